@@ -192,9 +192,9 @@ class Compiled:
             if not (self.written or MODES.bits & ~TRACED & _OTHER_MODES):
                 with TRACE_LOCK:
                     self._run_or_trace(args, kwargs, MODES.bits & ~TRACED, look)
-        except ProgramInspected as found:
+        except ProgramInspected as inspected:
             self.counts["run"] = counts["run"]
-            return found.result
+            return inspected.result
         why = self.reasons[-1] if self.reasons else "it is part of something larger"
         raise RuntimeError(
             f"torch.compile: there is no program to look at, the function runs as it is written: {why}"
@@ -319,9 +319,9 @@ class Compiled:
     ) -> Any:
         known = sum(map(len, self.entries.values()))
         if self.counts["traced"]:
-            told = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
-            self.reasons.append(told)
-            explain.traced_again(self.fn, told)
+            why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
+            self.reasons.append(why)
+            explain.traced_again(self.fn, why)
         guards, containers = PythonGuards(), PythonGuards()
         guards.add_function(self.fn)
         for x in flat:

@@ -65,12 +65,12 @@ def trace_backward(
     silenced: list[tuple[Any, str, Any]] = []
     try:
         _silence(edges, silenced)
-        found = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
+        gradients = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
     finally:
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
     description.targets = [_named(current, node, nr) for node, nr in edges]
-    description.grad_metas = [None if g is None else g._m for g in found]
-    return description, [current.array_of(g) for g in found if g is not None]
+    description.grad_metas = [None if g is None else g._m for g in gradients]
+    return description, [current.array_of(g) for g in gradients if g is not None]
 
 
 def leaf_of(source: Source, args: Sequence[Tensor], array: Any) -> Any:
@@ -172,8 +172,8 @@ class ForwardAndBackward:
         def forward(*values: Any) -> list[Any]:
             env = dict(consts_of)
             lifted.take(early_steps, env, values)
-            found = _read((*jaxpr.outvars[:n_results], *between), env)
-            return [*found, any_of(_read(flags, env))] if flags else found
+            results = _read((*jaxpr.outvars[:n_results], *between), env)
+            return [*results, any_of(_read(flags, env))] if flags else results
 
         def late_part(wanted: Sequence[Any], saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             env = {**consts_of, **dict(zip(between, saved))}
@@ -181,9 +181,9 @@ class ForwardAndBackward:
             return _read(wanted, env)
 
         def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-            found = late_part([*grads, *late_flags], saved, cts)
+            results = late_part([*grads, *late_flags], saved, cts)
             n = len(grads)
-            return [*found[:n], any_of(found[n:])] if late_flags else found
+            return [*results[:n], any_of(results[n:])] if late_flags else results
 
         self._late = late_part
         self.forward = jax.jit(forward)
@@ -191,12 +191,12 @@ class ForwardAndBackward:
 
     def gradients(self, saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """What the backward part gives, unless a check in it fails."""
-        found = self.backward(saved, cts)
-        if self.checks and is_true(found[-1]):
+        results = self.backward(saved, cts)
+        if self.checks and is_true(results[-1]):
             raise_failed_check(
                 self.checks, lambda wanted: jax.jit(partial(self._late, wanted))(saved, cts)
             )
-        return found
+        return results
 
 
 def _read(names: Sequence[Any], env: Mapping[Any, Any]) -> list[Any]:

@@ -89,7 +89,7 @@ class Entry:
         """Whether anything outside is as a run has left it."""
         self.backward: BackwardDescription | None = None
         self._gradients: list[Any] = []
-        program, told = trace_program(
+        program, description = trace_program(
             lambda: self._call(fn, *log.arguments()),
             list(unique.values()),
             lambda: self._gradients,
@@ -101,7 +101,7 @@ class Entry:
         """The shardings of results that are written to something on several devices, by their numbers."""
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
-        self.spec, self.outs = told
+        self.spec, self.outs = description
         given = log.given
         self.constants = [
             Constant(
@@ -285,10 +285,10 @@ class Entry:
             raise NeedsPlainNumbers
         if live:
             current = MODES.run
-            told, self._gradients = trace_backward(
+            description, self._gradients = trace_backward(
                 current, [(outs[k].index, x) for k, x in live], began
             )
-            self.backward = told
+            self.backward = description
         return tensors, (out_spec, outs)
 
     # -- is it still right?
@@ -327,11 +327,11 @@ class Entry:
         n = len(self.donated)
         for i, x in zip(self.order, (*xs[:n], *xs[n + len(self.spare) :])):
             values[i] = x
-        found = self.steps(values)
-        out = [found[k] for k in self.result_order]
+        results = self.steps(values)
+        out = [results[k] for k in self.result_order]
         if not self.late:
             return out
-        failed = any_of(found[len(self.result_order) :])
+        failed = any_of(results[len(self.result_order) :])
         out[:n] = [jnp.leaf_positions(failed, old, new) for old, new in zip(xs, out[:n])]
         return [*out, failed]
 
@@ -339,10 +339,10 @@ class Entry:
         """The program's results on these values of its sources, and after them whether its own checks fail."""
         program = self.program.jaxpr
         whole = program._replace(outvars=[*program.outvars, *self.late])
-        found = evaluate_equal_steps_once(whole, values, self.program.consts)
+        results = evaluate_equal_steps_once(whole, values, self.program.consts)
         for k, there in self.pins.items():
-            found[k] = place(found[k], there)
-        return found
+            results[k] = place(results[k], there)
+        return results
 
     def results(self) -> list[ResultTensor]:
         """The tensors that the program returns."""
@@ -525,17 +525,17 @@ class Entry:
         checks = self.checks
         if checks is not None and checks.fail_ahead(values, checks.inputs):
             checks.raise_failed_check(values)
-        found = parts.forward(*values)
-        if checks is not None and self.late and is_true(found.pop()):
+        forward_results = parts.forward(*values)
+        if checks is not None and self.late and is_true(forward_results.pop()):
             checks.raise_failed_check(values)
         node = None
         if MODES.bits & GRAD:
             leaves = tuple(leaf_of(s, args, x) for s, x in zip(sources, values))
-            saved = found[parts.n_results :]
+            saved = forward_results[parts.n_results :]
             node = CompiledFunctionBackward(
                 parts, self.backward, saved, args, leaves, self._recorded_call
             )
-        arrays += found[: parts.n_results]
+        arrays += forward_results[: parts.n_results]
         return node
 
     def store(

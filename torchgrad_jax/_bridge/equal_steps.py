@@ -33,12 +33,12 @@ def evaluate_equal_steps_once(
 
 
 class _Run:
-    __slots__ = ("captured", "found", "held", "outside")
+    __slots__ = ("captured", "first_results", "kept_arguments", "outside")
 
     def __init__(self, captured: Sequence[Any]) -> None:
         self.captured, self.outside = captured, placeholder()
-        self.found: dict[Any, list[Any]] = {}
-        self.held: list[Any] = []
+        self.first_results: dict[Any, list[Any]] = {}
+        self.kept_arguments: list[Any] = []
         """Arguments of steps, whose identities are part of the keys."""
 
     def take(self, eqns: Sequence[Any], env: dict[Any, Any]) -> None:
@@ -60,27 +60,27 @@ class _Run:
 
     def _step(self, eqn: Any, args: list[Any]) -> list[Any]:
         key = _key(eqn, args)
-        out = None if key is None else self.found.get(key)
+        out = None if key is None else self.first_results.get(key)
         if out is None:
             made = bind_equation(eqn, args)
             out = list(made) if eqn.primitive.multiple_results else [made]
             if key is not None:
-                self.found[key] = out
-                self.held.append(args)
+                self.first_results[key] = out
+                self.kept_arguments.append(args)
         return out
 
 
 def equal_results(jaxpr: Any, consts: Sequence[Any]) -> list[int]:
     """For each result the number of the first one that is the same steps of the same inputs."""
-    found: dict[Any, Any] = {}
+    numbers_of_steps: dict[Any, Any] = {}
     env = {v: ("constant", id(c)) for v, c in zip(jaxpr.constvars, consts)}
-    _number(jaxpr.eqns, env, found)
+    _number(jaxpr.eqns, env, numbers_of_steps)
     first: dict[Any, int] = {}
     names = [_name(v, env) for v in jaxpr.outvars]
     return [first.setdefault(name, k) for k, name in enumerate(names)]
 
 
-def _number(eqns: Sequence[Any], env: dict[Any, Any], found: dict[Any, Any]) -> None:
+def _number(eqns: Sequence[Any], env: dict[Any, Any], numbers_of_steps: dict[Any, Any]) -> None:
     """Give the results of steps names in `env`, equal ones the same."""
     for eqn in eqns:
         args = [_name(v, env) for v in eqn.invars]
@@ -88,13 +88,17 @@ def _number(eqns: Sequence[Any], env: dict[Any, Any], found: dict[Any, Any]) -> 
         if inner is not None:
             own = {v: ("constant", id(c)) for v, c in zip(inner.jaxpr.constvars, inner.consts)}
             own.update(zip(inner.jaxpr.invars, args))
-            _number(inner.jaxpr.eqns, own, found)
+            _number(inner.jaxpr.eqns, own, numbers_of_steps)
             env.update(zip(eqn.outvars, [_name(v, own) for v in inner.jaxpr.outvars]))
             continue
         key = _key(eqn, args)
-        number = len(found) if key is None else found.setdefault(key, len(found))
+        number = (
+            len(numbers_of_steps)
+            if key is None
+            else numbers_of_steps.setdefault(key, len(numbers_of_steps))
+        )
         if key is None:
-            found[len(found), None] = number
+            numbers_of_steps[len(numbers_of_steps), None] = number
         env.update((v, (number, i)) for i, v in enumerate(eqn.outvars))
 
 

@@ -34,8 +34,8 @@ def traced_again(fn: Any, why: str) -> None:
 
 def plain_numbers(fn: Any, why: Any) -> None:
     """Log that numbers among the arguments of a function are constants from now on."""
-    told = "its result may have them in it" if why is None else f"{type(why).__name__}: {why}"
-    tell("recompiles", f"{name_of(fn)}: numbers among the arguments are constants: {told}")
+    cause = "its result may have them in it" if why is None else f"{type(why).__name__}: {why}"
+    tell("recompiles", f"{name_of(fn)}: numbers among the arguments are constants: {cause}")
 
 
 def with_constants(key: Any, constants: Sequence[Any]) -> Any:

@@ -40,11 +40,11 @@ class Exported:
     """
 
     def __init__(
-        self, program: Any, state: list[Any], told: dict[str, Any], gradient: Any = None,
+        self, program: Any, state: list[Any], facts: dict[str, Any], gradient: Any = None,
         classes: Mapping[str, type] | None = None,
     ) -> None:  # fmt: skip
         self.program, self.state, self.gradient = program, state, gradient
-        self._told, self._classes = told, dict(classes or {})
+        self._facts, self._classes = facts, dict(classes or {})
         self._operator: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -55,21 +55,21 @@ class Exported:
             outs = self._recorded(leaves)
         else:
             outs = [wrap_array(a) for a in self.program.call(self.state, arrays)]
-        for i, k in self._told["writes"]:
+        for i, k in self._facts["writes"]:
             self.state[i] = read(outs[k])
-        results = outs[: self._told["results"]]
-        if "form" in self._told:
-            return build(self._told["out"], results, self._classes)
-        return results[0] if self._told["single"] else tuple(results)
+        results = outs[: self._facts["results"]]
+        if "form" in self._facts:
+            return build(self._facts["out"], results, self._classes)
+        return results[0] if self._facts["single"] else tuple(results)
 
     def _leaves(self, args: Any, kwargs: Any) -> list[Any]:
-        if "form" in self._told:
-            by_position, by_name = self._told["form"][1]
+        if "form" in self._facts:
+            by_position, by_name = self._facts["form"][1]
             return leaves_of(by_position, [*args], "args") + leaves_of(by_name, kwargs, "kwargs")
         return [x for x in tree.flatten(args)[0] if isinstance(x, Tensor)]
 
     def _check(self, arrays: Sequence[Any]) -> None:
-        want = [tuple(s) for s in self._told["shapes"]]
+        want = [tuple(s) for s in self._facts["shapes"]]
         sizes: dict[str, int] = {}
         if len(want) != len(arrays) or not all(
             _fits(a.shape, s, sizes) for a, s in zip(arrays, want)
@@ -92,7 +92,7 @@ class Exported:
             )
         if self._operator is None:
             self._operator = from_jax(
-                _with_gradients(self.program, self.gradient, self._told["gradient"])
+                _with_gradients(self.program, self.gradient, self._facts["gradient"])
             )
         return list(self._operator([jnp.asarray(a) for a in self.state], list(leaves)))
 
@@ -117,7 +117,7 @@ class Exported:
             file.writestr("program", bytes(self.program.serialize()))
             if self.gradient is not None:
                 file.writestr("gradient", bytes(self.gradient.serialize()))
-            file.writestr("told.json", json.dumps({**self._told, "state": len(self.state)}))
+            file.writestr("told.json", json.dumps({**self._facts, "state": len(self.state)}))
             for i, array in enumerate(self.state):
                 with file.open(f"state/{i}.npy", "w") as part:
                     kept = np.asarray(array)
@@ -225,20 +225,20 @@ def export(
     forward = made.traced(False)
     state = [s.storage(forward.leaves[0]).array for s in _inputs(forward)]
     program = made.exported(forward, platforms)
-    told = made.facts(forward, program)
+    facts = made.facts(forward, program)
     if not gradients:
-        return Exported(program, state, told, None, made.classes)
+        return Exported(program, state, facts, None, made.classes)
     backward = made.traced(True)
     gradient = made.exported(backward, platforms, len(made.wanted))
     places = {id(s.what): i for i, s in enumerate(_inputs(forward))}
     added = [s for s in _inputs(backward) if id(s.what) not in places]
     if added:
         raise RuntimeError("export: the gradients read tensors that the function itself does not")
-    told["gradient"] = {
+    facts["gradient"] = {
         "state": [places[id(s.what)] for s in _inputs(backward)],
         "results": made.sloped, "wanted": made.wanted,
     }  # fmt: skip
-    return Exported(program, state, told, gradient, made.classes)
+    return Exported(program, state, facts, gradient, made.classes)
 
 
 @dataclasses.dataclass

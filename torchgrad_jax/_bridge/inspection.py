@@ -60,8 +60,8 @@ class Lowered:
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the work: `flops`, `bytes accessed` and others."""
-        found: Any = self.compile().cost_analysis()
-        return dict(found[0] if isinstance(found, list) else found or {})
+        analysis: Any = self.compile().cost_analysis()
+        return dict(analysis[0] if isinstance(analysis, list) else analysis or {})
 
     def memory_analysis(self) -> Any:
         """Bytes for arguments, results, what is overwritten in place, and temporary values."""
@@ -69,8 +69,8 @@ class Lowered:
 
     def collectives(self) -> list[Collective]:
         """The exchanges between devices in the compiled program, in its order."""
-        found = _COLLECTIVE.findall(self.optimized_text())
-        return [Collective(kind, re.sub(r"\{[^}]*\}", "", shape)) for shape, kind in found]
+        matches = _COLLECTIVE.findall(self.optimized_text())
+        return [Collective(kind, re.sub(r"\{[^}]*\}", "", shape)) for shape, kind in matches]
 
     def __repr__(self) -> str:
         return f"<Lowered: {len(self.as_text().splitlines())} lines of StableHLO>"
@@ -134,8 +134,8 @@ def _parts(entry: Entry, names: dict[int, str]) -> Iterator[tuple[str, str]]:
     kinds = {kind: [s for s in sources if s.kind == kind] for kind in ("arg", "draw", "grad")}
     tensors = [i for i, s in enumerate(sources) if s.kind == "tensor"]
 
-    def named(found: Sequence[int]) -> str:
-        return _listed([_tensor(sources[i], names) for i in found])
+    def named(positions: Sequence[int]) -> str:
+        return _listed([_tensor(sources[i], names) for i in positions])
 
     yield "arguments", _listed([_described(s.meta) for s in kinds["arg"]])
     yield "numbers in arguments", _count(s.kind == "given" for s in sources)
@@ -192,8 +192,8 @@ def _times(n: int) -> str:
     return "once" if n == 1 else f"{n} times"
 
 
-def _count(found: Any) -> str:
-    n = sum(found)
+def _count(flags: Any) -> str:
+    n = sum(flags)
     return str(n) if n else ""
 
 
@@ -201,18 +201,18 @@ def _names(fn: Any) -> dict[int, str]:
     """Names of the storages that a function reaches by its variables, modules and optimizers."""
     fn, owner = getattr(fn, "__func__", fn), getattr(fn, "__self__", None)
     code = getattr(fn, "__code__", None)
-    held: dict[str, Any] = {} if owner is None else {"self": owner}
+    reachable: dict[str, Any] = {} if owner is None else {"self": owner}
     if code is not None:
         cells = zip(code.co_freevars, fn.__closure__ or ())
-        held.update({n: fn.__globals__[n] for n in code.co_names if n in fn.__globals__})
+        reachable.update({n: fn.__globals__[n] for n in code.co_names if n in fn.__globals__})
         for name, cell in cells:
             try:
-                held[name] = cell.cell_contents
+                reachable[name] = cell.cell_contents
             except ValueError:  # not set yet
                 continue
     names: dict[int, str] = {}
     for optimizers in (False, True):  # whose state is named after its parameters
-        for name, value in held.items():
+        for name, value in reachable.items():
             if hasattr(value, "param_groups") is optimizers:
                 _name(name, value, names, 2)
     return names

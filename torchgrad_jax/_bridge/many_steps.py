@@ -231,10 +231,10 @@ class Loop:
 
         def values(i: Any, state: Any) -> list[Any]:
             now = dict(zip(self.finals, state))
-            found = {**given, **{s: now[k] for s, k in self.fed.items()}}
-            found.update(zip(self.rows, [_row(x, i) for x in rows]))
-            found.update(zip(self.hosted, [_row(x, i - low) for x in hosted]))
-            return [found[i] for i in range(len(sources))]
+            values_of = {**given, **{s: now[k] for s, k in self.fed.items()}}
+            values_of.update(zip(self.rows, [_row(x, i) for x in rows]))
+            values_of.update(zip(self.hosted, [_row(x, i - low) for x in hosted]))
+            return [values_of[i] for i in range(len(sources))]
 
         def goes_on(carry: Any) -> Any:
             i, failed, state, _ = carry
@@ -245,14 +245,14 @@ class Loop:
 
         def step(carry: Any) -> Any:
             i, failed, state, buffers = carry
-            found = entry.steps(values(i, state))
-            new = tuple(_as(results[k], found[k]) for k in self.finals)
+            values_of = entry.steps(values(i, state))
+            new = tuple(_as(results[k], values_of[k]) for k in self.finals)
             buffers = tuple(
-                lax.dynamic_update_index_in_dim(b, _as(results[k], found[k]), i - low, 0)
+                lax.dynamic_update_index_in_dim(b, _as(results[k], values_of[k]), i - low, 0)
                 for b, k in zip(buffers, self.stacked)
             )
             if entry.late:
-                failed = any_of(found[len(results) :])
+                failed = any_of(values_of[len(results) :])
                 new = tuple(jnp.where(failed, x, y) for x, y in zip(state, new))
             return jnp.where(failed, i, i + 1), failed, new, buffers
 
@@ -275,7 +275,7 @@ class Loop:
         counts = [vc.version for vc in counters]
         arrays: list[Any] = []
         drawn: dict[Any, Any] = {}
-        told: list[list[Any]] = [[] for _ in entry.outs]
+        python_results: list[list[Any]] = [[] for _ in entry.outs]
         steps = high = 0
 
         def stored() -> None:
@@ -283,7 +283,7 @@ class Loop:
             entry.has_run = entry.has_run or steps > 0
 
         try:
-            hosted, high = self._in_python(inputs, batches.length, at, drawn, told)
+            hosted, high = self._in_python(inputs, batches.length, at, drawn, python_results)
             steps = high - at
             sources = entry.program.sources
             if self._fails_at_once(args, hosted):
@@ -311,7 +311,9 @@ class Loop:
             raise
         if steps < high - at:
             self._fail(inputs, batches, at + steps, began, drawn, steps)
-        return self._done(arrays, told, args, steps, lambda i: self._row(inputs, batches, at + i))
+        return self._done(
+            arrays, python_results, args, steps, lambda i: self._row(inputs, batches, at + i)
+        )
 
     def _fails_at_once(self, args: Sequence[Any], hosted: Sequence[Any]) -> bool:
         """Whether a check of the first step fails that does not wait for the program."""
@@ -323,7 +325,12 @@ class Loop:
         return checks.fail_ahead(wanted, range(len(wanted)))
 
     def _in_python(
-        self, inputs: Sequence[Any], length: int, at: int, drawn: dict[Any, Any], told: list[Any]
+        self,
+        inputs: Sequence[Any],
+        length: int,
+        at: int,
+        drawn: dict[Any, Any],
+        python_results: list[Any],
     ) -> tuple[list[Any], int]:
         """Do Python's part of the steps: random numbers and the numbers that are carried, each stacked."""
         entry, sources = self.entry, self.entry.program.sources
@@ -336,7 +343,7 @@ class Loop:
                     break
                 for column, s in zip(columns, self.hosted):
                     column.append(sources[s].array(()))
-                for rows, o in zip(told, entry.outs):
+                for rows, o in zip(python_results, entry.outs):
                     if isinstance(o, ReturnedNumber):
                         rows.append(o.tensor(()))
         return [self._padded(column) for column in columns], high
@@ -360,12 +367,13 @@ class Loop:
         return [*tensors, *inputs[len(tensors) :]]
 
     def _done(
-        self, arrays: Sequence[Any], told: list[Any], args: Sequence[Any], steps: int, row: Callable[[int], Any]
+        self, arrays: Sequence[Any], python_results: list[Any], args: Sequence[Any], steps: int,
+        row: Callable[[int], Any]
     ) -> StepsDone:  # fmt: skip
         entry = self.entry
         buffers = dict(zip(self.stacked, arrays[len(self.finals) :]))
         leaves: list[Any] = []
-        for o, rows in zip(entry.outs, told):
+        for o, rows in zip(entry.outs, python_results):
             if isinstance(o, ResultTensor):
                 m = meta((steps, *o.meta.shape), o.meta.dtype, o.meta.device)
                 array = buffers[entry.result_order[o.index]]

@@ -83,31 +83,31 @@ class SnapshotWriter:
         self.base, self.hidden, self.own = base, hidden, own
         self.numbers: dict[int, int] = {}
         self.objects: list[Any] = []
-        self.ways: list[tuple[int, Any]] = []
+        self.origins: list[tuple[int, Any]] = []
         self.leaves: dict[int, int] = {}
-        self.memories: dict[int, Tensor] = {}
+        self.leaf_of_storage: dict[int, Tensor] = {}
         self.kept: dict[int, Any] = {}
-        self.now = 0
+        self.current_row = 0
 
     def leaf(self, t: Tensor) -> bool:
         """Count a tensor among the children; whether it is a new one."""
         if id(t) in self.leaves:
             return False
         self.leaves[id(t)] = len(self.leaves)
-        self.memories[id(t._st)] = t
+        self.leaf_of_storage[id(t._st)] = t
         return True
 
-    def frame(self, root: Any, leaves: Callable[[], Any]) -> ModuleSnapshot:
+    def snapshot(self, root: Any, leaves: Callable[[], Any]) -> ModuleSnapshot:
         """All rows; `leaves` tells of the children, and may ask for rows of its own."""
-        self.code(root)
-        told = leaves()
+        self.encode(root)
+        leaf_rows = leaves()
         rows: list[Any] = []
         for x in self.objects:  # which grows
-            self.now = len(rows)
+            self.current_row = len(rows)
             rows.append(self._row(x))
-        return ModuleSnapshot(tuple(rows), told, self.kept)
+        return ModuleSnapshot(tuple(rows), leaf_rows, self.kept)
 
-    def code(self, x: Any, step: Any = "") -> tuple[Any, Any]:
+    def encode(self, x: Any, step: Any = "") -> tuple[Any, Any]:
         """How a row says `x`: its class and itself, or `REF` and a number."""
         cls = x.__class__
         if cls in _ATOMS:
@@ -120,14 +120,14 @@ class SnapshotWriter:
                 return cls, x
             n = self.numbers[id(x)] = len(self.objects)
             self.objects.append(x)
-            self.ways.append((self.now, step))
+            self.origins.append((self.current_row, step))
         return REF, n
 
-    def way(self, n: int) -> str:
+    def path_to(self, n: int) -> str:
         """The path of attributes from the root to an object."""
         steps: list[str] = []
         while n:
-            n, step = self.ways[n]
+            n, step = self.origins[n]
             if step:
                 steps.append(step if isinstance(step, str) else f"[{step[0]!r}]")
         return ".".join(reversed(steps)).replace(".[", "[") or "its state"
@@ -151,25 +151,27 @@ class SnapshotWriter:
         for name, value in _state(x):
             if name not in hidden or (value and hidden[name]):
                 yield name
-                yield from self.code(value, name)
+                yield from self.encode(value, name)
 
     def _items(self, values: Any) -> Iterator[Any]:
         for i, value in enumerate(values):
-            yield from self.code(value, (i,))
+            yield from self.encode(value, (i,))
 
     def _container(self, x: Any) -> tuple[Any, ...]:
         cls = x.__class__
         extra = getattr(x, "default_factory", None) if isinstance(x, dict) else getattr(x, "maxlen", None)  # fmt: skip
         own = getattr(x, "__dict__", None) or None
-        head = (cls, *self.code(extra), *self.code(own))
+        head = (cls, *self.encode(extra), *self.encode(own))
         if isinstance(x, dict):
             items = (
-                part for k, v in x.items() for part in (*self.code(k, "keys"), *self.code(v, (k,)))
+                part
+                for k, v in x.items()
+                for part in (*self.encode(k, "keys"), *self.encode(v, (k,)))
             )
             return ("dict", *head, *items)
         if isinstance(x, set | frozenset):
-            said = [self.code(v) for v in x]
-            return ("set", *head, frozenset(said))
+            encoded = [self.encode(v) for v in x]
+            return ("set", *head, frozenset(encoded))
         return ("tuple" if isinstance(x, tuple) else "list", *head, *self._items(x))
 
     def _other(self, x: Any) -> tuple[Any, ...]:
@@ -182,7 +184,7 @@ class SnapshotWriter:
             return ("object", x.__class__, *self._attributes(x))
         if reaches or self.reaches(getattr(x, "__wrapped__", None)):
             raise TypeError(
-                f"a module as a pytree: {self.way(self.now)} (of class {x.__class__.__name__}) holds the module "
+                f"a module as a pytree: {self.path_to(self.current_row)} (of class {x.__class__.__name__}) holds the module "
                 "itself or a tensor of it, and cannot be copied; delete the attribute"
             )
         return self._same(x)
@@ -190,7 +192,7 @@ class SnapshotWriter:
     def _same(self, x: Any) -> tuple[Any, ...]:
         if isinstance(x, jax.core.Tracer):
             raise self._traced()
-        self.kept[self.now] = x
+        self.kept[self.current_row] = x
         return ("same", id(x))
 
     def reaches(self, x: Any) -> bool:
@@ -211,7 +213,7 @@ class SnapshotWriter:
 
     def _traced(self) -> Exception:
         return TypeError(
-            f"a module as a pytree: {self.way(self.now)} holds a value that JAX traces, and is neither a parameter nor "
+            f"a module as a pytree: {self.path_to(self.current_row)} holds a value that JAX traces, and is neither a parameter nor "
             "a buffer; register it as a buffer, or delete the attribute"
         )
 
@@ -219,26 +221,26 @@ class SnapshotWriter:
         place = self.leaves.get(id(t))
         if place is not None:
             return ("leaf", place)
-        of = self.memories.get(id(t._st))
+        of = self.leaf_of_storage.get(id(t._st))
         if of is not None:
             return self._view(t, of)
         array = t._st.array
         if isinstance(array, jax.core.Tracer) and not _is_number_of_lift(t):
             raise self._traced()
-        self.kept[self.now] = (for_jax(read(t)), array) if MODES.run.at_once else t
+        self.kept[self.current_row] = (for_jax(read(t)), array) if MODES.run.at_once else t
         al, m = t._al, t._m
         seen = None if al is None else (al.offset, al.conj, al.neg)
         held = array.tobytes() if isinstance(array, np.ndarray) else id(array)
         requires = t._rg and t._fn is None
         looks = (m.shape, m.dtype, str(m.device), m.strides, held, not MODES.run.at_once)
-        return ("tensor", t.__class__, requires, seen, *looks, *self.code(t.__dict__ or None))
+        return ("tensor", t.__class__, requires, seen, *looks, *self.encode(t.__dict__ or None))
 
     def _view(self, t: Tensor, of: Tensor) -> tuple[Any, ...]:
         """The row of a tensor with the memory of a child, such as its `.data`."""
         al, m = t._al, t._m
         if requires_grad_of(t) or m.dtype is not of._m.dtype or (al and (al.conj or al.neg)):
             raise TypeError(
-                f"a module as a pytree: {self.way(self.now)} is a view of a parameter or buffer of shape "
+                f"a module as a pytree: {self.path_to(self.current_row)} is a view of a parameter or buffer of shape "
                 f"{tuple(of._m.shape)}, and cannot be copied; make the view where it is used"
             )
         return (
@@ -251,39 +253,39 @@ class SnapshotWriter:
         )
 
     def _function(self, x: Any) -> tuple[Any, ...]:
-        self.kept[self.now] = x
+        self.kept[self.current_row] = x
         if not self.reaches(x):
             plain = not (x.__closure__ or x.__defaults__ or x.__kwdefaults__ or x.__dict__)
             return ("same", *((x.__code__, id(x.__globals__)) if plain else (id(x),)))
-        extra = (*self.code(x.__defaults__), *self.code(x.__kwdefaults__))
+        extra = (*self.encode(x.__defaults__), *self.encode(x.__kwdefaults__))
         return ("function", id(x), *extra, *self._items(x.__closure__ or ()))
 
     def _cell(self, x: Any) -> tuple[Any, ...]:
         if self.reaches(x):
-            return ("cell", *self.code(x.cell_contents, "closure"))
+            return ("cell", *self.encode(x.cell_contents, "closure"))
         return self._same(x)
 
     def _method(self, x: Any) -> tuple[Any, ...]:
-        return ("method", *self.code(x.__func__), *self.code(x.__self__, "__self__"))
+        return ("method", *self.encode(x.__func__), *self.encode(x.__self__, "__self__"))
 
     def _partial(self, x: Any) -> tuple[Any, ...]:
-        return ("partial", *self.code(x.func), *self.code(x.args), *self.code(x.keywords))
+        return ("partial", *self.encode(x.func), *self.encode(x.args), *self.encode(x.keywords))
 
     def _weak(self, x: Any) -> tuple[Any, ...]:
         to = x()
         n = None if to is None else self.numbers.get(id(to))
         if n is None:
-            self.kept[self.now] = x
+            self.kept[self.current_row] = x
             return ("same", id(x))
         return ("weak", REF, n)
 
     def _compiled(self, x: Compiled) -> tuple[Any, ...]:
         if not self.reaches(x.fn):
             return self._same(x)
-        return ("compiled", x.limit, x.fullgraph, x._generates, x.checks, *self.code(x.fn, "fn"))
+        return ("compiled", x.limit, x.fullgraph, x._generates, x.checks, *self.encode(x.fn, "fn"))
 
     def _array(self, x: Any) -> tuple[Any, ...]:
-        self.kept[self.now] = x if x.dtype.hasobject else x.copy()
+        self.kept[self.current_row] = x if x.dtype.hasobject else x.copy()
         if x.dtype.hasobject:
             return ("same", id(x))
         return ("array", x.shape, x.dtype, x.tobytes())
@@ -394,9 +396,9 @@ def _is_node(x: Any) -> bool:
 class SnapshotReader:
     """Builds what a frame describes around other tensors."""
 
-    def __init__(self, frame: ModuleSnapshot, leaves: Sequence[Any], constant: Any) -> None:
+    def __init__(self, snapshot: ModuleSnapshot, leaves: Sequence[Any], constant: Any) -> None:
         self.rows, self.kept, self.leaves, self.constant = (
-            frame.rows, frame.kept, leaves, constant,
+            snapshot.rows, snapshot.kept, leaves, constant,
         )  # fmt: skip
         self.made: dict[int, Any] = {}
 
@@ -409,13 +411,13 @@ class SnapshotReader:
             _SHELLS[row[0]](self, self.made[n], row)
         return self.made[0]
 
-    def value(self, kind: Any, said: Any) -> Any:
+    def value(self, kind: Any, encoded: Any) -> Any:
         """What a row says."""
         if kind is not REF:
-            return float(said) if kind is float else said
-        if said not in self.made:
-            self.made[said] = _MAKE[self.rows[said][0]](self, said, self.rows[said])
-        return self.made[said]
+            return float(encoded) if kind is float else encoded
+        if encoded not in self.made:
+            self.made[encoded] = _MAKE[self.rows[encoded][0]](self, encoded, self.rows[encoded])
+        return self.made[encoded]
 
     def values(self, row: Sequence[Any]) -> list[Any]:
         """What pairs in a row say."""
@@ -432,11 +434,11 @@ class SnapshotReader:
             else:
                 x.__dict__[row[i]] = value
 
-    def dict_of(self, kind: Any, said: Any) -> dict[str, Any]:
+    def dict_of(self, kind: Any, encoded: Any) -> dict[str, Any]:
         """A dict that a row names, also while the copy of it is still empty."""
         if kind is not REF:
             return {}
-        found = self.values(self.rows[said][6:])
+        found = self.values(self.rows[encoded][6:])
         return dict(zip(found[::2], found[1::2]))
 
     def _fill_own(self, x: Any, row: Any) -> None:
@@ -464,7 +466,7 @@ class SnapshotReader:
     # Things that are made when they are needed.
 
     def _set(self, n: int, row: Any) -> Any:
-        return row[1]([self.value(*said) for said in row[6]])
+        return row[1]([self.value(*encoded) for encoded in row[6]])
 
     def _tuple(self, n: int, row: Any) -> Any:
         out = tuple.__new__(row[1], self.values(row[6:]))

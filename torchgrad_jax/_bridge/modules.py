@@ -50,13 +50,13 @@ def is_module(x: Any) -> bool:
 
 
 def _children(module: Any) -> tuple[list[Tensor], ModuleSnapshot]:
-    named, frame = _taken_apart(module)
-    return [t for _, t, _ in named], frame
+    named, snapshot = _taken_apart(module)
+    return [t for _, t, _ in named], snapshot
 
 
 def _keyed_children(module: Any) -> tuple[list[tuple[Any, Tensor]], ModuleSnapshot]:
-    named, frame = _taken_apart(module)
-    return [(_Name(name), t) for name, t, _ in named], frame
+    named, snapshot = _taken_apart(module)
+    return [(_Name(name), t) for name, t, _ in named], snapshot
 
 
 def _parts(module: Any) -> tuple[list[str], list[Tensor]]:
@@ -80,13 +80,13 @@ def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], ModuleSna
             raise ValueError(
                 f"a module as a pytree: {name} has no shape yet; call the module once before"
             )
-    frame = writer.frame(module, lambda: tuple([_told(writer, *each) for each in named]))
-    return named, frame
+    snapshot = writer.snapshot(module, lambda: tuple([_told(writer, *each) for each in named]))
+    return named, snapshot
 
 
 def _told(writer: SnapshotWriter, name: str, t: Tensor, buffer: bool) -> tuple[Any, ...]:
     requires = t._rg and t._fn is None and (t._x is None or not t._x.followed)
-    return (name, t.__class__, requires, buffer, *writer.code(t.__dict__ or None, name))
+    return (name, t.__class__, requires, buffer, *writer.encode(t.__dict__ or None, name))
 
 
 def _named_modules(module: Any, path: str, seen: dict[int, Any]) -> Iterator[tuple[str, Any]]:
@@ -101,14 +101,14 @@ def _named_modules(module: Any, path: str, seen: dict[int, Any]) -> Iterator[tup
         stack += [each for each in reversed(below) if each[1] is not None]
 
 
-def _module_of(frame: ModuleSnapshot, children: Any) -> Any:
+def _module_of(snapshot: ModuleSnapshot, children: Any) -> Any:
     """A module with the given tensors (or whatever JAX has in their place), without calling its constructor."""
-    leaves = [_leaf(told, child) for told, child in zip(frame.leaves, children)]
-    reader = SnapshotReader(frame, leaves, _constant)
+    leaves = [_leaf(leaf_row, child) for leaf_row, child in zip(snapshot.leaves, children)]
+    reader = SnapshotReader(snapshot, leaves, _constant)
     module = reader.root()
-    for told, leaf in zip(frame.leaves, leaves):
-        if told[5] is not None:
-            leaf.__dict__.update(reader.value(*told[4:]))
+    for leaf_row, leaf in zip(snapshot.leaves, leaves):
+        if leaf_row[5] is not None:
+            leaf.__dict__.update(reader.value(*leaf_row[4:]))
     for m in reader.made.values():
         if is_module(m):
             for name, kind in _EMPTY.items():
@@ -116,8 +116,8 @@ def _module_of(frame: ModuleSnapshot, children: Any) -> Any:
     return module
 
 
-def _leaf(told: Any, child: Any) -> Tensor:
-    _, cls, requires, buffer, *_ = told
+def _leaf(leaf_row: Any, child: Any) -> Tensor:
+    _, cls, requires, buffer, *_ = leaf_row
     if isinstance(child, Tensor):
         t = as_class(child, cls, requires)
     else:

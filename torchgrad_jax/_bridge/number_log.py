@@ -50,8 +50,8 @@ def is_number_or_list(x: Any) -> bool:
 def with_plain_numbers(value: Any) -> Any:
     """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place."""
     if type(value) is tuple:
-        found = tuple(map(with_plain_numbers, value))
-        return value if all(map(is_, value, found)) else found
+        plain_items = tuple(map(with_plain_numbers, value))
+        return value if all(map(is_, value, plain_items)) else plain_items
     if type(value) is list:
         value[:] = map(with_plain_numbers, value)
     elif type(value) is dict:
@@ -124,14 +124,16 @@ class NumberLog(Recording):
         for i, (holder, key) in enumerate(self.places):
             value = holder[key]
             if is_number(value):
-                found: Any = self._read(holder, key, (), value)
+                followed: Any = self._read(holder, key, (), value)
             elif is_number_or_list(value):
                 self.steps.append((SHAPE, holder, key, type(value), len(value)))
-                found = type(value)(self._read(holder, key, (j,), v) for j, v in enumerate(value))
+                followed = type(value)(
+                    self._read(holder, key, (j,), v) for j, v in enumerate(value)
+                )
             else:
                 continue
-            self._wrapped[i] = (found, value)
-            holder[key] = found
+            self._wrapped[i] = (followed, value)
+            holder[key] = followed
 
     def _read(self, holder: Any, key: Any, path: tuple[int, ...], value: Any) -> Number:
         slot = self.slot_of(value)
@@ -156,13 +158,15 @@ class NumberLog(Recording):
 
     def _write(self, holder: Any, key: Any, value: Any) -> None:
         structure = self._structure(value)
-        holder[key] = found = with_plain_numbers(value)
-        if key == "_last_lr" and not is_number_or_list(found):
+        holder[key] = plain_value = with_plain_numbers(value)
+        if key == "_last_lr" and not is_number_or_list(plain_value):
             return
-        if is_number_or_list(found):
+        if is_number_or_list(plain_value):
             self.steps.append((WRITE, holder, key, structure))
         else:
-            self.unrepeatable = self.unrepeatable or f"{key!r} became a {type(found).__name__}"
+            self.unrepeatable = (
+                self.unrepeatable or f"{key!r} became a {type(plain_value).__name__}"
+            )
 
     def _structure(self, value: Any) -> Any:
         if type(value) in _CONTAINERS:
@@ -215,10 +219,10 @@ class NumberLog(Recording):
 
     def input(self, slot: int) -> Any:
         """An array of the program that stands for the number in a slot."""
-        found = self.inputs.get(slot)
-        if found is None:
-            found = self.inputs[slot] = self.lift.number(self.values, slot)
-        return found
+        array = self.inputs.get(slot)
+        if array is None:
+            array = self.inputs[slot] = self.lift.number(self.values, slot)
+        return array
 
     def end(self) -> None:
         """The function is done: plain numbers take their places again."""
@@ -251,7 +255,7 @@ class NumberLog(Recording):
     def _explain_checks(self) -> None:
         """Leave out numbers among the arguments that are constants, and tell of other values why they matter."""
         changed: set[int] = set()
-        found = []
+        steps = []
         for step in self.steps:
             kind, slot = step[0], step[1]
             if kind == CHECK and slot in self._argument_of_slot:
@@ -259,12 +263,12 @@ class NumberLog(Recording):
                 continue
             if kind in (READ, ARRAY) or (kind == OP and not changed.isdisjoint(step[3])):
                 changed.add(slot)
-            found.append(
+            steps.append(
                 (*step, CHANGED_NUMBER_DECIDES if slot in changed else NUMBER_DECIDES)
                 if kind == CHECK
                 else step
             )
-        self.steps = found
+        self.steps = steps
 
     def _prune(self) -> None:
         """Leave out what nobody asks for."""

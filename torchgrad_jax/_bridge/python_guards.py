@@ -86,12 +86,12 @@ class PythonGuards:
         looks, dicts, sizes = self.quick_places
         # No loop in Python where everything is the very object that it was.
         try:
-            for look, owners, keys, found in looks:
-                if not all(map(is_, map(look, owners, keys, _ABSENT), found)):
+            for look, owners, keys, values in looks:
+                if not all(map(is_, map(look, owners, keys, _ABSENT), values)):
                     break
             else:
                 if list(map(len, dicts)) == sizes:
-                    return self._lists_changed()
+                    return self._describe_list_change()
         except ValueError:  # of a cell that is empty now
             pass
         for at, (holder, key, before) in enumerate(self.places):
@@ -111,7 +111,7 @@ class PythonGuards:
         for holder, n in self.dicts:
             if len(holder) != n:
                 return f"a dict had {n} entries and has {len(holder)}"
-        return self._lists_changed()
+        return self._describe_list_change()
 
     def restore(self) -> None:
         """Put back the values of all places, after a trace that failed or was undone."""
@@ -135,17 +135,20 @@ class PythonGuards:
                     del holder[key]
         for hidden in self.hidden:
             hidden.restore()
-        for held, keys in self.orders:
-            if list(held) != keys and held.keys() == set(keys):
-                entries = {key: held[key] for key in keys}
-                held.clear()
-                held.update(entries)
-        for i, (held, before) in enumerate(self.lists):
-            if len(held) == len(before) and all(map(is_, held, before)):
+        for holder, keys in self.orders:
+            if list(holder) != keys and holder.keys() == set(keys):
+                entries = {key: holder[key] for key in keys}
+                holder.clear()
+                holder.update(entries)
+        for i, (holder, before) in enumerate(self.lists):
+            if len(holder) == len(before) and all(map(is_, holder, before)):
                 continue
-            held.clear()
-            held.update(before) if isinstance(held, set) else held.extend(before)
-            self.lists[i] = (held, list(held))  # a set that is filled anew may have another order
+            holder.clear()
+            holder.update(before) if isinstance(holder, set) else holder.extend(before)
+            self.lists[i] = (
+                holder,
+                list(holder),
+            )  # a set that is filled anew may have another order
 
     def optimizer_state_began(self, optimizer: Any) -> None:
         """The state that an optimizer made on its first step is what is watched from here on.
@@ -156,13 +159,16 @@ class PythonGuards:
             self._scaler_tensors_began(vars(optimizer))
             return
         self.before_optimizer_state.append((list(self.places), list(self.dicts), list(self.orders)))
-        found = [optimizer.state, *[v for v in optimizer.state.values() if isinstance(v, dict)]]
-        ids = {id(held) for held in found}
+        state_dicts = [
+            optimizer.state,
+            *[v for v in optimizer.state.values() if isinstance(v, dict)],
+        ]
+        ids = {id(held) for held in state_dicts}
         self.dicts, self.places, self.orders = (
             [row for row in rows if id(row[0]) not in ids]  # type: ignore[index]
             for rows in (self.dicts, self.places, self.orders)
         )  # type: ignore[assignment]
-        for held in found:
+        for held in state_dicts:
             self._visit(held)
             self._add_dict(held)
             if len(held) > 1:
@@ -180,7 +186,7 @@ class PythonGuards:
         ]
         self.quick_places = None
 
-    def _lists_changed(self) -> str | None:
+    def _describe_list_change(self) -> str | None:
         for holder, before in self.lists:
             if len(holder) == len(before) and all(map(is_, holder, before)):
                 continue
@@ -189,11 +195,11 @@ class PythonGuards:
                 for a, b in zip(holder, before)
             ):
                 return "the entries of a list changed"
-        for held, keys in self.orders:
-            if not all(map(is_, held, keys)) and list(held) != keys:
+        for holder, keys in self.orders:
+            if not all(map(is_, holder, keys)) and list(holder) != keys:
                 return "the entries of a dict have another order"
-        for held, before in self.arrays:
-            if _array_content(held) != before:
+        for holder, before in self.arrays:
+            if _array_content(holder) != before:
                 return "the values of an array changed"
         return None
 
@@ -208,31 +214,35 @@ class PythonGuards:
         """What was done to state that objects keep to themselves, in words; None if nothing."""
         if self.replaced_numbers:
             return f"a number that is another one in each call was put under {self.put[0][1]!r}"
-        return next((told for h in self.hidden if (told := h.describe_change()) is not None), None)
+        return next(
+            (change for h in self.hidden if (change := h.describe_change()) is not None), None
+        )
 
     # -- numbers that are carried
     def put_plain_numbers(self) -> None:
         """Put plain numbers where the function has put those that were carried while it was traced."""
         for holder, key, _ in self.places:
             value = holder.get(key, _MISSING)
-            if (found := with_plain_numbers(value)) is not value:
-                holder[key] = found
+            if (plain_value := with_plain_numbers(value)) is not value:
+                holder[key] = plain_value
                 self.replaced_numbers.append((holder, key))
-        for held, _ in self.dicts:
-            if isinstance(held, dict):
-                for key, value in list(held.items()):
-                    if (found := with_plain_numbers(value)) is not value:
-                        held[key] = found
-                        self.replaced_numbers.append((held, key))
-        for held, before in self.lists:
-            if len(held) != len(before) or not all(map(is_, held, before)):
-                found = [with_plain_numbers(v) for v in held]
-                if not all(map(is_, held, found)):
+        for holder, _ in self.dicts:
+            if isinstance(holder, dict):
+                for key, value in list(holder.items()):
+                    if (plain_value := with_plain_numbers(value)) is not value:
+                        holder[key] = plain_value
+                        self.replaced_numbers.append((holder, key))
+        for holder, before in self.lists:
+            if len(holder) != len(before) or not all(map(is_, holder, before)):
+                plain_value = [with_plain_numbers(v) for v in holder]
+                if not all(map(is_, holder, plain_value)):
                     self.replaced_numbers += [
-                        (held, i) for i, v in enumerate(held) if found[i] is not v
+                        (holder, i) for i, v in enumerate(holder) if plain_value[i] is not v
                     ]
-                    held.clear()
-                    held.update(found) if isinstance(held, set) else held.extend(found)
+                    holder.clear()
+                    holder.update(plain_value) if isinstance(holder, set) else holder.extend(
+                        plain_value
+                    )
 
     def take_number_places(self, more: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """The places of numbers that are read anew in each run: (holder, key). They are no longer watched.
@@ -240,39 +250,41 @@ class PythonGuards:
         These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), what
         schedules count, and the places `more`.
         """
-        found: dict[Any, tuple[Any, Any]] = {}
+        number_places: dict[Any, tuple[Any, Any]] = {}
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 cycled = ("momentum", "betas") if "max_momentum" in group else ()
                 for key in ("lr", *cycled):
                     if is_number_or_list(group.get(key)):
-                        found[id(group), key] = (group, key)
+                        number_places[id(group), key] = (group, key)
         for schedule in self.schedules:
             held = vars(schedule)
             for key, value in held.items():
                 if is_number(value) or key == "_last_lr":  # tensors in it are read by nobody else
-                    found[id(held), key] = (held, key)
+                    number_places[id(held), key] = (held, key)
         watched = {place_of(holder, key) for holder, key, _ in self.places}
         lists = {id(held): held for held, _ in self.lists}
         for holder, key in more:
             place = place_of(holder, key)
             if place in watched or place[0] in lists:
-                found[place] = (holder, key)
-        self.places = [p for p in self.places if place_of(p[0], p[1]) not in found]
+                number_places[place] = (holder, key)
+        self.places = [p for p in self.places if place_of(p[0], p[1]) not in number_places]
         for i, (held, before) in enumerate(self.lists):
-            if type(held) is list and any((id(held), j) in found for j in range(len(before))):
+            if type(held) is list and any(
+                (id(held), j) in number_places for j in range(len(before))
+            ):
                 items = _Items(held)
                 self.dicts.append((held, len(held)))  # type: ignore[arg-type]
                 self.places += [
                     (items, j, v)  # type: ignore[misc]
                     for j, v in enumerate(before)
-                    if (id(held), j) not in found
+                    if (id(held), j) not in number_places
                 ]
                 self.lists[i] = ([], [])
         self.quick_places = None
-        return list(found.values())
+        return list(number_places.values())
 
-    def tensors(self) -> list[Tensor]:
+    def optimizer_tensors(self) -> list[Tensor]:
         """Options of optimizers that are tensors, which schedules may write to."""
         groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         if not self.schedules:
@@ -281,7 +293,7 @@ class PythonGuards:
 
     def drifted_numbers(self) -> list[tuple[Any, Any]]:
         """The places where a number has become another one: (holder, key)."""
-        found: list[tuple[Any, Any]] = list(self.replaced_numbers)
+        drifted: list[tuple[Any, Any]] = list(self.replaced_numbers)
         for holder, key, before in self.places:
             now = holder.get(key, _MISSING)
             if (
@@ -290,15 +302,15 @@ class PythonGuards:
                 and is_number_or_list(before)
                 and now != before
             ):
-                found.append((holder, key))
+                drifted.append((holder, key))
         for held, before in self.lists:
             if type(held) is list and len(held) == len(before):
                 pairs = zip(held, before)
-                found += [
+                drifted += [
                     (held, i) for i, (a, b) in enumerate(pairs)
                     if a is not b and is_number(a) and is_number(b) and a != b
                 ]  # fmt: skip
-        return found
+        return drifted
 
     # -- collecting
     def add_function(self, fn: Any) -> None:
@@ -330,9 +342,9 @@ class PythonGuards:
             else:
                 self.add_value(content)
         for name in names + strings if "globals" in names else names:
-            found = fn.__globals__.get(name, sys.modules.get(name))
-            if isinstance(found, types.ModuleType):
-                self._add_module(found, names + strings)
+            value = fn.__globals__.get(name, sys.modules.get(name))
+            if isinstance(value, types.ModuleType):
+                self._add_module(value, names + strings)
             elif name in fn.__globals__:
                 self._add_place(fn.__globals__, name)
         if "modules" in names:  # of sys
@@ -484,18 +496,18 @@ def _has_attribute(x: Any, name: str) -> bool:
 
 def _quick_places(places: Any, dicts: Any) -> tuple[Any, ...]:
     rows: dict[Any, list[Any]] = {look: [] for look in (dict.get, getattr, _of_class, _item)}
-    for holder, key, found in places:
+    for holder, key, value in places:
         if isinstance(holder, dict):
-            rows[dict.get].append((holder, key, found))
+            rows[dict.get].append((holder, key, value))
         elif isinstance(holder, _Class):
-            rows[_of_class].append((holder.dict, key, found))
+            rows[_of_class].append((holder.dict, key, value))
         elif isinstance(holder, types.MappingProxyType):
-            rows[_of_class].append((holder, key, found))
+            rows[_of_class].append((holder, key, value))
         else:
             look = _item if isinstance(holder, _Items) else getattr
-            rows[look].append((holder.of, key, found))
+            rows[look].append((holder.of, key, value))
     return (
-        [(look, *zip(*found)) for look, found in rows.items() if found],
+        [(look, *zip(*entries)) for look, entries in rows.items() if entries],
         [holder for holder, _ in dicts],
         [n for _, n in dicts],
     )

@@ -218,15 +218,15 @@ class StateLift(Lift):
     def _count(self, t: Tensor) -> None:
         self.counters.setdefault(id(t._vc), (t._vc, t._vc.version))
 
-    def held(self, t: Tensor) -> Any:
+    def current_array(self, t: Tensor) -> Any:
         """The elements of the storage of `t`, outside ones as an input."""
         st = t._st
         if self.ours(st.array):
             return st.array
         if is_abstract(st.array):
             raise AsWritten("a tensor on the meta device is part of it", lasting=False)
-        found = self.tracers.get(id(st))
-        if found is None or self.storages[id(st)].array is not st.array:
+        tracer = self.tracers.get(id(st))
+        if tracer is None or self.storages[id(st)].array is not st.array:
             self.know(t)
             if st.meta.numel == 1 and (shared := self._shared(st)) is not None:
                 return shared
@@ -241,11 +241,11 @@ class StateLift(Lift):
             else:
                 owner = t if t._al is None or t._al.base is None else t._al.base
                 source = Source("tensor", st, owner, st.meta)
-            found = self.tracers[id(st)] = self._input(source, st.meta)
+            tracer = self.tracers[id(st)] = self._input(source, st.meta)
             self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, len(self.sources) - 1)
             if source.kind == "tensor":
-                self.numbers.setdefault(id(st.array), (st, found, len(self.sources) - 1))
-        return found
+                self.numbers.setdefault(id(st.array), (st, tracer, len(self.sources) - 1))
+        return tracer
 
     def _shared(self, st: Storage) -> Any:
         """The input that stands for a number that several storages hold as one array, as step counts do.
@@ -268,16 +268,16 @@ class StateLift(Lift):
 
     def read(self, t: Tensor) -> Any:
         """What a tensor holds now, for the program."""
-        return stored(t, self.held(t))
+        return stored(t, self.current_array(t))
 
     def array_to_write(self, t: Tensor) -> Any:
         """What its storage holds, which is about to change."""
         if not self.ours(t._st.array) and any(ref() is t._st for ref in self.born):
             self._take_in(t)
-        held = self.held(t)
+        current_array = self.current_array(t)
         if id(t._st) in self.storages:
             self._count(t)
-        return held
+        return current_array
 
     def _take_in(self, t: Tensor) -> None:
         """Make constants that the run made, as those of `zeros`, its own: each run begins with them anew."""
@@ -572,17 +572,19 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
     """Storages made inside that somebody outside still holds: further results."""
 
     def alive() -> list[Storage]:
-        found = [ref() for ref in lift.born]
-        return [st for st in found if st is not None and id(st) not in own and lift.ours(st.array)]
+        storages = [ref() for ref in lift.born]
+        return [
+            st for st in storages if st is not None and id(st) not in own and lift.ours(st.array)
+        ]
 
     own = {id(s.traced_storage) for s in lift.swapped}
-    found = alive()
-    if found:
-        del found
+    storages = alive()
+    if storages:
+        del storages
         gc.collect()
-        found = alive()
-    program.new_state = [(st, at + k) for k, st in enumerate(found)]
-    return [st.array for st in found]
+        storages = alive()
+    program.new_state = [(st, at + k) for k, st in enumerate(storages)]
+    return [st.array for st in storages]
 
 
 __all__ = ["Program", "Source", "StateLift", "trace_program"]

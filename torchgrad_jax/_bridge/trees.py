@@ -25,17 +25,17 @@ from .._functions.fresh import own_array
 
 
 def _children(t: Tensor) -> tuple[tuple[Any], Any]:
-    told = (t.__class__, t._rg and t._fn is None and (t._x is None or not t._x.followed))
+    description = (t.__class__, t._rg and t._fn is None and (t._x is None or not t._x.followed))
     if t._x is not None and t._x.inner is not None:
-        return (t._x.inner,), told
+        return (t._x.inner,), description
     if not isinstance(t._st.array, jax.Array | np.ndarray):  # what JAX put there itself
-        return (t._st.array,), told
+        return (t._st.array,), description
     own_array(t)
-    return (value_for_jax(t),), told
+    return (value_for_jax(t),), description
 
 
-def rebuilt(told: Any, children: Any) -> Tensor:
-    cls, requires = told
+def rebuilt(description: Any, children: Any) -> Tensor:
+    cls, requires = description
     (leaf,) = children
     if isinstance(leaf, Tensor):
         return as_class(leaf, cls, requires)
@@ -94,8 +94,8 @@ _OWN_ARRAY = _OwnArray()
 
 
 def _keyed_children(t: Tensor) -> tuple[tuple[Any], Any]:
-    (child,), told = _children(t)
-    return ((_OWN_ARRAY, child),), told
+    (child,), description = _children(t)
+    return ((_OWN_ARRAY, child),), description
 
 
 def register(cls: type[Tensor]) -> None:

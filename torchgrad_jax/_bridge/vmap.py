@@ -110,20 +110,20 @@ def _inputs(
     for i, (x, d) in enumerate(zip(flat, dims)):
         if d is None:
             continue
-        told = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for"
+        prefix = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for"
         if not isinstance(d, int):
             raise ValueError(
-                f"{told} an input but in_dim must be either an integer dimension or None."
+                f"{prefix} an input but in_dim must be either an integer dimension or None."
             )
         if not isinstance(x, Tensor):
             raise ValueError(
-                f"{told} an input but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, "
+                f"{prefix} an input but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, "
                 "please use None as the respective in_dim"
             )
         n = x._m.ndim
         if not -n <= d < n:
             raise ValueError(
-                f"{told} some input, but that input is a Tensor of dimensionality {n} so expected in_dim to satisfy "
+                f"{prefix} some input, but that input is a Tensor of dimensionality {n} so expected in_dim to satisfy "
                 f"-{n} <= in_dim < {n}."
             )
         dims[i] = d % n
@@ -286,7 +286,7 @@ def _writes(run: lift.Lift, t: Tensor) -> _Writes:
     return _Writes(t._vc.version - len(run.moves_of(t)), recorded)
 
 
-class _Run:
+class _RunRecord:
     """What one trace of the function leaves behind for the outside."""
 
     def __init__(self) -> None:
@@ -312,7 +312,7 @@ def _run(
     metas = [_example(flat[i]._m, dims[i]) for i in batched]  # type: ignore[arg-type]
     tangents = [open_tangent(flat[i]) for i in batched]
     given = [_moved(t, dims[i], 0) for i, t in zip(batched, tangents) if t is not None]
-    told = _Run()
+    record = _RunRecord()
 
     def run(arrays: list[Any]) -> list[Any]:
         examples = list(flat)
@@ -335,20 +335,20 @@ def _run(
                 MODES.tangents.set_tangent(t, inside)
         before = [t._st.array for t in inner]
         out = func(*tree.unflatten(examples, spec), **kwargs)
-        results = _results(func, out, out_dims, told)
+        results = _results(func, out, out_dims, record)
         for k, (t, old) in enumerate(zip(inner, before)):
             if t._st.array is not old:
-                told.written[batched[k]] = len(results), _writes(MODES.run, t)
+                record.written[batched[k]] = len(results), _writes(MODES.run, t)
                 results.append(t)
-                told.requires.append(requires_grad_of(t))
-                told.metas.append(MODES.run.batch_meta(t))
+                record.requires.append(requires_grad_of(t))
+                record.metas.append(MODES.run.batch_meta(t))
         current = MODES.run
-        told.moved = {i: moves for i, t in zip(batched, inner) if (moves := current.moves_of(t))}
+        record.moved = {i: moves for i, t in zip(batched, inner) if (moves := current.moves_of(t))}
         looks[:] = current.tape.looks
         for t in [t for look in looks for t in look.tensors]:
             results.append(t)
-            told.requires.append(False)
-            told.metas.append(current.batch_meta(t))
+            record.requires.append(False)
+            record.metas.append(current.batch_meta(t))
         return [current.array_of(t) for t in results]
 
     looks: list[deferred.Look] = []
@@ -358,18 +358,18 @@ def _run(
     lifted = lift.taped(
         run, avals, randomness=randomness, size=size, inputs=inputs, rows=batch_outside
     )
-    results = _over(lifted, inputs, told.metas, told.requires, told.node)
+    results = _over(lifted, inputs, record.metas, record.requires, record.node)
     if looks:
         deferred.take(looks, results[-sum(len(look.tensors) for look in looks) :])
-    for t, version in zip(results, told.versions):
+    for t, version in zip(results, record.versions):
         if t._fn is None:  # a node may have saved it as it is
             t._st.version = version
-    for k, j in told.tangents.items():
+    for k, j in record.tangents.items():
         MODES.tangents.set_tangent(results[k], results[j])
-    places = {i: _move(flat[i], dims[i], moves) for i, moves in told.moved.items()}
-    for i, (k, writes) in told.written.items():
+    places = {i: _move(flat[i], dims[i], moves) for i, moves in record.moved.items()}
+    for i, (k, writes) in record.written.items():
         writes.repeat(flat[i], _moved(results[k], 0, places.get(i, dims[i])))
-    return _outputs(func, told, results, out_dims, size)
+    return _outputs(func, record, results, out_dims, size)
 
 
 def _move(whole: Tensor, at: Any, moves: Sequence[Move]) -> int:
@@ -478,25 +478,25 @@ def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
     )  # fmt: skip
 
 
-def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
+def _results(func: Any, out: Any, out_dims: Any, record: _RunRecord) -> list[Tensor]:
     """The tensors that a run returns; with them what the outside must know of each."""
     current = MODES.run
-    flat, told.spec = tree.flatten(out)
-    dims = _out_dims(func, out_dims, told.spec)
+    flat, record.spec = tree.flatten(out)
+    dims = _out_dims(func, out_dims, record.spec)
     results: list[Tensor] = []
     known: dict[int, _Given | None] = {}
     duals = []
     for t, d in zip(flat, dims):
         if not isinstance(t, Tensor):
             if d is None:
-                told.outs.append(t)
+                record.outs.append(t)
                 continue
             raise ValueError(
                 f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}. Did you "
                 "mean to set out_dims= to None for output?"
             )
         if not current.inside(t):
-            told.outs.append(t)
+            record.outs.append(t)
             continue
         if d is None:
             raise ValueError(
@@ -504,25 +504,25 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
             )
         tangent = open_tangent(t)
         if tangent is None and (rows := current.row_of(t)) is not None:
-            told.outs.append(_Rows(rows))
+            record.outs.append(_Rows(rows))
             continue
         if tangent is None and (given := _given(current, t, known)) is not None:
-            told.outs.append(given)
+            record.outs.append(given)
             continue
-        told.outs.append(len(results))
+        record.outs.append(len(results))
         results.append(t)
         if tangent is not None:
             duals.append((len(results) - 1, tangent))
     for k, tangent in duals:
-        told.tangents[k] = len(results)
+        record.tangents[k] = len(results)
         results.append(tangent)
     for t in results:
-        told.metas.append(current.batch_meta(t))
-        told.versions.append(t._vc.version)
-        told.requires.append(requires_grad_of(t))
-        if told.requires[-1] and told.node == "VmapBackward0" and grad_fn_of(t) is not None:
+        record.metas.append(current.batch_meta(t))
+        record.versions.append(t._vc.version)
+        record.requires.append(requires_grad_of(t))
+        if record.requires[-1] and record.node == "VmapBackward0" and grad_fn_of(t) is not None:
             node = grad_fn_of(t).name()
-            told.node = _over_the_batch(node)
+            record.node = _over_the_batch(node)
     return results
 
 
@@ -551,10 +551,12 @@ def _laid_out(t: Tensor, whole: Meta) -> Tensor:
     return t
 
 
-def _outputs(func: Any, told: _Run, results: Sequence[Tensor], out_dims: Any, size: int) -> Any:
-    dims = _out_dims(func, out_dims, told.spec)
+def _outputs(
+    func: Any, record: _RunRecord, results: Sequence[Tensor], out_dims: Any, size: int
+) -> Any:
+    dims = _out_dims(func, out_dims, record.spec)
     outs = []
-    for k, d in zip(told.outs, dims):
+    for k, d in zip(record.outs, dims):
         if isinstance(k, int) and not isinstance(k, bool) and d is not None:
             outs.append(_moved(results[k], 0, d))
         elif isinstance(k, _Rows):
@@ -565,7 +567,7 @@ def _outputs(func: Any, told: _Run, results: Sequence[Tensor], out_dims: Any, si
             outs.append(_moved(ops.expand(k, (size, *k._m.shape)), 0, d))
         else:
             outs.append(k)
-    return tree.unflatten(outs, told.spec)
+    return tree.unflatten(outs, record.spec)
 
 
 def _in_chunks(

@@ -511,8 +511,8 @@ def activate() -> None:
     for _, fn in public_functions():
         if fn not in _plain and fn.__name__ not in FREE:
             _plain[fn] = _divert(fn, fn, "factory" if fn.__name__ in FACTORIES else "function")
-    for told in REPLACED:
-        told(_plain)
+    for callback in REPLACED:
+        callback(_plain)
 
 
 def skip_one(func: Any, args: Any, kwargs: Any) -> Any:

@@ -6,6 +6,7 @@ import argparse
 import os
 import time
 from collections import Counter
+from typing import Any
 
 from . import bar
 from .jobs import CHECKS
@@ -15,7 +16,20 @@ def parser() -> argparse.ArgumentParser:
     """All subcommands."""
     top = argparse.ArgumentParser(prog="python -m compat_suite", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
+    _add_cases(commands)
+    _add_random_programs(commands)
+    _add_samples(commands)
+    _add_other_code(commands)
+    for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
+        page = commands.add_parser(name, help=f"write {text}")
+        page.add_argument(
+            "--check", action="store_true", help="only say whether the page is current"
+        )
+    commands.add_parser("record", help="remake recorded/ (live torch)")
+    return top
 
+
+def _add_cases(commands: Any) -> None:
     run = commands.add_parser("run", help="judge the cases against torch")
     run.add_argument("--family", action="append", help="only this family (repeatable)")
     run.add_argument("--op", action="append", help="only this operator (repeatable)")
@@ -33,6 +47,8 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("id", help="an id of `run`, or a part that only one has")
     explain.add_argument("--oracle", choices=("auto", "live", "recorded"), default="auto")
 
+
+def _add_random_programs(commands: Any) -> None:
     fuzz = commands.add_parser("fuzz", help="compare random programs with live torch")
     fuzz.add_argument("count", type=int, nargs="?", default=200)
     fuzz.add_argument("--seed", type=int, default=0, help="the first seed")
@@ -53,6 +69,8 @@ def parser() -> argparse.ArgumentParser:
     small.add_argument("--seed", type=int, default=0, help="the first seed")
     small.add_argument("--kind", choices=("modes", "hooks"), default="hooks")
 
+
+def _add_samples(commands: Any) -> None:
     opinfo = commands.add_parser(
         "opinfo", help="torch's own operator samples, on both libraries (live torch)"
     )
@@ -82,6 +100,8 @@ def parser() -> argparse.ArgumentParser:
     modules.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     modules.add_argument("--seed", type=int, default=0)
 
+
+def _add_other_code(commands: Any) -> None:
     packages = commands.add_parser(
         "packages", help="packages built on torch, on both libraries (live torch, a package index)"
     )
@@ -98,14 +118,6 @@ def parser() -> argparse.ArgumentParser:
     suites.add_argument("--site", default="build/suites", help="where they are unpacked")
     suites.add_argument("--state", default="build/suites.json", help="where verdicts are kept")
     suites.add_argument("--verbose", action="store_true", help="show all tests that differ")
-
-    for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
-        page = commands.add_parser(name, help=f"write {text}")
-        page.add_argument(
-            "--check", action="store_true", help="only say whether the page is current"
-        )
-    commands.add_parser("record", help="remake recorded/ (live torch)")
-    return top
 
 
 def main(argv: list[str] | None = None) -> int:

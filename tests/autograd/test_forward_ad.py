@@ -268,115 +268,96 @@ def custom(m):
         return f.unpack_dual(y), f.unpack_dual(z), f.unpack_dual(w), log
 
 
-@program
-def custom_attempt(m):
-    f = forward_ad(m)
-    out = []
+def keep_argument(ctx, a):
+    return a
 
-    def mk(j, fwd=lambda ctx, a: a * 2):
-        d = {"forward": staticmethod(fwd), "backward": staticmethod(lambda ctx, g: g)}
-        if j:
-            d["jvp"] = staticmethod(j)
-        return type("F", (m.autograd.Function,), d)
+
+def view_argument(ctx, a):
+    return a.view_as(a)
+
+
+def double_in_place(ctx, a):
+    ctx.mark_dirty(a)
+    return a.mul_(2)
+
+
+def with_a_mask(ctx, a):
+    return a * 2, a > 0
+
+
+def with_a_constant(ctx, a):
+    b = a * 3
+    ctx.mark_non_differentiable(b)
+    return a * 2, b
+
+
+def without_zeros(ctx, a):
+    ctx.set_materialize_grads(False)
+    return a * 2
+
+
+def tangents_of_functions(m, functions):
+    """For each label the tangents of a Function with this `jvp` and `forward`, or what it raises."""
+    f = forward_ad(m)
+
+    def tangents(jvp, forward=lambda ctx, a: a * 2):
+        methods = {"forward": staticmethod(forward), "backward": staticmethod(lambda ctx, g: g)}
+        if jvp:
+            methods["jvp"] = staticmethod(jvp)
+        function = type("F", (m.autograd.Function,), methods)
+        out = function.apply(f.make_dual(m.ones(2), m.ones(2)))
+        if isinstance(out, tuple):
+            return [f.unpack_dual(x).tangent for x in out]
+        return f.unpack_dual(out).tangent
 
     with f.dual_level():
-        a = f.make_dual(m.ones(2), m.ones(2))
-        for j in (
-            None,
-            lambda c, t: 1,
-            lambda c, t: (t, t),
-            lambda c, t: m.ones(3),
-            lambda c, t: m.ones(2, dtype=m.float64),
-            lambda c, t: (t * 2,),
-            lambda c, t: [t],
-            lambda c: 1,
-            lambda c, t: 1 / 0,
-        ):
-            out.append(attempt(lambda: f.unpack_dual(mk(j).apply(a)).tangent))  # noqa: PERF401 - each in its turn
-        out.append(
-            attempt(lambda: f.unpack_dual(mk(lambda c, t: t, lambda c, a: a).apply(a)).tangent)
-        )
-        out.append(
-            attempt(
-                lambda: (
-                    f.unpack_dual(
-                        mk(lambda c, t: t.view_as(t), lambda c, a: a.view_as(a)).apply(a)
-                    ).tangent
-                )
-            )
-        )
-        out.append(
-            attempt(
-                lambda: (
-                    f.unpack_dual(
-                        mk(lambda c, t: t * 1, lambda c, a: a.view_as(a)).apply(a)
-                    ).tangent
-                )
-            )
-        )
-        out.append(
-            attempt(
-                lambda: (
-                    f.unpack_dual(
-                        mk(
-                            lambda c, t: t.mul_(2), lambda c, a: (c.mark_dirty(a), a.mul_(2))[1]
-                        ).apply(a)
-                    ).tangent
-                )
-            )
-        )
-        a = f.make_dual(m.ones(2), m.ones(2))
-        out.append(
-            attempt(
-                lambda: (
-                    f.unpack_dual(
-                        mk(lambda c, t: t * 2, lambda c, a: (c.mark_dirty(a), a.mul_(2))[1]).apply(
-                            a
-                        )
-                    ).tangent
-                )
-            )
-        )
-        a = f.make_dual(m.ones(2), m.ones(2))
-        out.append(
-            attempt(
-                lambda: [
-                    f.unpack_dual(q).tangent
-                    for q in mk(lambda c, t: (t, None), lambda c, a: (a * 2, (a > 0))).apply(a)
-                ]
-            )
-        )
-        out.append(
-            attempt(
-                lambda: [
-                    f.unpack_dual(q).tangent
-                    for q in mk(lambda c, t: (t, t), lambda c, a: (a * 2, (a > 0))).apply(a)
-                ]
-            )
-        )
+        return {label: attempt(lambda: tangents(*made)) for label, made in functions.items()}
 
-        def nd(c, a):
-            b = a * 3
-            c.mark_non_differentiable(b)
-            return a * 2, b
 
-        out.append(
-            attempt(
-                lambda: [f.unpack_dual(q).tangent for q in mk(lambda c, t: (t, None), nd).apply(a)]
-            )
-        )
-        out.append(
-            attempt(
-                lambda: [f.unpack_dual(q).tangent for q in mk(lambda c, t: (t, t), nd).apply(a)]
-            )
-        )
+@program
+def what_a_jvp_may_return(m):
+    return tangents_of_functions(
+        m,
+        {
+            "no jvp": (None,),
+            "a number": (lambda c, t: 1,),
+            "two tensors": (lambda c, t: (t, t),),
+            "another shape": (lambda c, t: m.ones(3),),
+            "another dtype": (lambda c, t: m.ones(2, dtype=m.float64),),
+            "a tuple of one": (lambda c, t: (t * 2,),),
+            "a list": (lambda c, t: [t],),
+            "too few parameters": (lambda c: 1,),
+            "an error": (lambda c, t: 1 / 0,),
+            "no zeros for what has no tangent": (lambda c, t: t, without_zeros),
+        },
+    )
 
-        def mat(c, a):
-            c.set_materialize_grads(False)
-            return a * 2
 
-        out.append(attempt(lambda: f.unpack_dual(mk(lambda c, t: t, mat).apply(a)).tangent))
-    return out
+@program
+def jvp_of_views_and_writes(m):
+    return tangents_of_functions(
+        m,
+        {
+            "the argument itself": (lambda c, t: t, keep_argument),
+            "a view of it": (lambda c, t: t.view_as(t), view_argument),
+            "a view of it, a copy of the tangent": (lambda c, t: t * 1, view_argument),
+            "a write, also to the tangent": (lambda c, t: t.mul_(2), double_in_place),
+            "a write, a copy of the tangent": (lambda c, t: t * 2, double_in_place),
+        },
+    )
+
+
+@program
+def jvp_of_several_results(m):
+    return tangents_of_functions(
+        m,
+        {
+            "none for a mask": (lambda c, t: (t, None), with_a_mask),
+            "one for a mask": (lambda c, t: (t, t), with_a_mask),
+            "none for a constant": (lambda c, t: (t, None), with_a_constant),
+            "one for a constant": (lambda c, t: (t, t), with_a_constant),
+        },
+    )
 
 
 @program

@@ -184,8 +184,8 @@ class SnapshotWriter:
             return ("object", x.__class__, *self._attributes(x))
         if reaches or self.reaches(getattr(x, "__wrapped__", None)):
             raise TypeError(
-                f"a module as a pytree: {self.path_to(self.current_row)} (of class {x.__class__.__name__}) holds the module "
-                "itself or a tensor of it, and cannot be copied; delete the attribute"
+                f"a module as a pytree: {self.path_to(self.current_row)} (of class {x.__class__.__name__}) holds the "
+                "module itself or a tensor of it, and cannot be copied; delete the attribute"
             )
         return self._same(x)
 
@@ -213,8 +213,8 @@ class SnapshotWriter:
 
     def _traced(self) -> Exception:
         return TypeError(
-            f"a module as a pytree: {self.path_to(self.current_row)} holds a value that JAX traces, and is neither a parameter nor "
-            "a buffer; register it as a buffer, or delete the attribute"
+            f"a module as a pytree: {self.path_to(self.current_row)} holds a value that JAX traces, and is neither a "
+            "parameter nor a buffer; register it as a buffer, or delete the attribute"
         )
 
     def _tensor(self, t: Tensor) -> tuple[Any, ...]:

@@ -213,7 +213,7 @@ class PythonGuards:
     def describe_advanced_state(self) -> str | None:
         """What was done to state that objects keep to themselves, in words; None if nothing."""
         if self.replaced_numbers:
-            return f"a number that is another one in each call was put under {self.put[0][1]!r}"
+            return f"a number that is another one in each call was put under {self.replaced_numbers[0][1]!r}"
         return next(
             (change for h in self.hidden if (change := h.describe_change()) is not None), None
         )

@@ -275,7 +275,7 @@ class Compiled:
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
         if plain and alone and not kwargs and entry.only_reads_arguments:
-            entry.plain = (mode, tuple([(x._m, x._rg) for x in args]))
+            entry.plain_arguments = (mode, tuple([(x._m, x._rg) for x in args]))
             self.last = entry
 
     def _used(self, key: Any, entry: Entry) -> None:

@@ -78,7 +78,7 @@ class Entry:
         self.python_guards = python_guards
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
-        log.first_number_input, given_numbers = len(self.args), log.given.values
+        log.first_number_input, given_numbers = len(self.args), log.number_arguments.values
         self.args += range(len(tensors), len(tensors) + len(given_numbers))
         """Which tensors and then numbers among the arguments the program takes."""
         self.repeats_a_tensor = log.first_number_input < len(tensors)
@@ -102,7 +102,7 @@ class Entry:
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
         self.spec, self.outs = description
-        given = log.given
+        given = log.number_arguments
         self.constants = [
             Constant(
                 len(tensors) + i,
@@ -468,7 +468,7 @@ class Entry:
             st.array = array
         put_back(drawn, replaced)
         if self.log is not None:
-            self.log.put_back()
+            self.log.restore()
 
     def raise_failed_check(self, tensors: Sequence[Any]) -> NoReturn:
         """Raise what the call with these arguments raises, whose numbers in Python have been computed."""

@@ -449,7 +449,7 @@ class _Maker:
 
 
 def _refuse_what_cannot_be_exported(program: Any) -> None:
-    if program.fresh:
+    if program.new_state:
         raise RuntimeError(
             "export: the function makes state of its own; run it once before it is exported"
         )

@@ -338,7 +338,7 @@ class Loop:
         high = min(length, at + self.room)
         with restorable(drawn):
             for i in range(at, high):
-                if i > at and entry.log is not None and entry.stale(inputs) is not None:
+                if i > at and entry.log is not None and entry.why_stale(inputs) is not None:
                     high = i
                     break
                 for column, s in zip(columns, self.hosted):

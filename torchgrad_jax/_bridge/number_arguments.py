@@ -131,8 +131,8 @@ class Constant:
         now = args[self.at]
         if same(now, self.value):
             return None
-        told = f"; its value is needed at {self.place}" if self.place else ""
-        return f"{self.name} was {self.value!r} and is {now!r}{told}"
+        needed = f"; its value is needed at {self.place}" if self.place else ""
+        return f"{self.name} was {self.value!r} and is {now!r}{needed}"
 
 
 def use_plain_numbers_in_closure(fn: Any) -> None:

@@ -332,7 +332,7 @@ class Entry:
         if not self.late:
             return out
         failed = any_of(results[len(self.result_order) :])
-        out[:n] = [jnp.leaf_positions(failed, old, new) for old, new in zip(xs, out[:n])]
+        out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
         return [*out, failed]
 
     def steps(self, values: Sequence[Any]) -> list[Any]:

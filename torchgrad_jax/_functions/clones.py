@@ -12,8 +12,6 @@ from .._engine.lift import is_batched
 from .._engine.tensor import Tensor
 from .convert import clone_in, transfer
 
-_PRESERVE = ("torch.preserve_format", None)
-
 
 def _format(memory_format: Any) -> str:
     return (

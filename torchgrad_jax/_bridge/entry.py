@@ -418,7 +418,7 @@ class Entry:
         ]
         counts = [vc.version for vc in counters]
         try:
-            if not self.ran:
+            if not self.has_run:
                 self._leave_numpy(args)
             if self.parts is not None:
                 node = self._differentiable(args, arrays, drawn)

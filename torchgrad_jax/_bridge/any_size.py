@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from .._engine.lifted import placeholder
+from .._engine.traced_run import placeholder
 
 SIZES = ((5, 8, 13), (6, 11, 17), (7, 10, 19))
 """For each dimension that varies: two sizes to compare, and a third one to make sure."""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.checks import Check
-from .._engine.lifted import evaluate, placeholder
+from .._engine.traced_run import evaluate, placeholder
 from .equal_steps import called
 
 _CHEAP_KINDS = frozenset(["arg", "draw", "given", "number", "tensor"])

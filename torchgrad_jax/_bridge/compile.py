@@ -25,7 +25,7 @@ from .._core.state import (
     TRACED,
     WRITE_LOCK,
 )
-from .._engine.cut import under_jax
+from .._engine.derivative_stops import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from . import explain

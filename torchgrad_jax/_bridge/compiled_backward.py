@@ -17,7 +17,7 @@ import jax
 from .._core import errors
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, next_sequence_nr
-from .._engine import lifted
+from .._engine import traced_run
 from .._engine.custom import PyNode
 from .._engine.history import edge_of, grad_fn_of
 from .._engine.node import AccumulateGrad, Node
@@ -60,7 +60,7 @@ def trace_backward(
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
         description.roots.append(k)
         description.metas.append(m)
-        array = lifted.outside_value(_FIRST + len(cts), m)
+        array = traced_run.outside_value(_FIRST + len(cts), m)
         cts.append(make(array, m))
     silenced: list[tuple[Any, str, Any]] = []
     try:
@@ -145,7 +145,7 @@ class ForwardAndBackward:
         self.checks = [] if checks is None else checks.backward
         """What is checked in the backward part, whose last result is whether one of them fails."""
         late_flags = [noted.flag for noted in self.checks]
-        placeholder = lifted.placeholder()
+        placeholder = traced_run.placeholder()
         late: set[Any] = set()
         early_steps, late_steps = [], []
         for eqn in jaxpr.eqns:
@@ -171,13 +171,13 @@ class ForwardAndBackward:
 
         def forward(*values: Any) -> list[Any]:
             env = dict(consts_of)
-            lifted.take(early_steps, env, values)
+            traced_run.take(early_steps, env, values)
             results = _read((*jaxpr.outvars[:n_results], *between), env)
             return [*results, any_of(_read(flags, env))] if flags else results
 
         def late_part(wanted: Sequence[Any], saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             env = {**consts_of, **dict(zip(between, saved))}
-            lifted.take(late_steps, env, cts, _FIRST)
+            traced_run.take(late_steps, env, cts, _FIRST)
             return _read(wanted, env)
 
         def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:

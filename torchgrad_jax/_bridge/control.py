@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from .._core.dtypes import INTEGRAL
 from .._core.python_numbers import Number
 from .._core.state import MODES
-from .._engine.cut import under_jax
+from .._engine.derivative_stops import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.lift import tensor_of_jax
 from .._engine.strided import read

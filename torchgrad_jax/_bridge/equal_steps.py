@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._engine.lifted import placeholder
 from .._engine.steps import bind_equation
+from .._engine.traced_run import placeholder
 
 _CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",

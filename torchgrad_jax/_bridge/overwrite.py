@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._engine.lifted import placeholder
+from .._engine.traced_run import placeholder
 from .equal_steps import called
 
 _FINAL = (

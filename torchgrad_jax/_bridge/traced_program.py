@@ -28,9 +28,9 @@ from .._core.python_numbers import Values
 from .._core.state import LIFT, MODES, TRACED
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, is_tracked
-from .._engine.lifted import evaluate
 from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor, make
+from .._engine.traced_run import evaluate
 from .checks import Checks, Noted, Part
 from .equal_steps import equal_results
 from .number_arguments import use_plain_numbers_in_closure

@@ -17,12 +17,12 @@ from .._engine.batch_layout import Move
 from .._engine.bind import ops
 from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.lifted import Lifted
 from .._engine.record import apply, no_grad
 from .._engine.strided import storage_offset
 from .._engine.tape import aval_of
 from .._engine.tensor import Alias, Tensor, count_like, is_plain, make, uncounted
 from .._engine.trace import Call
+from .._engine.traced_run import Lifted
 from .._engine.views import chain_to
 from .._functions import random
 from .._functions.shape import movedim

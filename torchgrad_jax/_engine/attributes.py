@@ -14,7 +14,7 @@ from .._core.abstract import is_abstract
 from .._core.devices import FakeDevice
 from .._core.state import DUAL, INFERENCE, MODES, OBSERVED, TRACED
 from . import printing, tensor_hooks
-from .cut import cut_if_traced
+from .derivative_stops import stop_derivative_if_traced
 from .escapes import before_gradients, refuse_escape
 from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from .lift import is_batched, is_hidden
@@ -310,7 +310,7 @@ def share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
         alias.conj, alias.neg = al.conj, al.neg
     out = alias_of(self, self._m, alias, vc, cls)
     if MODES.traced or MODES.run.pure:
-        cut_if_traced(out, self)
+        stop_derivative_if_traced(out, self)
     if self._x is not None and self._x.inference:  # outside of the mode, one that counts writes
         x = extras(out)
         x.inference, x.uncounted = True, bool(MODES.bits & INFERENCE)
@@ -352,7 +352,7 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-def cut_off(self: Tensor, value: Any) -> None:
+def stop_derivative(self: Tensor, value: Any) -> None:
     """Setting `_grad_fn` to None detaches."""
     if value is not None:
         raise RuntimeError("_grad_fn can be only set to None")
@@ -589,7 +589,7 @@ PROPERTIES: dict[str, property] = {
     "_grad": property(lambda self: self._g, set_grad, lambda self: set_grad(self, None)),
     "grad_dtype": property(get_grad_dtype, set_grad_dtype),
     "grad_fn": property(get_grad_fn),
-    "_grad_fn": property(get_grad_fn, cut_off, refuse_deletion),
+    "_grad_fn": property(get_grad_fn, stop_derivative, refuse_deletion),
     "is_leaf": property(is_leaf),
     "data": property(get_data, set_data),
     "output_nr": property(lambda self: self._onr),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .._core import shapes
 from .._core.meta import Meta, meta
 from .._ops.registry import Layout
-from .cut import storage_behind
+from .derivative_stops import storage_behind
 from .runs import Run
 from .tensor import Tensor
 

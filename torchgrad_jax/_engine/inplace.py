@@ -14,7 +14,7 @@ from .._core import dtypes, events, outputs
 from .._core.meta import Meta
 from .._core.state import DUAL, FAKE, GRAD, MODES, OBSERVED, WRITE_LOCK
 from .._ops.registry import Apart, Grad, InPlace, Layout, Overlap
-from .cut import under_jax
+from .derivative_stops import under_jax
 from .grad_plan import GradPlan
 from .history import check_captured, check_inplace, edge_of, grad_fn_of, rebase_history
 from .node import Node

@@ -21,14 +21,14 @@ from .._core.meta import Meta, meta
 from .._core.python_numbers import Number
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
 from .batch_layout import BatchLayout
-from .cut import storage_behind
+from .derivative_stops import storage_behind
 from .history import edge_of, grad_fn_of, requires_grad_of
-from .lifted import Lifted, Traced, outside_value
 from .node import AccumulateGrad
 from .same_for_all import SameForAll
 from .strided import is_direct, read, reader, stored
 from .tape import Look, Tape, Value, aval_of
 from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array
+from .traced_run import Lifted, Traced, outside_value
 
 
 def running_vmap() -> Lift | None:

@@ -33,7 +33,7 @@ from .._core.state import (
 from .._core.transfer import filled
 from .._ops.registry import Grad, Layout
 from . import deferred, saved as saving
-from .cut import stopped
+from .derivative_stops import stopped
 from .grad_plan import GradPlan, grad_plan
 from .history import (
     complain_first,

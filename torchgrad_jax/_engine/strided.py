@@ -22,7 +22,7 @@ from .._core.meta import Meta
 from .._core.placement import MANY
 from .._core.state import CUT, GRAD, MODES, TRACED, WRITE_LOCK
 from . import executors
-from .cut import unrecorded
+from .derivative_stops import unrecorded
 from .escapes import before_write
 from .tensor import CREATED_DEFAULT, Alias, Tensor, placement_of
 

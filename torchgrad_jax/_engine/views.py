@@ -18,7 +18,7 @@ from .._core.state import (
     TRACED,
 )
 from . import strided
-from .cut import cut_off
+from .derivative_stops import stop_derivative
 from .escapes import refuse_escape
 from .grad_plan import grad_plan
 from .history import (
@@ -287,7 +287,7 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
             t._vc = t._vc if uncounted(src) else Version()
     if mode & CUT and not mode & GRAD:
         for t in outs:
-            cut_off(t)
+            stop_derivative(t)
     if mode & DUAL:
         MODES.tangents.push_view_tangents(call, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:

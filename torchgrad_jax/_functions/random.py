@@ -24,7 +24,7 @@ from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
 from .._engine.concrete import concrete
-from .._engine.cut import under_jax
+from .._engine.derivative_stops import under_jax
 from .._engine.record import no_grad
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make, mark_inference

@@ -15,7 +15,7 @@ from .._bridge.interop import apply_traced
 from .._core import tree
 from .._core.state import GRAD, MODES
 from .._engine.custom import DelayedError, PyNode, apply_function, keep_returned_marks
-from .._engine.cut import is_traced
+from .._engine.derivative_stops import is_traced
 from .._engine.dual import primals_only
 from .._engine.history import requires_grad_of
 from .._engine.lift import running_vmap

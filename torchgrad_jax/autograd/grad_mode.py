@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES
-from .._engine.cut import cutting
+from .._engine.derivative_stops import derivative_stop_bit
 from .._engine.tensor import Tensor
 from ._decorators import DecoratorContext
 
@@ -40,7 +40,7 @@ def _switched(mode: bool) -> tuple[int, bool]:
         return bits, mode
     if mode:
         return (bits | GRAD) & ~CUT, MODES.inference_grad
-    return bits & ~GRAD | (cutting() if MODES.traced else 0), MODES.inference_grad
+    return bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0), MODES.inference_grad
 
 
 def _switch(mode: bool) -> None:
@@ -161,7 +161,7 @@ class inference_mode(DecoratorContext):
     def __enter__(self) -> None:
         self._before.append((MODES.bits & _SWITCHED, MODES.inference_grad))
         if self.mode:  # tangents do not flow either
-            MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE | cutting()
+            MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE | derivative_stop_bit()
         else:
             MODES.bits = MODES.bits & ~(INFERENCE | CUT) | GRAD
         MODES.inference_grad = False

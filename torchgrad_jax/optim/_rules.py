@@ -20,7 +20,7 @@ from .._core.caches import KERNELS
 from .._core.dtypes import FLOATING
 from .._core.state import CUT, GRAD, LIFT, MODES, TRACED
 from .._engine import executors
-from .._engine.cut import stopped, unrecorded
+from .._engine.derivative_stops import stopped, unrecorded
 from .._engine.overrides import overridden
 from .._engine.record import PLAIN
 from .._engine.strided import read
@@ -290,13 +290,13 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     kernel = _KERNELS.young.get(key) or _KERNELS.older(key)
     if kernel is None:
         kernel = _KERNELS.put(key, _Kernel(rule, fixed, tuple(traced), names, metas[0].device), 0)
-    elsewhere, cutting = MODES.bits & (LIFT | TRACED), MODES.bits & CUT
+    elsewhere, derivative_stop_bit = MODES.bits & (LIFT | TRACED), MODES.bits & CUT
     args = (np.array(numbers), loose, _arrays(ps), _arrays(gs), olds)
     unreal = metas[0].device.type == "meta"
     outs = abstract.call(kernel.step, *args) if unreal else kernel.step(*args)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
         for j, (t, array, n) in enumerate(zip(column, news, writes)):
-            if cutting and array is not None:
+            if derivative_stop_bit and array is not None:
                 array = stopped(array) if t is None else unrecorded(read(t), array)
             if t is None:
                 if array is not None and name is not None:

@@ -17,7 +17,7 @@ from .tape import Value
 from .tensor import Storage, Tensor
 
 
-class CutStorage(Storage):
+class StoppedStorage(Storage):
     """A storage as a detached tensor sees it: what is read has no derivative, what is written is written."""
 
     __slots__ = ("whole",)
@@ -37,14 +37,14 @@ class CutStorage(Storage):
 
 
 def _passed_on(name: str) -> Any:
-    def get(self: CutStorage) -> Any:
+    def get(self: StoppedStorage) -> Any:
         return getattr(self.whole, name)
 
     return property(get, lambda self, value: setattr(self.whole, name, value))
 
 
 for _name in ("born", "meta", "pointer", "stamp", "version"):
-    setattr(CutStorage, _name, _passed_on(_name))
+    setattr(StoppedStorage, _name, _passed_on(_name))
 
 
 def stopped(array: Any) -> Any:
@@ -67,18 +67,18 @@ def is_traced(t: Tensor) -> bool:
     return MODES.traced and _jax_follows(array) and not _in_lift(array)
 
 
-def cut_if_traced(out: Tensor, of: Tensor) -> None:
+def stop_derivative_if_traced(out: Tensor, of: Tensor) -> None:
     """Cut `out`, an alias of `of` without history, off what JAX derives."""
     if is_traced(of) or (MODES.run.pure and MODES.run.inside(of)):
-        cut_off(out)
+        stop_derivative(out)
 
 
-def cut_off(t: Tensor) -> None:
+def stop_derivative(t: Tensor) -> None:
     """Cut a fresh alias of a tensor that JAX traces from its derivative."""
-    if isinstance(t._st, CutStorage):
+    if isinstance(t._st, StoppedStorage):
         return
     own = t._vc is t._st
-    t._st = CutStorage(t._st)
+    t._st = StoppedStorage(t._st)
     if own:
         t._vc = t._st
 
@@ -101,7 +101,7 @@ def under_jax(frozen: bool = False) -> bool:
     return not any(current is trace for run in MODES.lifts for trace in run.traces)
 
 
-def cutting() -> int:
+def derivative_stop_bit() -> int:
     """The bit to add to the modes when recording is turned off here."""
     return CUT if under_jax() else 0
 

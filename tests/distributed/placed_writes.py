@@ -76,6 +76,12 @@ def module(x: Any) -> Any:
     return copy.deepcopy(m.to(x.sharding)).to(torch.float64).weight
 
 
+def from_vector(x: Any) -> Any:
+    w = nn.Parameter(x)
+    nn.utils.vector_to_parameters(torch.arange(32.0), [w])
+    return w
+
+
 def materialised(x: Any) -> Any:
     m = nn.Linear(4, 8, bias=False, device="meta").to_empty(device=x.sharding)
     m.reset_parameters()
@@ -126,6 +132,7 @@ CASES: dict[str, Any] = {
     "adamw": lambda x: trained(x, torch.optim.AdamW),
     "adamw-compiled": lambda x: trained(x, torch.optim.AdamW, compiled=True),
     "clip": clipped,
+    "from_vector": from_vector,
     "module": module,
     "materialised": materialised,
 }

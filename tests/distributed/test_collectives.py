@@ -94,6 +94,23 @@ def gathered_and_scattered(m, d):
 
 
 @together
+def parts_of_unequal_sizes_are_summed(m, d):
+    out = m.zeros(d.get_rank() + 1)
+    d.reduce_scatter(out, [mine(m, d, i + 1).float() for i in range(3)])
+    return out
+
+
+@together
+def sums_overflow_without_a_word(m, d):
+    x, y = m.full((2,), 3e38), m.full((2,), 2**62)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        d.all_reduce(x)
+        d.all_reduce(y)
+    return x, y
+
+
+@together
 def all_to_all(m, d):
     rank = d.get_rank()
     out = m.zeros(6)

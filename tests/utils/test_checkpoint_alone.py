@@ -193,3 +193,37 @@ def test_second_derivatives_of_a_compiled_checkpoint():
 
     x = tg.linspace(0, 1, 8)
     tg.testing.assert_close(tg.compile(second)(x), second(x))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_compiled_recomputation_meets_the_random_numbers_of_its_forward(reentrant):
+    def part(a):
+        return tg.nn.functional.dropout(a * 2, 0.5).tanh()
+
+    def run(x):
+        x.grad = None
+        y = tg.utils.checkpoint.checkpoint(part, x, use_reentrant=reentrant)
+        z = tg.nn.functional.dropout(y, 0.5)
+        tg.utils.checkpoint.checkpoint(part, z, use_reentrant=reentrant).sum().backward()
+        return x.grad.clone(), tg.rand(2)
+
+    def found(f):
+        tg.manual_seed(0)
+        x = tg.linspace(1, 2, 40).requires_grad_()
+        return [f(x), f(x)]
+
+    tg.testing.assert_close(found(tg.compile(run)), found(run))
+
+
+def test_a_compiled_recomputation_may_not_draw_other_numbers():
+    calls = []
+
+    def part(a):
+        calls.append(1)
+        return a * tg.rand(len(calls)).sum()
+
+    def run(x):
+        tg.utils.checkpoint.checkpoint(part, x, use_reentrant=False).sum().backward()
+
+    with pytest.raises(RuntimeError, match="a recomputation draws random numbers of shape"):
+        tg.compile(run)(tg.ones(3, requires_grad=True))

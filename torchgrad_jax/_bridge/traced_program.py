@@ -148,6 +148,9 @@ class StateLift(Lift):
         self.checks: list[Noted] = []
         self.started_optimizers: dict[int, Any] = {}
         """Optimizers whose state began in this run, by identity."""
+        self.draws: list[tuple[Meta, Any]] = []
+        self.next_draw = 0
+        """What was drawn, in its order, and the number of the next draw."""
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
 
@@ -346,9 +349,22 @@ class StateLift(Lift):
             self.checks.append(Noted(check, arrays, flag, user_line()))
 
     def draw(self, m: Meta, values: Callable[[], Any]) -> Any:
-        """Random numbers, drawn for each run of the program; what the draw is given is a constant of it."""
-        use_plain_numbers_in_closure(values)
-        return self._input(Source("draw", values, None, m), m)
+        """Random numbers, drawn for each run of the program; what the draw is given is a constant of it.
+
+        A checkpoint that computes again goes back to an earlier draw, by `next_draw`, and meets the same numbers.
+        """
+        at = self.next_draw
+        if at == len(self.draws):
+            use_plain_numbers_in_closure(values)
+            self.draws.append((m, self._input(Source("draw", values, None, m), m)))
+        made, array = self.draws[at]
+        if (made.shape, made.dtype) != (m.shape, m.dtype):
+            raise RuntimeError(
+                f"a recomputation draws random numbers of shape {list(m.shape)} and {m.dtype}, and the forward drew "
+                f"some of shape {list(made.shape)} and {made.dtype}"
+            )
+        self.next_draw = at + 1
+        return array
 
     def number(self, values: Values, slot: int) -> Any:
         """A number that may be another one the next time, as a 0-dim array."""

@@ -12,6 +12,7 @@ import jax
 from .._core.meta import meta
 from .._core.transfer import put
 from .._engine.record import no_grad
+from .._engine.strided import write
 from .._engine.tensor import Tensor, make
 from ..compiler import is_compiling
 from ._groups import ProcessGroup, get_group_rank, group as _default, member_of, outside
@@ -151,8 +152,10 @@ def fill(target: Tensor, array: Any) -> None:
     if isinstance(array, jax.core.Tracer):
         with no_grad():
             target.copy_(tensor_from(array.reshape(target.shape), target))
-    elif array.size:
+    elif array.dtype != target._m.dtype.np:
         target.data.copy_(tensor_from(array.reshape(target.shape), target))
+    elif array.size:
+        write(target, put(array.reshape(target.shape), target._m.device), bump=False)
 
 
 def assign(target: Tensor, array: Any) -> None:

@@ -26,9 +26,8 @@ Step = Callable[..., Sequence[np.ndarray]]
 
 def array_of(tensor: Tensor) -> Any:
     """The values of a tensor: an array in the memory of this process, or a traced one while a program is compiled."""
-    plain = tensor.detach()
-    array = read(plain.resolve_conj() if plain.is_complex() else plain)
-    return array if is_compiling() else np.asarray(array)
+    plain = tensor.detach().resolve_conj() if tensor.is_complex() else tensor
+    return read(plain.detach()) if is_compiling() else np.asarray(read(plain))
 
 
 def joined(arrays: Sequence[Any]) -> Any:

@@ -172,14 +172,23 @@ def reduce(
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:  # fmt: skip
-    """Write the sum of the tensors that all processes have for this one into the output."""
+    """Write the sum of the tensors that all processes have for this one into the output.
+
+    Args:
+        output: where it is written to.
+        input_list: a tensor for each process; they may differ in size.
+        op: how values become one.
+        group: which processes; all of them if it is None.
+        async_op: whether to return something to wait for.
+    """
     tensor_of(output, "output"), tensors_of(input_list, "input_list")
     alike(*input_list, output)
     op = reduction(op, output)
     pg = group_for("reduce_scatter", group)
     if pg is None:
         return None
-    fitting("reduce_scatter", input_list, output, pg.size())
+    if len(input_list) != pg.size() or input_list[pg.rank()].shape != output.shape:
+        fitting("reduce_scatter", input_list, output, pg.size())
     return _reduce_scattered(pg, output, [array_of(x) for x in input_list], op, async_op)
 
 
@@ -187,7 +196,7 @@ def _reduce_scattered(
     pg: ProcessGroup, output: Tensor, xs: Sequence[Any], op: Any, async_op: bool
 ) -> Work | None:
     found = begin(
-        pg, f"reduce_scatter({op.name}) of {size_of(output)}", xs, [like(output)],
+        pg, f"reduce_scatter({op.name}) of {[x.size for x in xs]} elements of {output.dtype}", xs, [like(output)],
         lambda turn, *xs: [_exchange.reduce_scatter(turn, xs, op.name)],
     )  # fmt: skip
 

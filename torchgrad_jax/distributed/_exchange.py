@@ -120,6 +120,12 @@ REDUCTIONS: dict[str, Reduction] = {
 }  # fmt: skip
 
 
+def _reduced(arrays: Sequence[np.ndarray], op: str) -> np.ndarray:
+    """One array of those of all members; numbers overflow without a word, as in other operators."""
+    with np.errstate(all="ignore"):
+        return functools.reduce(REDUCTIONS[op], arrays)
+
+
 # --- collectives ----------------------------------------------------------------------------------
 
 
@@ -139,13 +145,13 @@ def all_to_all(turn: Turn, xs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def reduce_scatter(turn: Turn, xs: Sequence[np.ndarray], op: str) -> np.ndarray:
     """The sum of the arrays that all members have for this one."""
-    return functools.reduce(REDUCTIONS[op], all_to_all(turn, xs))
+    return _reduced(all_to_all(turn, xs), op)
 
 
 def all_reduce(turn: Turn, x: np.ndarray, op: str) -> np.ndarray:
     """The sum of the arrays of all members."""
-    if x.nbytes <= _SHARED_OUT or turn.size == 1:
-        return functools.reduce(REDUCTIONS[op], all_gather(turn, x))
+    if x.nbytes <= _SHARED_OUT or turn.size <= 2:  # between two, sharing out sends no less
+        return _reduced(all_gather(turn, x), op)
     part = reduce_scatter(turn, np.array_split(x.reshape(-1), turn.size), op)
     return np.concatenate(all_gather(turn, part)).reshape(x.shape)
 
@@ -170,7 +176,7 @@ def gather(turn: Turn, x: np.ndarray, root: int) -> list[np.ndarray]:
 def reduce(turn: Turn, x: np.ndarray, root: int, op: str) -> np.ndarray:
     """The sum of the arrays of all members at the root; elsewhere the array as it is."""
     found = gather(turn, x, root)
-    return functools.reduce(REDUCTIONS[op], found) if found else x
+    return _reduced(found, op) if found else x
 
 
 def scatter(turn: Turn, xs: Sequence[np.ndarray], root: int) -> np.ndarray:

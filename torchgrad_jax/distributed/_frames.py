@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ._errors import DistNetworkError
 
 _COUNT = struct.Struct(">I")
@@ -29,8 +31,8 @@ def send(sock: socket.socket, fields: Sequence[Any]) -> None:
         sock.sendall(view)
 
 
-def receive(sock: socket.socket) -> list[bytearray]:
-    """The fields of the next message.
+def receive(sock: socket.socket) -> list[Any]:
+    """The fields of the next message, as buffers of bytes.
 
     Raises:
         ConnectionError: the other side is gone.
@@ -40,8 +42,9 @@ def receive(sock: socket.socket) -> list[bytearray]:
     return [_exactly(sock, n) for n in lengths]
 
 
-def _exactly(sock: socket.socket, n: int) -> bytearray:
-    found = bytearray(n)
+def _exactly(sock: socket.socket, n: int) -> Any:
+    # NumPy does not fill memory with zeros first.
+    found: Any = bytearray(n) if n < _JOINED else np.empty(n, np.uint8)
     view, done = memoryview(found), 0
     while done < n:
         got = sock.recv_into(view[done:])

@@ -29,7 +29,7 @@ class Message(NamedTuple):
 
     source: int
     note: bytes
-    body: bytearray
+    body: Any
 
 
 class Late(Exception):

@@ -173,6 +173,7 @@ class _Surroundings:
         self.autocast = autocast_mode.settings()
         self.states: list[tuple[Any, Any]] = []
         self.keys, self.drawn = None, 0
+        self.program: Any = None
         if preserve_rng:
             if MODES.keys is not None:
                 self.keys, self.drawn = MODES.keys, MODES.keys.drawn
@@ -180,6 +181,8 @@ class _Surroundings:
             used = [d for d in found if d.type not in ("cpu", "meta")]
             generators = [_random.default_generator, *map(_random.default_for, used)]
             self.states = [(g, g.snapshot()) for g in generators]
+            self.program = _program()
+            self.next_draw = 0 if self.program is None else self.program.next_draw
 
     @contextlib.contextmanager
     def again(self) -> Generator[None, None, None]:
@@ -190,12 +193,37 @@ class _Surroundings:
             generator.resume(state)
         MODES.device_stack = self.stack
         try:
-            with autocast_mode.restored(self.autocast), keys.resumed(self.keys, self.drawn):
+            with (
+                autocast_mode.restored(self.autocast),
+                keys.resumed(self.keys, self.drawn),
+                self._drawing_again(),
+            ):
                 yield
         finally:
             MODES.device_stack = stack
             for generator, state in now:
                 generator.resume(state)
+
+    @contextlib.contextmanager
+    def _drawing_again(self) -> Generator[None, None, None]:
+        """Within it, the program that is being compiled meets the numbers again that it has drawn since."""
+        program = self.program
+        if program is None or program is not _program():
+            yield
+            return
+        now, program.next_draw = program.next_draw, self.next_draw
+        try:
+            yield
+        finally:
+            program.next_draw = now
+
+
+def _program() -> Any:
+    """The run whose random numbers are drawn later, each time the compiled program runs; None outside of one."""
+    run = MODES.run
+    while not (run.at_once or run.stateful):
+        run = run.outer_run
+    return run if run.stateful else None
 
 
 # --- the reentrant variant ------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What users do with split modules and tensors besides training: state, copies, meta, precision, vmap, hooks."""
 
 import copy
+import importlib
 import io
 import pickle
 from typing import Any
@@ -350,6 +351,56 @@ def test_gradients_through_moves():
     assert leaf.grad is not None
     assert leaf.grad.placements == (Shard(0),)
     assert leaf.grad.full_tensor().tolist() == [[5.0, 5.0]] * 8
+
+
+def test_moves_inside_of_a_compiled_function():
+    mesh = line()
+    x = distribute_tensor(torch.arange(128.0).view(8, 16), mesh, [Shard(0)])
+    move = torch.compile(lambda t: (t + 1).redistribute(mesh, [Shard(1)]) * 2)
+    assert move(x).placements == (Shard(1),)
+    torch.testing.assert_close(whole(move(x)), whole((x + 1) * 2))
+    summed = torch.compile(lambda t: ((t + 1).full_tensor() * t.to_local()).sum())
+    torch.testing.assert_close(whole(summed(x)), whole(((x + 1) * x).sum()))
+    with pytest.raises(RuntimeError, match="give device_mesh"):
+        torch.compile(lambda t: t.redistribute(placements=[Shard(1)]))(x)
+    with pytest.raises(AttributeError, match="inside of a compiled function"):
+        torch.compile(lambda t: t.placements)(x)
+
+
+def test_activation_checkpoints_of_sharded_layers():
+    w = importlib.import_module(
+        "torchgrad_jax.distributed.algorithms._checkpoint.checkpoint_wrapper"
+    )
+
+    def losses(ways: str) -> list[float]:
+        torch.manual_seed(0)
+        net = nn.Sequential(*[nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.3)) for _ in range(2)])
+        if "s" in ways:
+            for layer in net:
+                fully_shard(layer)
+            fully_shard(net)
+        if "c" in ways:
+            w.apply_activation_checkpointing(
+                net, check_fn=lambda layer: isinstance(layer, nn.Sequential)
+            )
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        x = torch.arange(64.0).view(8, 8) / 64
+
+        @torch.compile
+        def step() -> Any:
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        found = [step().item() for _ in range(3)]
+        assert "s" not in ways or all(p.placements == (Shard(0),) for p in net.parameters())
+        return found
+
+    want = losses("")
+    for ways in ("c", "sc"):
+        assert losses(ways) == pytest.approx(want, rel=1e-5)
 
 
 def test_asking_where_a_result_lies_changes_nothing():

@@ -177,9 +177,15 @@ def _sharding(t: Tensor, name: str) -> NamedSharding:
         found = named_sharding(t)
         if found is not None:
             return found
-    raise AttributeError(
-        f"'{type(t).__name__}' object has no attribute '{name}': it lies on no device mesh"
-    )
+    why = "it lies on no device mesh"
+    if not MODES.run.at_once:
+        why = "inside of a compiled function XLA has yet to choose where arguments and results lie"
+    raise AttributeError(f"'{type(t).__name__}' object has no attribute '{name}': {why}")
+
+
+def _lies_somewhere(t: Tensor) -> bool:
+    """Whether a tensor is one of a traced program, for which XLA has yet to choose a place."""
+    return not MODES.run.at_once and named_sharding(t) is None
 
 
 def device_mesh(t: Tensor) -> DeviceMesh:
@@ -216,6 +222,11 @@ def redistribute(
         raise NotImplementedError("DTensor.redistribute(): backward_dtype is not supported")
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
+    if device_mesh is None and _lies_somewhere(self):
+        raise RuntimeError(
+            "DTensor.redistribute() of an argument or a result inside of a compiled function: give device_mesh, as "
+            "XLA has yet to choose where it lies"
+        )
     mesh = _mesh_of(self) if device_mesh is None else device_mesh
     wanted = checked(mesh, placements, self.ndim)
     for i, p in enumerate(wanted):
@@ -233,9 +244,11 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     Args:
         grad_placements: not looked at, XLA places gradients.
     """
-    there = _sharding(self, "to_local")
-    array = read(self)
-    if isinstance(array, jax.core.Tracer) or there.is_fully_addressable:
+    if (
+        _lies_somewhere(self)
+        or isinstance(read(self), jax.core.Tracer)
+        or _sharding(self, "to_local").is_fully_addressable
+    ):
         out = self.view_as(self) if self.requires_grad else self.detach()
         out.__dict__["_is_local"] = True
         return out
@@ -292,6 +305,8 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     Args:
         grad_placements: not looked at, XLA places gradients.
     """
+    if _lies_somewhere(self):
+        return self
     there = _sharding(self, "full_tensor")
     everywhere = NamedSharding(there.mesh, PartitionSpec())
     if not MODES.run.at_once or self.requires_grad or self._m.device.type == "meta":
@@ -328,7 +343,8 @@ def _bound(method: Any) -> Any:
     """How a tensor over a mesh gives its method."""
 
     def get(self: Tensor) -> Any:
-        _sharding(self, method.__name__)
+        if not _lies_somewhere(self):
+            _sharding(self, method.__name__)
         return method.__get__(self)
 
     return get

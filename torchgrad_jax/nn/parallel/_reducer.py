@@ -194,22 +194,23 @@ class Reducer:
             self._everywhere = self._used_anywhere()
         for bucket in self.buckets:
             zero = np.zeros(bucket.ends[-1], self.parameters[bucket.members[0]]._m.dtype.np)
-            self._send_array(bucket, zero)
-        for bucket in self.buckets:
+            self._send_arrays(bucket, [zero])
+        for bucket in reversed(self.buckets):
             assert bucket.result is not None
             bucket.result()
 
     def _send(self, bucket: Bucket) -> None:
-        self._send_array(bucket, joined([self._gradient(i) for i in bucket.members]))
+        self._send_arrays(bucket, [self._gradient(i) for i in bucket.members])
 
-    def _send_array(self, bucket: Bucket, array: Any) -> None:
+    def _send_arrays(self, bucket: Bucket, arrays: list[Any]) -> None:
         like = self.parameters[bucket.members[0]]
         if self.hook is None:
-            bucket.result = self._summed(_divided(array, self.divisor))
+            in_thread = bucket is not self.buckets[-1]  # backward has hardly anything left to do
+            bucket.result = self._summed(_shares(arrays, self.divisor), in_thread)
             return
         state, hook = self.hook
         given = GradBucket(
-            self.buckets.index(bucket), len(self.buckets), tensor_from(array, like),
+            self.buckets.index(bucket), len(self.buckets), tensor_from(joined(arrays), like),
             [self.parameters[i] for i in bucket.members],
         )  # fmt: skip
         future = hook(state, given)
@@ -221,13 +222,13 @@ class Reducer:
             return array_of(p.grad)
         return np.zeros(p.numel(), p._m.dtype.np)
 
-    def _summed(self, array: Any) -> Callable[[], Any]:
+    def _summed(self, array: Any, in_thread: bool) -> Callable[[], Any]:
         run = begin(
             self.group, f"gradients of {array.size} elements of {array.dtype.name}", [array],
             [jax.ShapeDtypeStruct(array.shape, array.dtype)],
             lambda turn, x: [_exchange.all_reduce(turn, x, "SUM")],
         )  # fmt: skip
-        if is_compiling():
+        if is_compiling() or not in_thread:
             return lambda: run()[0]
         found: list[Any] = []
         work = Work(found, lambda: found.extend(run()))
@@ -248,7 +249,7 @@ class Reducer:
             self._first_used = set(self._ready)
         for bucket in self.buckets[self._next :]:
             self._send(bucket)
-        for bucket in self.buckets:
+        for bucket in reversed(self.buckets):  # what no thread does comes first
             self._write(bucket)
         self._expecting = False
         self._ready.clear()
@@ -296,11 +297,19 @@ class Reducer:
                 p.grad = view
 
 
-def _divided(array: Any, size: int) -> Any:
-    """Each process divides before the sum, as torch does; numbers of 16 bits are multiplied as float32."""
-    if array.dtype.itemsize == 2:
-        return (array.astype(np.float32) * np.float32(1 / size)).astype(array.dtype)
-    return array * array.dtype.type(1 / size)
+def _shares(arrays: list[Any], size: int) -> Any:
+    """Gradients one after another, divided: each process divides before the sum, as torch does."""
+    dtype = arrays[0].dtype
+    if dtype.itemsize == 2:  # numbers of 16 bits are multiplied as float32
+        return (joined(arrays).astype(np.float32) * np.float32(1 / size)).astype(dtype)
+    share = dtype.type(1 / size)
+    if is_compiling():
+        return joined(arrays) * share
+    out, end = np.empty(sum(x.size for x in arrays), dtype), 0
+    for x in arrays:
+        start, end = end, end + x.size
+        np.multiply(x.reshape(-1), share, out=out[start:end])
+    return out
 
 
 def _array_of(reduced: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.tensor import Tensor, placement_of
 from ..._functions.misc import typename
 from .._top import torch
 
@@ -40,5 +40,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     start = 0
     for param in _check_devices(parameters):
         stop = start + param.numel()
-        param.data = vec[start:stop].view_as(param).data
+        part, there = vec[start:stop].view_as(param).data, placement_of(param._st)
+        param.data = part if there is None else part.to(there)
         start = stop

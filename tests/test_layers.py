@@ -94,6 +94,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "utils.model_zoo",
                 "utils.flop_counter",
                 "utils.module_tracker",
+                "distributed.algorithms._checkpoint",
                 "distributed.checkpoint",
                 "distributed._composable",
                 "distributed._tensor",

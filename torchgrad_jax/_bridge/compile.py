@@ -417,7 +417,7 @@ class Compiled:
         )
         self.wasted = self.wasted + 1 if wasted else 0
         # What made state, or changed what it depends on, does other things the next time.
-        if not entry.program.new_state and not effect:
+        if not (entry.program.new_state or entry.program.state_seen or effect):
             if known >= (self.limit or POLICY.recompile_limit):
                 self._tell_limit(key, entry)
                 self._drop_oldest()

@@ -26,6 +26,8 @@ from .impure_calls import describe_impure_call, is_clock
 _CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")
 _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
 """Who may print, warn and ask for the time without that being the function's doing."""
+_ON_BEHALF = ("etils",)
+"""Packages that JAX handles the files of its caches with: what they do is done for their caller."""
 
 
 class EffectWatcher:
@@ -148,7 +150,7 @@ def _is_user_code(frame: Any) -> bool:
         top = (frame.f_globals.get("__name__") or "").partition(".")[0]
         if top in (*_SILENT, "numpy"):
             return False
-        if top not in sys.stdlib_module_names or top == "__main__":
+        if top == "__main__" or (top not in sys.stdlib_module_names and top not in _ON_BEHALF):
             return True
         frame = frame.f_back
     return False

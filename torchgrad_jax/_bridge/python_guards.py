@@ -14,11 +14,15 @@ from __future__ import annotations
 
 import array
 import functools
+import gc
 import inspect
+import os
 import sys
 import types
+import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from itertools import repeat
 from operator import is_
 from typing import Any
@@ -44,7 +48,7 @@ class PythonGuards:
 
     __slots__ = (
         "arrays", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden", "lists",
-        "kept_alive", "optimizers", "orders", "places", "replaced_numbers", "schedules", "visited_ids",
+        "kept_alive", "number_places", "optimizers", "orders", "places", "replaced_numbers", "schedules", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +62,8 @@ class PythonGuards:
         """`places` and `dicts` by column, so that C code compares them; None until it is needed."""
         self.orders: list[tuple[dict[Any, Any], list[Any]]] = []
         """Dicts of several entries, and their keys in order."""
+        self.number_places: list[tuple[Any, Any]] = []
+        """Places that are not watched, since their numbers are read anew in each run."""
         self.arrays: list[tuple[Any, Any]] = []
         """Arrays of NumPy and of Python, bytearrays, and what was in them."""
         self.hidden: list[HiddenState] = []
@@ -122,6 +128,8 @@ class PythonGuards:
             )
             self.before_optimizer_state.clear()
         there: dict[int, set[Any]] = {}
+        for holder, key in self.number_places:
+            there.setdefault(id(holder), set()).add(key)
         for holder, key, before in self.places:
             if isinstance(holder, dict):
                 there.setdefault(id(holder), set()).add(key)
@@ -281,8 +289,8 @@ class PythonGuards:
                     if (id(held), j) not in number_places
                 ]
                 self.lists[i] = ([], [])
-        self.quick_places = None
-        return list(number_places.values())
+        self.quick_places, self.number_places = None, list(number_places.values())
+        return self.number_places
 
     def optimizer_tensors(self) -> list[Tensor]:
         """Options of optimizers that are tensors, which schedules may write to."""
@@ -318,7 +326,9 @@ class PythonGuards:
         if isinstance(fn, types.MethodType):
             self.add_value(fn.__self__)
             fn = fn.__func__
-        while hasattr(fn, "__wrapped__"):
+        while _has_attribute(fn, "__wrapped__") and not _is_users_function(fn):
+            if not isinstance(fn, types.FunctionType):
+                self._add_instance(fn)
             fn = fn.__wrapped__
         if not isinstance(fn, types.FunctionType) or id(fn) in self.visited_ids:
             if not isinstance(fn, type | types.BuiltinFunctionType | types.FunctionType):
@@ -347,6 +357,8 @@ class PythonGuards:
                 self._add_module(value, names + strings)
             elif name in fn.__globals__:
                 self._add_place(fn.__globals__, name)
+        if not _ENVIRONMENT_NAMES.isdisjoint(names):
+            self._add_dict(os.environ._data)  # type: ignore[attr-defined]
         if "modules" in names:  # of sys
             for name in strings:
                 if isinstance(sys.modules.get(name), types.ModuleType):
@@ -407,7 +419,10 @@ class PythonGuards:
             if not isinstance(owner, type):
                 self.add_value(owner)
             return
-        if isinstance(x, (*_SIMPLE, Tensor, types.ModuleType)):
+        if isinstance(x, Tensor):
+            self._add_tensor(x)
+            return
+        if isinstance(x, (*_SIMPLE, types.ModuleType)):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
             if not _is_known_library(x):
@@ -423,6 +438,13 @@ class PythonGuards:
             self.hidden.append(HiddenState(x))
         elif isinstance(x, np.ndarray | bytearray | array.array):
             self.arrays.append((x, _array_content(x)))
+        elif isinstance(x, ContextVar):
+            self.places.append((_Variable(x), "value", x.get(_MISSING)))  # type: ignore[arg-type]
+            self.add_value(x.get(None))
+        elif isinstance(x, weakref.ref):
+            self.add_value(x())
+        elif type(x) in weakref.ProxyTypes:
+            self.add_value(x.__repr__.__self__)
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords, vars(x)):
                 self.add_value(part)
@@ -445,22 +467,25 @@ class PythonGuards:
             self._add_dict(vars(x))
         else:
             self._add_instance(x)
+            top = type(x).__module__.partition(".")[0]
+            if not hasattr(x, "__dict__") and top not in _KNOWN_LIBRARIES:
+                for part in gc.get_referents(x):  # what an object written in C holds
+                    self.add_value(part)
+
+    def _add_tensor(self, x: Tensor) -> None:
+        """Attributes that the user gave a tensor, and its hooks."""
+        if self._visit(x):
+            self._add_dict(vars(x))
+            self.places.append((_Attributes(x), "_x", x._x))  # type: ignore[arg-type]
+            for hooks in (x._x.hooks, x._x.post_acc) if x._x is not None else ():
+                self.add_value(hooks)
 
     def _add_optimizer(self, x: Any) -> None:
-        """Options, which parameters there are, and which tensors make up the state."""
+        """Options, which parameters there are, which tensors make up the state, and attributes of the user's."""
         self.optimizers.append(x)
-        self._add_class(type(x))
-        self.lists.append((x.param_groups, list(x.param_groups)))
-        for group in x.param_groups:
-            self._visit(group)
-            for key in group:
-                if key != "params":
-                    self._add_place(group, key)
-            self.lists.append((group["params"], list(group["params"])))
-        for key, held in vars(x).items():
-            if isinstance(held, dict):  # the state, hooks
-                self.places.append((vars(x), key, held))
-                self._add_dict(held)
+        self.add_value(x.param_groups)
+        self.add_value(x.state)
+        self._add_instance(x)
 
     def _add_instance(self, x: Any) -> None:
         """Attributes of an object of the user's, and of its class."""
@@ -486,7 +511,8 @@ class PythonGuards:
     def _add_dict(self, x: dict[Any, Any]) -> None:
         self.dicts.append((x, len(x)))
         for key in list(x):
-            self._add_place(x, key)
+            if key not in _UNWATCHED:
+                self._add_place(x, key)
 
 
 def _has_attribute(x: Any, name: str) -> bool:
@@ -495,7 +521,8 @@ def _has_attribute(x: Any, name: str) -> bool:
 
 
 def _quick_places(places: Any, dicts: Any) -> tuple[Any, ...]:
-    rows: dict[Any, list[Any]] = {look: [] for look in (dict.get, getattr, _of_class, _item)}
+    looks = (dict.get, getattr, _of_class, _item, _in_context)
+    rows: dict[Any, list[Any]] = {look: [] for look in looks}
     for holder, key, value in places:
         if isinstance(holder, dict):
             rows[dict.get].append((holder, key, value))
@@ -504,7 +531,7 @@ def _quick_places(places: Any, dicts: Any) -> tuple[Any, ...]:
         elif isinstance(holder, types.MappingProxyType):
             rows[_of_class].append((holder, key, value))
         else:
-            look = _item if isinstance(holder, _Items) else getattr
+            look = _LOOKS.get(type(holder), getattr)
             rows[look].append((holder.of, key, value))
     return (
         [(look, *zip(*entries)) for look, entries in rows.items() if entries],
@@ -520,12 +547,22 @@ def _item(held: list[Any], i: int, default: Any) -> Any:
     return held[i] if i < len(held) else default
 
 
+def _in_context(variable: ContextVar[Any], _: str, default: Any) -> Any:
+    return variable.get(default)
+
+
 _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
-_ATTRIBUTES_LOOKED_INTO = ("_parameters", "_per_optimizer_states")
-"""Attributes of modules and of gradient scalers."""
-_CONTAINERS = ("types", "argparse", "collections", "queue", "dataclasses")
+_ATTRIBUTES_LOOKED_INTO = ("_parameters", "param_groups", "_per_optimizer_states")
+"""Attributes of modules, optimizers and gradient scalers."""
+_ENVIRONMENT_NAMES = frozenset(["environ", "environb", "getenv"])
+"""Names by which functions look at the environment."""
+_UNWATCHED = ("_opt_called",)
+"""Attributes that a step sets in each call, to the same."""
+_CONTAINERS = (
+    "_thread", "argparse", "collections", "dataclasses", "queue", "threading", "types", "unittest.mock", "weakref",
+)  # fmt: skip
 """Modules of the standard library whose classes are nothing but a place for attributes."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""
@@ -590,6 +627,22 @@ class _Items(_Attributes):
         self.of[name] = value
 
 
+class _Variable(_Attributes):
+    """A context variable, looked at like a dict."""
+
+    __slots__ = ()
+
+    def get(self, _: str, default: Any) -> Any:
+        """Its value in this context."""
+        return self.of.get(default)
+
+    def __getitem__(self, _: str) -> Any:
+        return self.of.get()
+
+    def __setitem__(self, _: str, value: Any) -> None:
+        self.of.set(value)
+
+
 class _Cell:
     """A closure's cell, looked at like a dict."""
 
@@ -610,6 +663,10 @@ class _Cell:
 
     def __setitem__(self, _: str, value: Any) -> None:
         self.of.cell_contents = value
+
+
+_LOOKS: dict[type, Callable[..., Any]] = {_Items: _item, _Variable: _in_context}
+"""How a place is looked at that is neither an entry of a dict nor an attribute."""
 
 
 def place_of(holder: Any, key: Any) -> Any:
@@ -647,6 +704,14 @@ def _is_known_library(x: Any) -> bool:
     module = getattr(x, "__module__", None) or ""
     top = module.partition(".")[0]
     return top in _KNOWN_LIBRARIES or top in sys.stdlib_module_names
+
+
+def _is_users_function(fn: Any) -> bool:
+    """Whether something is a function in Python from neither this package nor the standard library."""
+    if not isinstance(fn, types.FunctionType):
+        return False
+    top = (fn.__globals__.get("__name__") or "").partition(".")[0]
+    return top not in _KNOWN_LIBRARIES and (top == "__main__" or top not in sys.stdlib_module_names)
 
 
 def _describe_value(x: Any) -> str:

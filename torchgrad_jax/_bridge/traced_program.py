@@ -146,6 +146,8 @@ class StateLift(Lift):
         self.checked = checked
         """Whether what an eager call checks is checked in the program."""
         self.checks: list[Noted] = []
+        self.state_seen: set[int] = set()
+        """Identities of optimizers whose state the function looked at by itself."""
         self.started_optimizers: dict[int, Any] = {}
         """Optimizers whose state began in this run, by identity."""
         self.draws: list[tuple[Meta, Any]] = []
@@ -153,6 +155,10 @@ class StateLift(Lift):
         """What was drawn, in its order, and the number of the next draw."""
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
+
+    def look_at_state(self, optimizer: Any) -> None:
+        """Code of the user's is about to see which state an optimizer has."""
+        self.state_seen.add(id(optimizer))
 
     @contextmanager
     def making_state(self, optimizer: Any) -> Iterator[None]:
@@ -400,6 +406,7 @@ class Program:
         "run",
         "sources",
         "started_optimizers",
+        "state_seen",
         "writes",
     )
 
@@ -423,6 +430,8 @@ class Program:
     """(version counter or argument's number, how much it grows)."""
     started_optimizers: list[Any]
     """Optimizers whose state was made for the run, before it."""
+    state_seen: bool
+    """Whether the function itself looked at the state of one of them. Such a run cannot be repeated."""
     new_state: list[tuple[Any, int]]
     """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
 
@@ -484,6 +493,7 @@ def trace_program(
     if any(k >= 0 for _, _, k, _ in program.peers):
         _let_peers_share(program)
     program.started_optimizers = list(lift.started_optimizers.values())
+    program.state_seen = not lift.state_seen.isdisjoint(lift.started_optimizers)
     program.looked_at = list(lift.looked_at.values())
     program.known_tensors = [
         (weakref.ref(k.tensor), *k[1:5])

@@ -271,7 +271,10 @@ def _any_infinite(states: list[dict[str, Any]]) -> Any:
 
 def _python_of(optimizer: Any) -> dict[Any, Any]:
     """What an optimizer keeps in Python that its step may change: options, state and attributes that are no tensors."""
-    held = [vars(optimizer), *optimizer.param_groups, *optimizer.state.values()]
+    own = vars(optimizer)
+    states = own.get("state")  # whoever has none there has a property
+    states = optimizer.state if states is None else states
+    held = [own, *optimizer.param_groups, *states.values()]
     return {
         (id(h), key): value
         for h in held

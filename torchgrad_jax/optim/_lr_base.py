@@ -99,6 +99,7 @@ def _note_steps(optimizer: Any) -> None:
 
     step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
     optimizer.step = step
+    optimizer.__dict__.setdefault("_opt_called", False)
 
 
 def in_python(step: Callable[..., Any]) -> Callable[..., Any]:

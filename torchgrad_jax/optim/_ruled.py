@@ -153,7 +153,7 @@ class Ruled(Optimizer):
             for name, value in self._GROUP_DEFAULTS.items():
                 group.setdefault(name, value)
             for p in group["params"]:
-                old: dict[str, Any] = self.state.get(p) or {}
+                old: dict[str, Any] = vars(self)["state"].get(p) or {}
                 for name in ("step", "mu_product", "eta", "mu"):
                     if name in old and not isinstance(old[name], Tensor):
                         old[name] = self._scalar(group, p, float(old[name]))
@@ -177,7 +177,10 @@ class Ruled(Optimizer):
     def _start_outside(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
         """`_start`; where the step is being compiled, before the program, which then is the same in each call."""
         run = self.compiling(p)
-        if run is None:
+        rate = self._group_of(group)["lr"]
+        if run is None or (
+            isinstance(rate, Tensor) and run.inside(rate)
+        ):  # computed by the program
             self._start(state, group, p)
             return
         with run.making_state(self):
@@ -190,14 +193,20 @@ class Ruled(Optimizer):
 
     def _rate(self, group: dict[str, Any]) -> Any:
         """The learning rate as it is now, also where the step is being compiled, for state that begins with it."""
-        return plain(next(g["lr"] for g in self.param_groups if g["params"] is group["params"]))
+        rate = self._group_of(group)["lr"]
+        return rate.item() if isinstance(rate, Tensor) else plain(rate)
+
+    def _group_of(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The group whose options these are."""
+        return next(g for g in self.param_groups if g["params"] is group["params"])
 
     def _collect(self, group: dict[str, Any], *names: str) -> Any:
         """Parameters that have a gradient, the gradients, and columns of state."""
         params = [p for p in group["params"] if p.grad is not None]
         if not names:
             return [params, [p.grad for p in params]]
-        states = [self.state[p] for p in params]
+        held = vars(self)["state"]
+        states = [held[p] for p in params]
         for p, state in zip(params, states):
             if not state:
                 if group.get("fused"):

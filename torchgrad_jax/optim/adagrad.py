@@ -61,13 +61,13 @@ class Adagrad(Ruled):
             self._step_supports_amp_scaling = True
         for group in self.param_groups:
             for p in group["params"]:
-                self._start(self.state[p], group, p)
+                self._start(vars(self)["state"][p], group, p)
 
     def share_memory(self) -> None:
         """Move the sums to memory that processes share."""
         for group in self.param_groups:
             for p in group["params"]:
-                self.state[p]["sum"].share_memory_()
+                vars(self)["state"][p]["sum"].share_memory_()
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
         value = self.defaults["initial_accumulator_value"]

@@ -111,7 +111,11 @@ class Adam(Ruled):
         params, grads, averages, squares, largest, steps = self._collect(group, *names)
         if group["differentiable"] and any(t.requires_grad for t in steps):
             raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
-        if group["foreach"] and isinstance(self._rate(group), Tensor) and not group["capturable"]:
+        if (
+            group["foreach"]
+            and isinstance(self._group_of(group)["lr"], Tensor)
+            and not group["capturable"]
+        ):
             raise RuntimeError(_UNCAPTURABLE.format("lr"))
         beta1, beta2 = group["betas"]
         adam(

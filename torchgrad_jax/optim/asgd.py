@@ -49,7 +49,7 @@ class ASGD(Ruled):
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
         state["step"] = self._scalar(group, p, 0.0)
-        state["eta"] = self._scalar(group, p, float(number(self._rate(group))))
+        state["eta"] = self._scalar(group, p, float(self._rate(group)))
         state["mu"] = self._scalar(group, p, 1.0)
         state["ax"] = self._zeros(p)
 

@@ -90,14 +90,15 @@ def _step_inside_jax(self: Optimizer, step: Callable[..., Any], args: Any, kwarg
     A refused one leaves the state as it was, also where a closure is refused in the middle of the step.
     """
     params = [p for group in self.param_groups for p in group["params"]]
-    held = [t._st.array for p in params for t in (p, p._g) if t is not None]
-    refuse_escape(map(born, params), held, "update")
-    before = {p: dict(state) for p, state in self.state.items()}
+    arrays = [t._st.array for p in params for t in (p, p._g) if t is not None]
+    refuse_escape(map(born, params), arrays, "update")
+    held = vars(self)["state"]
+    before = {p: dict(state) for p, state in held.items()}
     try:
         return step(*args, **kwargs)
     except BaseException:
-        self.state.clear()
-        self.state.update(before)
+        held.clear()
+        held.update(before)
         raise
 
 
@@ -141,7 +142,7 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of "
                 f"Tensors or dicts, but got {typename(params)}"
             )
-        self.state: defaultdict[Any, Any] = defaultdict(dict)
+        self.state = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         given: list[Any] = list(params)
         if not given:
@@ -149,6 +150,22 @@ class Optimizer:
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
         self._warned_capturable_if_run_uncaptured = True
+
+    @property
+    def state(self) -> Any:
+        """What is kept for each parameter. This package's own code reads it from `vars(self)`."""
+        if MODES.run.stateful:
+            MODES.run.look_at_state(self)
+        try:
+            return self.__dict__["state"]
+        except KeyError:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute 'state'"
+            ) from None
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self.__dict__["state"] = value
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: getattr(self, k) for k in ("defaults", "state", "param_groups")}

@@ -16,7 +16,7 @@ from ._ruled import (
     insist,
 )
 from ._rules import addcmul_, as_real, descent, run
-from ._scalars import advance, number
+from ._scalars import advance
 from .optimizer import ParamsT
 
 
@@ -50,7 +50,7 @@ class Rprop(Ruled):
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        lr = number(self._rate(group))
+        lr = self._rate(group)
         state["step"] = self._scalar(group, p, 0.0)
         state["prev"] = self._zeros(p)
         state["step_size"] = call("full_like", p.grad, complex(lr, lr) if p.is_complex() else lr)

@@ -70,7 +70,8 @@ class SGD(Ruled):
         if group["fused"]:
             for p in params[:1]:
                 check_fused_param(p)
-        old = [self.state[p].get("momentum_buffer") for p in params] if moving else []
+        held = vars(self)["state"]
+        old = [held[p].get("momentum_buffer") for p in params] if moving else []
         old = [self._momentum(group, p) if b is None else b for p, b in zip(params, old)]
         buffers = list(old)
         sgd(
@@ -81,7 +82,7 @@ class SGD(Ruled):
         )  # fmt: skip
         for p, before, buffer in zip(params, old, buffers):
             if before is not buffer:
-                self.state[p]["momentum_buffer"] = buffer
+                held[p]["momentum_buffer"] = buffer
 
     def _momentum(self, group: dict[str, Any], p: Any) -> Any:
         """The buffer of a parameter's first step: None, for a copy of the gradient.
@@ -92,7 +93,7 @@ class SGD(Ruled):
         if run is None or group["dampening"] != 0 or group["differentiable"]:
             return None
         with run.making_state(self):
-            buffer = self.state[p]["momentum_buffer"] = self._zeros(p)
+            buffer = vars(self)["state"][p]["momentum_buffer"] = self._zeros(p)
         buffer._vc.version -= 2  # of the two writes that a copy of the gradient does without
         return buffer
 

@@ -177,11 +177,14 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     places, cut = _scatter_places(input, dim, index, src)
     if places is None:
         return input
-    # Written so that a gradient is passed on as it is.
+    axis = shapes.wrap_dim(dim, input.ndim)
+    # Written so that a gradient is passed on as it is. JAX's `vmap` does not see an index that a rule closes over.
     return with_rule(
-        lambda x, y: add_at(x, y, places),
-        lambda x, y, out, tx, ty: tx + add_at(jnp.zeros_like(tx), ty, places),
-    )(input, cut)
+        lambda x, y, at: add_at(x, y, cells(x.shape, axis, at)),
+        lambda x, y, at, out, tx, ty, _: (
+            tx + add_at(jnp.zeros_like(tx), ty, cells(x.shape, axis, at))
+        ),
+    )(input, cut, index)
 
 
 @op(

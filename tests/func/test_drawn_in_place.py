@@ -38,3 +38,31 @@ def test_in_place(name: str, view: str, randomness: str, same: Any) -> None:
 
     run.__name__ = f"{name} {view} {randomness}"
     same(run)
+
+
+LIKE: dict[str, Any] = {
+    "rand": lambda m, x: m.rand_like(x), "randn": lambda m, x: m.randn_like(x),
+    "randint": lambda m, x: m.randint_like(x, -5, 90), "double": lambda m, x: m.randn_like(x, dtype=m.float64),
+    "row-major": lambda m, x: m.randn_like(x, memory_format=m.contiguous_format),
+    "multinomial": lambda m, x: m.multinomial(x.reshape(x.shape[0], -1).abs() + 1, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+@pytest.mark.parametrize("name", LIKE)
+def test_like(name: str, randomness: str, same: Any) -> None:
+    """So do tensors that are made like an example."""
+
+    def run(m: Any) -> Any:
+        def drawn(shape: Any, dim: int, view: str) -> Any:
+            x = m.zeros(shape)
+            m.manual_seed(0)
+            f = m.func.vmap(
+                lambda x: LIKE[name](m, VIEWS[view](m, x)) * 1.0, dim, randomness=randomness
+            )
+            return digest(m, f(x)), m.rand(1)
+
+        return [drawn(*batch, view) for batch in BATCHES for view in VIEWS]
+
+    run.__name__ = f"{name} like {randomness}"
+    same(run)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.programs import Programs, complaint
 
 program = Programs()
@@ -73,3 +75,15 @@ def shapes_that_are_refused(m):
         complaint(lambda: m.block_diag(m.ones(2), 3)),
         *[complaint(lambda n=n: m.unsafe_chunk(x, n)) for n in (0, 1, 2)],
     ]
+
+
+@program
+def masks_and_counts(m):
+    """Texts that say which size is whose, and what is not looked at where there is nothing to count."""
+    shapes = ((2,), (3,), (2, 3), (0,))
+    yes = {s: m.ones(s, dtype=m.bool) for s in shapes}
+    return [
+        *[complaint(partial(m.masked_scatter, m.zeros(a), yes[b], m.ones(9))) for a in shapes for b in shapes],
+        *[complaint(partial(m.mv, m.ones(a), m.ones(b))) for a in ((), (2,), (2, 3)) for b in ((), (2,))],
+        *[m.bincount(m.tensor([], dtype=m.int64), w, 2) for w in (None, m.ones(0), m.ones(3))],
+    ]  # fmt: skip

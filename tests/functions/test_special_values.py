@@ -528,3 +528,12 @@ def norms_of_equal_numbers(m):
             (y**2).sum().backward()
             found += [y.detach(), x.grad, f.group_norm(x.detach()[None], 1)]
     return found
+
+
+@program
+def zeta_of_large_exponents(m):
+    """The largest term is what is left."""
+    xs = [1e3, 1e4, 32767.0, 1e10]
+    qs = [1.0, 2.0, 7.0, 0.5, -0.5, -2.5, 1e-3, float("inf"), float("nan")]
+    x, q = (m.tensor(v) for v in zip(*[(x, q) for x in xs for q in qs]))
+    return [m.special.zeta(x, q), m.special.zeta(x.double(), q.double())]

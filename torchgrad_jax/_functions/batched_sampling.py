@@ -22,7 +22,7 @@ from .._engine.record import apply, no_grad
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
 from .._ops.registry import Grad
-from .random import draw
+from .random import batch_like, draw, laid
 
 
 def bernoulli(p: Tensor, gen: Any) -> Tensor:
@@ -59,7 +59,10 @@ def multinomial(weights: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
             lambda m: gen.doubles(m.numel).reshape(m.shape),
         )
         return apply(_searched, (weights, words))
-    waits = draw(m, lambda m: rng.exponential(m.shape, m.dtype.np, generator=gen))
+    waits = draw(
+        m, lambda m: laid(m, rng.exponential((m.numel,), m.dtype.np, generator=gen)),
+        batch=batch_like(weights, m),
+    )  # fmt: skip
     return apply(_first(n), (weights, waits))
 
 

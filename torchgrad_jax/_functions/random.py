@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, errors, rng, warn
+from .._core import devices, dtypes, errors, rng, shapes, warn
 from .._core.devices import CPU
+from .._core.formats import preserve_format
 from .._core.generator import OWN, Generator as HostGenerator
 from .._core.keys import KeyStream
 from .._core.meta import Meta, meta
@@ -319,6 +320,18 @@ def draw(
     return t
 
 
+def batch_like(input: Tensor, m: Meta, memory_format: Any = None) -> Meta | None:
+    """For `draw`, where `m` is that of a tensor made like `input`: the batch of such tensors, as it lies in memory."""
+    run = MODES.run
+    if run.at_once or run.size is None or not run.inside(input):
+        return None
+    if memory_format not in (None, preserve_format):
+        return None
+    whole = run.memory_meta(input)
+    strides = shapes.preserve_strides(whole.shape, whole.strides)
+    return meta(whole.shape, m.dtype, m.device, tuple(strides))
+
+
 def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) -> Tensor | None:
     """A draw whose parameters are tensors from outside of the `vmap` that it is in; None where some are not."""
     if _from_key():
@@ -431,7 +444,8 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
             fn + "_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format
         )
         gen = chosen(fn + "_like", generator, m.device)
-        out = draw(m, lambda m: values(m, gen), requires_grad)
+        batch = batch_like(input, m, memory_format)
+        out = draw(m, lambda m: values(m, gen), requires_grad, batch)
         return spread_like(input, device, beside(input, out))
 
     sized.__name__, alike.__name__ = fn, fn + "_like"
@@ -551,7 +565,8 @@ def randint_like(
         )
     m = like("randint_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     gen = chosen("randint_like", generator, m.device)
-    out = draw(m, lambda m: integers(m, gen, *ends), requires_grad)  # type: ignore[arg-type]
+    batch = batch_like(input, m, memory_format)
+    out = draw(m, lambda m: integers(m, gen, *ends), requires_grad, batch)  # type: ignore[arg-type]
     return spread_like(input, device, out)
 
 

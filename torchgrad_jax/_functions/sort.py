@@ -36,6 +36,8 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     values = _of_all_examples(input)
     if m.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if not m.numel:  # torch: whatever the weights
+        weights = None
     if weights is not None and weights._m.shape != m.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     rows = values if values.ndim > m.ndim else values[None]

@@ -115,7 +115,7 @@ def share_memory(
     x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], dim: int
 ) -> tuple[Tensor, ...]:
     """Let tensors of their own lie in the memory of `x`, as its parts along `dim`."""
-    if MODES.bits & (LIFT | FAKE):
+    if MODES.bits & FAKE or (MODES.bits & LIFT and not MODES.run.inside(x)):
         return parts
     m, whole = x._m, plain_alias(x) or Alias(0, None, CREATED_DEFAULT, 0)
     for part, start in zip(parts, starts):

@@ -201,6 +201,8 @@ def _check_mv(input_shape: tuple[int, ...], mat: Array, vec: Array) -> None:
 @op
 def mv(input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector."""
+    if not input.ndim:  # torch: asks for its first size
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     _check_mv(input.shape[:1], input, vec)
     _same_addmv(vec, input, vec)
     return _dot(input, vec, (1, 0))

@@ -294,7 +294,7 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
             "masked_scatter: expected self and source to have same dtypes but got"
             f"{torch_name(input)} and {torch_name(source)}"
         )
-    x, mask = broadcast(input, mask)
+    mask, x = broadcast(mask, input)
     if not source.size or not x.size:
         return x
     nth = lax.cumsum(mask.reshape(-1).astype(jnp.int64)) - 1

@@ -14,11 +14,11 @@ import numpy as np
 from jax import lax
 
 from .._core import control, errors
-from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.dtypes import COMPLEX
 from .._core.kernels import half_as_float, refuse, scalar_name
 from .helpers import broadcast, from_zero
 from .logarithms import times_log
-from .registry import COMMON, FLOAT, Array, Compares, Grad, Layout, Scalar, op, unary, variant
+from .registry import FLOAT, Array, Compares, Grad, Layout, Scalar, op, unary, variant
 
 _special = functools.partial(unary, promote=FLOAT, namespace="special", inplace=False, method=False)
 
@@ -114,7 +114,7 @@ def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
     return _xlog1py(x, y)
 
 
-# --- gamma and zeta -----------------------------------------------------------------------------
+# --- zeta -------------------------------------------------------------------------------------
 
 
 @jax.custom_jvp
@@ -125,7 +125,11 @@ def _zeta(x: Array, q: Array) -> Array:
     # torch's first term is q**-inf, and what it adds to that is NaN
     beyond = jnp.where(q < 1, jnp.inf, jnp.where(q == 1, jnp.ones_like(q), jnp.nan))
     y = jnp.where(x == jnp.inf, beyond, y)
-    return jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
+    y = jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
+    # the largest term is all there is where all others are zeros, which XLA divides by
+    largest = lax.pow(jnp.where(q < 0, q - jnp.round(q), q), -x)
+    largest = jnp.where(largest < 0, jnp.nan, largest)  # the next one is as large, and positive
+    return jnp.where(jnp.isnan(y) & (x > 1) & (x != jnp.inf) & (q != jnp.inf), largest, y)
 
 
 @functools.partial(_zeta.defjvp, symbolic_zeros=True)
@@ -146,58 +150,6 @@ def special_zeta(input: Array | Scalar, other: Array | Scalar) -> Array:
     x, q = broadcast(jnp.asarray(input), jnp.asarray(other))
     _kernel(lambda x: x, "zeta", half=False)(x)
     return _zeta(x, q)
-
-
-def _gamma_density(a: Array, x: Array) -> Array:
-    return lax.exp((a - 1) * lax.log(x) - x - lax.lgamma(a))
-
-
-def _incomplete_gamma(name: str, fn: Callable[[Array, Array], Array], sign: float) -> None:
-    """torch has the slope in the second argument only; the other comes from JAX."""
-
-    def check(x: Array, name: str = name) -> None:
-        refuse(x, f"{name}_cpu", BOOL, INTEGRAL, COMPLEX)
-
-    @jax.custom_jvp
-    def body(a: Array, x: Array) -> Array:
-        return half_as_float(fn)(a, x)
-
-    @functools.partial(body.defjvp, symbolic_zeros=True)
-    def jvp(primals: Any, tangents: Any) -> Any:
-        (a, x), (ta, tx) = primals, tangents
-        t = jnp.zeros_like(a)
-        if type(tx) is not jax.custom_derivatives.SymbolicZero:
-            t = t + sign * half_as_float(_gamma_density)(a, x) * tx
-        if type(ta) is not jax.custom_derivatives.SymbolicZero:
-            t = t + sign * half_as_float(lax.igamma_grad_a)(a, x) * ta
-        return body(a, x), t
-
-    def impl(input: Array, other: Array) -> Array:
-        a, x = broadcast(input, other)
-        check(a)
-        return body(a, x)
-
-    impl.__name__ = impl.__qualname__ = name
-    impl.__doc__ = "The regularised incomplete gamma function."
-    op(impl, promote=COMMON, inplace=True, layout=Layout.ELEMENTWISE)
-
-
-def _limits(a: Array, x: Array, y: Array, small: float, large: float) -> Array:
-    """XLA gives nan where one argument is infinite; torch takes the limit."""
-    y = jnp.where((x == jnp.inf) & (a >= 0) & (a != jnp.inf), large, y)
-    return jnp.where((a == jnp.inf) & (x >= 0) & (x != jnp.inf), small, y)
-
-
-def _igamma(a: Array, x: Array) -> Array:
-    return _limits(a, x, lax.igamma(a, x), 0, 1)
-
-
-def _igammac(a: Array, x: Array) -> Array:
-    return _limits(a, x, lax.igammac(a, x), 1, 0)
-
-
-_incomplete_gamma("igamma", _igamma, 1.0)
-_incomplete_gamma("igammac", _igammac, -1.0)
 
 
 # --- Bessel functions ---------------------------------------------------------------------------

@@ -36,6 +36,25 @@ d.all_reduce(torch.ones(2))
     assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
 
 
+def test_batches_of_unequal_rows_over_a_mesh_are_refused(tmp_path):
+    text = """
+import torchgrad_jax as torch, torchgrad_jax.distributed as d
+from torchgrad_jax.distributed.fsdp import fully_shard
+d.init_process_group("xla")
+torch.manual_seed(0)
+model = fully_shard(torch.nn.Linear(4, 4))
+try:
+    model(torch.ones(3 + d.get_rank(), 4))
+except ValueError as e:
+    open("said" + str(d.get_rank()), "w").write(str(e))
+"""
+    started = start(tmp_path, text)
+    errors = started.communicate(timeout=60)[1]
+    assert started.returncode == 0, errors
+    for rank in (0, 1):
+        assert "not rank 0: 3, rank 1: 4" in (tmp_path / f"said{rank}").read_text()
+
+
 def test_sigterm_to_the_launcher_ends_its_processes(tmp_path):
     text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(60)"
     started = start(tmp_path, text)

@@ -13,11 +13,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..._core.state import MODES
 from ..._engine.tensor import Tensor
 from ...autograd.function import Function
 from ...nn.modules.module import Module
 from ...utils import _pytree
+from .. import _exchange
+from .._groups import is_initialized
 from ..device_mesh import DeviceMesh
 from ..tensor._api import place_parameter, replicate_rest
 from ..tensor._dtensor import DTensor, _is_own, named_sharding, spread, to_local
@@ -181,6 +185,7 @@ def _split_batch(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
     leaves, spec = _pytree.tree_flatten((args, kwargs))
     n: Any = next((x.shape[0] for x in leaves if isinstance(x, Tensor) and x.ndim), None)
     if n and not _is_own(group.mesh):
+        _check_rows(group.mesh, n)
         return _pytree.tree_unflatten([_fed(group, x, n) for x in leaves], spec)
     if not n or n % group.mesh.size():
         return args, kwargs
@@ -226,6 +231,21 @@ class _GivenBack(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         rows = (Shard(0),) * ctx.group.mesh.ndim
         return DTensor.from_local(grad / ctx.processes, ctx.group.mesh, rows), None
+
+
+def _check_rows(mesh: DeviceMesh, n: int) -> None:
+    """Complain, in all processes, where one feeds another number of rows: each would run a program of its own."""
+    if not is_initialized():
+        return
+    for dim in range(mesh.ndim):
+        processes = mesh.get_group(dim)
+        turn = processes.turn("rows of a batch")
+        rows = [int(x) for x in _exchange.all_gather(turn, np.array(n))]
+        if len(set(rows)) > 1:
+            fed = ", ".join(f"rank {r}: {k}" for r, k in zip(turn.members, rows, strict=True))
+            raise ValueError(
+                f"a module over {mesh} needs batches of equally many rows from all processes, not {fed}"
+            )
 
 
 def _fed(group: Group, x: Any, n: int) -> Any:

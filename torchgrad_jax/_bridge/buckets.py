@@ -78,7 +78,8 @@ class Bucketed:
     def many(self, *args: Any, **kwargs: Any) -> Any:
         """As `Compiled.many`; all steps are padded to the same sizes."""
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
-        args, kwargs = self.padded(args, kwargs, tensors[0].shape[0] if tensors else 1)
+        rows: int = tensors[0].shape[0] if tensors else 1  # type: ignore[assignment]
+        args, kwargs = self.padded(args, kwargs, rows)
         return self.compiled.many(*args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
@@ -132,10 +133,11 @@ class Bucketed:
                     f"torch.compile: shapes names {arg}, which has to be a tensor, but is {type(x).__name__}"
                 )
             for d, name in self._dims(arg, x, first):
-                size, other = sizes.setdefault(name, (x.shape[d], arg))
-                if size != x.shape[d]:
+                own: int = x.shape[d]  # type: ignore[assignment]
+                size, other = sizes.setdefault(name, (own, arg))
+                if size != own:
                     raise ValueError(
-                        f"torch.compile: {name!r} is {size} in {other} and {x.shape[d]} in {arg}"
+                        f"torch.compile: {name!r} is {size} in {other} and {own} in {arg}"
                     )
         if missing := [name for name in self.buckets if name not in sizes]:
             raise TypeError(
@@ -155,8 +157,8 @@ class Bucketed:
 
 def _sizes(name: str, sizes: Any) -> tuple[int, ...]:
     """The buckets of a dimension in order."""
-    found = sizes if isinstance(sizes, Iterable) and not isinstance(sizes, str) else (sizes,)
-    found = tuple(found)
+    several = isinstance(sizes, Iterable) and not isinstance(sizes, str)
+    found: tuple[Any, ...] = tuple(sizes) if several else (sizes,)
     plain = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in found)
     if not found or not plain:
         raise ValueError(f"torch.compile: the buckets of {name!r} are sizes, but were {sizes!r}")

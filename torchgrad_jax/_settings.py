@@ -9,10 +9,11 @@ from typing import Any
 import jax
 
 from ._bridge.python_guards import AMBIENT
+from ._core import products
 from ._core.state import SETTINGS
 
 _PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}
-_kept: dict[str, Any] = {"precision": "highest", "threads": None, "interop": None}
+_kept: dict[str, Any] = {"precision": SETTINGS.float32_products, "threads": None, "interop": None}
 AMBIENT.append(_kept)
 
 
@@ -60,8 +61,9 @@ def get_float32_matmul_precision() -> str:
 def set_float32_matmul_precision(precision: str) -> None:
     """Choose how exact products of float32 matrices are.
 
-    It sets JAX's default precision of products: "highest" is float32 all the way, "high" and "medium" let
-    accelerators use faster, coarser formats. On CPU all are the same.
+    "highest" is float32 all the way; "high" and "medium" let accelerators use faster, coarser formats, for
+    convolutions and attention too. It also sets JAX's default precision, which functions given to `from_jax` follow.
+    On CPU all are the same.
     """
     if not isinstance(precision, str):
         raise RuntimeError(
@@ -75,6 +77,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
         return
     _kept["precision"] = precision
+    products.set_float32(precision)
     jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
 
 

@@ -66,15 +66,15 @@ def set_device_idx(device: Any) -> None:
 
 
 def current_stream(device: Any = None) -> Any:
-    """Refused, as `torch.cuda.current_stream`."""
+    """As `torch.cuda.current_stream`."""
     _need_one()
     return cuda.current_stream(device)
 
 
 def set_stream(stream: Any) -> None:
-    """Refused: there are no streams to choose from."""
+    """As `torch.cuda.set_stream`."""
     _need_one()
-    raise NotImplementedError("XLA schedules by itself, and torchgrad_jax has no streams to set")
+    cuda.set_stream(stream)
 
 
 def synchronize(device: Any = None) -> None:

@@ -9,12 +9,14 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.errors import JaxRuntimeError
 
-from .._core import tree
+from .._core import devices, tree
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.generator import restorable
 from .._core.meta import Meta, meta
+from .._core.out_of_memory import explained
 from .._core.placement import MANY, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
@@ -64,6 +66,14 @@ class ResultTensor:
             node,
             freed,
         )
+
+
+def _complain_of_memory(error: BaseException) -> None:
+    """Raise PyTorch's error for one of XLA's that is about an accelerator's memory."""
+    if isinstance(error, JaxRuntimeError):
+        found = explained(error, devices.default_device())
+        if found is not error:
+            raise found from error
 
 
 class Entry:
@@ -397,7 +407,11 @@ class Entry:
             others = [args[i]._st.array for i in places]
             if checks is not None and checks.fail_ahead(others, ahead):
                 return self.run(args)  # which raises
-            arrays = kernel(*[st.array for st in kept], *others)
+            try:
+                arrays = kernel(*[st.array for st in kept], *others)
+            except JaxRuntimeError as error:
+                _complain_of_memory(error)
+                raise
             return make(arrays[index], m)
 
         return run
@@ -437,8 +451,9 @@ class Entry:
                     )
             self.store(arrays, args, counters, counts)
             self.has_run = True
-        except BaseException:
+        except BaseException as error:
             surely(lambda: self._finish_or_restore(arrays, args, counters, counts, drawn, replaced))
+            _complain_of_memory(error)
             raise
         return self._outputs(arrays, node, args)
 

@@ -170,6 +170,11 @@ def _in_mode(dev: device) -> device:
     return fake(dev, mode.number, mode.allow_non_fake_inputs)
 
 
+def no_accelerator() -> bool:
+    """Whether there are CPUs only."""
+    return _process_default().type == "cpu"
+
+
 def default_device() -> device:
     """The innermost `with device(...)`, what `set_default_device` said, or JAX's default device."""
     if MODES.device_stack:

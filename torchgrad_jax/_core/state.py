@@ -101,6 +101,7 @@ class Settings:
     default_dtype: Any = None  # filled by dtypes
     deterministic: bool = False
     deterministic_warn_only: bool = False
+    float32_products: str = "highest"
 
 
 SETTINGS = Settings()

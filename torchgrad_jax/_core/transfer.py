@@ -19,6 +19,7 @@ import numpy as np
 from . import abstract, devices
 from .caches import remember
 from .meta import Meta
+from .out_of_memory import guarded, host_array, no_host_memory
 
 Put = Callable[[np.ndarray], Any]
 
@@ -38,7 +39,10 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
     For the meta device it is asked for no elements, and so draws none, but says what is wrong.
     """
     if m.device.type != "meta":
-        found = values(m)
+        try:
+            found = values(m)
+        except MemoryError as error:
+            raise no_host_memory(m.shape, m.dtype.np) from error
         return put(found, m.device) if isinstance(found, np.ndarray | np.generic) else found
     values(m.like(shape=(0,)))
     return abstract.AbstractArray(m.shape, m.dtype.np)
@@ -65,6 +69,20 @@ def _running() -> Any:
 
     with take_current_trace() as current:
         return current
+
+
+_MADE_THERE = 1 << 20
+"""Elements; so many of one value are made on an accelerator instead of being sent there."""
+
+
+def full(shape: tuple[int, ...], value: Any, dtype: np.dtype, dev: devices.device) -> Any:
+    """An array of one value on a device."""
+    if dev.type == "cpu" or math.prod(shape) < _MADE_THERE:
+        return put(host_array(shape, value, dtype), dev)
+    target = devices.to_jax(dev)
+    there = None if target is jax.local_devices()[0] else target  # see the top of this file
+    with jax.ensure_compile_time_eval():
+        return guarded(lambda: jnp.full(shape, value, dtype, device=there), dev)()
 
 
 @functools.cache

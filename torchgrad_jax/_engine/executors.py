@@ -16,6 +16,7 @@ import numpy as np
 from .._core import host, sums, transfer
 from .._core.caches import KERNELS
 from .._core.meta import Meta
+from .._core.out_of_memory import guarded
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
@@ -78,9 +79,10 @@ def choose_later(
 
 
 def _elsewhere(kernel: Any, device: Any, owner: Owner | None) -> Any:
-    if device.type != "meta":
-        KERNELS.compiled(None if owner is None else owner())
-    return kernel
+    if device.type == "meta":
+        return kernel
+    KERNELS.compiled(None if owner is None else owner())
+    return guarded(kernel, device)
 
 
 class Undecided:

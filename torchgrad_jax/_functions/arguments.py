@@ -314,6 +314,8 @@ def options(
         check_layout(fn, layout_)
     if pin_memory is not False and pin_memory is not None:
         check_pinned(fn, pin_memory)
+        if pin_memory and device is None:  # what is pinned is memory of the host
+            device = "cpu"
     if requires_grad.__class__ is not bool:
         raise wrong(fn, "requires_grad", "bool", requires_grad)
     if dtype is not None and dtype.__class__ is not dtypes.dtype:
@@ -332,8 +334,8 @@ def check_layout(fn: str, value: Any) -> None:
 
 
 def check_pinned(fn: str, value: Any) -> None:
-    """Refuse pinned memory, which XLA does not hand out."""
-    if flag(fn, "pin_memory", value):
+    """Refuse pinned memory where there is no accelerator, as torch; with one, XLA copies from host memory as it is."""
+    if flag(fn, "pin_memory", value) and devices.no_accelerator():
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on "
             "this system."

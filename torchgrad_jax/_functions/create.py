@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core import devices, dtypes, shapes, warn
+from .._core import devices, dtypes, shapes, transfer, warn
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
 from .._core.placement import MANY
@@ -125,7 +125,7 @@ def full(
         found = filled(data_.number_as(value, dt), shape, dt, dev)
     if found is None:
         check_shape(shape, dt.itemsize)
-        found = remember(key, np.full(shape, data_.number_as(value, dt), dt.np), dev)
+        found = remember(key, transfer.full(shape, data_.number_as(value, dt), dt.np, dev))
     return fresh(found, meta(shape, dt, dev), requires_grad)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core import abstract, devices, dtypes, errors, placement, shapes
+from .._core import abstract, devices, dtypes, errors, placement, shapes, transfer
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
 from .._core.placement import MANY
@@ -127,19 +127,13 @@ def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.de
         check_shape(shape, dt.itemsize)
         if dev.type == "meta":
             return abstract.AbstractArray(shape, dt.np)
-        host = (
-            np.zeros(shape, dt.np)
-            if value.__class__ is int and not value
-            else np.full(shape, value, dt.np)
-        )
-        found = remember(key, host, dev)
+        found = remember(key, transfer.full(shape, value, dt.np, dev))
     return found
 
 
-def remember(key: Any, host: np.ndarray, dev: devices.device) -> Any:
-    """Put a host array on a device, and keep a small one to be used again under its key."""
-    found = put(host, dev)
-    if host.nbytes <= _CACHED_BYTES:
+def remember(key: Any, found: Any) -> Any:
+    """Keep an array, if it is small, to be used again under its key."""
+    if found.nbytes <= _CACHED_BYTES:
         if len(_CONSTANTS) >= _CACHED_ARRAYS:
             # Another thread may have dropped the same one.
             _SHARED.discard(id(_CONSTANTS.pop(next(iter(_CONSTANTS)), None)))

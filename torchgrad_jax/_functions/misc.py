@@ -178,7 +178,7 @@ def typename(obj: Any, /) -> str:
 
 
 def _needs_accelerator() -> None:
-    if devices.default_device().type == "cpu":
+    if devices.no_accelerator():
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
@@ -186,6 +186,10 @@ def _needs_accelerator() -> None:
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself: XLA copies from host memory as it is. Without an accelerator it is an error, as in torch."""
     _needs_accelerator()
+    if self._m.device.type != "cpu":
+        raise RuntimeError(
+            f"cannot pin '{tensor_type_name(self._m.dtype, self._m.device)}' only dense CPU tensors can be pinned"
+        )
     return self
 
 

@@ -136,7 +136,7 @@ def _whole_numbers(
     key = ("arange", first, by, n, dt, dev)
     array = known(key)
     if array is None:
-        array = remember(key, _steps(first, by, n, dt), dev)
+        array = remember(key, put(_steps(first, by, n, dt), dev))
     return fresh(array, meta((n,), dt, dev), requires_grad)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._core import dtypes
+from .._core.out_of_memory import OutOfMemoryError as OutOfMemoryError
 from .._core.state import MODES
 from .._engine.bind import NAMESPACES
 from .._engine.overrides import dispatch, overloaded
@@ -35,15 +36,11 @@ class SymBool(_Symbol):
     """A truth value that is not yet known."""
 
 
-class OutOfMemoryError(RuntimeError):
-    """Memory that could not be had."""
-
-
 class AcceleratorError(RuntimeError):
     """An error of the device."""
 
 
-for _kind in (SymInt, SymFloat, SymBool, OutOfMemoryError, AcceleratorError):
+for _kind in (SymInt, SymFloat, SymBool, AcceleratorError):
     _kind.__module__ = "torch"
 
 

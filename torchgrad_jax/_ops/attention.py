@@ -13,13 +13,10 @@ from jax import lax
 
 from .._core import control
 from .._core.kernels import scalar_name, widen
+from .._core.products import precision
 from .helpers import is_bool, is_float
 from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
-
-
-def _matmul(x: Array, y: Array) -> Array:
-    return jnp.matmul(x, y, precision=lax.Precision.HIGHEST)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -110,10 +107,14 @@ def _by_rows(fn: Callable[..., Pair], q: Array, k: Array, *others: Array | None)
     return out, lse
 
 
+def _product_for(x: Array) -> Any:
+    return functools.partial(jnp.matmul, precision=precision(x.dtype))
+
+
 def _scores(
-    first: Any, q: Array, k: Array, bias: Array | None, causal: bool, scale: float
+    first: Any, q: Array, k: Array, bias: Array | None, causal: bool, scale: float, product: Any
 ) -> Array:
-    s = _matmul(q, jnp.swapaxes(k, -1, -2)) * jnp.array(scale, q.dtype)
+    s = product(q, jnp.swapaxes(k, -1, -2)) * jnp.array(scale, q.dtype)
     if bias is not None:
         if is_bool(bias):
             s = jnp.where(jnp.broadcast_to(bias, s.shape), s, -jnp.inf)
@@ -127,9 +128,10 @@ def _attend(
     q: Array, k: Array, v: Array, bias: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array]:
     keys, values = widen(k), widen(v)
+    product = _product_for(q)
 
     def rows(first: Any, q: Array, bias: Array | None) -> Pair:
-        s = _scores(first, widen(q), keys, bias, causal, scale)
+        s = _scores(first, widen(q), keys, bias, causal, scale, product)
         top = jnp.max(s, -1, keepdims=True)
         empty = jnp.isneginf(top)
         e = jnp.exp(s - jnp.where(empty, 0, top))
@@ -137,7 +139,7 @@ def _attend(
         weights = e.astype(q.dtype).astype(
             e.dtype
         )  # torch multiplies weights of the inputs' precision
-        out = _matmul(weights, values) / total
+        out = product(weights, values) / total
         return out.astype(q.dtype), jnp.where(empty, 0, top) + jnp.log(total)
 
     out, lse = _by_rows(rows, q, k, bias)
@@ -152,18 +154,19 @@ def _attend_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
     tbias = tbias if bias is not None and is_float(bias) else None
     out, lse = _attend(q, k, v, bias, causal, scale)
     k, v, tk, tv = (widen(a) for a in (k, v, tk, tv))
+    product = _product_for(q)
     kt, tkt = jnp.swapaxes(k, -1, -2), jnp.swapaxes(tk, -1, -2)
 
     def rows(first: Any, *per_row: Array | None) -> Pair:
         q, tq, y, lse = (widen(a) for a in per_row[:4] if a is not None)
         bias, tbias = per_row[4:]
-        p = jnp.exp(_scores(first, q, k, bias, causal, scale) - lse)
-        ts = (_matmul(tq, kt) + _matmul(q, tkt)) * jnp.array(scale, q.dtype)
+        p = jnp.exp(_scores(first, q, k, bias, causal, scale, product) - lse)
+        ts = (product(tq, kt) + product(q, tkt)) * jnp.array(scale, q.dtype)
         if tbias is not None:
             ts = ts + jnp.broadcast_to(tbias.astype(ts.dtype), ts.shape)
         pts = p * ts
         t_lse = jnp.sum(pts, -1, keepdims=True, dtype=pts.dtype)
-        return _matmul(pts, v) - t_lse * y + _matmul(p, tv), t_lse
+        return product(pts, v) - t_lse * y + product(p, tv), t_lse
 
     t_out, t_lse = _by_rows(rows, q, k, tq, out, lse[..., None], bias, tbias)
     return (out, lse), (t_out.astype(out.dtype), t_lse[..., 0])

@@ -18,6 +18,7 @@ from .._core.errors import legacy_type
 from .._core.kernels import cpp_name, scalar_name, widen
 from .._core.layouts import following, with_statics
 from .._core.outputs import not_castable
+from .._core.products import precision
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, NoGradient, op
 
@@ -78,8 +79,11 @@ def convolution(
     _check_shapes(input, weight, bias, padding, dilation, transposed, groups)
     if transposed:
         _check_transposed(input, weight, stride, padding, dilation, output_padding)
-    # Halves lose accuracy, and speed on CPU, when the sums are kept in half precision.
-    x, w = widen(input), widen(weight)
+    x, w = input, weight
+    if (
+        jax.default_backend() == "cpu"
+    ):  # Accelerators have units for halves, which add up in float32.
+        x, w = widen(x), widen(w)
     if transposed:
         y = _transposed(x, w, stride, padding, dilation, output_padding, groups)
     else:
@@ -340,7 +344,7 @@ def _pointwise(x: Array, w: Array, stride: Shape) -> Array:
     """A kernel of one element: a matrix product over the channels."""
     x = lax.slice(x, (0,) * x.ndim, x.shape, (1, 1, *stride))
     rows = x.reshape(*x.shape[:2], -1)
-    y = jnp.einsum("oc,ncp->onp", w.reshape(w.shape[:2]), rows, precision=lax.Precision.HIGHEST)
+    y = jnp.einsum("oc,ncp->onp", w.reshape(w.shape[:2]), rows, precision=precision(x.dtype))
     return jnp.moveaxis(y, 0, 1).reshape(x.shape[0], w.shape[0], *x.shape[2:])
 
 
@@ -362,7 +366,7 @@ def _flattened(
     if rest:
         y = _lax(rows, w, stride[1:], pads[1:], stretch[1:], dilation[1:], 1)
     else:
-        y = jnp.matmul(rows, w.T, precision=lax.Precision.HIGHEST)
+        y = jnp.matmul(rows, w.T, precision=precision(x.dtype))
     return jnp.moveaxis(y.reshape(n, size, outer, *rest), 1, 2)
 
 
@@ -371,7 +375,7 @@ def _lax(
 ) -> Array:
     return lax.conv_general_dilated(
         x, w, stride, pads, lhs_dilation=stretch, rhs_dilation=dilation, feature_group_count=groups,
-        precision=None if is_complex(x) else lax.Precision.HIGHEST,
+        precision=None if is_complex(x) else precision(x.dtype),
     )  # fmt: skip
 
 
@@ -426,7 +430,7 @@ def _batched(
     parts = [part for _, part in _taps(jnp.swapaxes(x, 0, 1), w, stride, pads, stretch, dilation)]
     rows = w.shape[1] * len(parts)
     cols = jnp.stack(parts, axis=1).reshape(groups, rows, n * math.prod(sizes))
-    y = jnp.matmul(w.reshape(groups, outer // groups, rows), cols, precision=lax.Precision.HIGHEST)
+    y = jnp.matmul(w.reshape(groups, outer // groups, rows), cols, precision=precision(x.dtype))
     return jnp.swapaxes(y.reshape(outer, n, *sizes), 0, 1)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import lax
 
+from .._core.products import precision
 from .helpers import is_complex, is_float
 from .inner import inner_op
 from .registry import Array, Dims, op
@@ -20,7 +20,7 @@ def _trilinear(
     names = [[d for d in range(total) if d not in expand] for expand in (expand1, expand2, expand3)]
     kept = [d for d in range(total) if d not in sumdim]
     args = [part for pair in zip((i1, i2, i3), names) for part in pair]
-    return jnp.einsum(*args, kept, precision=lax.Precision.HIGHEST)
+    return jnp.einsum(*args, kept, precision=precision(i1.dtype))
 
 
 @inner_op(node="NativeDropoutBackward0")

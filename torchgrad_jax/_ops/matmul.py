@@ -15,18 +15,17 @@ from .._core import shapes
 from .._core.kernels import cpp_name, scalar_name, where
 from .._core.matrices import require_not, size_text
 from .._core.meta import Meta
+from .._core.products import precision
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .inner import inner_op
 from .registry import COMMON, Apart, Array, InPlace, Static, op, with_rule
-
-HIGHEST = lax.Precision.HIGHEST  # torch multiplies float32 at full precision, accelerators do not
 
 
 def _dot(x: Array, y: Array, contract: tuple[int, int], batch: int = 0) -> Array:
     """Contract one dimension of each, sharing the first `batch` dimensions."""
     lead = tuple(range(batch))
     return lax.dot_general(
-        x, y, (((contract[0],), (contract[1],)), (lead, lead)), precision=HIGHEST
+        x, y, (((contract[0],), (contract[1],)), (lead, lead)), precision=precision(x.dtype)
     )
 
 
@@ -91,7 +90,7 @@ def _affine_dot(
         for value in (beta, alpha):  # a complaint about complex ones names the type computed in
             _coefficient(value, jnp.zeros(0, jnp.float32))
         return _affine_dot_half(input, x, y, beta, alpha, dims)
-    return _affine(input, lax.dot_general(x, y, dims, precision=HIGHEST), beta, alpha)
+    return _affine(input, lax.dot_general(x, y, dims, precision=precision(x.dtype)), beta, alpha)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
@@ -99,7 +98,9 @@ def _affine_dot_half(
     input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]
 ) -> Array:
     # torch's kernels for half types compute in float32, coefficients included, and round once
-    product = lax.dot_general(x, y, dims, precision=HIGHEST, preferred_element_type=jnp.float32)
+    product = lax.dot_general(
+        x, y, dims, precision=precision(x.dtype), preferred_element_type=jnp.float32
+    )
     return _affine(input.astype(jnp.float32), product, beta, alpha).astype(x.dtype)
 
 
@@ -110,8 +111,8 @@ def _affine_dot_half_jvp(
     # torch's gradients are products of half types, multiplied by alpha afterwards
     (input, x, y), (t_input, t_x, t_y) = primals, tangents
     out = _affine_dot_half(input, x, y, beta, alpha, dims)
-    t = lax.dot_general(_scaled(t_x, alpha), y, dims, precision=HIGHEST)
-    t += lax.dot_general(x, _scaled(t_y, alpha), dims, precision=HIGHEST)
+    t = lax.dot_general(_scaled(t_x, alpha), y, dims, precision=precision(x.dtype))
+    t += lax.dot_general(x, _scaled(t_y, alpha), dims, precision=precision(x.dtype))
     wide = jnp.broadcast_to(t_input.astype(jnp.float32), out.shape)
     return out, t + _scaled(wide.astype(t.dtype), beta)
 
@@ -463,7 +464,7 @@ def _cdist_forward(x1: Array, x2: Array, p: float, compute_mode: int | None) -> 
 @jax.custom_jvp
 def _euclid(x1: Array, x2: Array) -> Array:
     square = jnp.sum(x1 * x1, -1)[..., :, None] + jnp.sum(x2 * x2, -1)[..., None, :]
-    cross = jnp.matmul(x1, jnp.swapaxes(x2, -1, -2), precision=HIGHEST)
+    cross = jnp.matmul(x1, jnp.swapaxes(x2, -1, -2), precision=lax.Precision.HIGHEST)
     return jnp.sqrt(jnp.maximum(square - 2 * cross, 0))
 
 
@@ -473,7 +474,7 @@ def _euclid_jvp(primals: Any, tangents: Any) -> Any:
     (x1, x2), (t1, t2) = primals, tangents
     out = _euclid(x1, x2)
     inverse = jnp.where(out == 0, 0, 1 / jnp.where(out == 0, 1, out))
-    product = functools.partial(jnp.matmul, precision=HIGHEST)
+    product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
     own = jnp.sum(x1 * t1, -1)[..., :, None] + jnp.sum(x2 * t2, -1)[..., None, :]
     cross = product(t1, jnp.swapaxes(x2, -1, -2)) + product(x1, jnp.swapaxes(t2, -1, -2))
     return out, (own - cross) * inverse

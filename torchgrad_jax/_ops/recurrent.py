@@ -14,13 +14,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core import control
+from .._core.products import precision
 from .inner import inner_op
 from .registry import Array
 
 
 def _apply(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """A linear layer."""
-    out = jnp.matmul(x, weight.T, precision=lax.Precision.HIGHEST)
+    out = jnp.matmul(x, weight.T, precision=precision(x.dtype))
     return out if bias is None else out + jnp.broadcast_to(bias, out.shape)
 
 

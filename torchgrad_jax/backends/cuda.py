@@ -1,6 +1,6 @@
 """torch.backends.cuda: flags of a library that XLA uses, or not, as it sees fit.
 
-Differs from torch: flags can be set and have no effect; XLA chooses kernels by itself.
+Differs from torch: most flags can be set and have no effect; XLA chooses kernels by itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+
+from .._settings import get_float32_matmul_precision, set_float32_matmul_precision
 
 
 def is_built() -> bool:
@@ -21,14 +23,35 @@ def is_built() -> bool:
 
 
 class _Matmul:
-    """Flags about products of matrices. `torch.set_float32_matmul_precision` is the one with an effect."""
+    """Flags about products of matrices. Those of float32 set the precision of products, others do nothing."""
 
     def __init__(self) -> None:
-        self.allow_tf32 = False
+        self._exact = "none"
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
-        self.fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether products of float32 may be computed in TF32."""
+        return get_float32_matmul_precision() != "highest"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        self._exact = "ieee"
+        set_float32_matmul_precision("high" if allowed else "highest")
+
+    @property
+    def fp32_precision(self) -> str:
+        """ "ieee", or "tf32" where that is allowed."""
+        return "tf32" if self.allow_tf32 else self._exact
+
+    @fp32_precision.setter
+    def fp32_precision(self, name: str) -> None:
+        if name not in ("ieee", "tf32", "none"):
+            raise RuntimeError(f"Unknown precision: {name}")
+        self.allow_tf32 = name == "tf32"
+        self._exact = "ieee" if name == "tf32" else name
 
 
 matmul = _Matmul()

@@ -1,6 +1,6 @@
 """torch.cuda for JAX's GPU backend: which GPUs there are, and how much memory they use.
 
-XLA schedules by itself, so that streams, events and graphs have no counterpart here; `synchronize`
+XLA schedules by itself: streams are names for its one order of work, and graphs have no counterpart. `synchronize`
 waits for everything that was dispatched.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib
 from types import SimpleNamespace
 from typing import Any
-
-import jax
 
 from .._core import devices
 from .._core.errors import no_such_name as _no_such_name
@@ -31,6 +29,7 @@ from ._gpus import (
     gpu as _gpu,
     gpus as _gpus,
     index as _index,
+    wait as _wait,
 )
 from .memory import (
     max_memory_allocated as max_memory_allocated,
@@ -147,10 +146,7 @@ def get_device_properties(device: Any = None) -> SimpleNamespace:
 
 def synchronize(device: Any = None) -> None:
     """Wait for everything that was dispatched."""
-    gpu = _gpu(device)
-    jax.device_put(0.0, gpu).block_until_ready()
-    for array in jax.live_arrays("gpu"):
-        array.block_until_ready()
+    _wait(device)
 
 
 def empty_cache() -> None:

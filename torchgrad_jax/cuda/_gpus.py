@@ -42,6 +42,24 @@ def index(device: Any) -> int:
     return current_device() if dev.index is None else dev.index
 
 
+def _arrays(device: Any) -> list[Any]:
+    """The arrays that are on a GPU, or are going to be."""
+    there = gpu(device)
+    return [a for a in jax.live_arrays(there.platform) if not a.is_deleted() and there in a.devices()]
+
+
+def wait(device: Any = None) -> None:
+    """Wait for everything that was started on a GPU."""
+    jax.device_put(0.0, gpu(device)).block_until_ready()
+    for array in _arrays(device):
+        array.block_until_ready()
+
+
+def is_done(device: Any = None) -> bool:
+    """Whether everything that was started on a GPU is done."""
+    return all(array.is_ready() for array in _arrays(device))
+
+
 def current_device() -> int:
     """The index of the GPU that tensors go to when no index is given."""
     if not gpus():

@@ -1,0 +1,37 @@
+"""What runs here means something on a GPU or a TPU, and runs on a CPU as well."""
+
+from pathlib import Path
+
+import pytest
+
+import torchgrad_jax as torch
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.accelerator)
+
+
+@pytest.fixture
+def dev():
+    """Where tensors are made unless a program says otherwise: the accelerator, where there is one."""
+    return torch.empty(0).device
+
+
+@pytest.fixture
+def elsewhere(dev):
+    """The accelerator; tests of what is between it and the host are skipped without one."""
+    if dev.type == "cpu":
+        pytest.skip("about an accelerator beside the host")
+    return dev
+
+
+@pytest.fixture
+def cuda(elsewhere):
+    """A GPU."""
+    if elsewhere.type != "cuda":
+        pytest.skip("about torch.cuda")
+    return elsewhere

@@ -1,0 +1,90 @@
+"""Memory that could not be had: XLA's and NumPy's errors as PyTorch raises them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from .devices import device, to_jax
+
+
+class OutOfMemoryError(RuntimeError):
+    """Memory of an accelerator that could not be had."""
+
+
+OutOfMemoryError.__module__ = "torch"
+
+_ON_HOST = (
+    "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+    "{} bytes. Error code 12 (Cannot allocate memory)"
+)
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def guarded(run: Callable[..., Any], dev: device) -> Callable[..., Any]:
+    """A kernel for an accelerator that raises `OutOfMemoryError` where XLA has no memory for its results."""
+
+    def kernel(*args: Any) -> Any:
+        try:
+            return run(*args)
+        except jax.errors.JaxRuntimeError as error:
+            raise explained(error, dev) from error
+
+    kernel.kernel, kernel.check = run, _no_check  # type: ignore[attr-defined]
+    return kernel
+
+
+def _no_check(xs: Any) -> None:
+    """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+
+def explained(error: Exception, dev: device) -> Exception:
+    """The error to raise for one of XLA's: itself, where it is not about memory."""
+    if dev.type == "cpu" or "RESOURCE_EXHAUSTED" not in str(error):
+        return error
+    asked = re.search(r"allocat\w* (\d+) ?(?:bytes|B)", str(error))
+    amount = f" Tried to allocate {_amount(int(asked[1]))}." if asked else ""
+    return OutOfMemoryError(
+        f"{dev.type.upper()} out of memory.{amount} {_room(dev)}\nXLA says: {error}"
+    )
+
+
+def _amount(count: int) -> str:
+    power = min(int(math.log(max(count, 1), 1024)), len(_UNITS) - 1)
+    return f"{count / 1024**power:.2f} {_UNITS[power]}"
+
+
+def _room(dev: device) -> str:
+    found = to_jax(dev).memory_stats() or {}
+    total, used = found.get("bytes_limit", 0), found.get("bytes_in_use", 0)
+    name = "GPU" if dev.type == "cuda" else dev.type.upper()
+    return f"{name} {dev.index or 0} has a total capacity of {_amount(total)} of which {_amount(total - used)} is free."
+
+
+def host_array(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarray:
+    """An array of NumPy with one value everywhere.
+
+    Raises:
+        RuntimeError: there is no memory for it, in PyTorch's words.
+    """
+    try:
+        return (
+            np.zeros(shape, dtype)
+            if value.__class__ is int and not value
+            else np.full(shape, value, dtype)
+        )
+    except MemoryError as error:
+        raise no_host_memory(shape, dtype) from error
+
+
+def no_host_memory(shape: tuple[int, ...], dtype: np.dtype) -> RuntimeError:
+    """PyTorch's complaint about memory of the host."""
+    return RuntimeError(_ON_HOST.format(math.prod(shape) * dtype.itemsize))
+
+
+__all__ = ["OutOfMemoryError", "explained", "guarded", "host_array", "no_host_memory"]

@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
 .PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
-        site oracle ecosystem bench conformance fuzz stubs docs hooks clean
+        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -90,6 +90,9 @@ ecosystem: $(VENV)/.installed-ecosystem ## install libraries for JAX, for the te
 bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
 	$(PY) -m benchmarks.first_runs --write
 	$(PY) -m benchmarks --write
+
+accelerator: $(VENV)/.installed-test ## what means something on the GPU, TPU or CPU that JAX finds; writes docs/accelerators.md
+	$(PY) -m benchmarks.accelerator --write
 
 conformance: ORACLE = live
 conformance: LONG = only

@@ -1,7 +1,7 @@
-"""A second device of JAX's CPU backend that stands in for a GPU: ``pytest -p tests.accelerator.stand_in tests/accelerator``.
+"""A device of JAX's CPU backend that stands in for a GPU: ``pytest -p tests.accelerator.stand_in tests/accelerator``.
 
-What the package does with devices runs as it does with a GPU: their names, transfers, `torch.cuda`, kernels that are not NumPy's.
-Nothing of XLA's GPU backend is tried.
+What the package does with devices runs as it does with a GPU: their names, transfers, `torch.cuda`, kernels that are
+not NumPy's. Nothing of XLA's GPU backend is tried.
 """
 
 import os

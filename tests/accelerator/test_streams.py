@@ -84,7 +84,7 @@ def test_work_of_jax_beside(dev):
 
 def test_streams_are_names_for_one_order(cuda):
     first, second = torch.cuda.Stream(), torch.cuda.Stream(device=cuda, priority=-1)
-    assert first != second and first == first
+    assert first != second
     x = torch.ones(100, device=cuda)
     with torch.cuda.stream(first):
         assert torch.cuda.current_stream() == first

@@ -138,7 +138,7 @@ def test_function_transforms(dev, f):
 
 def test_checks_of_values(dev):
     table = torch.zeros(3, 2, device=dev)
-    with pytest.raises(IndexError, match="out of bounds|out of range"):
+    with pytest.raises(IndexError, match=r"out of bounds|out of range"):
         table[torch.tensor([0, 3], device=dev)]
     with pytest.raises(IndexError, match="out of range"):
         F.embedding(torch.tensor([5], device=dev), table)

@@ -430,6 +430,8 @@ def _trim(value: Tensor) -> Tensor:
 
 def copy_to(out: Tensor, value: Tensor) -> None:
     """Assign `value` to a view: leading dimensions of size 1 are dropped, the rest is broadcast."""
+    if value._m.device is not out._m.device:
+        value = transfer(value, out._m.device)
     shape = value._m.shape
     if shape == out._m.shape:
         ops.copy_(out, value)

@@ -16,9 +16,7 @@ from .._core import devices
 from ._gpus import gpu as _gpu, gpus as _gpus, index as _index, is_done, wait
 
 _numbers = itertools.count(1).__next__
-_NO_GRAPHS = (
-    "XLA schedules by itself, and torchgrad_jax has no CUDA graphs; torch.compile is what runs many kernels at once"
-)
+_NO_GRAPHS = "XLA schedules by itself, and torchgrad_jax has no CUDA graphs; torch.compile runs many kernels at once"
 
 
 def _need_one(without: Exception) -> None:
@@ -83,7 +81,9 @@ class ExternalStream(Stream):
     """Refused: XLA puts no work into queues of others."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("XLA schedules by itself, and puts no work into another library's CUDA stream")
+        raise NotImplementedError(
+            "XLA schedules by itself, and puts no work into another library's CUDA stream"
+        )
 
 
 class Event:

@@ -1,7 +1,7 @@
 """``python -m benchmarks.crossing``: what it costs to go from JAX to tensor code and back. CPU seconds of all threads.
 
-Compares `to_jax(net)` and a module as a pytree under `jax.jit` with the same network of flax, and `from_jax` in an eager loop
-with an operator of the table. `func.vmap(func.grad)` beside torch is a row of `python -m benchmarks`.
+Compares `to_jax(net)` and a module as a pytree under `jax.jit` with the same network of flax, and `from_jax` in an
+eager loop with an operator of the table. `func.vmap(func.grad)` beside torch is a row of `python -m benchmarks`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.record import apply, no_grad
 from .._engine.strided import storage_offset
 from .._engine.tape import aval_of
-from .._engine.tensor import Alias, Tensor, count_like, is_plain, make, uncounted
+from .._engine.tensor import Alias, Tensor, count_like, extras, is_plain, make, uncounted
 from .._engine.trace import Call
 from .._engine.traced_run import Lifted
 from .._engine.views import chain_to
@@ -322,6 +322,8 @@ def _run(
             if not flat[i].is_inference():
                 count_like(t, flat[i])
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
+            if not t._rg and lift.is_derived(flat[i]):
+                t._rg = extras(t).followed = True
             MODES.run.origins[id(t._st)] = array, flat[i], dims[i], t
             MODES.run.moves[id(t)] = t, []
             if dims[i] or not flat[i]._m.contiguous:

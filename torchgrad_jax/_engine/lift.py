@@ -21,7 +21,7 @@ from .._core.meta import Meta, meta
 from .._core.python_numbers import Number
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
 from .batch_layout import BatchLayout
-from .derivative_stops import storage_behind
+from .derivative_stops import is_traced, storage_behind, under_jax
 from .history import edge_of, grad_fn_of, requires_grad_of
 from .node import AccumulateGrad
 from .same_for_all import SameForAll
@@ -99,11 +99,17 @@ def follow_jax(t: Tensor) -> None:
         t._rg = extras(t).followed = True
 
 
+def is_derived(t: Tensor) -> bool:
+    """Whether JAX takes a derivative of code that is no lift, and follows it through this tensor of that code."""
+    return t._m.dtype.category >= dtypes.FLOATING and is_traced(t)
+
+
 class Lift(BatchLayout):
     """One run of tensor code with tracers in its tensors."""
 
     __slots__ = (
-        "birth", "captured", "entered", "inputs", "keep", "known_values", "mapped", "met", "origins", "outer_dual",
+        "birth", "captured", "derived", "entered",
+        "inputs", "keep", "known_values", "mapped", "met", "origins", "outer_dual",
         "outer_level", "outer_lifts", "outer_run", "outer_trace", "outer_traced", "outer_transforms", "own_leaves",
         "places", "randomness", "rows", "size", "tape", "traces",
     )  # fmt: skip
@@ -120,6 +126,7 @@ class Lift(BatchLayout):
         with take_current_trace() as trace:
             self.outer_trace = trace
         self.outer_run, self.outer_lifts = MODES.run, MODES.lifts
+        self.derived = self.pure if size is None else self.outer_run.derived or under_jax()
         self.outer_transforms = MODES.transforms
         self.outer_level = MODES.level, MODES.given, MODES.birth
         self.outer_dual = MODES.dual_level
@@ -159,7 +166,7 @@ class Lift(BatchLayout):
 
     def follows(self, array: Any) -> bool:
         """Whether the derivative goes on through what a transform of JAX's returned to this run."""
-        return self.pure and self.size is None and self.owns(array)
+        return self.derived and self.owns(array)
 
     def ours(self, array: Any) -> bool:
         """Whether an array is a tracer of this run, or of a transform of JAX's that was called in it."""
@@ -331,7 +338,7 @@ class Lift(BatchLayout):
                 keys.append(m)
                 if v._al is not None or tape is None or not tape.holds(array):
                     array = self.array_of(v)
-                    if v._rg or requires_grad_of(v):
+                    if v._rg or requires_grad_of(v) or (MODES.traced and self._derived_outside(v)):
                         mask |= 1 << i
                 elif v._rg:
                     mask |= 1 << i
@@ -344,6 +351,9 @@ class Lift(BatchLayout):
                 keys.append(v.__class__)
                 xs.append(v.array() if type(v) is Number else v)
         return tuple(keys), xs, mask
+
+    def _derived_outside(self, t: Tensor) -> bool:
+        return is_derived(t) and not self.inside(t)
 
     def kernel(self, plan: Any, xs: Sequence[Any]) -> Any:
         """The forward of a plan during a run: one step of its tape, if it has one."""

@@ -31,6 +31,8 @@ class Run:
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
     pure = False
     """Whether what the run amounts to is differentiated by JAX."""
+    derived = False
+    """The same, or of `vmap`: whether code that JAX derives started it."""
     tape: Any = None
     """Where the steps are written down, if they are not JAX's to trace."""
     rows: Any = None

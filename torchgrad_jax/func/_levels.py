@@ -17,6 +17,7 @@ from .._core import dtypes, tree
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, next_level
 from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.lift import is_derived
 from .._engine.node import AccumulateGrad, Node
 from .._engine.tensor import Tensor, alias_of, count_like, plain_alias
 
@@ -81,6 +82,14 @@ class Level:
         wanted = [t for t in tensors if isinstance(t, Tensor) and requires_grad_of(t)]
         return self.recording and any(self.alive(wanted).values())
 
+    def _is_own(self, variable: Tensor) -> bool:
+        """Whether nobody outside of this level takes a derivative with respect to a variable.
+
+        In a run of `vmap` a graph tells what JAX's derivative goes through.
+        """
+        followed = MODES.traced and not MODES.run.at_once and is_derived(variable)
+        return id(variable) in self.own and not followed
+
     def alive(self, tensors: Sequence[Tensor]) -> dict[int, bool]:
         """By identity of a tensor: does its graph reach a variable of another level?"""
         if not tensors:
@@ -88,24 +97,24 @@ class Level:
         roots = [(t, grad_fn_of(t)) for t in tensors]
         seen: set[Node] = set()
         stack = [fn for _, fn in roots if fn is not None]
-        own, closed = self.own, True
+        closed = True
         while stack:
             node = stack.pop()
             if node not in seen:
                 seen.add(node)
                 if node.__class__ is AccumulateGrad:
-                    closed = closed and id(node.variable) in own
+                    closed = closed and self._is_own(node.variable)
                 else:
                     stack += [e[0] for e in node.edges if e is not None and e[0] not in seen]
         if closed:  # no way leads out
-            return {id(t): fn is None and id(t) not in own for t, fn in roots}
+            return {id(t): fn is None and not self._is_own(t) for t, fn in roots}
         reaches: dict[Node, bool] = {}
         for node in sorted(seen, key=lambda n: -1 if isinstance(n, AccumulateGrad) else n.seq):
             if isinstance(node, AccumulateGrad):
-                reaches[node] = id(node.variable) not in self.own
+                reaches[node] = not self._is_own(node.variable)
             else:
                 reaches[node] = any(e is not None and reaches[e[0]] for e in node.edges)
-        return {id(t): id(t) not in self.own if fn is None else reaches[fn] for t, fn in roots}
+        return {id(t): not self._is_own(t) if fn is None else reaches[fn] for t, fn in roots}
 
 
 def detached(t: Tensor) -> Tensor:

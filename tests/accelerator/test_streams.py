@@ -121,7 +121,7 @@ def test_what_there_is_none_of(cuda):
         torch.cuda.CUDAGraph,
         lambda: torch.cuda.Event(interprocess=True),
         lambda: torch.cuda.ExternalStream(0),
-        lambda: torch.cuda.graph(None),
+        lambda: torch.cuda.graph(None),  # type: ignore[arg-type]
     ):
         with pytest.raises(NotImplementedError):
             make()

@@ -43,7 +43,7 @@ def _no_check(xs: Any) -> None:
     """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
 
 
-def explained(error: Exception, dev: device) -> Exception:
+def explained(error: BaseException, dev: device) -> BaseException:
     """The error to raise for one of XLA's: itself, where it is not about memory."""
     if dev.type == "cpu" or "RESOURCE_EXHAUSTED" not in str(error):
         return error

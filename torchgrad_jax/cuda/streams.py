@@ -146,7 +146,7 @@ class Event:
 
 # --- the current stream ---------------------------------------------------------------------------
 
-_current: dict[int, Stream] = {}
+_current: dict[int | None, Stream] = {}
 
 
 def default_stream(device: Any = None) -> Stream:

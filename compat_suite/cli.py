@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from . import bar
+from .fuzz.maker import SUBJECTS
+from .fuzz.omitted import WAYS
 from .jobs import CHECKS
 
 
@@ -54,9 +58,19 @@ def _add_random_programs(commands: Any) -> None:
     fuzz.add_argument("--seed", type=int, default=0, help="the first seed")
     fuzz.add_argument("--length", type=int, default=14, help="lines of a program")
     fuzz.add_argument("--no-shrink", action="store_true")
-    fuzz.add_argument("--wide", action="store_true", help="over the whole table of operators")
-    fuzz.add_argument("--wild", action="store_true", help="with what programs in the wild do")
-    fuzz.add_argument("--far", action="store_true", help="with what is far from everyday code")
+    fuzz.add_argument(
+        "--rarity", type=int, choices=range(4), default=0,
+        help="lines up to this rarity: 0 everyday code, 1 what programs in the wild do, 2 any operator, 3 all",
+    )  # fmt: skip
+    fuzz.add_argument(
+        "--subject", action="append", choices=SUBJECTS, help="only lines about this (repeatable)"
+    )
+    fuzz.add_argument(
+        "--way", choices=WAYS, default="lines",
+        help="line by line, as one compiled function, for each row of a batch, or over two devices",
+    )  # fmt: skip
+    fuzz.add_argument("--state", help="a file of what was judged: the next call goes on there")
+    fuzz.add_argument("--json", help="write every finding to this file")
     fuzz.add_argument(
         "--swarm", action="store_true", help="programs that share choices and kernels"
     )
@@ -158,6 +172,10 @@ def _share_compiled_kernels() -> None:
 
 def run_fuzz(args: argparse.Namespace) -> int:
     """Run seeded programs; print those that tell the libraries apart."""
+    if args.way == "devices":
+        from .fuzz.ways import two_devices
+
+        two_devices()
     import torch
 
     torch.set_num_threads(1)
@@ -167,19 +185,36 @@ def run_fuzz(args: argparse.Namespace) -> int:
         unfused.install()
     from .fuzz.programs import Kind
     from .fuzz.search import search
+    from .saved_state import SavedState
 
-    began = time.time()
-    kinds: Counter[str] = Counter()
-    seeds = range(args.seed, args.seed + args.count)
-    kind = Kind(args.wide, args.wild, args.far, 0 if args.swarm else None)
-    for done, finding in enumerate(search(seeds, args.length, not args.no_shrink, kind), 1):
+    kind = Kind(
+        args.rarity, frozenset(args.subject or SUBJECTS), 0 if args.swarm else None, args.way
+    )
+    subjects = " ".join(sorted(kind.subjects))
+    about = f"{args.way}, rarity {args.rarity}, {subjects}, length {args.length}, from {args.seed}"
+    about += ", swarm" * args.swarm + ", unfused" * args.unfused
+    state = SavedState(args.state, about)
+    found: dict[str, dict[str, str]] = state.rows
+    began, refused = time.time(), Counter(state.counts)
+    before = len(found)
+    seeds = range(args.seed + before, args.seed + args.count)
+    for seed, finding in zip(seeds, search(seeds, args.length, not args.no_shrink, kind, refused)):
+        row = found[str(seed)] = {}
         if finding is not None:
-            kinds[finding.mismatch.kind] += 1
+            row.update(kind=finding.mismatch.kind, report=finding.report())
             bar.clear()
-            print(f"\n{finding.report()}", flush=True)
-        bar.draw(done, args.count, kinds.total())
+            print(f"\n{row['report']}", flush=True)
+        state.keep(refused)
+        bar.draw(len(found), args.count, sum(map(bool, found.values())), began=began, before=before)
     bar.clear()
+    state.keep(refused, now=True)
+    kinds = Counter(row["kind"] for row in found.values() if row)
     print(
         f"{args.count} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}"
     )
+    for why, n in refused.most_common():
+        print(f"{n:6} left out: {why}")
+    if args.json:
+        report = {"about": about, "refused": dict(refused), "programs": found}
+        Path(args.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 1 if kinds else 0

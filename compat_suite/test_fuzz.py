@@ -8,7 +8,7 @@ import pytest
 
 from compat_suite.fuzz import recorded, small
 from compat_suite.fuzz.maker import writable
-from compat_suite.fuzz.programs import Program, compare
+from compat_suite.fuzz.programs import Kind, Program, compare
 from compat_suite.fuzz.search import Finding, _moved_apart, _rounded_apart, program_of, search
 from compat_suite.judge import Oracle
 from compat_suite.ledger import current
@@ -166,3 +166,23 @@ def test_recorded_programs(seed: int, torch_oracle: Oracle) -> None:
     bad = expect_no_finding(seed, None if found is None else Finding(seed, program, found))
     if bad:
         pytest.fail(bad, pytrace=False)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("way", ["compile", "vmap"])
+def test_programs_run_in_another_way(way: str, torch_oracle: Oracle) -> None:
+    """As one compiled function, and for each row of a batch; `fuzz --way` runs any number."""
+    seeds = range(8)
+    found = search(seeds, kind=Kind(way=way), length=10)
+    bad = [f.report() for f in found if f is not None]
+    if bad:
+        pytest.fail("\n\n".join(bad), pytrace=False)
+
+
+@pytest.mark.oracle
+def test_programs_on_two_devices(torch_oracle: Oracle) -> None:
+    command = [sys.executable, "-m", "compat_suite", "fuzz", "5", "--way", "devices"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=DRAWN.parents[2], check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

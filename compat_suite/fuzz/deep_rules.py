@@ -8,7 +8,7 @@ from .rules import distinct, looked_at
 # --- views and writes -----------------------------------------------------------------------------
 
 
-@rule(1.5)
+@rule("views", 1.5)
 def rarer_view(m: Maker) -> str | None:
     x = m.pick(dims(1, 2, 3))
     if x is None:
@@ -35,7 +35,7 @@ def rarer_view(m: Maker) -> str | None:
     return f"{m.new()} = {x}{option}" if option[0] == "[" else f"{m.new()} = {x}.{option}"
 
 
-@rule(1)
+@rule("views", 1)
 def pieces(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dim() == 2 and 0 not in t.shape)
     if x is None:
@@ -50,7 +50,7 @@ def pieces(m: Maker) -> str | None:
     return f"{m.news(count)} = {x}.{kind}"
 
 
-@rule(0.8)
+@rule("views", 0.8)
 def complex_part(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex() and t.dim())
     return x and f"{m.new()} = {x}." + m.one(
@@ -58,7 +58,7 @@ def complex_part(m: Maker) -> str | None:
     )
 
 
-@rule(1)
+@rule("writes", 1)
 def write_to_part(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex() and writable(t))
     if x is None:
@@ -67,7 +67,7 @@ def write_to_part(m: Maker) -> str | None:
                      ".conj().copy_({0})", ".mul_(1j)").format(x)  # fmt: skip
 
 
-@rule(3)
+@rule("writes", 3)
 def rarer_write(m: Maker) -> str | None:
     allowed = m.chance(0.85)
     x = m.pick(
@@ -105,7 +105,7 @@ def rarer_write(m: Maker) -> str | None:
     return f"{x}{option}" if option[0] == "[" else f"{x}.{option}"
 
 
-@rule(1)
+@rule("writes", 1)
 def out(m: Maker) -> str | None:
     x = m.pick(lambda t: writable(t) and inexact(t) and not (t.requires_grad and m.chance(0.8)))
     if x is None:
@@ -124,7 +124,7 @@ def out(m: Maker) -> str | None:
                  "torch.cumsum({1}.reshape(-1), 0, out={0})", "torch.stack([{1}], out={0})").format(x, y)  # fmt: skip
 
 
-@rule(0.8)
+@rule("writes", 0.8)
 def scattered(m: Maker) -> str | None:
     # A result keeps the gaps and the offset of a part of some storage in torch, not here.
     x = m.pick(lambda t: t.dim() in (1, 2) and t.numel() > 0 and t.is_contiguous())
@@ -139,7 +139,7 @@ def scattered(m: Maker) -> str | None:
     return f"{m.new()} = " + text.format(x, y)
 
 
-@rule(1)
+@rule("dtypes", 1)
 def dtype_mix(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_complex())
     if x is None:
@@ -179,7 +179,7 @@ MATRIX_LAYERS = (
 )  # fmt: skip
 
 
-@rule(2.5, "nn.functional.linear")
+@rule("numbers", 2.5, "nn.functional.linear")
 def layer(m: Maker) -> str | None:
     matrix = m.chance(0.4)
     x = m.pick(
@@ -217,7 +217,7 @@ MORE = (
 )  # fmt: skip
 
 
-@rule(2.5, "einsum")
+@rule("numbers", 2.5, "einsum")
 def rarer_operator(m: Maker) -> str | None:
     x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0)
     if x is None:
@@ -234,7 +234,7 @@ def rarer_operator(m: Maker) -> str | None:
 # --- modes ----------------------------------------------------------------------------------------
 
 
-@rule(1.5)
+@rule("modes", 1.5)
 def under_modes(m: Maker) -> str | None:
     """A computation or a write under nested modes."""
     x = m.pick(inexact)
@@ -254,7 +254,7 @@ def under_modes(m: Maker) -> str | None:
     return f"with {modes}: " + body.format(x, name)
 
 
-@rule(1, "autograd.graph.saved_tensors_hooks")
+@rule("hooks", 1, "autograd.graph.saved_tensors_hooks")
 def under_saved_hooks(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and inexact(t))
     if x is None:
@@ -278,7 +278,7 @@ def under_saved_hooks(m: Maker) -> str | None:
 # --- hooks ----------------------------------------------------------------------------------------
 
 
-@rule(1, "autograd.graph.register_multi_grad_hook")
+@rule("hooks", 1, "autograd.graph.register_multi_grad_hook")
 def multi_hook(m: Maker) -> str | None:
     x, y = m.pick(tracked), m.pick(tracked)
     if x is None or y is None:
@@ -291,7 +291,7 @@ def multi_hook(m: Maker) -> str | None:
     return line if m.chance(0.8) else f"{line}; h_{m.count}.remove()"
 
 
-@rule(1.2)
+@rule("hooks", 1.2)
 def rarer_hook(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t))
     if x is None:
@@ -313,7 +313,7 @@ def rarer_hook(m: Maker) -> str | None:
 # --- backward -------------------------------------------------------------------------------------
 
 
-@rule(1)
+@rule("passes", 1)
 def rarer_backward(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None)
     y = m.pick(lambda t: tracked(t) and real(t))
@@ -330,7 +330,7 @@ def rarer_backward(m: Maker) -> str | None:
     )  # fmt: skip
 
 
-@rule(1)
+@rule("passes", 1)
 def rarer_grad(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None)
     y = m.pick(lambda t: tracked(t) and real(t))
@@ -357,7 +357,7 @@ def rarer_grad(m: Maker) -> str | None:
 # --- custom Functions and forward mode ------------------------------------------------------------
 
 
-@rule(2, "autograd.Function")
+@rule("passes", 2, "autograd.Function")
 def rarer_function(m: Maker) -> str | None:
     x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0)
     if x is None:
@@ -396,7 +396,7 @@ FORWARD = ("d.sin() * d", "d.clone().mul_(d)", "d * {x}", "({x} * d).sum()", "d.
            "d.expand(2, *d.shape)", "(d * 2).detach()", "{x} * 2", "d.clone().fill_(1.0).add_(d)")  # fmt: skip
 
 
-@rule(1.5, "autograd.forward_ad.make_dual")
+@rule("transforms", 1.5, "autograd.forward_ad.make_dual")
 def forward_mode(m: Maker) -> str | None:
     # Into a primal that overlaps itself torch copies the tangent: which element stays is up to its loops.
     # torch's kernels for inference tensors make ordinary ones on the way, which carry tangents; and what a formula
@@ -428,7 +428,7 @@ TRANSFORMS = (
 )
 
 
-@rule(0.8, "func.grad", "vmap", "autograd.functional.jacobian")
+@rule("transforms", 0.8, "func.grad", "vmap", "autograd.functional.jacobian")
 def transformed(m: Maker) -> str | None:
     """Values of transforms; in an outer graph each is one node here."""
     # In which order they put dimensions of one element is the affair of how they batch.
@@ -442,7 +442,7 @@ def transformed(m: Maker) -> str | None:
     return f"{m.new()} = {m.one(*TRANSFORMS).format(x=x, y=y)}.detach().clone()"
 
 
-@rule(0.8, "utils.checkpoint.checkpoint")
+@rule("passes", 0.8, "utils.checkpoint.checkpoint")
 def checkpointed(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t))
     if x is None:
@@ -461,7 +461,7 @@ def checkpointed(m: Maker) -> str | None:
     return f"{m.new()} = {call}"
 
 
-@rule(0.4)
+@rule("numbers", 0.4)
 def copied(m: Maker) -> str | None:
     x = m.pick()
     if x is None:
@@ -471,7 +471,7 @@ def copied(m: Maker) -> str | None:
     return f"{m.new()} = " + line.format(x)
 
 
-@rule(0.3, "autograd.graph.increment_version")
+@rule("writes", 0.3, "autograd.graph.increment_version")
 def touched(m: Maker) -> str | None:
     x = m.pick()
     return x and f"torch.autograd.graph.increment_version({x})"

@@ -40,7 +40,7 @@ def _step(m: Maker, x: str) -> str:
     return f"{x}{step}" if step[0] == "[" else f"{x}.{step}"
 
 
-@rule(8)
+@rule("views", 8, rarity=3)
 def views_of_views(m: Maker) -> str | None:
     x = m.pick(lambda t: inexact(t) and t.dim() in (1, 2, 3) and t.numel() > 0)
     if x is None or overlaps(m.env[x]) or m.env[x].is_inference():
@@ -79,7 +79,7 @@ def views_of_views(m: Maker) -> str | None:
 # --- copies, and tensors that trade places ----------------------------------------------------------
 
 
-@rule(2)
+@rule("views", 2, rarity=3)
 def copies(m: Maker) -> str | None:
     x, y = m.pick(), m.pick()
     if x is None or y is None or m.env[x].is_inference() or m.env[y].is_inference():
@@ -99,7 +99,7 @@ def copies(m: Maker) -> str | None:
     )  # fmt: skip
 
 
-@rule(1.5)
+@rule("views", 1.5, rarity=3)
 def trades(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_inference())
     y = m.pick(lambda t: not t.is_inference())
@@ -152,7 +152,7 @@ CALLS = (
 )  # fmt: skip
 
 
-@rule(5, "func.grad", "vmap", "func.linearize")
+@rule("transforms", 5, "func.grad", "vmap", "func.linearize", rarity=3)
 def transforms(m: Maker) -> str | None:
     """A value of a transform, or the gradient that comes back through it; in an outer graph each is one node here."""
     x = m.pick(lambda t: _plain(t) and t.dtype.itemsize > 2 and not overlaps(t))
@@ -182,7 +182,7 @@ def transforms(m: Maker) -> str | None:
     )
 
 
-@rule(2, "autograd.forward_ad.make_dual")
+@rule("transforms", 2, "autograd.forward_ad.make_dual", rarity=3)
 def duals_of_transforms(m: Maker) -> str | None:
     x = m.pick(lambda t: _plain(t) and t.dtype.itemsize > 2 and writable(t) and not overlaps(t))
     if x is None:
@@ -224,7 +224,7 @@ COMPLEX_WRITES = (".real.mul_(2)", ".imag.zero_()", ".conj().mul_(1j)", ".mul_(1
                   ".conj().imag.neg_()", ".exp_()", ".pow_(2)", ".fill_(1j)", ".abs_()")  # fmt: skip
 
 
-@rule(2)
+@rule("numbers", 2, rarity=3)
 def complex_made(m: Maker) -> str | None:
     if sum(t.is_complex() for t in m.live().values()) > 3:
         return None
@@ -233,7 +233,7 @@ def complex_made(m: Maker) -> str | None:
     return f"{m.new()} = {m.literal(shape, 'complex128')}{flag}"
 
 
-@rule(6)
+@rule("numbers", 6, rarity=3)
 def complex_programs(m: Maker) -> str | None:
     x = m.pick(
         lambda t: t.is_complex() and t.numel() > 0 and t.dim() in (1, 2) and not t.is_inference()
@@ -270,7 +270,7 @@ HOOKS = ("saved_tensors_hooks(lambda t: t, lambda t: t)",
          "saved_tensors_hooks(lambda t: t.clone(), unpacking('u'))")  # fmt: skip
 
 
-@rule(3, "autograd.graph.saved_tensors_hooks", "autograd.Function")
+@rule("hooks", 3, "autograd.graph.saved_tensors_hooks", "autograd.Function", rarity=3)
 def saving(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and not t.is_inference())
     if x is None:
@@ -288,7 +288,7 @@ def saving(m: Maker) -> str | None:
     return line + end if inside or not end else f"exec({line!r}, globals()){end}"
 
 
-@rule(2)
+@rule("hooks", 2, rarity=3)
 def saved_values(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and not t.is_inference())
     if x is None:
@@ -308,7 +308,7 @@ def saved_values(m: Maker) -> str | None:
     )  # fmt: skip
 
 
-@rule(2.5)
+@rule("passes", 2.5, rarity=3)
 def far_passes(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None and not t.is_inference())
     y = m.pick(lambda t: tracked(t) and not t.is_inference())
@@ -342,7 +342,7 @@ def far_passes(m: Maker) -> str | None:
 # --- casts, lists of tensors, Functions -------------------------------------------------------------
 
 
-@rule(2.5)
+@rule("dtypes", 2.5, rarity=3)
 def casts(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_inference() and t.numel() > 0)
     if x is None:
@@ -364,7 +364,7 @@ def casts(m: Maker) -> str | None:
     ).format(x=x, y=y)  # fmt: skip
 
 
-@rule(1.5, "_foreach_add", "_foreach_mul")
+@rule("numbers", 1.5, "_foreach_add", "_foreach_mul", rarity=3)
 def lists(m: Maker) -> str | None:
     x = m.pick(lambda t: _plain(t) and writable(t) and not tracked(t))
     if x is None:
@@ -384,7 +384,7 @@ def lists(m: Maker) -> str | None:
     return f"{m.news(2)} = torch.{text.format(x=x, y=y)}"
 
 
-@rule(4, "autograd.Function")
+@rule("passes", 4, "autograd.Function", rarity=3)
 def far_function(m: Maker) -> str | None:
     x = m.pick(lambda t: _plain(t) and writable(t))
     if x is None:
@@ -406,7 +406,7 @@ def far_function(m: Maker) -> str | None:
                         f"; {x}.mul_(2); {out}.sum().backward()", f"; {out}.retain_grad(); {out}.mul_(2)")  # fmt: skip
 
 
-@rule(1.5, "inference_mode")
+@rule("modes", 1.5, "inference_mode", rarity=3)
 def inference(m: Maker) -> str | None:
     x = m.pick(lambda t: inexact(t) and t.numel() > 0 and t.dim() > 0 and writable(t))
     if x is None:

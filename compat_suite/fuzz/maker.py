@@ -23,12 +23,20 @@ def _kept(swarm: int, n: int) -> list[int]:
     return random.Random(f"{swarm}/{n}").sample(range(n), KEPT)
 
 
+SUBJECTS = ("numbers", "views", "writes", "hooks", "passes", "transforms", "modes", "dtypes")
+"""What lines are about; that of `compile` and `devices` are all lines, run another way (`ways.py`)."""
+RAREST = 3
+
+
 @dataclass(frozen=True)
 class Rule:
-    """A kind of line, how often it is tried, and which names it needs of both libraries."""
+    """A kind of line, what it is about, how often it is tried, how rare it is in programs, and which names it needs."""
 
     name: str
+    subject: str
     weight: float
+    rarity: int
+    """0: everyday code; 1: what programs in the wild do; 2: any operator of the table; 3: far from everyday code."""
     needs: tuple[str, ...]
     line: Choose
 
@@ -36,11 +44,13 @@ class Rule:
 RULES: list[Rule] = []
 
 
-def rule(weight: float, *needs: str) -> Callable[[Choose], Choose]:
+def rule(subject: str, weight: float, *needs: str, rarity: int = 0) -> Callable[[Choose], Choose]:
     """Register a rule."""
+    if subject not in SUBJECTS or not 0 <= rarity <= RAREST:
+        raise ValueError(f"a rule about {subject!r} with rarity {rarity}")
 
     def enter(line: Choose) -> Choose:
-        RULES.append(Rule(line.__name__, weight, needs, line))
+        RULES.append(Rule(line.__name__, subject, weight, rarity, needs, line))
         return line
 
     return enter

@@ -5,12 +5,20 @@ from __future__ import annotations
 import random
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..libs import Lib
-from . import deep_rules as deep_rules, far_rules, observe, prelude, wide_rules, wild_rules
-from .maker import Maker
+from . import (
+    deep_rules as deep_rules,
+    far_rules as far_rules,
+    observe,
+    prelude,
+    wide_rules as wide_rules,
+    wild_rules as wild_rules,
+)
+from .maker import SUBJECTS, Maker
 from .precision import Precision
 from .rules import RULES
 
@@ -45,6 +53,9 @@ class Program:
     watched: bool = True
     """Whether tensors are looked at after each line, or only after the last: reading an attribute
     such as `grad_fn` can bring a tensor up to date, so that a program nobody watches is another."""
+
+    way: str = "lines"
+    """How it is run here: one of `omitted.WAYS`."""
 
     @property
     def recorded(self) -> bool:
@@ -101,16 +112,16 @@ class Session:
 
 @dataclass(frozen=True)
 class Kind:
-    """Which lines programs are made of."""
+    """Which lines programs are made of, and how they are run."""
 
-    wide: bool = False
-    """Over the whole table of operators."""
-    wild: bool = False
-    """With what programs in the wild do, too."""
-    far: bool = False
-    """With what is far from everyday code, too."""
+    rarity: int = 0
+    """Lines of this rarity and below."""
+    subjects: frozenset[str] = frozenset(SUBJECTS)
+    """Lines about these; tensors are always made."""
     swarm: int | None = None
     """With the few choices that the programs of this number share."""
+    way: str = "lines"
+    """One of `ways.WAYS`."""
 
 
 PLAIN = Kind()
@@ -131,12 +142,10 @@ def make(
 
     maker = Maker(rng, torch.module, has, kind.swarm)
     maker.env = session.env
-    left_out = {
-        wide_rules.__name__: not kind.wide,
-        wild_rules.__name__: not kind.wild,
-        far_rules.__name__: not kind.far,
-    }
-    kinds = [r for r in RULES if not left_out.get(r.line.__module__)]
+    kinds = [
+        r for r in RULES
+        if r.rarity <= kind.rarity and (r.subject in kind.subjects or r.name == "create")
+    ]  # fmt: skip
     rules = [r for r in kinds if all(has(n) for n in r.needs)]
     first = next(r for r in rules if r.name == "create")  # whichever module was imported first
     modes = [mode for mode in MODES if has(mode)]
@@ -179,7 +188,7 @@ def make(
         if error is not None and ASSIGNMENT.fullmatch(line) and rng.random() < 0.6:
             continue  # keep fewer failing lines than turn up; these left no state behind
         lines.append(line)
-    return Program(tuple(lines), functions, watched)
+    return Program(tuple(lines), functions, watched, kind.way)
 
 
 @dataclass(frozen=True)
@@ -196,10 +205,27 @@ class Mismatch:
         return re.sub(r"v\d+|\[\d+\]", "*", self.attribute)
 
 
-def compare(program: Program, got: Lib, want: Lib | list[Outcome]) -> Mismatch | None:
-    """Run a program on both libraries side by side, or against a recording, up to the first difference."""
+Look = Callable[[Session, str], list[tuple[str, str]]]
+"""What else is to be seen of our session after a line: attributes and descriptions of what is wrong."""
+
+
+def compare(
+    program: Program,
+    got: Lib,
+    want: Lib | list[Outcome],
+    names: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
+    also: Look = lambda session, line: [],
+) -> Mismatch | None:
+    """Run a program on both libraries side by side, or against a recording, up to the first difference.
+
+    Args:
+        names: what else programs may name, here and there.
+    """
     mine = Session(got, program.functions)
     theirs = Session(want, program.functions) if isinstance(want, Lib) else None
+    for session, more in zip((mine, theirs), names):
+        if session is not None:
+            session.env.update(more)
     outcomes = [] if isinstance(want, Lib) else want
     last = len(program.lines) - 1
     precision = Precision()
@@ -233,6 +259,7 @@ def compare(program: Program, got: Lib, want: Lib | list[Outcome]) -> Mismatch |
                 found = [d for d in found if not d[0].endswith("graph")]
             gradients = made_of_gradients(program.lines[: i + 1])
             found = [d for d in found if not is_incidental(d[0], gradients)]
+            found += also(mine, line)
             if found:
                 attribute, text = found[0]
                 return Mismatch(i, attribute, f"{attribute}: {text}")

@@ -28,7 +28,7 @@ from .maker import (
 # --- creation -------------------------------------------------------------------------------------
 
 
-@rule(3)
+@rule("numbers", 3)
 def create(m: Maker) -> str | None:
     if len(m.live()) > 7:
         return None
@@ -48,12 +48,12 @@ FILLED = ("torch.zeros(2, 3, dtype=torch.float64)", "torch.ones(3, dtype=torch.f
           "torch.eye(3, dtype=torch.float64, requires_grad=True)", "torch.linspace(0, 1, 3)")  # fmt: skip
 
 
-@rule(0.8, "zeros", "eye", "linspace")
+@rule("numbers", 0.8, "zeros", "eye", "linspace")
 def create_filled(m: Maker) -> str | None:
     return f"{m.new()} = {m.one(*FILLED)}" if len(m.live()) < 8 else None
 
 
-@rule(1)
+@rule("views", 1)
 def clone(m: Maker) -> str | None:
     x = m.pick()
     how = m.one(
@@ -73,14 +73,14 @@ def clone(m: Maker) -> str | None:
     return x and f"{m.new()} = {x}.{how}"
 
 
-@rule(0.4)
+@rule("dtypes", 0.4)
 def convert(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_complex())
     how = m.one("to(torch.float64)", "to(torch.float32)", "double()", "float()", "long()", "bool()")
     return (x and m.has("Tensor." + how.partition("(")[0]) and f"{m.new()} = {x}.{how}") or None
 
 
-@rule(0.5, "zeros_like", "ones_like")
+@rule("numbers", 0.5, "zeros_like", "ones_like")
 def create_like(m: Maker) -> str | None:
     how = m.one(
         "torch.zeros_like({0})",
@@ -95,7 +95,7 @@ def create_like(m: Maker) -> str | None:
 # --- views ----------------------------------------------------------------------------------------
 
 
-@rule(4)
+@rule("views", 4)
 def index_view(m: Maker) -> str | None:
     x = m.pick(dims(1, 2, 3))
     if x is None:
@@ -117,7 +117,7 @@ def index_view(m: Maker) -> str | None:
     return f"{m.new()} = {x}[{m.one(*options)}]"
 
 
-@rule(5)
+@rule("views", 5)
 def shape_view(m: Maker) -> str | None:
     x = m.pick()
     if x is None:
@@ -151,7 +151,7 @@ def shape_view(m: Maker) -> str | None:
     return f"{m.new()} = {x}.{option}" if m.has("Tensor." + option.partition("(")[0]) else None
 
 
-@rule(1.5)
+@rule("views", 1.5)
 def multi_view(m: Maker) -> str | None:
     x = m.pick(dims(1, 2))
     if x is None:
@@ -164,7 +164,7 @@ def multi_view(m: Maker) -> str | None:
     return f"{m.news(n)} = {x}.{kind}"
 
 
-@rule(0.7)
+@rule("views", 0.7)
 def strided(m: Maker) -> str | None:
     x = m.pick(lambda t: t.numel() >= 3)
     options = (
@@ -178,7 +178,7 @@ def strided(m: Maker) -> str | None:
     return x and f"{m.new()} = {x}.as_strided({m.one(*options)})"
 
 
-@rule(0.6)
+@rule("views", 0.6)
 def complex_view(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex())
     if x is None:
@@ -198,14 +198,14 @@ BINARY = ("{0} + {1}", "{0} * {1}", "{0} - {1}", "{0} / {1}", "torch.maximum({0}
           "{0} // 2")  # fmt: skip
 
 
-@rule(5)
+@rule("numbers", 5)
 def unary(m: Maker) -> str | None:
     name = m.one(*UNARY)
     x = m.pick(inexact if m.chance(0.9) else lambda t: True)
     return (x and m.has(name) and f"{m.new()} = {x}.{name}()") or None
 
 
-@rule(7)
+@rule("numbers", 7)
 def binary(m: Maker) -> str | None:
     x = m.pick()
     if x is None:
@@ -222,7 +222,7 @@ def binary(m: Maker) -> str | None:
     return f"{m.new()} = " + text.format(x, y)
 
 
-@rule(1.2)
+@rule("numbers", 1.2)
 def ternary(m: Maker) -> str | None:
     x = m.pick(real)
     if x is None:
@@ -243,7 +243,7 @@ REDUCTIONS = ("sum()", "mean()", "prod()", "sum(0)", "mean(-1)", "sum(0, keepdim
               "tril()", "triu()", "trace()", "roll(1)", "logcumsumexp(0)")  # fmt: skip
 
 
-@rule(4)
+@rule("numbers", 4)
 def reduction(m: Maker) -> str | None:
     x = m.pick(inexact if m.chance(0.9) else lambda t: True)
     option = m.one(*REDUCTIONS)
@@ -268,7 +268,7 @@ def distinct(t: Any) -> bool:
     return len(set(values)) == len(values) and all(v == v for v in values)
 
 
-@rule(0.8)
+@rule("numbers", 0.8)
 def two_results(m: Maker) -> str | None:
     option = m.one(
         "max(0)", "min(-1)", "sort(0)", "topk(1)", "cummax(0)", "median(0)", "kthvalue(1)"
@@ -280,7 +280,7 @@ def two_results(m: Maker) -> str | None:
     return f"{m.news(2)} = {x}.{option}" if x and known else None
 
 
-@rule(2)
+@rule("numbers", 2)
 def product(m: Maker) -> str | None:
     x = m.pick(lambda t: inexact(t) and t.dim() in (1, 2))
     if x is None:
@@ -298,7 +298,7 @@ def product(m: Maker) -> str | None:
     return (m.has(name) and m.has("matmul") and f"{m.new()} = " + text.format(x, y)) or None
 
 
-@rule(2)
+@rule("views", 2)
 def indexing(m: Maker) -> str | None:
     x = m.pick(dims(1, 2))
     if x is None:
@@ -326,7 +326,7 @@ def indexing(m: Maker) -> str | None:
     return f"{m.new()} = {text}" if m.has(name) else None
 
 
-@rule(1)
+@rule("numbers", 1)
 def join(m: Maker) -> str | None:
     x = m.pick()
     if x is None:
@@ -350,7 +350,7 @@ IN_PLACE = ("add_({1})", "mul_({1})", "sub_({1})", "div_({1})", "copy_({1})", "z
             "fill_diagonal_(1.0)")  # fmt: skip
 
 
-@rule(8)
+@rule("writes", 8)
 def in_place(m: Maker) -> str | None:
     allowed = m.chance(0.85)
     x = m.pick(lambda t: writable(t) and not (allowed and t.is_leaf and t.requires_grad))
@@ -365,7 +365,7 @@ def in_place(m: Maker) -> str | None:
     return f"{x}." + option.format(x, y) if m.has("Tensor." + option.partition("(")[0]) else None
 
 
-@rule(2)
+@rule("writes", 2)
 def augmented(m: Maker) -> str | None:
     x = m.pick(writable)
     if x is None:
@@ -377,7 +377,7 @@ def augmented(m: Maker) -> str | None:
     return f"{x} {how} {y}"
 
 
-@rule(5)
+@rule("writes", 5)
 def assign(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dim() in (1, 2) and writable(t))
     if x is None:
@@ -412,7 +412,7 @@ def assign(m: Maker) -> str | None:
     return f"{x}[{index}] {how} {m.one(*values)}"
 
 
-@rule(0.6)
+@rule("writes", 0.6)
 def set_data(m: Maker) -> str | None:
     x = m.pick(writable)
     if x is None:
@@ -436,7 +436,7 @@ def set_data(m: Maker) -> str | None:
 # --- autograd -------------------------------------------------------------------------------------
 
 
-@rule(0.8)
+@rule("modes", 0.8)
 def flags(m: Maker) -> str | None:
     x = m.pick()
     return x and x + m.one(".requires_grad_()", ".requires_grad_(False)", ".detach_()", ".requires_grad = True",
@@ -448,7 +448,7 @@ def looked_at(m: Maker, x: str) -> str:
     return f"{x}.grad_fn; " if m.env[x]._is_view() else ""
 
 
-@rule(1.2)
+@rule("hooks", 1.2)
 def hooks(m: Maker) -> str | None:
     x = m.pick(tracked)
     if x is None:
@@ -478,7 +478,7 @@ def scalar_of(m: Maker, x: str) -> str:
     )
 
 
-@rule(3.5)
+@rule("passes", 3.5)
 def backward(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and t.grad_fn is not None) if m.chance(0.95) else m.pick()
     if x is None:
@@ -495,7 +495,7 @@ def backward(m: Maker) -> str | None:
     return f"{target}.backward({options})"
 
 
-@rule(2.5)
+@rule("passes", 2.5)
 def grad(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and t.grad_fn is not None)
     if x is None:
@@ -518,14 +518,14 @@ def grad(m: Maker) -> str | None:
     return f"{m.news(count)} = grads({out}, [{', '.join(map(str, inputs))}]{options})"
 
 
-@rule(0.7)
+@rule("passes", 0.7)
 def backward_of_several(m: Maker) -> str | None:
     x, y = m.pick(lambda t: tracked(t) and real(t)), m.pick(lambda t: tracked(t) and real(t))
     keep = m.one("", ", retain_graph=True")
     return f"torch.autograd.backward([{x}.sum(), {y}.mean()]{keep})" if x and y else None
 
 
-@rule(0.8)
+@rule("writes", 0.8)
 def step(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_leaf and t.grad is not None)
     how = m.one(
@@ -534,7 +534,7 @@ def step(m: Maker) -> str | None:
     return "with torch.no_grad(): " + how.format(x) if x else None
 
 
-@rule(1)
+@rule("passes", 1)
 def use_grad(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_leaf and t.grad is not None)
     if x is None:
@@ -543,13 +543,13 @@ def use_grad(m: Maker) -> str | None:
                  f"{x}.grad = {m.like(x)}", f"{x}.data.sub_({x}.grad)")  # fmt: skip
 
 
-@rule(0.5)
+@rule("numbers", 0.5)
 def forget(m: Maker) -> str | None:
     x = m.pick(recent=False)
     return (x and len(m.live()) > 4 and f"del {x}") or None
 
 
-@rule(1.5, "autograd.Function")
+@rule("passes", 1.5, "autograd.Function")
 def function(m: Maker) -> str | None:
     x = m.pick(real)
     if x is None:

@@ -67,7 +67,9 @@ def tame(m: Maker, text: str) -> str | None:
     return m.pick(suits)
 
 
-def table_rule(name: str, weight: float, entries: tuple[str, ...], space: str = "torch.") -> None:
+def table_rule(
+    subject: str, name: str, weight: float, entries: tuple[str, ...], space: str = "torch."
+) -> None:
     """A rule whose lines are the entries of a table over float tensors."""
 
     def line(m: Maker) -> str | None:
@@ -76,32 +78,32 @@ def table_rule(name: str, weight: float, entries: tuple[str, ...], space: str = 
         return x and f"{m.new()} = {filled(m, spelled(text, space), x)}"
 
     line.__name__ = name
-    rule(weight)(line)
+    rule(subject, weight, rarity=2)(line)
 
 
-table_rule("special_functions", 0.7, tables.SPECIAL)
-table_rule("pairs", 2.5, tables.PAIRS)
-table_rule("all_reductions", 2.5, tables.REDUCTIONS)
-table_rule("all_places", 3, tables.PLACES)
-table_rule("losses", 1, tables.LOSSES, "torch.nn.functional.")
-table_rule("activations", 2, tables.ACTIVATIONS, "torch.nn.functional.")
-table_rule("spectra", 0.5, tables.TRANSFORMS)
+table_rule("numbers", "special_functions", 0.7, tables.SPECIAL)
+table_rule("numbers", "pairs", 2.5, tables.PAIRS)
+table_rule("numbers", "all_reductions", 2.5, tables.REDUCTIONS)
+table_rule("views", "all_places", 3, tables.PLACES)
+table_rule("numbers", "losses", 1, tables.LOSSES, "torch.nn.functional.")
+table_rule("numbers", "activations", 2, tables.ACTIVATIONS, "torch.nn.functional.")
+table_rule("numbers", "spectra", 0.5, tables.TRANSFORMS)
 
 
-@rule(2)
+@rule("numbers", 2, rarity=2)
 def all_pointwise(m: Maker) -> str | None:
     x = m.pick(lambda t: t.numel() > 0 and not t.is_inference())
     return x and f"{m.new()} = torch.{m.one(*tables.POINTWISE)}({x})"
 
 
-@rule(2)
+@rule("writes", 2, rarity=2)
 def all_pointwise_in_place(m: Maker) -> str | None:
     x = m.pick(lambda t: t.numel() > 0 and writable(t) and not t.is_inference())
     name = m.one(*tables.POINTWISE) + "_"
     return (x and m.has("Tensor." + name) and f"{x}.{name}()") or None
 
 
-@rule(1.2, "linalg.solve")
+@rule("numbers", 1.2, "linalg.solve", rarity=2)
 def matrices(m: Maker) -> str | None:
     text = m.one(*tables.MATRICES)
     x = m.pick(
@@ -124,26 +126,26 @@ def matrices(m: Maker) -> str | None:
     return f"{m.new()} = {text.format(x=x, y=y)}"
 
 
-@rule(1.5)
+@rule("numbers", 1.5, rarity=2)
 def complex_numbers(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex() and plain(t))
     return x and f"{m.new()} = {filled(m, spelled(m.one(*tables.COMPLEX)), x)}"
 
 
-@rule(1.5)
+@rule("dtypes", 1.5, rarity=2)
 def integers(m: Maker) -> str | None:
     kinds = (m.torch.int64, m.torch.int32, m.torch.uint8)
     x = m.pick(lambda t: t.dtype in kinds and plain(t))
     return x and f"{m.new()} = {filled(m, spelled(m.one(*tables.INTEGERS)), x)}"
 
 
-@rule(1)
+@rule("dtypes", 1, rarity=2)
 def booleans(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dtype == m.torch.bool and plain(t))
     return x and f"{m.new()} = {filled(m, spelled(m.one(*tables.BOOLEANS)), x)}"
 
 
-@rule(0.8)
+@rule("dtypes", 0.8, rarity=2)
 def halves(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dtype == m.torch.float16 and plain(t) and calm(t))
     if x is None:
@@ -152,7 +154,7 @@ def halves(m: Maker) -> str | None:
     return f"{m.new()} = {filled(m, spelled(m.one(*tables.HALVES)), x)}"
 
 
-@rule(0.8)
+@rule("dtypes", 0.8, rarity=2)
 def rarer_creation(m: Maker) -> str | None:
     if len(m.live()) > 8:
         return None
@@ -212,7 +214,7 @@ WRITES = (
 )  # fmt: skip
 
 
-@rule(4)
+@rule("writes", 4, rarity=2)
 def all_writes(m: Maker) -> str | None:
     x = m.pick(
         lambda t: writable(t) and plain(t) and not (t.is_leaf and t.requires_grad and m.chance(0.9))
@@ -245,7 +247,7 @@ OUTS = (
 )  # fmt: skip
 
 
-@rule(1)
+@rule("writes", 1, rarity=2)
 def all_outs(m: Maker) -> str | None:
     x = m.pick(lambda t: writable(t) and plain(t) and real(t))
     if x is None:
@@ -290,7 +292,7 @@ STEPS = (
 )  # fmt: skip
 
 
-@rule(3)
+@rule("views", 3, rarity=2)
 def chained_views(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dim() in (1, 2, 3))
     if x is None:
@@ -317,7 +319,7 @@ def fits_next(t: Any) -> bool:
     return tuple(before[0][0]._input_metadata[0].shape) == tuple(t.shape)
 
 
-@rule(1.5)
+@rule("passes", 1.5, rarity=2)
 def grads_again(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None)
     z = m.pick(tracked, recent=False)
@@ -346,7 +348,7 @@ def grads_again(m: Maker) -> str | None:
     return None if line == by_hand and not fits_next(m.env[x]) else line
 
 
-@rule(0.8, "autograd.graph.allow_mutation_on_saved_tensors")
+@rule("modes", 0.8, "autograd.graph.allow_mutation_on_saved_tensors", rarity=2)
 def mutation_allowed(m: Maker) -> str | None:
     x = m.pick(
         lambda t: (
@@ -389,7 +391,7 @@ MORE_TRANSFORMS = (
 )  # fmt: skip
 
 
-@rule(1, "func.grad", "vmap", "func.linearize")
+@rule("transforms", 1, "func.grad", "vmap", "func.linearize", rarity=2)
 def more_transforms(m: Maker) -> str | None:
     x = m.pick(lambda t: real(t) and plain(t) and calm(t) and t.is_contiguous())
     y = x and same(m, x)
@@ -419,7 +421,7 @@ OPTIMIZERS = (
 )  # fmt: skip
 
 
-@rule(1, "nn.Linear", "optim.SGD")
+@rule("numbers", 1, "nn.Linear", "optim.SGD", rarity=2)
 def module(m: Maker) -> str | None:
     """A layer with known parameters is made, and applied."""
     x = m.pick(lambda t: t.dtype == m.torch.float64 and plain(t) and calm(t))
@@ -438,7 +440,7 @@ def module(m: Maker) -> str | None:
     return line
 
 
-@rule(1, "optim.SGD")
+@rule("numbers", 1, "optim.SGD", rarity=2)
 def optimizer(m: Maker) -> str | None:
     """A leaf is optimised for a step or two."""
     x = m.pick(lambda t: t.is_leaf and t.requires_grad and real(t) and t.numel() > 0)
@@ -453,7 +455,7 @@ def optimizer(m: Maker) -> str | None:
     return f"o_ = torch.optim.{made}; {body}"
 
 
-@rule(0.6, "nn.utils.clip_grad_norm_")
+@rule("numbers", 0.6, "nn.utils.clip_grad_norm_", rarity=2)
 def utilities(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_leaf and t.grad is not None)
     if x is None:
@@ -472,7 +474,7 @@ def utilities(m: Maker) -> str | None:
     )
 
 
-@rule(0.8)
+@rule("numbers", 0.8, rarity=2)
 def looks(m: Maker) -> str | None:
     """What a program asks of a tensor without computing; it is logged."""
     x = m.pick()
@@ -498,7 +500,7 @@ CLASSES = (
 )  # fmt: skip
 
 
-@rule(2, "autograd.Function")
+@rule("passes", 2, "autograd.Function", rarity=2)
 def rarest_function(m: Maker) -> str | None:
     x = m.pick(
         lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and writable(t) and not t.is_inference()

@@ -70,7 +70,7 @@ def _index(m: Maker, x: str) -> str:
     return m.one(*options).format(x=x)
 
 
-@rule(4)
+@rule("views", 4, rarity=1)
 def index_read(m: Maker) -> str | None:
     x = m.pick(dims(1, 2, 3))
     if x is None or m.env[x].is_complex():
@@ -78,7 +78,7 @@ def index_read(m: Maker) -> str | None:
     return f"{m.new()} = {x}[{_index(m, x)}]"
 
 
-@rule(5)
+@rule("writes", 5, rarity=1)
 def index_write(m: Maker) -> str | None:
     x = _free(m, lambda t: t.dim() in (1, 2) and not t.is_complex() and not overlaps(t))
     if x is None:
@@ -106,7 +106,7 @@ def index_write(m: Maker) -> str | None:
     return f"{x}[{index}] {how} {value}"
 
 
-@rule(2)
+@rule("writes", 2, rarity=1)
 def scattered_writes(m: Maker) -> str | None:
     x = _free(m, lambda t: t.dim() > 0 and t.numel() > 0 and inexact(t) and not overlaps(t))
     if x is None:
@@ -136,7 +136,7 @@ def scattered_writes(m: Maker) -> str | None:
     return f"{x}.{option}"
 
 
-@rule(2)
+@rule("numbers", 2, rarity=1)
 def choices(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_complex())
     if x is None:
@@ -156,7 +156,7 @@ def choices(m: Maker) -> str | None:
 # --- several views, written to one by one -----------------------------------------------------------
 
 
-@rule(3)
+@rule("writes", 3, rarity=1)
 def parts_written(m: Maker) -> str | None:
     x = _free(m, lambda t: t.dim() in (1, 2) and min(t.shape) > 0 and not overlaps(t))
     if x is None:
@@ -175,7 +175,7 @@ def parts_written(m: Maker) -> str | None:
     return f"{under}{names} = {x}.{kind}; {write.format(first, rest[-1] if rest else first, x)}"
 
 
-@rule(2)
+@rule("writes", 2, rarity=1)
 def loops(m: Maker) -> str | None:
     x = _free(m, lambda t: t.dim() in (1, 2) and t.numel() > 0 and not overlaps(t) and inexact(t))
     if x is None:
@@ -191,7 +191,7 @@ def loops(m: Maker) -> str | None:
     return f"v_ = {body}"
 
 
-@rule(2)
+@rule("views", 2, rarity=1)
 def windows(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dim() in (1, 2) and min(t.shape) > 1)
     if x is None:
@@ -217,7 +217,7 @@ def windows(m: Maker) -> str | None:
 # --- flags and memory half-way ----------------------------------------------------------------------
 
 
-@rule(2.5)
+@rule("writes", 2.5, rarity=1)
 def half_way(m: Maker) -> str | None:
     x = m.pick(lambda t: inexact(t) and not t.is_inference())
     if x is None:
@@ -240,7 +240,7 @@ def half_way(m: Maker) -> str | None:
     ).format(x=x, y=y, n=m.new())  # fmt: skip
 
 
-@rule(1)
+@rule("hooks", 1, rarity=1)
 def kept_gradients(m: Maker) -> str | None:
     """A view keeps its gradient while its base is written to."""
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None and t.numel() > 0)
@@ -260,7 +260,7 @@ def kept_gradients(m: Maker) -> str | None:
 # --- passes ---------------------------------------------------------------------------------------
 
 
-@rule(3)
+@rule("passes", 3, rarity=1)
 def passes(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None)
     y = m.pick(lambda t: tracked(t) and real(t) and t.is_leaf) or m.pick(
@@ -291,7 +291,7 @@ def passes(m: Maker) -> str | None:
     ).format(x=x, y=y, z=z, n=m.new())  # fmt: skip
 
 
-@rule(1.5)
+@rule("hooks", 1.5, rarity=1)
 def replaced_gradients(m: Maker) -> str | None:
     x = m.pick(tracked)
     y = m.pick(tracked)
@@ -316,7 +316,7 @@ def replaced_gradients(m: Maker) -> str | None:
     return look + option.format(x=x, y=y, l=label)
 
 
-@rule(1.2, "utils.checkpoint.checkpoint")
+@rule("passes", 1.2, "utils.checkpoint.checkpoint", rarity=1)
 def recomputed(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and not t.is_inference())
     if x is None:
@@ -340,7 +340,7 @@ def recomputed(m: Maker) -> str | None:
 # --- custom Functions -------------------------------------------------------------------------------
 
 
-@rule(3, "autograd.Function")
+@rule("passes", 3, "autograd.Function", rarity=1)
 def wild_function(m: Maker) -> str | None:
     x = m.pick(
         lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and writable(t) and not t.is_inference()
@@ -387,7 +387,7 @@ KINDS = (
 )
 
 
-@rule(2)
+@rule("dtypes", 2, rarity=1)
 def other_dtypes(m: Maker) -> str | None:
     if len(m.live()) > 8:
         return None
@@ -404,7 +404,7 @@ def other_dtypes(m: Maker) -> str | None:
     )  # fmt: skip
 
 
-@rule(4)
+@rule("dtypes", 4, rarity=1)
 def promoted(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_inference())
     if x is None:
@@ -431,7 +431,7 @@ def promoted(m: Maker) -> str | None:
     return f"{m.new()} = " + text.format(x=x, y=y)
 
 
-@rule(2.5)
+@rule("dtypes", 2.5, rarity=1)
 def promoted_in_place(m: Maker) -> str | None:
     x = _free(m)
     if x is None:
@@ -457,7 +457,7 @@ def promoted_in_place(m: Maker) -> str | None:
     return m.one(*options).format(x=x, y=y)
 
 
-@rule(1.5)
+@rule("numbers", 1.5, rarity=1)
 def empties(m: Maker) -> str | None:
     x = m.pick(lambda t: real(t) and t.dim() in (1, 2) and not t.is_inference())
     if x is None:
@@ -477,7 +477,7 @@ def empties(m: Maker) -> str | None:
     ).format(x=x, n=n)  # fmt: skip
 
 
-@rule(2)
+@rule("numbers", 2, rarity=1)
 def broadcasts(m: Maker) -> str | None:
     x = m.pick(lambda t: real(t) and t.dim() in (1, 2) and t.numel() > 0)
     if x is None:
@@ -492,7 +492,7 @@ def broadcasts(m: Maker) -> str | None:
     ).format(x=x, y=y)  # fmt: skip
 
 
-@rule(1.5)
+@rule("writes", 1.5, rarity=1)
 def broadcast_writes(m: Maker) -> str | None:
     x = _free(m, lambda t: t.dim() in (1, 2) and t.numel() > 0 and inexact(t))
     if x is None:
@@ -510,7 +510,7 @@ def broadcast_writes(m: Maker) -> str | None:
 # --- mixed precision, training, forward mode ----------------------------------------------------------
 
 
-@rule(1.5, "autocast")
+@rule("modes", 1.5, "autocast", rarity=1)
 def autocast(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dtype == m.torch.float32 and t.dim() in (1, 2) and t.numel() > 0)
     if x is None:
@@ -528,7 +528,7 @@ def autocast(m: Maker) -> str | None:
     return f"with torch.autocast('cpu', dtype=torch.{kind}): {n} = {body.format(x=x)}"
 
 
-@rule(1.5, "nn.Linear")
+@rule("numbers", 1.5, "nn.Linear", rarity=1)
 def training(m: Maker) -> str | None:
     """A step on a parameter, written out by hand."""
     x = m.pick(
@@ -570,7 +570,7 @@ DUALS = (
 )  # fmt: skip
 
 
-@rule(2, "autograd.forward_ad.make_dual")
+@rule("transforms", 2, "autograd.forward_ad.make_dual", rarity=1)
 def duals(m: Maker) -> str | None:
     x = m.pick(
         lambda t: (

@@ -97,6 +97,9 @@ def test_an_argument_that_is_a_view_itself():
     for part in (whole[:3], whole[3:]):
         out = f(part)
         assert out.tolist() == part[1:].tolist()
+        part.mul_(2)
+        assert out.tolist() == part[1:].tolist()
+        assert out._base is whole
 
 
 def test_detached_tensors_share_memory():
@@ -119,8 +122,81 @@ def test_what_is_made_inside_is_new():
     f = torch.compile(step)
     first, second = f(torch.ones(2)), f(torch.ones(2))
     first[0].fill_(9.0)
+    assert first[1].item() == 9.0
     assert second[0].tolist() == [1.0, 1.0]
     assert buffer.tolist() == [0.0, 0.0]
+
+
+MADE = {
+    "view": lambda y: (y, y.view(-1)),
+    "view first": lambda y: (y[:, 1], y),
+    "detached": lambda y: (y, y.detach()),
+    "view of detached": lambda y: (y, y.detach().t()[1:]),
+    "twice": lambda y: (y, y),
+    "view twice": lambda y: (y, *[y[1:]] * 2),
+    "view of a view": lambda y: (y, y.t()[1]),
+    "no_grad": lambda y: (y, unrecorded(y)),
+}
+
+
+def unrecorded(y):
+    with torch.no_grad():
+        return y.unsqueeze(-1)
+
+
+@pytest.mark.parametrize("requires", [False, True])
+@pytest.mark.parametrize("name", MADE)
+def test_results_share_memory_with_each_other(name, requires):
+    """What is written to one result is seen in the other, as in eager code, and gradients go the same way."""
+    found = []
+    for form in (lambda f: f, torch.compile):
+        x = torch.arange(6.0).view(2, 3).requires_grad_(requires)
+        step = form(lambda x: MADE[name](x * 2))
+        for _ in range(2):
+            out = step(x)
+            if requires:
+                sum(t.sum() for t in out if t.requires_grad).backward()
+            with torch.no_grad():
+                out[0].mul_(3)
+            same = [out[0] is t for t in out]
+            found.append(
+                [(t.tolist(), t.stride(), t._version, t.requires_grad) for t in out] + same
+            )
+        found.append(None if x.grad is None else x.grad.tolist())
+    half = len(found) // 2
+    assert found[:half] == found[half:]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_results_share_memory_with_arguments(name):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        x = torch.arange(6.0).view(2, 3).clone().requires_grad_()
+        step = form(lambda x: MADE[name](x))
+        for _ in range(2):
+            out = step(x)
+            if name == "no_grad":  # what nobody recorded is a leaf of its own
+                out[1].sum().backward()
+                assert x.grad is None
+            with torch.no_grad():
+                x.mul_(3)
+            found.append([(t.tolist(), t.stride(), t._version) for t in out])
+    half = len(found) // 2
+    assert found[:half] == found[half:]
+
+
+def test_gradients_that_only_the_backward_pass_will_compute_are_not_kept():
+    kept = []
+
+    def step(x):
+        y = x.exp()
+        y.register_hook(lambda g: kept.append(g * 2))
+        y.mean().backward(retain_graph=True)
+        return y
+
+    with pytest.raises(RuntimeError, match="keeps a gradient"):
+        torch.compile(step)(torch.ones(3, requires_grad=True))
+    assert not kept
 
 
 def test_gradients_are_looked_up_anew():

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from .._core import errors
+from .._core.errors import Unsupported
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, next_sequence_nr
 from .._engine import traced_run
@@ -155,6 +156,12 @@ class ForwardAndBackward:
                 late.update(eqn.outvars)
             else:
                 early_steps.append(eqn)
+        if any(not hasattr(v, "val") and v in late for v in jaxpr.outvars[:n_results]):
+            raise Unsupported(
+                "torch.compile: a hook or a backward function keeps a gradient (in a list, say) that only the "
+                "backward pass of the result will compute; take the gradients inside of the function, or "
+                "leave that function out with torch.compiler.disable"
+            )
         grads = jaxpr.outvars[n_results:]
         made = {v for eqn in late_steps for v in eqn.outvars}
         reads = [v for eqn in late_steps for v in eqn.invars] + list(grads)

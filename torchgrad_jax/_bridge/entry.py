@@ -45,7 +45,7 @@ from .donation import Donating, is_large, put_back, spare, surely
 from .equal_steps import evaluate_equal_steps_once
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
-from .outside_results import OutsideTensor, OutsideView, describe_outside_result
+from .outside_results import OutsideTensor, OutsideView, describe_outside_result, describe_view
 from .overwrite import in_place
 from .python_guards import PythonGuards
 from .traced_program import Program, resolve_argument, trace_program
@@ -74,6 +74,19 @@ def _complain_of_memory(error: BaseException) -> None:
         found = explained(error, devices.default_device())
         if found is not error:
             raise found from error
+
+
+class ResultBeside(ResultTensor):
+    """A result that has the memory of another one, which the function made: that result itself, or a view of it.
+
+    Where each step's results are stacked (`step.many`) it is a result like any other.
+    """
+
+    __slots__ = ("of", "view")
+
+    def __init__(self, out: ResultTensor, of: int, view: OutsideView | None) -> None:
+        super().__init__(out.index, out.meta, False, "", False)
+        self.of, self.view = of, view
 
 
 class Entry:
@@ -270,6 +283,7 @@ class Entry:
         tensors: list[Tensor] = []
         outs: list[Any] = []
         live, hides = [], []
+        made = _made_inside(leaves)
         for x in leaves:
             if not isinstance(x, Tensor):
                 outs.append(ReturnedNumber(x) if type(x) is Number else x)
@@ -282,6 +296,12 @@ class Entry:
             fn_ = grad_fn_of(x)
             requires = requires_grad_of(x)
             m = x._m if x._m.dense else meta(x._m.shape, x._m.dtype, x._m.device)
+            if len(outs) in made:
+                outs.append(
+                    ResultBeside(ResultTensor(len(tensors), m, False, "", False), *made[len(outs)])
+                )
+                tensors.append(x)
+                continue
             if requires and fn_ is None:  # an input handed back
                 x = ops.alias(x)
                 fn_ = grad_fn_of(x)
@@ -603,6 +623,9 @@ class Entry:
             if MODES.bits & INFERENCE:
                 mark_inference(t)
             leaves.append(t)
+        for k, o in enumerate(self.outs):
+            if isinstance(o, ResultBeside):
+                leaves[k] = leaves[o.of] if o.view is None else o.view.of_owner(leaves[o.of])
         return tree.unflatten(leaves, self.spec)
 
     def _recorded_call(self) -> Call:
@@ -625,6 +648,31 @@ class Entry:
             edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
         )  # fmt: skip
         return self._as_operator
+
+
+def _made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | None]]:
+    """Which results have the memory of another one that the function made, by their places: its place, and the view.
+
+    A storage from outside is not the function's: `describe_outside_result` has those.
+    """
+    places = {
+        k: x
+        for k, x in enumerate(leaves)
+        if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None
+    }
+    whole: dict[int, int] = {}
+    for k, x in places.items():
+        if x._al is None:
+            whole.setdefault(id(x._st), k)
+    found: dict[int, tuple[int, OutsideView | None]] = {}
+    first: dict[int, int] = {}
+    for k, x in places.items():
+        of = whole.get(id(x._st), k)
+        if first.setdefault(id(x), k) != k:
+            found[k] = first[id(x)], None
+        elif of != k and (view := describe_view(leaves[of], leaves[of], x)) is not None:
+            found[k] = of, view
+    return found
 
 
 ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)

@@ -30,10 +30,12 @@ class OutsideTensor:
 class OutsideView:
     """A view of one, or another tensor on its storage, made anew for each run."""
 
-    __slots__ = ("alias", "counted", "meta", "node", "of")
+    __slots__ = ("alias", "counted", "meta", "node", "of", "through")
 
-    def __init__(self, of: Any, owner: Tensor, x: Tensor) -> None:
-        self.of = of
+    def __init__(
+        self, of: Any, owner: Tensor, x: Tensor, through: OutsideView | None = None
+    ) -> None:
+        self.of, self.through = of, through
         self.meta: Meta = x._m
         self.alias: Alias | None = x._al
         self.counted = x._vc is owner._vc
@@ -42,7 +44,12 @@ class OutsideView:
 
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
         """The result of a run on these arguments."""
-        owner = resolve_argument(self.of, args)
+        return self.of_owner(resolve_argument(self.of, args))
+
+    def of_owner(self, owner: Tensor) -> Tensor:
+        """The view of this tensor."""
+        if self.through is not None:
+            owner = self.through.of_owner(owner)
         return rebuild_view(owner, self.meta, self.alias, self.node, self.counted)
 
 
@@ -87,9 +94,11 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
         if inner is st:
             if x is t:
                 return OutsideTensor(i)
-            if m is not inner.meta or (al is not None and (al.chain or al.base is not None)):
+            if m is not inner.meta or (al is not None and al.chain):
                 return None  # in the run it is laid out otherwise than outside
-            return OutsideView(i, t, x) if is_plain_view_of(x, t) else None
+            if al is not None and al.base is not None and requires_grad_of(x):
+                return None  # a recorded view of what is a view outside
+            return describe_view(i, t, x)
     if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
         return None
     if x._al is None:
@@ -97,7 +106,21 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
     owner = x._al.base
     if owner is None or owner._al is not None:
         return None
-    return OutsideView(owner, owner, x) if is_plain_view_of(x, owner) else None
+    return describe_view(owner, owner, x)
+
+
+def describe_view(of: Any, owner: Tensor, x: Tensor) -> OutsideView | None:
+    """What makes `x` anew from its owner: a view of it, or a view of what was detached from it; None for others."""
+    if is_plain_view_of(x, owner):
+        return OutsideView(of, owner, x)
+    base = None if x._al is None else x._al.base
+    if base is None or not is_plain_view_of(base, owner):
+        return None
+    return (
+        OutsideView(of, base, x, OutsideView(of, owner, base))
+        if is_plain_view_of(x, base)
+        else None
+    )
 
 
 def is_plain_view_of(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
@@ -111,8 +134,12 @@ def is_plain_view_of(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
     if not requires_grad_of(x):
         return True
     fn = grad_fn_of(x)
-    if fn is None or al is None or (al.chain and not chained):
+    if al is None or (al.chain and not chained):
         return False
+    if fn is None:
+        return (
+            al.base is owner
+        )  # a view that nobody recorded: it requires grad because its base does
     goal = edge_of(owner)
     while fn.gp is not None and isinstance(fn.gp.plan, ViewPlan) and fn.edges[0] is not None:
         if fn.edges == (goal,):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any
 
 from .._core import dtypes, errors
@@ -172,14 +173,23 @@ def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
     m = tensor._m
     if any(s == 0 and n > 1 for s, n in zip(m.strides, m.shape)):
         raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
+    if not MODES.run.at_once:  # what is mapped over cannot be copied into what is not
+        return _with_order_of(tangent, m.strides)
     memory = meta((room(tensor),), tangent._m.dtype, m.device)
-    if not MODES.run.at_once or (memory.numel == m.numel and m.dense):
-        m = meta(m.shape, memory.dtype, m.device, m.strides if m.dense else None)
+    if memory.numel == m.numel and m.dense:
+        m = meta(m.shape, memory.dtype, m.device, m.strides)
         target = make(filled(m, 0), m)
     else:
         whole = make(filled(memory, 0), memory)
         target = as_strided_view(whole, m.shape, m.strides, storage_offset(tensor)).data
     return ops.copy_(target, tangent)
+
+
+def _with_order_of(tangent: Tensor, strides: Sequence[int]) -> Tensor:
+    """A copy without gaps whose dimensions lie in memory in the order of these strides."""
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    places = [order.index(d) for d in range(len(order))]
+    return tangent.permute(order).contiguous().permute(places)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

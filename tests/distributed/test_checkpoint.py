@@ -1,6 +1,7 @@
 """Checkpoints of several processes: in torch's format, read by another number of processes, whole whatever happens."""
 
 import importlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -287,3 +288,20 @@ def test_a_future_raises_what_went_wrong(tmp_path):
     kinds = importlib.import_module(dcp.__name__ + ".state_dict_saver").AsyncCheckpointerType
     refused = complaint(lambda: dcp.async_save({}, async_checkpointer_type=kinds.PROCESS))
     assert refused[0] == "NotImplementedError"
+
+
+class _Harmful:
+    def __reduce__(self):
+        return print, ("a checkpoint's metadata ran this",)
+
+
+def test_metadata_that_name_a_function_are_refused(tmp_path, capsys):
+    """As by `torch.load`."""
+    torch = importlib.import_module("torchgrad_jax")
+    dcp = importlib.import_module("torchgrad_jax.distributed.checkpoint")
+    dcp.save({"w": torch.ones(2)}, checkpoint_id=tmp_path, no_dist=True)
+    (tmp_path / ".metadata").write_bytes(pickle.dumps(_Harmful()))
+    reader = dcp.FileSystemReader(tmp_path)
+    with pytest.raises(pickle.UnpicklingError, match="print was not an allowed global"):
+        reader.read_metadata()
+    assert not capsys.readouterr().out

@@ -13,6 +13,7 @@ import io
 import os
 import queue
 import threading
+import types
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from ..._core.files import replacing
 from ..._engine.tensor import Tensor
 from ...futures import Future
 from ...serialization import load, save
-from . import _chunks
+from . import _chunks, metadata as metadata_classes
 from .metadata import Metadata, StorageMeta
 from .planner import (
     LoadItemType,
@@ -440,8 +441,21 @@ def pickled(metadata: Metadata) -> bytes:
     return file.getvalue()
 
 
-def unpickled(file: IO[bytes]) -> Metadata:
-    """Metadata that torch or this package has written."""
-    from ...serialization._unpickler import TrustingUnpickler
+_ALLOWED = {
+    **{
+        f"torch.distributed.checkpoint.metadata.{n}": getattr(metadata_classes, n)
+        for n in (*metadata_classes.__all__, "_MEM_FORMAT_ENCODING")
+    },
+    "torch.distributed.checkpoint.filesystem._StorageInfo": _StorageInfo,
+    "pathlib.PosixPath": Path, "pathlib._local.PosixPath": Path,
+}  # fmt: skip
+"""What `.metadata` may name besides data."""
 
-    return TrustingUnpickler(file, None).load()  # type: ignore[arg-type]
+
+def unpickled(file: IO[bytes]) -> Metadata:
+    """Metadata that torch or this package has written. Nothing that the file says runs code of its own."""
+    from ...serialization import _safe
+    from ...serialization._unpickler import SafeUnpickler
+
+    no_tensors: Any = types.SimpleNamespace(REBUILD={})
+    return SafeUnpickler(file, no_tensors, {**_ALLOWED, **_safe}).load()

@@ -299,7 +299,8 @@ def test_metadata_that_name_a_function_are_refused(tmp_path, capsys):
     """As by `torch.load`."""
     torch = importlib.import_module("torchgrad_jax")
     dcp = importlib.import_module("torchgrad_jax.distributed.checkpoint")
-    dcp.save({"w": torch.ones(2)}, checkpoint_id=tmp_path, no_dist=True)
+    with pytest.warns(UserWarning, match="in a single process"):
+        dcp.save({"w": torch.ones(2)}, checkpoint_id=tmp_path, no_dist=True)
     (tmp_path / ".metadata").write_bytes(pickle.dumps(_Harmful()))
     reader = dcp.FileSystemReader(tmp_path)
     with pytest.raises(pickle.UnpicklingError, match="print was not an allowed global"):

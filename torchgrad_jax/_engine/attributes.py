@@ -15,7 +15,7 @@ from .._core.devices import FakeDevice
 from .._core.state import DUAL, INFERENCE, MODES, OBSERVED, TRACED
 from . import printing, tensor_hooks
 from .derivative_stops import stop_derivative_if_traced
-from .escapes import before_gradients, refuse_escape
+from .escapes import before_gradients, hold_outside, refuse_escape
 from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from .lift import is_batched, is_hidden
 from .node import note_reshaped
@@ -195,6 +195,8 @@ def set_grad(self: Tensor, value: Any) -> None:
     MODES.run.assign_grad(self)
     if MODES.bits & TRACED and value is not self._g:
         before_gradients((self,), (value._st.array,) if isinstance(value, Tensor) else ())
+        if isinstance(value, Tensor):
+            hold_outside(born(self), value)
     if value is None:
         self._g = None
         return
@@ -406,6 +408,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
             alias.conj, alias.neg = al.conj, al.neg
     if MODES.bits & TRACED and new._st is not self._st:
         refuse_escape([born(self)], [new._st.array])
+        hold_outside(born(self), new)
     leave_storage(self)
     if (self._m.shape, self._m.dtype) != (new._m.shape, new._m.dtype):
         note_reshaped(self)

@@ -23,10 +23,13 @@ from .tensor import Tensor, born
 
 
 def _level_of(array: Any) -> int:
-    """The number of the trace of JAX's that an array belongs to; 0 for values and for what is a lift's own."""
+    """The number of the trace of JAX's or of `to_jax` that an array belongs to; 0 for values and other lifts' own."""
     if not isinstance(array, jax.core.Tracer) or is_abstract(array):
         return 0
-    return 0 if any(run.owns(array) for run in MODES.lifts) else began(array._trace)
+    for run in MODES.lifts:
+        if run.owns(array):
+            return run.birth if run.pure and run.size is None else 0
+    return began(array._trace)
 
 
 def _running() -> Iterator[Any]:
@@ -56,6 +59,12 @@ def refuse_escape(made: Iterable[int], arrays: Iterable[Any], what: str = "write
     if oldest is not None and oldest < max([_level_of_steps(), *map(_level_of, arrays)]):
         _undo()
         raise RuntimeError(TRACED_ESCAPES.format(what=what) + user_line())
+
+
+def hold_outside(holder: int, value: Tensor) -> None:
+    """A tensor becomes part of something that was made at `holder`: later writes to it are writes to that."""
+    st = value._st
+    st.born = min(st.born, holder)
 
 
 def before_write(t: Tensor, array: Any) -> None:
@@ -96,4 +105,4 @@ def _undo() -> None:
             undo()
 
 
-__all__ = ["before_gradients", "before_write", "inside_jax", "refuse_escape"]
+__all__ = ["before_gradients", "before_write", "hold_outside", "inside_jax", "refuse_escape"]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ..._bridge import modules as _pytrees
 from ..._core.errors import NO_SCRIPT
 from ..._core.state import MODES, TRACED
-from ..._engine.escapes import refuse_escape
+from ..._engine.escapes import hold_outside, refuse_escape
 from ..._engine.tensor import Tensor, born
 from ..._functions.misc import typename
 from ..parameter import Buffer, Parameter
@@ -212,6 +212,8 @@ class Module(Conversion, HookRegistration, StateDict):
         around = [*self._parameters.values(), *self._buffers.values()] if old is None else [old]
         made = [born(t) for t in around if isinstance(t, Tensor)]
         refuse_escape(made, [new._st.array] if isinstance(new, Tensor) else [], "replace")
+        if isinstance(new, Tensor) and made:
+            hold_outside(min(made), new)
 
     def _check_name(self, kind: str, name: Any, mine: Mapping[str, Any]) -> None:
         if not isinstance(name, str):

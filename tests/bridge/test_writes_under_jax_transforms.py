@@ -143,6 +143,27 @@ def _registered(w, x):
     w.norm.running_mean = x[0] * 1
 
 
+def _fresh_gradient(w, x):
+    """What the function itself put in place belongs to the world, too."""
+    w.weight.grad = rows()
+    w.weight.grad.add_(x)
+
+
+def _gradient_of_a_pass(w, x):
+    (w.weight * rows()).sum().backward()
+    w.weight.grad.add_(x)
+
+
+def _fresh_data(w, x):
+    w.buffer.data = rows()
+    w.buffer.data.mul_(x)
+
+
+def _fresh_buffer(w, x):
+    w.norm.running_mean = torch.zeros(3)
+    w.norm.running_mean.add_(x[0])
+
+
 def _step(w, x):
     w.graded.grad = x * 1
     w.optimizer.step()
@@ -175,7 +196,8 @@ def _clipped(w, x):
 
 WRITES = [
     _add_, _setitem, _view, _out, _copied, _augmented, _data, _set, _swapped, _backward, _backward_again, _retained,
-    _grad, _norm, _norms, _after_plain_writes, _registered, _step, _closure, _line_search, _clipped,
+    _grad, _norm, _norms, _after_plain_writes, _registered, _step, _fresh_gradient, _gradient_of_a_pass,
+    _closure, _line_search, _clipped,
 ]  # fmt: skip
 
 
@@ -228,6 +250,16 @@ def check_refused(transformed, write):
 @pytest.mark.parametrize("transform", ["jit", "grad", "vmap"])
 def test_traced_values_stay_inside(transform, write):
     check_refused(TRANSFORMS[transform], write)
+
+
+@pytest.mark.parametrize("write", [_fresh_data, _fresh_buffer], ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize("transform", ["grad", "vmap"])
+def test_what_the_function_put_in_place_takes_no_traced_values(transform, write):
+    w = world()
+    with pytest.raises(RuntimeError, match="made outside of it"):
+        TRANSFORMS[transform](lambda x: write(w, x) or x.sum())(rows())
+    assert torch.isfinite(w.buffer).all()
+    assert torch.isfinite(w.norm(rows())).all()
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

@@ -11,12 +11,12 @@ from ..._core.state import DUAL, MODES, TRACED
 from ..._core.warn import once
 from ..._ops.registry import Layout
 from .. import executors
-from ..escapes import before_gradients
+from ..escapes import before_gradients, hold_outside
 from ..inplace import apply_inplace
 from ..node import GRAD_LOCK, AccumulateGrad
 from ..record import apply, no_grad
 from ..strided import check_writable, read, write
-from ..tensor import Tensor, check_counted, make, placement_of
+from ..tensor import Tensor, born, check_counted, make, placement_of
 from ..trace import Call
 from .hooks import hook_name, pre_hooks, replaced, same_or_error
 
@@ -86,10 +86,10 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
     if create:
         if old is None and g._m.shape != want.shape:  # the leaf got another shape since
             g = spread(g, want.shape)
-        leaf._g = _recorded_copy(g, want) if old is None else add(old, g, True)
+        become_grad(leaf, _recorded_copy(g, want) if old is None else add(old, g, True))
     elif MODES.bits & DUAL:  # the tangents come along
         if old is None:
-            leaf._g = g
+            become_grad(leaf, g)
         else:
             apply_inplace(_add_call, (old, g))
     elif old is not None:
@@ -107,7 +107,14 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
                 want = g._m
             else:
                 g = spread(g, want.shape)
-        leaf._g = make(beside(leaf, read(g)), want if MODES.grad_layout else g._m)
+        become_grad(leaf, make(beside(leaf, read(g)), want if MODES.grad_layout else g._m))
+
+
+def become_grad(leaf: Tensor, g: Tensor) -> None:
+    """Make a tensor the `.grad` of a leaf. Under JAX's transforms a write to it is then a write to the leaf's."""
+    leaf._g = g
+    if MODES.bits & TRACED:
+        hold_outside(born(leaf), g)
 
 
 def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -125,7 +132,7 @@ def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 def keep_gradient(leaf: Tensor, array: Any) -> None:
     """Make an array a leaf's first gradient, or, with the one before already added, the next one."""
     if leaf._g is None:
-        leaf._g = make(beside(leaf, array), grad_layout(leaf._m))
+        become_grad(leaf, make(beside(leaf, array), grad_layout(leaf._m)))
     else:
         put_sum(leaf, array)
 

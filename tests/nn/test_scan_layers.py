@@ -226,3 +226,142 @@ def test_statistics_that_are_written_in_the_loop_are_refused():
         torch.scan_layers(layers)(torch.randn(3, 2))
     assert layers[0].running_mean.tolist() == before
     assert layers[0].num_batches_tracked.item() == 0
+
+
+class Adjusted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.factor, self.options = 1.0, {"shift": [0.0]}
+
+    def forward(self, x):
+        return self.linear(x) * self.factor + self.options["shift"][0]
+
+
+CHANGES = {
+    "a number": lambda layer: setattr(layer, "factor", 2.0),
+    "inside of a dict": lambda layer: layer.options["shift"].__setitem__(0, 3.0),
+}
+
+
+@pytest.mark.parametrize("stacked", [False, True], ids=["layers", "stacked"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_attributes_that_change_in_all_layers_are_seen(change, stacked):
+    layers, x = [Adjusted() for _ in range(3)], torch.randn(1, 2)
+    scanned = torch.scan_layers(layers, stacked=stacked)
+    torch.testing.assert_close(scanned(x), in_turn(layers, x))
+    for layer in layers:
+        CHANGES[change](layer)
+    if stacked:
+        CHANGES[change](scanned.layer)
+    torch.testing.assert_close(scanned(x), in_turn(layers, x))
+
+
+class Net(nn.Module):
+    def __init__(self, way):
+        super().__init__()
+        layers = nn.ModuleList(Block() for _ in range(4))
+        self.layers = layers if way is None else torch.scan_layers(layers, stacked=True, **way)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x, **given):
+        h = (
+            in_turn(self.layers, x, **given)
+            if isinstance(self.layers, nn.ModuleList)
+            else self.layers(x, **given)
+        )
+        return self.head(h)
+
+
+def both(way):
+    nets = []
+    for each in (None, way):
+        torch.manual_seed(0)
+        nets.append(Net(each))
+    return nets
+
+
+def named(net):
+    return {name: t.detach().clone() for name, t in net.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("way", "compiled"), [("plain", True), ("checkpoint", True), ("policy", False)], ids=str
+)
+def test_stacked_layers_train_as_their_list_does(way, compiled):
+    plain, stacked = both(WAYS[way])
+    assert list(stacked.state_dict()) == list(plain.state_dict())
+    x = torch.randn(3, 4)
+
+    def step_of(net):
+        opt = torch.optim.AdamW(net.parameters(), lr=0.01)
+
+        def step(x):
+            opt.zero_grad()
+            loss = net(x, factor=0.5).square().mean()
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+            opt.step()
+            return loss.detach(), norm
+
+        return step
+
+    one, other = step_of(plain), step_of(stacked)
+    other = torch.compile(other) if compiled else other
+    for _ in range(3):
+        torch.testing.assert_close(other(x), one(x))
+    torch.testing.assert_close(named(stacked), named(plain))
+    assert len(list(stacked.layers.parameters())) * 4 == len(list(plain.layers.parameters()))
+
+
+def test_state_of_stacked_layers_goes_both_ways():
+    plain, stacked = both({})
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        for p in plain.parameters():
+            p.add_(0.5)
+    stacked.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(stacked(x), plain(x))
+    with torch.no_grad():
+        for p in stacked.parameters():
+            p.mul_(0.5)
+    plain.load_state_dict(stacked.state_dict())
+    torch.testing.assert_close(stacked(x), plain(x))
+    torch.testing.assert_close(in_turn(stacked.layers.unstacked(), x), stacked.layers(x))
+    missing = plain.state_dict()
+    del missing["layers.2.norm.weight"]
+    with pytest.raises(RuntimeError, match=r"layers\.layer\.norm\.weight"):
+        stacked.load_state_dict(missing)
+
+
+def test_stacked_layers_keep_ties_modes_and_dtypes():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.drop = (
+                nn.Linear(2, 2, bias=False),
+                nn.Linear(2, 2, bias=False),
+                nn.Dropout(0.5),
+            )
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.drop(self.b(self.a(x)))
+
+    layers = [Tied() for _ in range(3)]
+    stacked = torch.scan_layers(layers, stacked=True)
+    assert len(list(stacked.parameters())) == 1
+    assert len(stacked) == 3
+    stacked.eval()
+    for layer in layers:
+        layer.eval()
+    x = torch.randn(1, 2)
+    torch.testing.assert_close(stacked(x), in_turn(layers, x))
+    assert stacked.double()(x.double()).dtype == torch.float64
+
+
+def test_stacked_layers_refuse_hooks():
+    stacked = torch.scan_layers([nn.Linear(2, 2), nn.Linear(2, 2)], stacked=True)
+    stacked.layer.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="the layer has a hook"):
+        stacked(torch.ones(1, 2))

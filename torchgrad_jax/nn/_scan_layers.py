@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import functools
 import types
@@ -17,7 +18,9 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._engine.bind import ops
 from .._engine.tensor import Tensor
+from .modules.container import ModuleList
 from .modules.module import Module
+from .parameter import Parameter
 from .utils.stateless import reparametrized
 
 _PLAIN = (
@@ -38,23 +41,27 @@ _PLAIN = (
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-class ScannedLayers:
-    """What `scan_layers` returns: the layers, applied one after the other."""
+class _Loop:
+    """How layers are applied in turn: what is recomputed, and how many in one turn of the loop."""
 
-    def __init__(self, layers: list[Module], checkpoint: bool, policy: Any, unroll: int) -> None:
-        self.layers = layers
+    def __init__(self, checkpoint: bool, policy: Any, unroll: int) -> None:
         self.checkpoint = checkpoint or policy is not None
         self.policy, self.unroll = policy, unroll
+        self._facts: list[Any] = []
+        """What the code of a layer could depend on when it was traced last."""
+        self._changes = 0
+        """How often that was something else than before."""
 
-    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """The last layer's result; `x` is for the first layer, and each other one gets what the one before it gave."""
-        _insist_on_equal(self.layers)
-        first = self.layers[0]
-        columns = {
-            name: [tensors[name] for tensors in map(_tensors, self.layers)]
-            for name in _tensors(first)
-        }
-        stacked = {name: ops.stack(column) for name, column in columns.items()}
+    def _notice_changes(self, first: Module) -> None:
+        facts = [value for name, value in _facts(first) if not name.startswith("'training'")]
+        if not _same(facts, self._facts):
+            self._facts = _snapshot(facts)
+            self._changes += 1
+
+    def run(
+        self, first: Module, rows: dict[str, Tensor], length: int, x: Any, args: Any, kwargs: Any
+    ) -> Any:
+        """What the last layer gives; `first` is applied with each of the `rows` of tensors."""
 
         def layer(carry: Any, tensors: dict[str, Tensor], args: Any, kwargs: Any) -> Any:
             given = dict(tensors)
@@ -67,27 +74,95 @@ class ScannedLayers:
                     )
             return out
 
+        self._notice_changes(first)
         training = tuple(m.training for m in first.modules())
-        key = (training, _simple(args), _simple(kwargs))
+        key = (self._changes, training, _simple(args), _simple(kwargs))
+        given = (args, kwargs)
         return control.repeated(
-            self,
-            key,
-            layer,
-            x,
-            stacked,
-            (args, kwargs),
-            self._wrapped,
-            self.unroll,
-            len(self.layers),
+            self, key, layer, x, rows, given, self._wrapped, self.unroll, length
         )
 
     def _wrapped(self, body: Callable[..., Any]) -> Callable[..., Any]:
         return plain_checkpoint(body, policy=self.policy) if self.checkpoint else body
 
 
+class ScannedLayers:
+    """What `scan_layers` returns: the layers, applied one after the other."""
+
+    def __init__(self, layers: list[Module], loop: _Loop) -> None:
+        self.layers, self._loop = layers, loop
+
+    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """The last layer's result; `x` is for the first layer, and each other one gets what the one before it gave."""
+        _insist_on_equal(self.layers)
+        rows = _stacked(self.layers)
+        return self._loop.run(self.layers[0], rows, len(self.layers), x, args, kwargs)
+
+
+class StackedLayers(Module):
+    """What `scan_layers(..., stacked=True)` returns: one layer whose parameters have a row for each of the layers.
+
+    `state_dict` has the names and shapes that an `nn.ModuleList` of the layers has.
+    """
+
+    def __init__(self, layers: list[Module], loop: _Loop) -> None:
+        super().__init__()
+        self.layer = copy.deepcopy(layers[0])
+        self._loop, self._length = loop, len(layers)
+        made: dict[int, Any] = {}
+        """By identity: the stacked form of a tensor of the layer, which may go by two names."""
+        rows = _stacked(layers)
+        for name, t in _tensors(self.layer).items():
+            owner, _, own = name.rpartition(".")
+            row = rows[name].detach()
+            if isinstance(t, Parameter):
+                row = Parameter(row, requires_grad=t.requires_grad)
+            setattr(self.layer.get_submodule(owner), own, made.setdefault(id(t), row))
+        self.register_state_dict_post_hook(_split_rows)
+        self.register_load_state_dict_pre_hook(_join_rows)
+
+    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """The last layer's result; `x` is for the first layer, and each other one gets what the one before it gave."""
+        _insist_on_no_hooks(self.layer, "the layer")
+        return self._loop.run(self.layer, _tensors(self.layer), self._length, x, args, kwargs)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def unstacked(self) -> ModuleList:
+        """The layers as modules of their own, with copies of the parameters."""
+        layers = [copy.deepcopy(self.layer) for _ in range(self._length)]
+        for i, layer in enumerate(layers):
+            made: dict[int, Any] = {}
+            for name, t in _tensors(layer).items():
+                owner, _, own = name.rpartition(".")
+                row = t.detach()[i].clone()
+                if isinstance(t, Parameter):
+                    row = Parameter(row, requires_grad=t.requires_grad)
+                setattr(layer.get_submodule(owner), own, made.setdefault(id(t), row))
+        return ModuleList(layers)
+
+
+def _split_rows(module: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Names and shapes of a list of layers in a state dict."""
+    whole = f"{prefix}layer."
+    found = {name: state.pop(name) for name in list(state) if name.startswith(whole)}
+    for i in range(len(module)):
+        for name, t in found.items():
+            state[f"{prefix}{i}.{name.removeprefix(whole)}"] = t[i]
+
+
+def _join_rows(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """The inverse, where all rows are there."""
+    for name in [*module.layer.state_dict()]:
+        rows = [f"{prefix}{i}.{name}" for i in range(len(module))]
+        if all(row in state for row in rows):
+            state[f"{prefix}layer.{name}"] = ops.stack([state.pop(row) for row in rows])
+
+
 def scan_layers(
-    modules: Iterable[Module], *, checkpoint: bool = False, policy: Any = None, unroll: int = 1
-) -> ScannedLayers:  # fmt: skip
+    modules: Iterable[Module], *, checkpoint: bool = False, policy: Any = None, unroll: int = 1, stacked: bool = False
+) -> Any:  # fmt: skip
     """Equal modules, one applied to the result of the other, as one module in a loop of XLA.
 
     The forward and backward pass of 48 layers then are programs of one layer. The layers stay what they are: their
@@ -99,9 +174,13 @@ def scan_layers(
         checkpoint: whether the backward pass computes each layer once more instead of keeping what is inside of it.
         policy: what it keeps nevertheless, one of `jax.checkpoint_policies`; implies `checkpoint`.
         unroll: how many layers one turn of the loop takes.
+        stacked: whether to return a module with parameters of its own, which have a row for each layer. Nothing is
+            stacked or taken apart in a step then, and an optimizer has one parameter to update instead of one for
+            each layer.
 
     Returns:
         A function of the first layer's arguments: the first goes from layer to layer, all layers are given the others.
+        With `stacked` it is an `nn.Module` in the place of an `nn.ModuleList`, with a `state_dict` of the same names.
 
     Raises:
         ValueError: if the modules are not equal, or have attributes (tensors that are no buffers, objects) of which
@@ -118,7 +197,14 @@ def scan_layers(
     if not layers or not all(isinstance(m, Module) for m in layers):
         raise ValueError(f"scan_layers takes modules, at least one, but got {modules!r}")
     _insist_on_equal(layers)
-    return ScannedLayers(layers, checkpoint, policy, unroll)
+    loop = _Loop(checkpoint, policy, unroll)
+    return StackedLayers(layers, loop) if stacked else ScannedLayers(layers, loop)
+
+
+def _stacked(layers: list[Module]) -> dict[str, Tensor]:
+    """The tensors of equal layers by name, with a row for each layer."""
+    columns = list(map(_tensors, layers))
+    return {name: ops.stack([tensors[name] for tensors in columns]) for name in columns[0]}
 
 
 def _tensors(layer: Module) -> dict[str, Tensor]:
@@ -149,10 +235,12 @@ def _insist_on_equal(layers: list[Module]) -> None:
             raise ValueError(
                 f"scan_layers takes equal modules, but module {i} is made otherwise than module 0"
             )
-        if any(getattr(m, hooks, None) for m in layer.modules() for hooks in _HOOKS):
-            raise ValueError(
-                f"scan_layers: module {i} has a hook, which would not see each layer's values"
-            )
+        _insist_on_no_hooks(layer, f"module {i}")
+
+
+def _insist_on_no_hooks(layer: Module, name: str) -> None:
+    if any(getattr(m, hooks, None) for m in layer.modules() for hooks in _HOOKS):
+        raise ValueError(f"scan_layers: {name} has a hook, which would not see each layer's values")
 
 
 def _facts(layer: Module) -> Iterator[tuple[str, Any]]:
@@ -169,6 +257,15 @@ def _facts(layer: Module) -> Iterator[tuple[str, Any]]:
 
 _OWN = {*vars(Module()), control.KEPT_UNDER} - {"training"}
 """Attributes that modules have of their own: what of them matters are tensors, modules and hooks, looked at by name."""
+
+
+def _snapshot(value: Any) -> Any:
+    """A value as it is now: containers and arrays may be written to."""
+    if isinstance(value, list | tuple):
+        return value.__class__(map(_snapshot, value)) if value.__class__ in (list, tuple) else value
+    if value.__class__ is dict:
+        return {k: _snapshot(v) for k, v in value.items()}
+    return copy.copy(value) if isinstance(value, np.ndarray | set) else value
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -197,4 +294,4 @@ def _same(a: Any, b: Any) -> bool:
     return False
 
 
-__all__ = ["ScannedLayers", "scan_layers"]
+__all__ = ["ScannedLayers", "StackedLayers", "scan_layers"]

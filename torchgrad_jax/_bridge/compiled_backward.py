@@ -29,6 +29,7 @@ from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
 from .checks import Checks, any_of, is_true, raise_failed_check
 from .donation import surely
+from .equal_steps import at_its_line
 from .traced_program import Source, StateLift
 
 _FIRST = 1 << 30
@@ -178,13 +179,17 @@ class ForwardAndBackward:
 
         def forward(*values: Any) -> list[Any]:
             env = dict(consts_of)
-            traced_run.take(early_steps, env, values)
+            for eqn in early_steps:
+                with at_its_line(eqn):
+                    traced_run.take([eqn], env, values)
             results = _read((*jaxpr.outvars[:n_results], *between), env)
             return [*results, any_of(_read(flags, env))] if flags else results
 
         def late_part(wanted: Sequence[Any], saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             env = {**consts_of, **dict(zip(between, saved))}
-            traced_run.take(late_steps, env, cts, _FIRST)
+            for eqn in late_steps:
+                with at_its_line(eqn):
+                    traced_run.take([eqn], env, cts, _FIRST)
             return _read(wanted, env)
 
         def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:

@@ -7,10 +7,12 @@ they need not be computed twice. XLA finds such pairs too, but only where nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.source_info_util import current_name_stack, register_exclusion, user_context
 
 from .._engine.steps import bind_equation
 from .._engine.traced_run import placeholder
@@ -19,6 +21,8 @@ _CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
 }  # fmt: skip
 """Calls, and where their steps are: nobody differentiates a program any more."""
+register_exclusion(str(Path(__file__).resolve().parents[1]))
+"""Lines of this package are none of the user's."""
 _RANDOM = frozenset(["rng_uniform"])
 """What gives other numbers each time, although JAX knows of no effect."""
 
@@ -28,8 +32,16 @@ def evaluate_equal_steps_once(
 ) -> list[Any]:
     """What the steps give for these values from outside; the arrays are those of a program being traced."""
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
-    _Run(captured).take(jaxpr.eqns, env)
+    run = _Run(captured)
+    for eqn in jaxpr.eqns:
+        with at_its_line(eqn):
+            run.take([eqn], env)
     return _read(jaxpr.outvars, env)
+
+
+def at_its_line(eqn: Any) -> Any:
+    """A context in which steps belong to the user's line that a recorded step comes from: programs tell it."""
+    return user_context(eqn.source_info.traceback, name_stack=current_name_stack())
 
 
 class _Run:

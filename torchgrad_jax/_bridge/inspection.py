@@ -48,6 +48,10 @@ class Lowered:
         """The program in StableHLO, before XLA optimizes it; options as for `jax.stages.Lowered`."""
         return self._lowered.as_text(**options)
 
+    def as_jax(self) -> jax.stages.Lowered:
+        """JAX's own object for the program before it is compiled."""
+        return self._lowered
+
     def compile(self) -> jax.stages.Compiled:
         """The program as XLA compiled it, for those who want JAX's own object."""
         if self._compiled is None:

@@ -8,6 +8,7 @@ from ..autograd.profiler import (
 )
 from ..autograd.profiler_util import DeviceType as DeviceType
 from . import itt as itt
+from .compiled import CompiledProfile as CompiledProfile, profile_compiled as profile_compiled
 from .profiler import (
     ExecutionTraceObserver as ExecutionTraceObserver,
     ProfilerAction as ProfilerAction,
@@ -25,12 +26,14 @@ def kineto_available() -> bool:
 
 
 __all__ = [
+    "CompiledProfile",
     "DeviceType",
     "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
     "kineto_available",
     "profile",
+    "profile_compiled",
     "record_function",
     "schedule",
     "supported_activities",

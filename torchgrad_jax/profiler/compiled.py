@@ -1,0 +1,263 @@
+"""Where the time of a compiled step goes: measured for each instruction of XLA, told by line of the user."""
+
+from __future__ import annotations
+
+import collections
+import html
+import linecache
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+
+class Spent(NamedTuple):
+    """The time of one kind of step on one line of the user's."""
+
+    function: str
+    file: str
+    line: int
+    operation: str
+    """The primitive of JAX, such as `dot_general`."""
+    microseconds: float
+    """In one call, of all threads together."""
+
+
+class CompiledProfile:
+    """What `profile_compiled` has measured."""
+
+    def __init__(self, spent: list[Spent]) -> None:
+        self.spent = sorted(spent, key=lambda s: -s.microseconds)
+        self.total = sum(s.microseconds for s in spent)
+        """Microseconds of one call."""
+
+    def lines(self) -> list[tuple[tuple[str, str, int], float, list[Spent]]]:
+        """For each line: (function, file, number), microseconds, and what they went to; the longest first."""
+        found: dict[tuple[str, str, int], list[Spent]] = {}
+        for s in self.spent:
+            found.setdefault((s.function, s.file, s.line), []).append(s)
+        rows = [(k, sum(s.microseconds for s in v), v) for k, v in found.items()]
+        return sorted(rows, key=lambda row: -row[1])
+
+    def table(self, row_limit: int = 20) -> str:
+        """The lines that take longest, as text."""
+        rows = [f"{'share':>6} {'us':>9}  function, line, and the operations that take longest"]
+        for (function, file, line), time, spent in self.lines()[:row_limit]:
+            kinds = ", ".join(
+                f"{s.operation} {s.microseconds / max(time, 1e-9):.0%}" for s in spent[:3]
+            )
+            at = f"{Path(file).name}:{line}" if line else ""
+            rows.append(
+                f"{time / max(self.total, 1e-9):6.1%} {time:9.1f}  {function} {at}  {kinds}"
+            )
+            if source := linecache.getline(file, line).strip():
+                rows.append(f"{'':18}{source}")
+        return "\n".join(rows)
+
+    def export_html(self, path: str) -> None:
+        """Write a page with a bar for each function and each of its lines."""
+        functions: dict[str, list[Any]] = {}
+        for row in self.lines():
+            functions.setdefault(row[0][0], []).append(row)
+        parts = []
+        for function, rows in functions.items():
+            parts.append(
+                f"<h2>{html.escape(function)} {self._bar(sum(r[1] for r in rows))}</h2><table>"
+            )
+            for (_, file, line), time, spent in rows:
+                source = linecache.getline(file, line).strip() or "not on a line of yours"
+                kinds = ", ".join(f"{s.operation} {s.microseconds:.1f} us" for s in spent[:6])
+                at = f"{Path(file).name}:{line}" if line else ""
+                cells = (
+                    self._bar(time),
+                    html.escape(at),
+                    f"<code>{html.escape(source)}</code>",
+                    html.escape(kinds),
+                )
+                parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+            parts.append("</table>")
+        Path(path).write_text(
+            _PAGE.format(total=f"{self.total:.1f}", body="\n".join(parts)), "utf-8"
+        )
+
+    def _bar(self, time: float) -> str:
+        share = time / max(self.total, 1e-9)
+        return f'<span class="bar" style="width:{share * 200:.1f}px"></span> {share:.1%}, {time:.1f} us'
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+_PAGE = """<!doctype html><html><head><meta charset="utf-8"><title>A compiled step</title><style>
+body {{ font: 14px sans-serif; margin: 2em }} td {{ padding: 2px 12px 2px 0 }} h2 {{ font-size: 15px }}
+.bar {{ display: inline-block; height: 10px; background: #3572a5 }} code {{ white-space: pre }}
+</style></head><body><h1>{total} us in one call, all threads together</h1>
+{body}
+</body></html>
+"""
+
+
+def profile_compiled(step: Any, *args: Any, calls: int = 5, **kwargs: Any) -> CompiledProfile:
+    """Call a compiled function several times, and tell on which lines of the user its time is spent.
+
+    What it writes is written: a training step is taken `calls` times, and once before if it has to be traced.
+
+    Args:
+        step: what `torch.compile` returned.
+        args, kwargs: what it is called with.
+        calls: how many calls are measured.
+
+    Returns:
+        The times: printed as a table, `lines()` as data, `export_html(path)` as a page.
+
+    Raises:
+        TypeError: if the function is not compiled.
+        RuntimeError: if it runs as it is written.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> f = torch.compile(lambda x: (x @ x).tanh().sum())
+        >>> prof = torch.profiler.profile_compiled(f, torch.ones(300, 300))
+        >>> prof.lines()[0][1] > 0
+        True
+    """
+    if not hasattr(step, "lower") or not hasattr(step, "counts"):
+        raise TypeError(
+            f"profile_compiled takes a function that torch.compile returned, not {step!r}"
+        )
+    step(*args, **kwargs)
+    program = step.lower(*args, **kwargs)
+    places = _Places(_fresh_text(program))
+    backward = None if program.backward is None else _Places(_fresh_text(program.backward))
+    times = _measured(lambda: step(*args, **kwargs), calls)
+    spent: dict[tuple[str, str, int, str], float] = collections.defaultdict(float)
+    for (module, op), time in times.items():
+        for known in (places, backward):
+            if known is not None and known.module == module:
+                spent[known.of(op)] += time / calls / 1000
+                break
+    return CompiledProfile([Spent(*place, time) for place, time in spent.items()])
+
+
+def _fresh_text(program: Any) -> str:
+    """The optimized program, compiled anew: one from the cache on disk may tell lines of other code."""
+    kept = jax.config.jax_compilation_cache_include_metadata_in_key  # type: ignore[attr-defined]
+    jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
+    try:
+        return program.as_jax().compile({"xla_embed_ir_in_executable": False}).as_text() or ""
+    finally:
+        jax.config.update("jax_compilation_cache_include_metadata_in_key", kept)
+
+
+def _measured(call: Any, calls: int) -> Mapping[tuple[str, str], float]:
+    """Nanoseconds by program and instruction, without what is called inside of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            for _ in range(calls):
+                call()
+            for array in jax.live_arrays():
+                array.block_until_ready()
+        (path,) = Path(folder).rglob("*.xplane.pb")
+        data = jax.profiler.ProfileData.from_file(str(path))
+        found: dict[tuple[str, str], float] = collections.defaultdict(float)
+        for plane in data.planes:
+            for line in plane.lines:
+                _add_own_times(line.events, found)
+    return found
+
+
+def _add_own_times(events: Iterable[Any], found: dict[tuple[str, str], float]) -> None:
+    """Add what the events of one thread took; one that lies within another (a step of a loop) is not the other's."""
+    told = []
+    for event in events:
+        stats = dict(event.stats)
+        if "hlo_op" in stats and "hlo_module" in stats:
+            key = (str(stats["hlo_module"]), str(stats["hlo_op"]))
+            told.append((event.start_ns, -event.duration_ns, key))
+    open_: list[tuple[float, tuple[str, str]]] = []
+    for start, minus, key in sorted(told):
+        while open_ and open_[-1][0] <= start:
+            open_.pop()
+        if open_:
+            found[open_[-1][1]] += minus
+        found[key] -= minus
+        open_.append((start - minus, key))
+
+
+class _Places:
+    """Which line of the user an instruction of an optimized program comes from."""
+
+    def __init__(self, text: str) -> None:
+        self.module = (re.search(r"HloModule ([\w.<>-]+)", text) or ["", ""])[1]
+        self._files = _strings(text, "FileNames")
+        self._functions = _strings(text, "FunctionNames")
+        self._locations = _fields(text, "FileLocations")
+        self._frames = _fields(text, "StackFrames")
+        self._told: dict[str, tuple[int, str]] = {}
+        """By instruction: its frame, and its operation."""
+        self._inner: dict[str, str] = {}
+        """By instruction: the computation that it calls."""
+        self._within: dict[str, list[str]] = {}
+        """By computation: its instructions."""
+        computation = ""
+        for row in text.splitlines():
+            if begun := _COMPUTATION.match(row):
+                computation = begun[1]
+            elif told := _INSTRUCTION.match(row):
+                self._within.setdefault(computation, []).append(told[1])
+                self._read(told[1], row)
+
+    def _read(self, name: str, row: str) -> None:
+        frame = re.search(r"stack_frame_id=(\d+)", row)
+        operation = re.search(r'op_name="([^"]*)"', row)
+        self._told[name] = (
+            int(frame[1]) if frame else 0,
+            operation[1].rpartition("/")[2] if operation else "",
+        )
+        if called := re.search(r"calls=%([\w.-]+)", row):
+            self._inner[name] = called[1]
+
+    def of(self, instruction: str) -> tuple[str, str, int, str]:
+        """Function, file, line and operation; of a fusion those of the product in it, or of its result."""
+        frame, operation = self._told.get(instruction, (0, ""))
+        for inner in self._within.get(self._inner.get(instruction, ""), ()):
+            told = self._told[inner]
+            if told[1] in ("dot_general", "conv_general_dilated") or (not frame and told[0]):
+                frame, operation = told
+        while (fields := self._frames.get(frame)) is not None:
+            place = self._locations[fields["file_location_id"]]
+            file = self._files[place["file_name_id"]]
+            if file != "<string>":  # code that this package has generated
+                return self._functions[place["function_name_id"]], file, place["line"], operation
+            frame = (
+                fields["parent_frame_id"] - 1
+            )  # XLA prints the number of the caller's frame plus one
+        return "", "", 0, operation or instruction.rstrip("0123456789.")
+
+
+_COMPUTATION = re.compile(r"(?:ENTRY )?%([\w.-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%([\w.-]+) = ")
+
+
+def _section(text: str, name: str) -> list[tuple[int, str]]:
+    """The numbered rows of a table in a program's text."""
+    found = re.search(rf"^{name}\n((?:\d+ .*\n)*)", text, re.MULTILINE)
+    rows = [row.partition(" ") for row in (found[1] if found else "").splitlines()]
+    return [(int(number), rest) for number, _, rest in rows]
+
+
+def _strings(text: str, name: str) -> dict[int, str]:
+    return {number: rest.strip('"') for number, rest in _section(text, name)}
+
+
+def _fields(text: str, name: str) -> dict[int, dict[str, int]]:
+    return {
+        number: {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", rest)}
+        for number, rest in _section(text, name)
+    }
+
+
+__all__ = ["CompiledProfile", "Spent", "profile_compiled"]

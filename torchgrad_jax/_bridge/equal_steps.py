@@ -6,13 +6,13 @@ they need not be computed twice. XLA finds such pairs too, but only where nothin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.source_info_util import current_name_stack, register_exclusion, user_context
 
 from .._engine.steps import bind_equation
 from .._engine.traced_run import placeholder
@@ -21,8 +21,6 @@ _CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
 }  # fmt: skip
 """Calls, and where their steps are: nobody differentiates a program any more."""
-register_exclusion(str(Path(__file__).resolve().parents[1]))
-"""Lines of this package are none of the user's."""
 _RANDOM = frozenset(["rng_uniform"])
 """What gives other numbers each time, although JAX knows of no effect."""
 
@@ -41,7 +39,17 @@ def evaluate_equal_steps_once(
 
 def at_its_line(eqn: Any) -> Any:
     """A context in which steps belong to the user's line that a recorded step comes from: programs tell it."""
-    return user_context(eqn.source_info.traceback, name_stack=current_name_stack())
+    lines = _lines()
+    return lines.user_context(eqn.source_info.traceback, name_stack=lines.current_name_stack())
+
+
+@functools.cache
+def _lines() -> Any:
+    """JAX's module of source lines, told that those of this package are none of the user's."""
+    from jax.extend import source_info_util
+
+    source_info_util.register_exclusion(str(Path(__file__).resolve().parents[1]))
+    return source_info_util
 
 
 class _Run:

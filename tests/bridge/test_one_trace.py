@@ -241,7 +241,7 @@ def test_the_second_call_compiles_nothing():
     x, compiled = torch.ones(4, 3), []
     step(x)
 
-    def listen(event: str, duration: float, **_: str | int) -> None:
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if "jaxpr_to_mlir" in event:
             compiled.append(event)
 

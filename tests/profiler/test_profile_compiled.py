@@ -76,6 +76,12 @@ def test_a_loop_is_not_counted_twice():
     assert any(s.operation == "dot_general" for s in prof.spent)
 
 
+def test_results_that_nobody_holds_are_waited_for():
+    f = torch.compile(lambda x: x @ x @ x @ x)
+    prof = profile_compiled(f, torch.randn(700, 700), calls=1)
+    assert any(s.operation == "dot_general" for s in prof.spent)
+
+
 def test_what_is_not_compiled():
     with pytest.raises(TypeError, match=r"that torch\.compile returned"):
         profile_compiled(lambda: None)

@@ -128,7 +128,7 @@ def profile_compiled(step: Any, *args: Any, calls: int = 5, **kwargs: Any) -> Co
         raise TypeError(
             f"profile_compiled takes a function that torch.compile returned, not {step!r}"
         )
-    step(*args, **kwargs)
+    _wait_for(step(*args, **kwargs))
     program = step.lower(*args, **kwargs)
     places = _Places(_fresh_text(program))
     backward = None if program.backward is None else _Places(_fresh_text(program.backward))
@@ -152,14 +152,18 @@ def _fresh_text(program: Any) -> str:
         jax.config.update("jax_compilation_cache_include_metadata_in_key", kept)
 
 
+def _wait_for(_result: Any) -> None:
+    """Wait until a call and what it wrote are done: the result is passed because only what is held is waited for."""
+    for array in jax.live_arrays():
+        array.block_until_ready()
+
+
 def _measured(call: Any, calls: int) -> Mapping[tuple[str, str], float]:
     """Nanoseconds by program and instruction, without what is called inside of it."""
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             for _ in range(calls):
-                call()
-            for array in jax.live_arrays():
-                array.block_until_ready()
+                _wait_for(call())
         (path,) = Path(folder).rglob("*.xplane.pb")
         data = jax.profiler.ProfileData.from_file(str(path))
         found: dict[tuple[str, str], float] = collections.defaultdict(float)

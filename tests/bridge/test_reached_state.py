@@ -169,7 +169,7 @@ def hook_of_a_tensor():
     def step(x):
         w.grad = None
         (w * x).sum().backward()
-        return w.grad * 1
+        return w.grad.clone()
 
     return step, lambda: calls[0]
 
@@ -181,7 +181,7 @@ def hook_after_accumulation():
     def step(x):
         w.grad = None
         (w * x).sum().backward()
-        return w.grad * 1
+        return w.grad.clone()
 
     return step, lambda: list(calls)
 

@@ -62,7 +62,7 @@ def test_like(name: str, randomness: str, same: Any) -> None:
             )
             return digest(m, f(x)), m.rand(1)
 
-        return [drawn(*batch, view) for batch in BATCHES for view in VIEWS]
+        return [drawn(shape, dim, view) for shape, dim in BATCHES for view in VIEWS]
 
     run.__name__ = f"{name} like {randomness}"
     same(run)

@@ -87,7 +87,7 @@ oracle: $(VENV)/.installed-oracle ## install torch, for live comparison
 
 ecosystem: $(VENV)/.installed-ecosystem ## install libraries for JAX, for the tests that use them
 
-bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
+bench: $(VENV)/.installed-oracle $(VENV)/.installed-pictures ## time and memory side by side with torch
 	$(PY) -m benchmarks.first_runs --write
 	$(PY) -m benchmarks --write
 

@@ -1,47 +1,47 @@
-"""The ratios as an SVG bar chart, without any plotting library."""
+"""The ratios of the first table as a picture that is legible on light and on dark pages; needs matplotlib."""
 
 from __future__ import annotations
 
-from html import escape
+from pathlib import Path
 from typing import Any
 
+GREY, MET, MISSED = "#808890", "#1a9e77", "#d1553f"
 
-def bars(rows: list[dict[str, Any]]) -> str:
-    """Horizontal bars; a tick marks each target, a line marks torch's own time."""
-    rows = [r for r in rows if r["ratio"] is not None]
-    height, left, width = 34, 300, 360
-    top = max([*[r["ratio"] for r in rows], *[r["target"] or 0 for r in rows]]) * 1.1
-    scale = width / top
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 70}" height="{height * len(rows) + 40}" '
-        'font-family="sans-serif" font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for i, r in enumerate(rows):
-        y = 14 + i * height
-        met = r["target"] is None or r["ratio"] <= r["target"]
-        colour = "#2a7f62" if met else "#b3412c"
-        out.append(
-            f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{escape(r["name"])}</text>'
-        )
-        out.append(
-            f'<rect x="{left}" y="{y}" width="{r["ratio"] * scale:.1f}" height="18" fill="{colour}"/>'
-        )
-        if r["target"] is not None:
-            at = left + r["target"] * scale
-            out.append(
-                f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y - 3}" y2="{y + 21}" stroke="black" stroke-width="2"/>'
-            )
-        out.append(
-            f'<text x="{left + r["ratio"] * scale + 6:.1f}" y="{y + 14}">{r["ratio"]:.2f}x</text>'
-        )
-    one = left + scale
-    out.append(
-        f'<line x1="{one:.1f}" x2="{one:.1f}" y1="6" y2="{14 + height * len(rows)}" '
-        'stroke="#888" stroke-dasharray="4 3"/>'
-    )
-    out.append(
-        f'<text x="{one:.1f}" y="{30 + height * len(rows)}" text-anchor="middle" fill="#555">torch = 1</text>'
-    )
-    out.append("</svg>")
-    return "\n".join(out) + "\n"
+
+def write(rows: list[dict[str, Any]], file: Path) -> None:
+    """Draw a point for each ratio and a mark for what it may be at most. The scale is logarithmic: 0.02 and 6 both fit.
+
+    Args:
+        rows: as `python -m benchmarks` measures them; those without a ratio to torch are left out.
+        file: the SVG file to write.
+    """
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    mpl.rcParams.update({"svg.hashsalt": "benchmarks", "text.color": GREY, "font.size": 9})
+    rows = [r for r in rows if r["ratio"] is not None][::-1]
+    figure, axes = plt.subplots(figsize=(8.2, 0.27 * len(rows) + 0.8), layout="constrained")
+    for y, row in enumerate(rows):
+        met = row["target"] is None or row["ratio"] <= row["target"]
+        color = MET if met else MISSED
+        axes.plot([1, row["ratio"]], [y, y], color=color, lw=5, solid_capstyle="butt")
+        axes.plot(row["ratio"], y, "o", color=color, ms=6)
+        if row["target"] is not None:
+            axes.plot(row["target"], y, "|", color=GREY, ms=12, mew=2)
+        # Numbers stand in a column of their own, where no mark is.
+        beside = axes.get_yaxis_transform()
+        axes.text(1.01, y, f"{row['ratio']:.2f}", transform=beside, va="center", color=color)
+    axes.axvline(1, color=GREY, lw=1, ls="--")
+    axes.set_xscale("log")
+    ticks = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
+    axes.set_xticks(ticks, [f"{t:g}x" for t in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(rows)), [r["name"] for r in rows])
+    axes.set(ylim=(-0.7, len(rows) - 0.3))
+    axes.set_xlabel("time (or memory) divided by torch's; | is what it may be at most", color=GREY)
+    axes.tick_params(colors=GREY, length=0)
+    axes.spines[:].set_visible(False)
+    figure.savefig(file, transparent=True, metadata={"Date": None})
+    plt.close(figure)

@@ -4,6 +4,8 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 import torchgrad_jax as tg
 from torchgrad_jax._engine import draw
 
@@ -69,6 +71,46 @@ def test_svg_draws_every_box_and_edge():
     assert "saved: result" in texts
     assert len([p for p in root.iter(f"{space}path") if p.get("marker-end")]) == 7
     assert len(list(root.iter(f"{space}rect"))) == 1 + 8
+
+
+def points(path):
+    """Points along a path of curves and vertical lines."""
+    x = y = 0.0
+    for command, text in re.findall(r"([MCV])([^MCV]*)", path):
+        numbers = [float(n) for n in text.split()]
+        if command == "M":
+            x, y = numbers
+            continue
+        x1, y1, x2, y2, x3, y3 = numbers if command == "C" else [x, y, x, numbers[0], x, numbers[0]]
+        for t in (k / 20 for k in range(1, 20)):
+            a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3
+            yield a * x + b * x1 + c * x2 + d * x3, a * y + b * y1 + c * y2 + d * y3
+        x, y = x3, y3
+
+
+def skipping_edges():
+    """Leaves that are read at many depths, and a node that is."""
+    x, w = tg.ones(2, requires_grad=True), tg.ones(2, requires_grad=True)
+    y = first = x.exp()
+    for _ in range(3):
+        y = (y * w).sin() + first
+    return (y * x).sum()
+
+
+@pytest.mark.parametrize("graph", [example, skipping_edges])
+def test_no_edge_runs_behind_a_box(graph):
+    root = ET.fromstring(draw.svg(graph()))
+    space = "{http://www.w3.org/2000/svg}"
+    boxes = [
+        [float(r.get(k)) for k in ("x", "y", "width", "height")]
+        for r in root.iter(f"{space}rect")
+        if r.get("x")
+    ]
+    paths = [p.get("d") for p in root.iter(f"{space}path") if p.get("marker-end")]
+    assert len(paths) >= 7
+    for path in paths:
+        for x, y in points(path):
+            assert not any(bx < x < bx + w and by < y < by + h for bx, by, w, h in boxes), path
 
 
 def test_dot_names_every_box_and_edge():

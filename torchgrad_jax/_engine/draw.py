@@ -78,18 +78,50 @@ def _rows(shown: Picture) -> list[int]:
     return [last if b.leaf else r for r, b in zip(row, shown.boxes)]
 
 
+def _contents(shown: Picture, rows: list[int]) -> list[list[Any]]:
+    """What stands in each row, from left to right: boxes, by number, and lanes for edges that pass the row.
+
+    A lane, (edge, row), is on the side of the box that the edge leads to, so that no edge runs behind a box.
+    """
+    contents: list[list[Any]] = [[] for _ in range(max(rows, default=-1) + 1)]
+    for i, r in enumerate(rows):
+        contents[r].append(i)
+    boxes = [list(row) for row in contents]
+    for k, (a, b, _) in enumerate(shown.edges):
+        beside = boxes[rows[b]]
+        left = 2 * beside.index(b) < len(beside) - 1
+        for r in range(rows[a] + 1, rows[b]):
+            contents[r].insert(0 if left else len(contents[r]), (k, r))
+    return contents
+
+
+def _width(row: list[Any]) -> int:
+    """The width of a row's boxes and lanes, with a gap after each."""
+    return sum((_WIDTH if isinstance(item, int) else 0) + _ACROSS for item in row)
+
+
+def _through(x: float, y: float, lanes: list[tuple[float, float]], x2: float, y2: float) -> str:
+    """The path of an edge: down through its lanes to where it leads."""
+    steps = []
+    for lane, top in lanes:
+        steps.append(f"C{x:g} {y + 20:g} {lane:g} {top - 20:g} {lane:g} {top:g}V{top + _HEIGHT:g}")
+        x, y = lane, top + _HEIGHT
+    return "".join([*steps, f"C{x:g} {y + 20:g} {x2:g} {y2 - 20:g} {x2:g} {y2:g}"])
+
+
 def svg(*roots: Any) -> str:
     """The graph as an SVG picture, gradients flowing downwards."""
     shown = picture(*roots)
     rows = _rows(shown)
-    count = [rows.count(r) for r in range(max(rows, default=-1) + 1)]
-    width = max(count, default=1) * (_WIDTH + _ACROSS) + _ACROSS
-    height = len(count) * (_HEIGHT + _DOWN) + _DOWN
-    places, used = [], [0] * len(count)
-    for r in rows:
-        start = (width - count[r] * (_WIDTH + _ACROSS) + _ACROSS) / 2
-        places.append((start + used[r] * (_WIDTH + _ACROSS), _DOWN / 2 + r * (_HEIGHT + _DOWN)))
-        used[r] += 1
+    contents = _contents(shown, rows)
+    width = max(map(_width, contents), default=_WIDTH + _ACROSS) + _ACROSS
+    height = len(contents) * (_HEIGHT + _DOWN) + _DOWN
+    places: dict[Any, tuple[float, float]] = {}
+    for r, row in enumerate(contents):
+        x = (width - _width(row) + _ACROSS) / 2
+        for item in row:
+            places[item] = (x, _DOWN / 2 + r * (_HEIGHT + _DOWN))
+            x += _width([item])
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
         'text-anchor="middle">',
@@ -97,18 +129,20 @@ def svg(*roots: Any) -> str:
         '<path d="M0 0L8 4L0 8z" fill="#777"/></marker></defs>',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
-    for a, b, nr in shown.edges:
+    for k, (a, b, nr) in enumerate(shown.edges):
+        lanes = [places[k, r] for r in range(rows[a] + 1, rows[b])]
         (x1, y1), (x2, y2) = places[a], places[b]
         x1, y1, x2 = x1 + _WIDTH / 2, y1 + _HEIGHT, x2 + _WIDTH / 2
         out.append(
-            f'<path d="M{x1:g} {y1:g}C{x1:g} {y1 + 20:g} {x2:g} {y2 - 20:g} {x2:g} {y2:g}" fill="none" stroke="#777" '
+            f'<path d="M{x1:g} {y1:g}{_through(x1, y1, lanes, x2, y2)}" fill="none" stroke="#777" '
             'marker-end="url(#a)"/>'
         )
         if nr:
             out.append(
                 f'<text x="{(x1 + x2) / 2:g}" y="{(y1 + y2) / 2:g}" font-size="10" fill="#777">{nr}</text>'
             )
-    for (x, y), box in zip(places, shown.boxes):
+    for i, box in enumerate(shown.boxes):
+        x, y = places[i]
         fill, round_ = ("#e3f1e3", _HEIGHT / 2) if box.leaf else ("#eaf0fa", 4)
         middle = x + _WIDTH / 2
         out.append(

@@ -369,7 +369,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_core/transfer.py", "_core/division.py", "_core/caches.py", "_ops/registry.py",
         "_engine/node.py", "_engine/parser.py", "_engine/overrides.py", "_engine/surface.py",
         "_engine/return_types.py", "_engine/record.py", "_functions/fresh.py", "_functions/shape.py", "ops.py",
-        "amp/autocast_mode.py", "distributed/_exchange.py",
+        "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py", "_bridge/equal_steps.py",
         "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
     },
     "what the user registers": {

@@ -1,8 +1,10 @@
 """Tensors and NumPy arrays on one memory: each side sees what the other writes, as in torch."""
 
 import copy
+import ctypes
 import gc
 import pickle
+import tempfile
 import threading
 import warnings
 
@@ -318,6 +320,44 @@ def overlapping_arrays(m):
     n = None
     whole[3] = 100
     return a.tolist(), b.tolist(), whole.tolist()
+
+
+@program
+def older_constructors(m):
+    n, wide, i = np.zeros(3, np.float32), np.zeros(3), np.arange(3)
+    same = [m.Tensor(n), m.FloatTensor(n), m.zeros(1).new(n), m.LongTensor(i), m.DoubleTensor(wide)]
+    others = [m.Tensor(wide), m.Tensor(i), m.LongTensor(wide), m.zeros(1).new_tensor(n)]
+    n[0] = wide[0] = i[0] = 5
+    same[0][1] = 7
+    return [t.tolist() for t in (*same, *others)], n.tolist(), complaint(lambda: m.Tensor(n[::-1]))
+
+
+@program
+def written_by_other_ways(m):
+    x = m.zeros(6)
+    n = x.numpy()
+    memoryview(n)[1] = 5.0  # type: ignore[call-overload]
+    (ctypes.c_float * 6).from_address(x.data_ptr())[2] = 4.0
+    n[3:].sort()
+    np.add.at(n, [0, 0], 1)
+    np.copyto(n[4:], 3)
+    n.shape = (2, 3)
+    n[1, 0] = 8
+    n.view(np.int32)[1, 1] = 0x3F800000
+    x.untyped_storage()[20:24] = 0
+    return x.tolist(), n.tolist(), [[x.untyped_storage()[k] for k in (2, 3)]]
+
+
+@program
+def files(m):
+    with tempfile.NamedTemporaryFile() as file:
+        n = np.memmap(file.name, np.int16, "w+", shape=(4, 4))
+        t = m.from_numpy(n[1:3, ::2])
+        t += 1
+        n.flush()
+        written = np.fromfile(file.name, np.int16).tolist()
+        n[1, 0] = 7
+        return written, t.tolist()
 
 
 @program

@@ -29,6 +29,7 @@ from .._engine.derivative_stops import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from . import explain
+from .apart import ONE_MEMORY, stand_in
 from .buckets import Bucketed
 from .donation import surely
 from .effects import EffectWatcher
@@ -40,6 +41,11 @@ from .number_arguments import NeedsPlainNumbers, NumberArguments, is_input
 from .number_log import CHANGED_NUMBER_DECIDES, NumberLog
 from .python_guards import PythonGuards, place_of
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
+
+
+class NeedsOneTensor(Exception):
+    """An argument that the function also knows from elsewhere has to be one tensor for the program."""
+
 
 _OTHER_MODES = LIFT | DUAL | OBSERVED | PACKING | FUNCTION_MODE
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
@@ -251,9 +257,12 @@ class Compiled:
         inputs = tensors + numbers if numbers else tensors
         entries = self.entries.get(whole)
         reason = "" if entries is None else None
+        clashing = []
         for entry in entries or ():
             with WRITE_LOCK:
                 reason = entry.why_stale(inputs)
+                if reason is ONE_MEMORY:
+                    clashing.append(entry)
                 if reason is None:
                     self.counts["run"] += 1
                     self.wasted = 0
@@ -266,7 +275,21 @@ class Compiled:
         late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
         if (stance is not None and not late) or any(t._m.device.type == "meta" for t in tensors):
             return _AS_WRITTEN
-        return self._trace(whole, (args, kwargs), flat, tensors, reason, run)
+        together = bool(clashing)
+        if together and (
+            any(e.apart.fixed for e in clashing)
+            or sum(bool(e.apart.fixed) for e in entries or ()) >= _PATIENCE
+        ):
+            return self._one_memory()
+        return self._trace(whole, (args, kwargs), flat, tensors, reason, run, together=together)
+
+    def _one_memory(self) -> Any:
+        """Let the function run as it is written: no program is right for these arguments."""
+        if self.fullgraph:
+            raise Unsupported(f"torch.compile: {ONE_MEMORY}")
+        if ONE_MEMORY not in self.reasons:
+            self.reasons.append(ONE_MEMORY)
+        return _AS_WRITTEN
 
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: int) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
@@ -304,19 +327,31 @@ class Compiled:
             del programs
             caches.KERNELS.program_dropped()
 
-    def _trace(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any
-    ) -> Any:
-        try:
-            return self._trace_once(key, given, flat, tensors, reason, run)
-        except NeedsPlainNumbers as error:
-            self.plain_numbers = True
-            explain.plain_numbers(self.fn, error.__cause__)
-        return self._trace_once(key, given, flat, tensors, reason, run)
+    def _trace(self, *what: Any, together: bool) -> Any:
+        while True:
+            try:
+                return self._trace_once(*what, together=together)
+            except NeedsOneTensor:
+                together = True
+            except NeedsPlainNumbers as error:
+                if self.plain_numbers:
+                    raise
+                self.plain_numbers = True
+                explain.plain_numbers(self.fn, error.__cause__)
 
     def _trace_once(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any
-    ) -> Any:
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any,
+        *, together: bool,
+    ) -> Any:  # fmt: skip
+        """Trace the function, keep the program and run it.
+
+        Args:
+            key, given, flat, tensors: the kind of the arguments, they themselves, their leaves, the tensors of these.
+            reason: why no kept program is the right one.
+            run: what to do with the new one.
+            together: whether an argument that the function also knows from elsewhere is one tensor for the program,
+                which is right for no other argument then.
+        """
         known = sum(map(len, self.entries.values()))
         if self.counts["traced"]:
             why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
@@ -325,7 +360,10 @@ class Compiled:
         guards, containers = PythonGuards(), PythonGuards()
         guards.add_function(self.fn)
         for x in flat:
-            guards.add_value(x)
+            if isinstance(x, Tensor):
+                guards.add_attributes_of_tensor(x)
+            else:
+                guards.add_value(x)
         containers.add_value(given)
         if (
             why := guards.describe_unknowable_state() or containers.describe_unknowable_state()
@@ -337,6 +375,15 @@ class Compiled:
             self.carried.update(
                 {place_of(*place): place for place in entry.python_guards.drifted_numbers()}
             )
+        known_twice = {} if together else {
+            id(x): stand_in(x) for x in (*given[0], *given[1].values()) if id(x) in guards.reached_tensors
+        }  # fmt: skip
+        if known_twice:
+            given = (
+                tuple([known_twice.get(id(x), x) for x in given[0]]),
+                {name: known_twice.get(id(x), x) for name, x in given[1].items()},
+            )
+        traced = [known_twice.get(id(t), t) for t in tensors]
         plain = self.plain_numbers or guards.calls_type
         arguments = NumberArguments(given, flat, lambda x: id(x) not in guards.visited_ids, plain)
         numbers = self._carrying(arguments, guards, containers)
@@ -352,10 +399,12 @@ class Compiled:
             try:
                 with effects:
                     entry = Entry(
-                        self.fn, flat, guards, tensors, numbers, self.checks,
-                        lambda i: explain.argument(self.fn, key[1], i),
+                        self.fn, flat, guards, traced, numbers, self.checks,
+                        lambda i: explain.argument(self.fn, key[1], i), guards.reached_tensors,
                     )  # fmt: skip
             finally:
+                guards.reached_tensors.clear()
+                containers.reached_tensors.clear()
                 guards.put_plain_numbers()
                 containers.put_plain_numbers()
             effects.release_output()
@@ -373,6 +422,13 @@ class Compiled:
                 self.carried.update({place_of(*place): place for place in guards.drifted_numbers()})
             entry.single_use = bool(effect)
             self._keep(key, entry, effect, reason, known)
+            if entry.apart.clash(entry.arguments(tensors)):
+                self._forget(entry)
+                self.counts["run"] -= 1
+                if self.fullgraph and known_twice:
+                    raise NeedsOneTensor
+                self._one_memory()
+                raise AsWritten(ONE_MEMORY, lasting=False)
             with WRITE_LOCK:
                 out = run(entry, [*tensors, *arguments.values])
             caches.KERNELS.program()

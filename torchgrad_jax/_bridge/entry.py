@@ -32,6 +32,7 @@ from .._engine.node import spent
 from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from .._engine.trace import Call
+from .apart import ONE_MEMORY, OTHER_TENSOR, Apart
 from .checks import any_of, is_true
 from .compiled_backward import (
     BackwardDescription,
@@ -94,7 +95,7 @@ class Entry:
 
     def __init__(
         self, fn: Any, flat: list[Any], python_guards: PythonGuards, tensors: list[Tensor], log: NumberLog,
-        checked: bool = True, name: Callable[[int], str] = str,
+        checked: bool = True, name: Callable[[int], str] = str, fixed: Any = (),
     ) -> None:  # fmt: skip
         # Identities of arguments are part of the key: they must stay theirs.
         self.kept_arguments = [x for x in flat if not isinstance(x, Tensor)]
@@ -120,6 +121,8 @@ class Entry:
             checked,
         )
         self.program: Program = program
+        known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}
+        self.apart = Apart(program, known_twice)
         self.pins = self._placements(list(unique.values())) if MANY else {}
         """The shardings of results that are written to something on several devices, by their numbers."""
         self.checks = program.checks
@@ -321,6 +324,10 @@ class Entry:
             self.backward = description
         return tensors, (out_spec, outs)
 
+    def arguments(self, tensors: Sequence[Any]) -> Sequence[Any]:
+        """The tensors and numbers that the program takes, each once."""
+        return [tensors[i] for i in self.args] if self.repeats_a_tensor else tensors
+
     # -- is it still right?
     def why_stale(self, tensors: Sequence[Tensor]) -> str | None:
         """Why the program must not be used any more, or None."""
@@ -333,9 +340,19 @@ class Entry:
                 t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
             ):
                 return "a tensor from outside has another shape, storage or requires_grad"
-        args = [tensors[i] for i in self.args] if self.has_more_guards or self.log else tensors
-        if not self.has_more_guards:
-            return self.python_guards.describe_change() or (self.log and self.log.replay(args))
+        args = self.arguments(tensors)
+        why = (
+            self._other_values(args) if self.has_more_guards else None
+        ) or self.python_guards.describe_change()
+        if why is not None:
+            return why
+        if self.apart.fixed and self.apart.of_others(args):
+            return OTHER_TENSOR
+        if self.apart.compares and self.apart.clash(args):
+            return ONE_MEMORY
+        return self.log and self.log.replay(args)
+
+    def _other_values(self, args: Sequence[Tensor]) -> str | None:
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
                 return "tensors that held one number hold different ones"
@@ -349,7 +366,7 @@ class Entry:
             g = resolve_argument(leaf, args)._g
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
-        return self.python_guards.describe_change() or (self.log and self.log.replay(args))
+        return None
 
     # -- running
     def _kernel(self, xs: Sequence[Any]) -> list[Any]:
@@ -441,7 +458,7 @@ class Entry:
 
         An exception that a signal raises finds everything as it was, or all of the step done.
         """
-        args = [tensors[i] for i in self.args] if self.repeats_a_tensor else tensors
+        args = self.arguments(tensors)
         arrays: list[Any] = []
         """The results; as long as there are none, nothing has happened."""
         drawn: dict[Any, Any] = {}
@@ -507,7 +524,7 @@ class Entry:
 
     def raise_failed_check(self, tensors: Sequence[Any]) -> NoReturn:
         """Raise what the call with these arguments raises, whose numbers in Python have been computed."""
-        args = [tensors[i] for i in self.args] if self.repeats_a_tensor else tensors
+        args = self.arguments(tensors)
         drawn: dict[Any, Any] = {}
         with restorable(drawn):
             values = [s.array(args) for s in self.program.sources]

@@ -48,7 +48,8 @@ class PythonGuards:
 
     __slots__ = (
         "arrays", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden", "lists",
-        "kept_alive", "number_places", "optimizers", "orders", "places", "replaced_numbers", "schedules", "visited_ids",
+        "kept_alive", "number_places", "optimizers", "orders", "places", "reached_tensors",
+        "replaced_numbers", "schedules", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -81,6 +82,8 @@ class PythonGuards:
         self.visited_ids: set[int] = set()
         self.kept_alive: list[Any] = []
         """The objects of `visited_ids`, so that no other object gets one of these ids."""
+        self.reached_tensors: dict[int, Tensor] = {}
+        """Tensors that are reached otherwise than as arguments, by identity; empty after the trace."""
         for setting in AMBIENT:
             self._add_dict(setting)
         self.places += [(_Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]  # type: ignore[misc]
@@ -473,6 +476,13 @@ class PythonGuards:
                     self.add_value(part)
 
     def _add_tensor(self, x: Tensor) -> None:
+        """A tensor that the function knows itself."""
+        self.reached_tensors[id(x)] = x
+        if x._g is not None:
+            self.reached_tensors[id(x._g)] = x._g
+        self.add_attributes_of_tensor(x)
+
+    def add_attributes_of_tensor(self, x: Tensor) -> None:
         """Attributes that the user gave a tensor, and its hooks."""
         if self._visit(x):
             self._add_dict(vars(x))

@@ -394,6 +394,8 @@ class GradPlan:
 
     def _part(self, present: tuple[bool, ...]) -> GradPlan:
         """The plan of a pass in which some results get no gradient: torch's formulas leave those out."""
+        if all(present):
+            return self
         part = self._parts.get(present)
         if part is None:
             part = self._parts[present] = copy.copy(self)

@@ -250,6 +250,16 @@ def is_shared(st: Storage) -> bool:
     return st.__class__ is SharedStorage
 
 
+def memory_in_common(a: Storage, b: Storage) -> int | None:
+    """How many bytes after `a` the storage `b` begins, where both are in memory of one array; else None."""
+    if a.__class__ is not SharedStorage or b.__class__ is not SharedStorage:
+        return None
+    first, second = a.pointer.buffer, b.pointer.buffer
+    if not np.may_share_memory(first, second):
+        return None
+    return b.pointer.address - a.pointer.address
+
+
 def check_resizable(st: Storage) -> None:
     """Refuse to give a storage other memory while NumPy has what it is in."""
     if st.__class__ is SharedStorage and not st.pointer.is_alone():

@@ -11,12 +11,13 @@ from .._core import devices, dtypes, shapes
 from .._core.meta import meta
 from .._engine.arguments import as_int
 from .._engine.attributes import UntypedStorage, layout, strided_layout
-from .._engine.bind import composite, ops
+from .._engine.bind import METHODS, composite, ops
 from .._engine.subclass import check_class, retyped
 from .._engine.tensor import Alias, Tensor, alias_of, make_of
 from .._engine.views import apply_view
 from .arguments import check_shape, device_of, no_match, options, shape_of, type_name
 from .create import filled, from_data
+from .exchange import of_user_array
 from .typed_storage import TypedStorage
 
 _SIGNATURES = (
@@ -54,6 +55,8 @@ def construct(
         raise TypeError(f"new(): invalid data type '{type_name(first)}'")
     if not isinstance(first, np.ndarray | jax.Array) and not hasattr(type(first), "__getitem__"):
         raise TypeError(f"new(): data must be a sequence (got {type_name(first)})")
+    if isinstance(first, np.ndarray):  # on the memory of the array where it has that dtype
+        return METHODS["to"](of_user_array(first), device=dev, dtype=target)
     return from_data(first, target, dev, False)
 
 

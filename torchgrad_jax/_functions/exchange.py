@@ -61,10 +61,11 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
-    return _from_user(ndarray)
+    return of_user_array(ndarray)
 
 
-def _from_user(array: np.ndarray) -> Tensor:
+def of_user_array(array: np.ndarray) -> Tensor:
+    """A tensor on the memory of an array that a program gave, which is told if that can't be written to."""
     _warn_of_read_only(array)
     return from_numpy_array(array)
 
@@ -97,7 +98,7 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
         t = wrap_array(data)
         return METHODS["to"](t, device=dev, dtype=dt) if dt or dev else t
     if isinstance(data, np.ndarray):
-        t = _from_user(data)
+        t = of_user_array(data)
         return METHODS["to"](t, device=dev or devices.default_device(), dtype=dt or t._m.dtype)
     return from_data(data, dt, dev, False)
 

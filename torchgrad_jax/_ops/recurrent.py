@@ -25,8 +25,12 @@ def _apply(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return out if bias is None else out + jnp.broadcast_to(bias, out.shape)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _cell(mode: str, xg: Array, hg: Array, h: Array, c: Array | None) -> tuple[Array, Any]:
-    """The next state (before projection) from what input and state contribute to the gates."""
+    """The next state (before projection) from what input and state contribute to the gates.
+
+    It is jitted so that JAX traces and differentiates it once for sequences of all lengths.
+    """
     if mode == "RNN_TANH":
         return jnp.tanh(xg + hg), None
     if mode == "RNN_RELU":
@@ -42,6 +46,12 @@ def _cell(mode: str, xg: Array, hg: Array, h: Array, c: Array | None) -> tuple[A
     i, f, g, o = jnp.split(xg + hg, 4, -1)
     new = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
     return jax.nn.sigmoid(o) * jnp.tanh(new), new
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _cell_tangent(mode: str, at: Any, moved: Any) -> Any:
+    """How the next state moves with what `_cell` is given."""
+    return jax.jvp(functools.partial(_cell, mode), at, moved)[1]
 
 
 def _kept(t: Array, lengths: Array | None, new: Any, old: Any) -> Any:
@@ -95,7 +105,7 @@ def _states_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
         th, tc = state
         xg, hg, h, c, txg, thg, tproj, t = now
         moved = (txg, thg + _apply(th, w_hh), th, tc)
-        _, (tnew, tcell) = jax.jvp(functools.partial(_cell, mode), (xg, hg, h, c), moved)
+        tnew, tcell = _cell_tangent(mode, (xg, hg, h, c), moved)
         if w_hr is not None:
             tnew = _apply(tnew, w_hr) + tproj
         state = _kept(t, lengths, (tnew, tcell), state)

@@ -102,11 +102,11 @@ def test_no_edge_runs_behind_a_box(graph):
     root = ET.fromstring(draw.svg(graph()))
     space = "{http://www.w3.org/2000/svg}"
     boxes = [
-        [float(r.get(k)) for k in ("x", "y", "width", "height")]
+        [float(r.attrib[k]) for k in ("x", "y", "width", "height")]
         for r in root.iter(f"{space}rect")
         if r.get("x")
     ]
-    paths = [p.get("d") for p in root.iter(f"{space}path") if p.get("marker-end")]
+    paths = [p.attrib["d"] for p in root.iter(f"{space}path") if p.get("marker-end")]
     assert len(paths) >= 7
     for path in paths:
         for x, y in points(path):

@@ -691,3 +691,20 @@ def test_views_by_autograd_and_hooks_of_saving():
     leaf = tg.from_numpy(n).requires_grad_()
     (leaf[1:] * 2).sum().backward()
     assert leaf.grad.tolist() == [0.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("share", ["numpy", "from_numpy"])
+def test_memory_is_shared_after_an_operator_failed(share):
+    """The error, which a notebook or a debugger keeps, holds JAX's trace of the operator that failed."""
+    with pytest.raises(NotImplementedError) as kept:
+        tg.ones(7, 5).bitwise_or(1)
+    if share == "numpy":
+        t = tg.zeros(3)
+        n = t.numpy()
+    else:
+        n = np.zeros(3)
+        t = tg.from_numpy(n)
+    n[0] = 1
+    t[1] = 2
+    assert t.tolist() == n.tolist() == [1, 2, 0]
+    assert kept.value

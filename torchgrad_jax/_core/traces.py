@@ -81,6 +81,11 @@ def running() -> Iterator[Any]:
         trace = getattr(trace, "parent_trace", None)
 
 
+def is_running() -> bool:
+    """Whether JAX traces the code that runs: `MODES.bits & TRACED` alone can be left of a trace that failed."""
+    return bool(MODES.bits & TRACED) and next(running(), None) is not None
+
+
 HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"
 
 
@@ -135,4 +140,4 @@ def _then_end(invalidate: Any) -> Any:
 
 _watch_traces()
 
-__all__ = ["HOME_OF_JAX", "began", "running"]
+__all__ = ["HOME_OF_JAX", "began", "is_running", "running"]

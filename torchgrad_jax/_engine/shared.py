@@ -21,7 +21,8 @@ import numpy as np
 
 from .._core import devices
 from .._core.meta import Meta, meta
-from .._core.state import LIFT, MODES, TRACED, WRITE_LOCK, next_sequence_nr
+from .._core.state import LIFT, MODES, WRITE_LOCK, next_sequence_nr
+from .._core.traces import is_running
 from .._core.transfer import put
 from . import strided
 from .shared_values import LIVE, VersionAndValues
@@ -213,6 +214,11 @@ def _part(st: Storage, memory: Shared, value: Any = None) -> Any:
     return value
 
 
+def _is_traced() -> bool:
+    """Whether the code that runs is being traced, so that NumPy would not see what it does later."""
+    return bool(MODES.bits & LIFT) or is_running()
+
+
 # --- from a tensor to NumPy -----------------------------------------------------------------------
 
 
@@ -221,7 +227,7 @@ def view_of(t: Tensor) -> np.ndarray | None:
     m, st = t._m, t._st
     if (
         not m.numel
-        or MODES.bits & (LIFT | TRACED)
+        or _is_traced()
         or (t._al is not None and (t._al.conj or t._al.neg))
     ):
         return None
@@ -276,7 +282,7 @@ def tensor_on(array: np.ndarray, m: Meta) -> Tensor | None:
         array: any NumPy array of numbers.
         m: how its elements lie in its memory.
     """
-    if not m.numel or m.device.type != "cpu" or MODES.bits & (LIFT | TRACED):
+    if not m.numel or m.device.type != "cpu" or _is_traced():
         return None
     owner = array
     while isinstance(owner.base, np.ndarray):

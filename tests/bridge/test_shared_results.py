@@ -210,3 +210,60 @@ def test_gradients_are_looked_up_anew():
     f = torch.compile(step)
     assert f(torch.ones(2)).tolist() == [1.0, 1.0]
     assert f(torch.ones(2) * 3).tolist() == [3.0, 3.0]
+
+
+def _view_and_whole(x):
+    whole = torch.arange(4.0)
+    return whole[1:], whole
+
+
+def _twice_and_used(x):
+    z = torch.zeros(2)
+    return z, x * z, z
+
+
+CONSTANTS = {
+    "one": lambda x: torch.zeros(2),
+    "beside a value": lambda x: (torch.tensor([1.0, 2.0]), x * 2),
+    "detached": lambda x: (torch.ones(2).detach(), x),
+    "view and whole": _view_and_whole,
+    "twice, and used": _twice_and_used,
+}
+
+
+@pytest.mark.parametrize("f", CONSTANTS.values(), ids=CONSTANTS)
+def test_a_returned_constant_is_a_new_one_in_each_call(f):
+    compiled = torch.compile(f)
+    for k in range(3):
+        x = torch.full((2,), k + 1.0)
+        results = [f(x), compiled(x)]
+        eager, ours = ([out] if isinstance(out, torch.Tensor) else list(out) for out in results)
+        for outs in (eager, ours):
+            outs[0].add_(10)
+        assert [t.tolist() for t in ours] == [t.tolist() for t in eager]
+
+
+def test_a_gradient_that_a_compiled_function_sets_to_zeros_is_a_new_one_in_each_call():
+    w = torch.ones(2, requires_grad=True)
+
+    @torch.compile
+    def clear():
+        w.grad = torch.zeros(2)
+
+    for _ in range(3):
+        clear()
+        (w * 3).sum().backward()
+        assert w.grad.tolist() == [3, 3]
+
+
+def test_a_returned_constant_that_is_kept_outside_is_the_one_outside():
+    kept = {}
+
+    @torch.compile
+    def f(x):
+        kept["state"] = torch.zeros(2)
+        return kept["state"]
+
+    for _ in range(3):
+        f(torch.ones(2)).add_(1)
+        assert kept["state"].tolist() == [1, 1]

@@ -536,6 +536,8 @@ class Compiled:
                 raise (
                     Unsupported(f"{error} (and {done})") if isinstance(error, AsWritten) else error
                 )
+        if self.fullgraph and isinstance(error, AsWritten) and error.lasting:
+            raise Unsupported(f"torch.compile: {error}")
         if not isinstance(error, AsWritten) or error.lasting:
             self.written = True
             self.reasons.append(str(error))

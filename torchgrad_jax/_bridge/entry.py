@@ -46,7 +46,13 @@ from .donation import Donating, is_large, put_back, spare, surely
 from .equal_steps import evaluate_equal_steps_once
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
-from .outside_results import OutsideTensor, OutsideView, describe_outside_result, describe_view
+from .outside_results import (
+    OutsideTensor,
+    OutsideView,
+    describe_outside_result,
+    describe_view,
+    own_constants,
+)
 from .overwrite import in_place
 from .python_guards import PythonGuards
 from .traced_program import Program, resolve_argument, trace_program
@@ -286,6 +292,7 @@ class Entry:
         tensors: list[Tensor] = []
         outs: list[Any] = []
         live, hides = [], []
+        own_constants(MODES.run, leaves)
         made = _made_inside(leaves)
         for x in leaves:
             if not isinstance(x, Tensor):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,6 +111,30 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
     return describe_view(owner, owner, x)
 
 
+def own_constants(current: StateLift, leaves: Sequence[Any]) -> None:
+    """Have each run make the constants anew that it returns, as those of `zeros`: the caller may write to them.
+
+    One that somebody else holds, a list outside for example, is the very tensor that is returned.
+    """
+    results = {id(x): x for x in leaves if isinstance(x, Tensor)}
+    held = Counter(map(id, leaves))
+    held.update(id(x._al.base) for x in results.values() if x._al is not None)
+    held.update(id(source.of) for source in current.sources)
+    held.update(current.known_tensors.keys())
+    for t in results.values():
+        if sys.getrefcount(t) - _OWN_REFERENCES <= held[id(t)]:
+            current.own_constant(t)
+
+
+def _own_references() -> int:
+    results = {0: object()}
+    return next(sys.getrefcount(t) for t in results.values())
+
+
+_OWN_REFERENCES = _own_references()
+"""What `sys.getrefcount` gives in `own_constants` for a result that nobody but its dict holds."""
+
+
 def describe_view(of: Any, owner: Tensor, x: Tensor) -> OutsideView | None:
     """What makes `x` anew from its owner: a view of it, or a view of what was detached from it; None for others."""
     if is_plain_view_of(x, owner):
@@ -153,5 +179,6 @@ __all__ = [
     "OutsideView",
     "describe_outside_result",
     "is_plain_view_of",
+    "own_constants",
     "rebuild_view",
 ]

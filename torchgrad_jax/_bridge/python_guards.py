@@ -160,6 +160,9 @@ class PythonGuards:
                 holder,
                 list(holder),
             )  # a set that is filled anew may have another order
+        for holder, before in self.arrays:
+            if _array_content(holder) != before:
+                _refill(holder, before)
 
     def optimizer_state_began(self, optimizer: Any) -> None:
         """The state that an optimizer made on its first step is what is watched from here on.
@@ -584,6 +587,16 @@ def _array_content(held: Any) -> tuple[Any, ...]:
     if not isinstance(held, np.ndarray):
         return (held.typecode, held.tobytes())
     return (held.shape, held.dtype, held.tobytes())
+
+
+def _refill(holder: Any, content: tuple[Any, ...]) -> None:
+    """Give an array what was in it; one of Python objects or of another shape now keeps what it has."""
+    if isinstance(holder, np.ndarray):
+        shape, kind, held = content
+        if (holder.shape, holder.dtype) == (shape, kind) and not kind.hasobject:
+            holder[...] = np.frombuffer(held, kind).reshape(shape)
+    else:
+        holder[:] = type(holder)(*content)
 
 
 class _Attributes:

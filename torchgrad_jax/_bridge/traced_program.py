@@ -32,6 +32,7 @@ from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor, make
 from .._engine.traced_run import evaluate
 from .checks import Checks, Noted, Part
+from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated
 from .equal_steps import equal_results
 from .number_arguments import use_plain_numbers_in_closure
 from .number_log import NumberLog, logging_numbers
@@ -153,6 +154,10 @@ class StateLift(Lift):
         self.draws: list[tuple[Meta, Any]] = []
         self.next_draw = 0
         """What was drawn, in its order, and the number of the next draw."""
+        self.given_to_numpy: set[int] = set()
+        """Identities of storages whose memory the function asked for as a NumPy array."""
+        self.copied_arrays: list[CopiedArray] = []
+        """NumPy arrays that were made tensors."""
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
 
@@ -281,16 +286,19 @@ class StateLift(Lift):
 
     def array_to_write(self, t: Tensor) -> Any:
         """What its storage holds, which is about to change."""
-        if not self.ours(t._st.array) and any(ref() is t._st for ref in self.born):
-            self._take_in(t)
+        if id(t._st) in self.given_to_numpy and is_held_by_numpy(t._st):
+            raise AsWritten(LOST_TO_NUMPY, lasting=True)
+        self.own_constant(t)
         current_array = self.current_array(t)
         if id(t._st) in self.storages:
             self._count(t)
         return current_array
 
-    def _take_in(self, t: Tensor) -> None:
+    def own_constant(self, t: Tensor) -> None:
         """Make constants that the run made, as those of `zeros`, its own: each run begins with them anew."""
         st = t._st
+        if self.ours(st.array) or not any(ref() is st for ref in self.born):
+            return
         with self.outside():
             owner = make(
                 st.array, st.meta
@@ -328,6 +336,14 @@ class StateLift(Lift):
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of an outside tensor, which must be the same the next time."""
         self.looked_at[id(t._st)] = (t._st, t._st.array)
+
+    def give_to_numpy(self, t: Tensor) -> None:
+        """The function has a NumPy array of a tensor's memory, which no step of the program writes to."""
+        self.given_to_numpy.add(id(t._st))
+
+    def made_of_array(self, t: Tensor, array: Any) -> None:
+        """A tensor holds a copy of a NumPy array: what becomes of it is looked at when the run is over."""
+        self.copied_arrays.append(CopiedArray(array, t._st))
 
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""
@@ -526,6 +542,7 @@ def _let_peers_share(program: Program) -> None:
 def _results(run: Any, lift: StateLift, descriptions: list[Any]) -> list[Any]:
     tensors, description = run()
     descriptions.append(description)
+    refuse_separated(lift.copied_arrays)
     return [lift.array_of(t) for t in tensors]
 
 
@@ -573,6 +590,8 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
             )
         if t._g is not g:
             new = t._g
+            if new is not None:
+                lift.own_constant(new)
             if new is None or not lift.ours(new._st.array):
                 program.grads.append((lift.named(t), new, None, 0))
             else:

@@ -132,6 +132,12 @@ class Run:
     def storage_born(self, storage: Any) -> None:
         """A storage was made during this run."""
 
+    def made_of_array(self, t: Tensor, array: Any) -> None:
+        """A tensor holds a copy of a NumPy array, whose memory it has where code runs at once."""
+
+    def give_to_numpy(self, t: Tensor) -> None:
+        """Code that runs now gets a NumPy array on the memory of a tensor."""
+
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of a tensor from outside."""
 

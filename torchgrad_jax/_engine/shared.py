@@ -225,11 +225,7 @@ def _is_traced() -> bool:
 def view_of(t: Tensor) -> np.ndarray | None:
     """A NumPy array of a tensor's memory; None where it has none that could be shared."""
     m, st = t._m, t._st
-    if (
-        not m.numel
-        or _is_traced()
-        or (t._al is not None and (t._al.conj or t._al.neg))
-    ):
+    if not m.numel or _is_traced() or (t._al is not None and (t._al.conj or t._al.neg)):
         return None
     with WRITE_LOCK:
         memory = _memory_of(st)
@@ -282,6 +278,10 @@ def tensor_on(array: np.ndarray, m: Meta) -> Tensor | None:
         array: any NumPy array of numbers.
         m: how its elements lie in its memory.
     """
+    run = MODES.run
+    if run.size is not None:  # what is there before a run of `vmap` is no part of it
+        with run.outside(users=True):
+            return tensor_on(array, m)
     if not m.numel or m.device.type != "cpu" or _is_traced():
         return None
     owner = array

@@ -31,7 +31,9 @@ def from_numpy_array(array: np.ndarray) -> Tensor:
         if MODES.bits & INFERENCE:
             mark_inference(found)
         return found
-    return with_strides(np.array(array, order="C", copy=True), strides, devices.resolve("cpu"))
+    copy = with_strides(np.array(array, order="C", copy=True), strides, devices.resolve("cpu"))
+    MODES.run.made_of_array(copy, array)
+    return copy
 
 
 def _warn_of_reading(given: str, meaning: str, what: str) -> None:
@@ -145,7 +147,9 @@ def frombuffer(
     host = np.frombuffer(view, np.uint8, n * item, offset).view(dt.np)
     t = tensor_on(host, meta((n,), dt, devices.CPU))
     if t is None:
-        return from_host(np.array(host), devices.CPU, requires_grad)
+        copy = from_host(np.array(host), devices.CPU, requires_grad)
+        MODES.run.made_of_array(copy, host)
+        return copy
     if requires_grad and dt.category < dtypes.FLOATING:
         raise RuntimeError(NO_GRAD_DTYPE)
     t._rg = bool(requires_grad)

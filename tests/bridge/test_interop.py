@@ -48,6 +48,34 @@ def test_custom_rules_are_kept():
     assert x.grad.tolist() == [100.0, 100.0]
 
 
+def _called_back(a):
+    return jax.pure_callback(
+        np.sin, jax.ShapeDtypeStruct(a.shape, a.dtype), a, vmap_method="sequential"
+    )
+
+
+def _doubled_until_large(a):
+    return jax.lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 2, a)
+
+
+@pytest.mark.parametrize("f", [_called_back, _doubled_until_large])
+def test_a_missing_derivative_is_missed_where_it_is_asked_for(f):
+    expected = np.asarray(f(jnp.ones(3)))
+    operator = torch.from_jax(f)
+    out = operator(torch.ones(3, requires_grad=True))
+    assert out.requires_grad
+    np.testing.assert_allclose(out.detach(), expected, rtol=1e-6)
+    over_arrays = torch.to_jax(lambda x: operator(x) + 1)
+    for run in (over_arrays, jax.jit(over_arrays)):
+        np.testing.assert_allclose(run(jnp.ones(3)), expected + 1, rtol=1e-6)
+    x = torch.ones(2, 3, requires_grad=True)
+    np.testing.assert_allclose(torch.func.vmap(operator)(x).detach(), [expected] * 2, rtol=1e-6)
+    (x * 3 + out.detach()).sum().backward()
+    assert x.grad.tolist() == [[3.0] * 3] * 2
+    with pytest.raises(ValueError, match=r"do(es)? not (support JVP|work for lax\.while_loop)"):
+        out.sum().backward()
+
+
 def test_arrays_and_tensors_mix():
     f = torch.from_jax(lambda x, y: x + y)
     assert f(torch.ones(2), jnp.ones(2, jnp.float32)).tolist() == [2.0, 2.0]

@@ -92,12 +92,12 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
     """What to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
     current.refuse_last_rates(x)
-    for i, (t, _, _, m, al, inner, _) in enumerate(current.swapped):
+    for i, (t, _, _, _, al, inner, *_) in enumerate(current.swapped):
         if inner is st:
             if x is t:
                 return OutsideTensor(i)
-            if m is not inner.meta or (al is not None and al.chain):
-                return None  # in the run it is laid out otherwise than outside
+            if al is not None and al.chain:
+                return None  # outside it reads its memory as another dtype, or conjugated
             if al is not None and al.base is not None and requires_grad_of(x):
                 return None  # a recorded view of what is a view outside
             return describe_view(i, t, x)

@@ -28,8 +28,8 @@ from .._core.python_numbers import Values
 from .._core.state import LIFT, MODES, TRACED
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, is_tracked
-from .._engine.strided import read, stored
-from .._engine.tensor import Storage, Tensor, make
+from .._engine.strided import read, stored, view_into
+from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, make
 from .._engine.traced_run import evaluate
 from .checks import Checks, Noted, Part
 from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated
@@ -106,7 +106,11 @@ class SwappedArgument(NamedTuple):
     meta: Meta
     alias: Any
     traced_storage: Storage
+    traced_array: Any
+    """What that storage holds before the run."""
+    traced_alias: Alias | None
     tracer: Any
+    """The elements of the argument before the run."""
 
 
 _WIDEST = {dtypes.FLOATING: dtypes.float64, dtypes.COMPLEX: dtypes.complex128}
@@ -180,15 +184,18 @@ class StateLift(Lift):
             grad_fn_of(t)  # a view's, brought up to date
             self.know(t)
             m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
-            st = Storage(self._input(Source("arg", i, None, m), m), m)
-            self.swapped.append(SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array))
-            t._st, t._m, t._al = st, m, None
+            tracer = self._input(Source("arg", i, None, m), m)
+            st, al = _memory_of_argument(tracer, t)
+            self.swapped.append(
+                SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array, al, tracer)
+            )
+            t._st, t._al = st, al
             if t._rg or t._fn is not None:  # the graph recorded inside begins here
                 t._rg, t._fn, t._onr = True, None, 0
 
     def leave(self) -> None:
         """Put the arguments back."""
-        for t, st, vc, m, al, _, _ in self.swapped:
+        for t, st, vc, m, al, *_ in self.swapped:
             t._st, t._vc, t._m, t._al = st, vc, m, al
 
     def _input(self, source: Source, m: Meta) -> Any:
@@ -345,6 +352,14 @@ class StateLift(Lift):
         """A tensor holds a copy of a NumPy array: what becomes of it is looked at when the run is over."""
         self.copied_arrays.append(CopiedArray(array, t._st))
 
+    def look_around(self, t: Tensor) -> None:
+        """Outside, an argument may be part of a larger memory, which the program does not get."""
+        for arg in self.swapped:
+            if arg.traced_storage is t._st and arg.alias is not None and arg.alias.base is not None:
+                raise AsWritten(
+                    "the memory around an argument, which is a view, is looked at", False
+                )
+
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""
         self.know(t)
@@ -403,6 +418,25 @@ class StateLift(Lift):
         source = Source("number", values, slot, st.meta)
         self.tracers[id(st)] = self._input(source, st.meta)
         self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, len(self.sources) - 1)
+
+
+def _memory_of_argument(array: Any, t: Tensor) -> tuple[Storage, Alias | None]:
+    """A storage for the elements of an argument, with the gaps that its strides leave, and how the argument reads it.
+
+    The strides of `x[:, ::2]` decide what `contiguous` and `reshape` copy, so they are the same in the run.
+    """
+    m = t._m
+    if m.dense:
+        return Storage(array, m), None
+    flat = meta((m.extent,), m.dtype, m.device)
+    once = tuple([slice(0, 1) if s == 0 else slice(None) for s in m.strides])  # expanded dimensions
+    part = array[once]
+    placed = meta(part.shape, m.dtype, m.device, m.strides)
+    gaps = lax.full((m.extent,), 0, m.dtype.np)
+    return (
+        Storage(view_into(gaps, placed, 0, False, False, part), flat),
+        Alias(0, None, CREATED_DEFAULT, t._vc.version),
+    )
 
 
 class Program:
@@ -568,14 +602,14 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
         elif position >= 0:
             program.writes.append((source, position, st.stamp - stamp))
     swapped = set()
-    for i, (t, _, _, _, _, st, array) in enumerate(lift.swapped):
+    for i, (t, _, _, m, _, st, array, al, _) in enumerate(lift.swapped):
         swapped.add(id(t))
-        if t._st is not st or t._al is not None:
+        if t._st is not st or t._m is not m or t._al is not al:
             raise Unsupported(
                 "torch.compile: a compiled function may not change the shape or the storage of its arguments"
             )
         if st.array is not array:
-            program.writes.append((~i, result(st.array), st.stamp))
+            program.writes.append((~i, result(lift.read(t)), st.stamp))
     program.grads = []
     for t, st, m, al, rg, fn, _, g in list(lift.known_tensors.values()):
         if id(t) not in swapped and (t._st is not st or t._m is not m or t._al is not al):

@@ -114,9 +114,16 @@ def data_ptr(self: Tensor) -> int:
     """The address of the first element, in memory that holds the storage's elements as they are now (on CPUs)."""
     if is_batched(self):
         raise RuntimeError(errors.NO_STORAGE)
+    MODES.run.look_around(self)
     if self._m.numel == 0:
         return 0
     return readable(self._st) + storage_offset(self) * self._m.dtype.itemsize
+
+
+def first_element(self: Tensor) -> int:
+    """`storage_offset()`."""
+    MODES.run.look_around(self)
+    return storage_offset(self)
 
 
 def is_leaf(self: Tensor) -> bool:
@@ -622,7 +629,7 @@ METHODS: dict[str, Any] = {
     "size": size, "stride": stride, "dim": dim, "ndimension": dim, "numel": numel, "nelement": numel,
     "visualize_sharding": visualize_sharding,
     "element_size": element_size, "is_contiguous": is_contiguous, "data_ptr": data_ptr,
-    "storage_offset": storage_offset, "_is_view": is_view, "requires_grad_": requires_grad_,
+    "storage_offset": first_element, "_is_view": is_view, "requires_grad_": requires_grad_,
     "detach": detach, "detach_": detach_, "item": item, "tolist": tolist, "numpy": numpy,
     "register_hook": tensor_hooks.register_hook,
     "register_post_accumulate_grad_hook": tensor_hooks.register_post_accumulate_grad_hook,

@@ -109,8 +109,11 @@ class GradPlan:
                 outs = (out,) if single else tuple(out)
                 return tuple(outs[k] for k in diff), outs
 
-            _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
-            grads = vjp(tuple(_conj(c) for c in cts))
+            try:
+                _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
+                grads = vjp(tuple(_conj(c) for c in cts))
+            except (ValueError, NotImplementedError) as refusal:
+                raise _as_no_derivative(refusal) from refusal
             return tuple(outs), tuple(_conj(x) for x in grads)
 
         avals = [aval(plan.keys[i]) for i in plan.present]
@@ -501,6 +504,16 @@ class MissingGradPlan(GradPlan):
     def call(self, *args: Any) -> Any:
         """Say which op has no derivative."""
         return self.fn()
+
+
+def _as_no_derivative(refusal: Exception) -> errors.NoDerivative:
+    """Says that JAX has no derivative of a function: a callback, say, or a loop that ends by its values.
+
+    The function itself has been traced before, so what fails is its derivative alone.
+    """
+    if isinstance(refusal, errors.NoDerivative):
+        return refusal
+    return errors.NoDerivative(str(refusal), type(refusal))
 
 
 def _row_major(key: Any) -> Meta:

@@ -141,6 +141,9 @@ class Run:
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of a tensor from outside."""
 
+    def look_around(self, t: Tensor) -> None:
+        """The user is about to know or reach the memory that `t` is a part of."""
+
     # --- leaves
     def leaf_made(self) -> None:
         """Somebody has a tensor require a gradient."""

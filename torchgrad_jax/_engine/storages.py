@@ -17,6 +17,7 @@ from jax.core import Tracer
 
 from .._core import devices, dtypes
 from .._core.meta import meta
+from .._core.state import MODES
 from .._core.transfer import put
 from . import strided
 from .concrete import concrete
@@ -378,4 +379,5 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     """The storage behind the tensor."""
     if is_batched(self):
         raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
+    MODES.run.look_around(self)
     return handle(self._st, self)

@@ -10,6 +10,7 @@ from .._core import dtypes, shapes
 from .._core.caches import CALLS
 from .._core.errors import OVERLAP
 from .._core.meta import Meta
+from .._core.state import MODES
 from .._engine import strided
 from .._engine.bind import composite, ops
 from .._engine.composite import Ints
@@ -127,6 +128,7 @@ def _window(
 ) -> tuple[Tensor, int, bool]:
     """The window as a view, its offset from `input`, and whether it stays within its elements."""
     shape, steps = sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided")
+    MODES.run.look_around(input)
     view = as_strided_view(input, shape, steps, storage_offset)
     offset = strided.storage_offset(view) - strided.storage_offset(input)
     extent = input._m.extent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._core.state import MODES
 from .._engine.bind import composite
 from .._engine.composite import Ints
 from .._engine.tensor import Tensor
@@ -14,6 +15,7 @@ def as_strided(
     input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None
 ) -> Tensor:
     """A view of the storage with any shape, strides and offset."""
+    MODES.run.look_around(input)
     return as_strided_view(
         input, sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided"), storage_offset
     )
@@ -24,5 +26,6 @@ def as_strided_(
     input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None
 ) -> Tensor:
     """`as_strided` that changes how the tensor itself sees its storage."""
+    MODES.run.look_around(input)
     shape, strides = sizes_of((size,), "as_strided_"), sizes_of((stride,), "as_strided_")
     return as_strided_inplace(input, shape, strides, storage_offset)

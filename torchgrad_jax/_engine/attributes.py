@@ -121,7 +121,7 @@ def data_ptr(self: Tensor) -> int:
 
 
 def first_element(self: Tensor) -> int:
-    """`storage_offset()`."""
+    """Elements from the start of the storage to the tensor's first element."""
     MODES.run.look_around(self)
     return storage_offset(self)
 

@@ -186,7 +186,7 @@ def test_module_made_beside():
         return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Tanh())
 
     report = assert_matches_torch(lambda torch, m, x: m(x), [X], module=make)
-    assert report.compared == ["value", "state", "gradient", "forward", "second"]
+    assert report.compared == ["value", "state", "gradient", "frozen", "forward", "second"]
     with pytest.raises(Differs, match=r"gradient of parameter '0\.weight'"):
         assert_matches_torch(
             lambda torch, m, x: m(x) + ((w := m[0].weight) - w.detach()).sum() * here(torch),

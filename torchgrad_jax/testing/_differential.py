@@ -6,6 +6,7 @@ what is compared, in which order, and what a failure says.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -13,13 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import _tolerances as tolerances
+from ._described import Array, first_line
 from ._paths import Container
-from ._sides import KINDS, Array, Given, Missing, first_line
+from ._sides import KINDS, STEPS, Given, Missing
 
 _TITLES = {
     "value": "{name}",
     "state": "{name}",
     "gradient": "gradient of {name}",
+    "frozen": "gradient of {name} beside inputs that need none",
     "forward": "forward derivative (jvp) of {name}",
     "second": "second derivative by {name}",
     "steps": "{name} after the optimizer's steps",
@@ -33,6 +36,10 @@ class Side(Protocol):
     seed: int
     move: tolerances.Move
 
+    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> set[str]:
+        """In which dtypes the function computes."""
+        ...
+
     def run(self, kind: str, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         """What is compared of one kind, by name."""
         ...
@@ -43,7 +50,7 @@ class Difference:
     """Where two sides part.
 
     Attributes:
-        kind: "value", "state", "gradient", "forward" or "second".
+        kind: "value", "state", "gradient", "frozen" (a gradient where others are not needed), "forward" or "second".
         name: the output, input or parameter.
         index: which element, where one was found.
         got: the value of the first side.
@@ -100,6 +107,7 @@ class Comparison:
     factor: float = 1.0
     raises: Any = None
     facts: bool = True
+    inside: set[str] | None = None
 
     def check(self) -> Report:
         """Compare kind by kind; raises `Differs` at the first difference."""
@@ -140,16 +148,30 @@ class Comparison:
         raise Differs(text, difference) from (a or b)
 
     def _kind(self, kind: str, draw: int, report: Report) -> bool:
-        found = []
+        found: list[Any] = []
+        lacking: list[str] = []
         for side in (self.left, self.right):
             try:
                 found.append(side.run(kind, self.given, self.arrays, draw))
             except Missing as e:
-                report.skipped[kind] = f"{side.name}: {e}"
-                return False
+                lacking.append(f"{side.name}: {e}")
             except Exception as e:
                 text = f"{_TITLES[kind].format(name='results')}: {side.name} raised {first_line(e)}"
                 raise Differs(text, Difference(kind, "", None, None, None, text)) from e
+        if lacking:
+            report.skipped[kind] = lacking[0]
+            if kind == "gradient" and found:
+                text = (
+                    f"{_TITLES[kind].format(name='results')}: {lacking[0]}; the other side has one"
+                )
+                raise Differs(text, Difference(kind, "", None, None, None, text))
+            return False
+        if not any(found):
+            if kind in ("gradient", "forward", "second"):
+                report.skipped[kind] = "there is nothing to differentiate"
+            return False
+        if not self.facts and kind in ("gradient", "frozen"):
+            found[0] = {k: _zeros_for_none(v, found[1].get(k)) for k, v in found[0].items()}
         self._compare(kind, draw, *found)
         if kind not in report.compared:
             report.compared.append(kind)
@@ -157,31 +179,46 @@ class Comparison:
 
     def _compare(self, kind: str, draw: int, got: dict[str, Any], want: dict[str, Any]) -> None:
         self._names(kind, got, want)
-        measured: list[Any] = []
+        measured: dict[bool, Any] = {}
 
-        def movement(name: str) -> Any:
-            if not measured:
-                measured.append(self._movements(kind, draw, want))
-            return measured[0].get(name, 0.0)
+        def movement(name: str, more: bool) -> Any:
+            more = more and kind != STEPS  # steps of an optimizer are compiled anew for each move
+            if more not in measured:
+                measured[more] = self._movements(kind, draw, want, more)
+            return measured[more].get(name, 0.0)
 
         for name in want:
-            problem = self._leaf(got[name], want[name], lambda name=name: movement(name))
+            problem = self._leaf(got[name], want[name], functools.partial(movement, name))
             if problem is not None:
                 self._fail(kind, draw, name, *problem)
 
     def _names(self, kind: str, got: dict[str, Any], want: dict[str, Any]) -> None:
         for name in [*want, *got]:
             both = got.get(name), want.get(name)
-            if any(isinstance(x, Container) for x in both) and both[0] != both[1]:
+            first = next((x for x in both if isinstance(x, Container)), None)
+            if first and any(first.differs(x, self.facts) for x in both):
                 self._fail(kind, 0, name, None, *both, "structure")
         for a, b, name in ((got, want, self.left.name), (want, got, self.right.name)):
             for extra in [k for k in a if k not in b]:
                 which = (a[extra], None) if a is got else (None, a[extra])
                 self._fail(kind, 0, extra, None, *which, f"only {name} has it")
 
-    def _movements(self, kind: str, draw: int, want: dict[str, Any]) -> dict[str, np.ndarray]:
-        kinds = [v.dtype for v in want.values() if isinstance(v, Array)]
-        kinds += [np.dtype(v.dtype).name for v in self.arrays.values() if hasattr(v, "dtype")]
+    def _dtypes(self) -> set[str]:
+        """The dtypes of inputs, and those in which the reference computes; looked up once."""
+        if self.inside is None:
+            given = {np.dtype(v.dtype).name for v in self.arrays.values() if hasattr(v, "dtype")}
+            inside = self.right.dtypes_inside(self.given, self.arrays)
+            object.__setattr__(self, "inside", given | inside)
+        return self.inside or set()
+
+    def _relative(self, dtype: str) -> float:
+        """The relative tolerance of a result: it can't be better than what it was computed in."""
+        return max(map(tolerances.relative, [dtype, *self._dtypes()])) * self.factor
+
+    def _movements(
+        self, kind: str, draw: int, want: dict[str, Any], more: bool
+    ) -> dict[str, np.ndarray]:
+        kinds = {v.dtype for v in want.values() if isinstance(v, Array)} | self._dtypes()
         eps = max((tolerances.rounding(k) for k in kinds), default=0.0)
 
         def run(arrays: Mapping[str, Any], move: tolerances.Move) -> dict[str, Any]:
@@ -192,17 +229,22 @@ class Comparison:
                 self.right.move = (0.0, 0)
             return {k: x for k, v in found.items() if (x := _numbers(v)) is not None}
 
-        return tolerances.movements(run, self.arrays, eps, self.right.seed) if eps else {}
+        if not eps:
+            return {}
+        return tolerances.movements(run, self.arrays, eps, self.right.seed, more=more)
 
-    def _leaf(self, a: Any, b: Any, movement: Callable[[], Any]) -> tuple[Any, ...] | None:
+    def _leaf(self, a: Any, b: Any, movement: Callable[[bool], Any]) -> tuple[Any, ...] | None:
         """Index, both values and a remark where two leaves differ."""
+        if isinstance(a, Container):
+            return None
         if isinstance(a, Array) and isinstance(b, Array):
             return self._facts(a, b) or self._numbers(a, b, movement)
         if isinstance(a, float | complex) and type(a) is type(b):
-            kinds = [np.dtype(v.dtype).name for v in self.arrays.values() if hasattr(v, "dtype")]
-            rtol = max(map(tolerances.relative, [*kinds, "float64"])) * self.factor
+            rtol = self._relative("float64")
             at = np.asarray(a), np.asarray(b)
-            off = tolerances.differs(*at, rtol) > 0 and tolerances.differs(*at, rtol, movement())
+            off = tolerances.differs(*at, rtol) > 0 and tolerances.differs(
+                *at, rtol, movement(False)
+            )
             return (None, a, b, "") if off else None
         same = type(a).__name__ == type(b).__name__ and _text(a) == _text(b)
         return None if same else (None, a, b, "")
@@ -216,13 +258,17 @@ class Comparison:
                 return None, x, y, what
         return None
 
-    def _numbers(self, a: Array, b: Array, movement: Callable[[], Any]) -> tuple[Any, ...] | None:
+    def _numbers(
+        self, a: Array, b: Array, movement: Callable[[bool], Any]
+    ) -> tuple[Any, ...] | None:
         if a.values is None or b.values is None:
             return None if a.values is b.values else (None, a.values, b.values, "values")
-        rtol = tolerances.relative(b.dtype) * self.factor
+        rtol = self._relative(b.dtype) if tolerances.relative(b.dtype) else 0.0
         off = tolerances.differs(a.values, b.values, rtol)
         if rtol and off.any():
-            off = tolerances.differs(a.values, b.values, rtol, movement())
+            off = tolerances.differs(a.values, b.values, rtol, movement(False))
+        if rtol and off.any() and tolerances.may_be_rounding(a.values, b.values, off):
+            off = tolerances.differs(a.values, b.values, rtol, movement(True))
         if not off.any():
             return None
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(off)), off.shape))
@@ -245,6 +291,13 @@ def _outcome(side: Side, given: Given, arrays: Mapping[str, Any]) -> Any:
         return side.run("value", given, arrays, 0)
     except Exception as e:
         return e
+
+
+def _zeros_for_none(gradient: Any, other: Any) -> Any:
+    """JAX has zeros where an input has no influence; a tensor has no gradient then."""
+    if gradient is not None or not isinstance(other, Array) or other.values is None:
+        return gradient
+    return Array(np.zeros_like(other.values), other.dtype, other.shape)
 
 
 def _numbers(leaf: Any) -> np.ndarray | None:

@@ -9,10 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._described import first_line, plain
 from ._paths import walk
-from ._sides import Given, Missing, first_line, plain
+from ._sides import Given, Missing, frozen_leaves, moving, name_of_gradient, used_outputs
 from ._tolerances import Move, inexact, random_like
 
+_SHORT = {
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+}
 _NO_FORWARD = "custom_vjp"
 
 
@@ -55,13 +63,19 @@ class JaxSide:
     def _parts(self, given: Given, arrays: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The function from the floating arrays to the floating results, both by name."""
         all_arrays = {k: jnp.asarray(v) for k, v in arrays.items()}
-        moving = {k: v for k, v in all_arrays.items() if inexact(v) and not k.startswith("buffer")}
+        points = {k: v for k, v in all_arrays.items() if moving(k, v)}
 
-        def f(moving: dict[str, Any]) -> dict[str, Any]:
-            result = self.call(given, all_arrays | moving)
+        def f(points: dict[str, Any]) -> dict[str, Any]:
+            result = self.call(given, all_arrays | points)
             return {k: v for k, v in walk(result, "output") if inexact(v)}
 
-        return f, moving
+        return f, points
+
+    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> set[str]:
+        """The floating dtypes in what the function computes: in the coarsest of them it rounds."""
+        f, points = self._parts(given, arrays)
+        program = str(jax.make_jaxpr(f)(points))
+        return {name for short, name in _SHORT.items() if f":{short}[" in program}
 
     def run(self, kind: str, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         """What is compared of one kind, by name; raises Missing where this side does not have it."""
@@ -80,19 +94,29 @@ class JaxSide:
         }
 
     def _gradient(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
-        f, moving = self._parts(given, arrays)
-        outs = jax.eval_shape(f, moving)
-        if not outs or not moving:
+        f, points = self._parts(given, arrays)
+        outs = jax.eval_shape(f, points)
+        if not outs or not points:
             return {}
-        (found,) = _vjp(f, moving)(self._draws(outs, draw))
-        return {k: plain(v) for k, v in found.items()}
+        used = used_outputs(list(outs), draw)
+        cotangents = self._draws(outs, draw)
+        cotangents |= {k: jnp.zeros_like(v) for k, v in cotangents.items() if k not in used}
+        (found,) = _vjp(f, points)(cotangents)
+        return {name_of_gradient(k, used, list(outs)): plain(v) for k, v in found.items()}
+
+    def _frozen(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
+        f, points = self._parts(given, arrays)
+        frozen = frozen_leaves(list(points), draw)
+        outs = jax.eval_shape(f, points)
+        if not outs or not frozen:
+            return {}
+        (found,) = _vjp(f, points)(self._draws(outs, draw))
+        return {k: plain(v) for k, v in found.items() if k not in frozen}
 
     def _forward(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
-        f, moving = self._parts(given, arrays)
-        tangents = self._draws({k: v for k, v in moving.items() if k in given.arrays}, draw)
-        tangents |= {k: jnp.zeros_like(v) for k, v in moving.items() if k not in tangents}
+        f, points = self._parts(given, arrays)
         try:
-            _, found = jax.jvp(f, (moving,), (tangents,))
+            _, found = jax.jvp(f, (points,), (self._draws(points, draw),))
         except TypeError as e:
             if _NO_FORWARD not in str(e):
                 raise
@@ -101,13 +125,13 @@ class JaxSide:
 
     def _steps(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         """Parameters (of a function, its inputs) after some steps of an optimizer of optax's."""
-        f, moving = self._parts(given, arrays)
-        trained = {k: v for k, v in moving.items() if k not in given.arrays} or moving
-        cotangents = self._draws(jax.eval_shape(f, moving), draw)
+        f, points = self._parts(given, arrays)
+        trained = {k: v for k, v in points.items() if k not in given.arrays} or points
+        cotangents = self._draws(jax.eval_shape(f, points), draw)
 
         @jax.jit
         def step(trained: Any, state: Any) -> Any:
-            (slopes,) = _vjp(lambda t: f(moving | t), trained)(cotangents)
+            (slopes,) = _vjp(lambda t: f(points | t), trained)(cotangents)
             with jax.numpy_dtype_promotion("standard"):  # which optax needs
                 updates, state = self.optimizer.update(slopes, state, trained)
             return {k: v + updates[k].astype(v.dtype) for k, v in trained.items()}, state
@@ -118,16 +142,16 @@ class JaxSide:
         return {k: plain(v) for k, v in trained.items()}
 
     def _second(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
-        f, moving = self._parts(given, arrays)
-        outs = jax.eval_shape(f, moving)
-        if not outs or not moving:
+        f, points = self._parts(given, arrays)
+        outs = jax.eval_shape(f, points)
+        if not outs or not points:
             return {}
 
-        def gradient(moving: Any, cotangents: Any) -> Any:
-            return _vjp(f, moving)(cotangents)[0]
+        def gradient(points: Any, cotangents: Any) -> Any:
+            return _vjp(f, points)(cotangents)[0]
 
         cotangents = self._draws(outs, draw)
-        by_inputs, by_cotangents = _vjp(gradient, moving, cotangents)(self._draws(moving, draw))
+        by_inputs, by_cotangents = _vjp(gradient, points, cotangents)(self._draws(points, draw))
         named = {f"the cotangent of {k}": v for k, v in by_cotangents.items()}
         return {k: plain(np.asarray(v)) for k, v in (by_inputs | named).items()}
 

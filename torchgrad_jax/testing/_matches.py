@@ -17,12 +17,13 @@ import numpy as np
 from .._engine.tensor import Tensor
 from ..interop import to_jax
 from ..nn import Module
+from ._described import array_of
 from ._differential import Comparison, Difference, Differs, Report
 from ._jax_side import JaxSide, state_of
 from ._jaxprs import side_by_side
 from ._paths import Container, walk
 from ._shrink import shrunk
-from ._sides import KINDS, STEPS, Given, TensorSide, array_of
+from ._sides import KINDS, STEPS, Given, TensorSide
 from ._snippets import snippet
 
 _PACKAGE = __name__.partition(".")[0]
@@ -60,6 +61,11 @@ def prepare(inputs: Sequence[Any], dtype: str | None = None) -> Given:
                 real = jnp.issubdtype(leaf.dtype, jnp.floating)
                 arrays[name] = np.asarray(leaf).astype(dtype) if dtype and real else leaf
     return Given(tree, arrays)
+
+
+def _kinds(order: int) -> tuple[str, ...]:
+    """What is compared up to an order of derivatives."""
+    return KINDS[:1] if order < 1 else tuple(k for k in KINDS if order > 1 or k != "second")
 
 
 def _with_snippet(e: Differs, program: str) -> Differs:
@@ -128,7 +134,7 @@ def assert_matches_torch(
     given = prepare(inputs)
     try:
         state = _same_state(left, right)
-        kinds = KINDS[: (5 if order > 1 else 4) if gradients else 2]
+        kinds = _kinds(order) if gradients else KINDS[:2]
         return Comparison(
             left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises
         ).check()
@@ -198,7 +204,7 @@ def assert_matches_jax(
         for v in prepare(inputs).arrays.values()
         if jnp.issubdtype(v.dtype, jnp.floating)
     }
-    kinds = KINDS[: (1, 4, 5)[min(order, 2)]] + ((STEPS,) if optimizers is not None else ())
+    kinds = _kinds(order) + ((STEPS,) if optimizers is not None else ())
     for name in dtypes or ("float32", "float64"):
         given = prepare(inputs, name)
         left, right, state = _sides(tensor_fn, jax_fn, params, name, seed)

@@ -13,9 +13,16 @@ class Container:
 
     kind: str
     size: int
+    type_name: str
 
     def __str__(self) -> str:
-        return f"a {self.kind} of {self.size}"
+        return f"{self.kind if self.type_name == self.kind else self.type_name} of {self.size}"
+
+    def differs(self, other: Any, exactly: bool) -> bool:
+        """Whether another value is another container; of another type only where types count `exactly`."""
+        if not isinstance(other, Container) or (self.kind, self.size) != (other.kind, other.size):
+            return True
+        return exactly and self.type_name != other.type_name
 
 
 def _children(x: Any) -> tuple[str, list[tuple[str, Any]]] | None:
@@ -23,14 +30,21 @@ def _children(x: Any) -> tuple[str, list[tuple[str, Any]]] | None:
     if isinstance(x, Mapping):
         keys = sorted(x, key=lambda k: (type(k).__name__, str(k)))
         return "dict", [(f"[{k!r}]", x[k]) for k in keys]
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return "tuple", [(f".{n}", v) for n, v in zip(x._fields, x, strict=True)]
+    if isinstance(x, tuple) and (names := _names(x)):
+        return "tuple", [(f".{n}", v) for n, v in zip(names, x, strict=True)]
     if isinstance(x, tuple | list):
         kind = "list" if isinstance(x, list) else "tuple"
         return kind, [(f"[{i}]", v) for i, v in enumerate(x)]
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return type(x).__name__, [(f".{f.name}", getattr(x, f.name)) for f in dataclasses.fields(x)]
     return None
+
+
+def _names(x: tuple[Any, ...]) -> tuple[str, ...]:
+    """The names in a named tuple, or in one of those that C code makes, as torch's `max` gives."""
+    if hasattr(x, "_fields"):
+        return x._fields
+    return x.__match_args__ if hasattr(x, "n_sequence_fields") else ()
 
 
 def walk(x: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -40,7 +54,7 @@ def walk(x: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, x
         return
     kind, children = found
-    yield path, Container(kind, len(children))
+    yield path, Container(kind, len(children), type(x).__name__)
     for step, child in children:
         yield from walk(child, path + step)
 

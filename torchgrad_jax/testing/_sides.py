@@ -3,35 +3,75 @@
 from __future__ import annotations
 
 import contextlib
-import random
+import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ._after import (
+    after_call,
+    memory_owner,
+    named_tensors,
+    objects_made,
+    seeded,
+    surroundings,
+)
+from ._described import array_of, describe, dtype_name, first_line, plain_tensor, tensor_of
 from ._paths import map_with_path, walk
 from ._tolerances import Move, inexact, random_like
 
-KINDS = ("value", "state", "gradient", "forward", "second")
+KINDS = ("value", "state", "gradient", "frozen", "forward", "second")
+"""What is compared, in this order; "frozen": gradients where only some of the inputs require them."""
 STEPS = "steps"
 """A kind that is compared when an optimizer is given."""
 _IN_PLACE_ON_LEAF = "leaf Variable that requires grad is being used in an in-place operation"
 
 
-@dataclass(frozen=True)
-class Array:
-    """What is compared of a tensor or array: its numbers, and facts that both sides know."""
-
-    values: np.ndarray | None
-    dtype: str
-    shape: tuple[int, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Missing(Exception):
     """A side does not have this derivative; the text says why."""
+
+
+_LACKS = re.compile(
+    r"not (been )?implemented|implement the|not support|twice|(does not|doesn't) require grad|no (forward|jvp)"
+)
+
+
+@contextlib.contextmanager
+def missing_where_lacking() -> Iterator[None]:
+    """Turn the errors by which a library says that it lacks a derivative into `Missing`; others are failures."""
+    try:
+        yield
+    except (RuntimeError, NotImplementedError) as e:
+        if isinstance(e, NotImplementedError) or _LACKS.search(str(e)):
+            raise Missing(first_line(e)) from e
+        raise
+
+
+def used_outputs(names: Sequence[str], draw: int) -> list[str]:
+    """The results that get a cotangent: all in the first draw, then every other one in turn.
+
+    A backward pass may be right as long as all of its results are used.
+    """
+    if not draw or len(names) < 2:
+        return list(names)
+    return [k for i, k in enumerate(sorted(names)) if (i + draw) % 2]
+
+
+def name_of_gradient(name: str, used: Sequence[str], names: Sequence[str]) -> str:
+    """The name of a gradient, with the results that it is of where these are not all."""
+    return name if len(used) == len(names) else f"{name}, of {', '.join(used)} alone"
+
+
+def frozen_leaves(names: Sequence[str], draw: int) -> list[str]:
+    """The inputs and parameters that need no gradient: every other one in turn, or none of less than two."""
+    return (
+        [k for i, k in enumerate(sorted(names)) if (i + draw) % 2]
+        if len(names) > 1 and draw < 2
+        else []
+    )
 
 
 @dataclass(frozen=True)
@@ -50,84 +90,18 @@ class Given:
         return [map_with_path(one, x, f"input {i}") for i, x in enumerate(self.tree)]
 
 
-def array_of(x: Any) -> np.ndarray:
-    """The numbers of a tensor of either library; bfloat16 as float32, which NumPy has."""
-    x = x.detach()
-    if "strided" not in str(x.layout):
-        x = x.to_dense()
-    if "bfloat16" in str(x.dtype):
-        x = x.float()
-    return np.array(x.resolve_conj().resolve_neg().cpu().numpy())
-
-
-def tensor_of(lib: Any, array: Any) -> Any:
-    """A tensor with the numbers and dtype of an array; NumPy's bfloat16 is unknown to torch."""
-    array = np.asarray(array)
-    if array.dtype.name == "bfloat16":
-        return lib.tensor(array.astype(np.float32)).to(lib.bfloat16)
-    return lib.tensor(array)
-
-
-def describe(x: Any, lib: Any) -> Any:
-    """A leaf of a result as it is compared."""
-    if not isinstance(x, lib.Tensor):
-        return plain(x)
-    dtype = str(x.dtype).rpartition(".")[2]
-    facts: dict[str, Any] = {"requires_grad": x.requires_grad}
-    if "strided" in str(x.layout):
-        facts["stride"] = tuple(x.stride())
-    return Array(None if x.is_meta else array_of(x), dtype, tuple(x.shape), facts)
-
-
-def plain(x: Any) -> Any:
-    """An array of NumPy or JAX, or a value of Python, as it is compared."""
-    if hasattr(x, "dtype") and hasattr(x, "shape"):
-        return Array(np.asarray(x), np.dtype(x.dtype).name, tuple(x.shape))
-    return x
-
-
-@contextlib.contextmanager
-def modules_made(lib: Any) -> Iterator[list[Any]]:
-    """The modules that are made meanwhile, in their order."""
-    made: list[Any] = []
-    plain_init = lib.nn.Module.__init__
-
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        plain_init(self, *args, **kwargs)
-        if not any(m is self for m in made):
-            made.append(self)
-
-    lib.nn.Module.__init__ = init
-    try:
-        yield made
-    finally:
-        lib.nn.Module.__init__ = plain_init
-
-
-@contextlib.contextmanager
-def seeded(lib: Any, seed: int) -> Iterator[None]:
-    """Random numbers of a seed, and afterwards again those of before."""
-    # What runs in between may use NumPy's global generator, which only its old interface reaches.
-    states = lib.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
-    lib.manual_seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        lib.set_rng_state(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002
-        random.setstate(states[2])
-
-
 @dataclass
 class _Call:
     """A function that was called: its tensors by name, its modules and its result."""
 
     leaves: dict[str, Any]
-    given: list[Any]
+    given: dict[str, Any]
+    inputs: list[Any]
     modules: list[tuple[str, Any]]
+    others: list[tuple[str, Any]]
     result: Any
+    surroundings: dict[str, Any]
+    took_derivatives: bool
 
     def differentiable(self) -> dict[str, Any]:
         found = {k: v for k, v in self.leaves.items() if v.requires_grad}
@@ -135,6 +109,12 @@ class _Call:
             parameters = module.named_parameters()
             found |= {f"{prefix}parameter {k!r}": p for k, p in parameters if p.requires_grad}
         return found
+
+    def named(self) -> Iterator[tuple[str, Any]]:
+        """Tensors that existed before the results: inputs, parameters and buffers."""
+        yield from self.given.items()
+        for prefix, module in self.modules:
+            yield from ((prefix + k, t) for k, t in named_tensors(module))
 
 
 class TensorSide:
@@ -159,48 +139,86 @@ class TensorSide:
         if self.module is None:
             return {}
         with seeded(self.lib, self.seed):
-            return {k: array_of(v) for k, v in self._named(self.module(self.lib))}
-
-    @staticmethod
-    def _named(module: Any) -> list[tuple[str, Any]]:
-        named = [(f"parameter {k!r}", p) for k, p in module.named_parameters()]
-        return named + [(f"buffer {k!r}", b) for k, b in module.named_buffers()]
+            return {k: array_of(v) for k, v in named_tensors(self.module(self.lib))}
 
     def _tensor(self, array: Any, requires_grad: bool) -> Any:
         t = tensor_of(self.lib, array)
         return t.requires_grad_() if requires_grad and inexact(array) else t
 
     def call(
-        self, given: Given, arrays: Mapping[str, Any], tangents: Any = None, grad: bool = True
-    ) -> _Call:
-        """Call the function on tensors of the arrays; `tangents` makes dual numbers of the inputs."""
+        self, given: Given, arrays: Mapping[str, Any], tangents: Any = None, grad: bool = True,
+        frozen: Sequence[str] = (),
+    ) -> _Call:  # fmt: skip
+        """Call the function on tensors of the arrays.
+
+        Args:
+            given: the inputs.
+            arrays: what stands in them, and the state of the module, by name.
+            grad: whether inputs require gradients.
+            tangents: by name what makes dual numbers of inputs and parameters.
+            frozen: inputs and parameters that require none.
+        """
         lib, grad = self.lib, grad and self.gradients
-        leaves = {k: self._tensor(arrays[k], grad) for k in given.arrays}
-        handed = dict(leaves)
-        for name, t in (tangents or {}).items():
-            dual = lib.autograd.forward_ad.make_dual
-            handed[name] = dual(leaves[name], self._tensor(t, False))
+        leaves = {k: self._tensor(arrays[k], grad and k not in frozen) for k in given.arrays}
+        handed = {k: self._dual(t, (tangents or {}).get(k)) for k, t in leaves.items()}
         if self.clones:
             handed = {k: t.clone() for k, t in handed.items()}
         inputs = given.fill(handed.__getitem__)
-        with seeded(lib, self.seed), modules_made(lib) as made:
+        with seeded(lib, self.seed), objects_made(lib) as made, derivatives_taken(lib) as taken:
             first: list[Any] = [self.lib] if self.with_lib else []
-            modules = self._modules(arrays)
+            modules = self._modules(arrays, tangents or {}, frozen)
             own = [m for module in modules for m in module.modules()]
             result = self.fn(*first, *modules, *inputs)
-        given_tensors = [handed[k] for k in leaves]
-        named = [("", m) for m in modules] + _roots(made, own)
-        return _Call(leaves, given_tensors, named, result)
+            left = surroundings(lib)
+        roots = [("", m) for m in modules] + _roots(made, own, lib)
+        others = _others(made, lib)
+        return _Call(leaves, handed, inputs, roots, others, result, left, bool(taken))
 
-    def _modules(self, arrays: Mapping[str, Any]) -> list[Any]:
+    def _dual(self, t: Any, tangent: Any) -> Any:
+        if tangent is None:
+            return t
+        return self.lib.autograd.forward_ad.make_dual(t, self._tensor(tangent, False))
+
+    def _modules(
+        self, arrays: Mapping[str, Any], tangents: Mapping[str, Any] = {}, frozen: Sequence[str] = ()
+    ) -> list[Any]:  # fmt: skip
         if self.module is None:
             return []
         module = self.module(self.lib)
         with self.lib.no_grad():
-            for name, t in self._named(module):
+            for name, t in named_tensors(module):
                 if name in arrays:
                     t.copy_(tensor_of(self.lib, arrays[name]))
+        for name, p in module.named_parameters():
+            if f"parameter {name!r}" in frozen:
+                p.requires_grad_(False)
+        duals = {
+            id(p): self._dual(p.detach(), tangents[k])
+            for k, p in named_tensors(module)
+            if k in tangents
+        }
+        for part in list(module.modules()) if duals else ():
+            for name, p in list(part._parameters.items()):
+                if id(p) in duals:
+                    del part._parameters[name]
+                    setattr(part, name, duals[id(p)])
         return [module]
+
+    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> set[str]:
+        """The dtypes of what the graph of a call saves: in the coarsest of them the call rounds."""
+        found = set()
+
+        def pack(t: Any) -> Any:
+            found.add(dtype_name(t))
+            return t
+
+        # Transforms of functions refuse these hooks.
+        with (
+            contextlib.suppress(RuntimeError),
+            self.lib.autograd.graph.saved_tensors_hooks(pack, lambda t: t),
+        ):
+            self.call(given, arrays)
+        return found
 
     def run(self, kind: str, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         """What is compared of one kind, by name; raises Missing where this side does not have it."""
@@ -217,15 +235,33 @@ class TensorSide:
                 raise
             self.clones = True  # A function that writes to its inputs gets copies of the leaves.
             call = self.call(given, arrays)
-        return {k: describe(v, self.lib) for k, v in walk(call.result, "output")}
+        return dict(self._results(call))
+
+    def _results(self, call: _Call) -> Iterator[tuple[str, Any]]:
+        """The results, with the earlier tensor that has their memory.
+
+        Memory and strides of gradients are not promised. So results of functions that take some are only compared
+        with the memory of what was there before.
+        """
+        lib, known = self.lib, list(call.named())
+        for name, x in walk(call.result, "output"):
+            if not isinstance(x, lib.Tensor):
+                yield name, describe(x, lib)
+                continue
+            found = describe(x, lib)
+            if call.took_derivatives:
+                found.facts.pop("stride", None)
+            owner = memory_owner(x, lib, known)
+            if owner != "its own" or not call.took_derivatives:
+                found.facts["memory"] = owner
+            if not call.took_derivatives:
+                known.append((name, x))
+            yield name, found
 
     def _state(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         call = self.call(given, arrays)
-        found = dict(zip(given.arrays, (describe(t, self.lib) for t in call.given), strict=True))
-        for prefix, module in call.modules:
-            found |= {prefix + k: describe(t, self.lib) for k, t in self._named(module)}
-            found[f"{prefix}training"] = module.training
-        return {f"{k} after the call": v for k, v in found.items()}
+        found = after_call(call.given, call.inputs, [*call.modules, *call.others], self.lib)
+        return {f"{k} after the call": v for k, v in (found | call.surroundings).items()}
 
     def _live(self, call: _Call) -> dict[str, Any]:
         found = {k: v for k, v in walk(call.result, "output") if isinstance(v, self.lib.Tensor)}
@@ -241,30 +277,66 @@ class TensorSide:
     def _gradient(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         call = self.call(given, arrays)
         live = self._live(call)
-        if live:
-            self.lib.autograd.backward(list(live.values()), self._cotangents(live, draw))
-        return {
-            k: t.grad if t.grad is None else plain_tensor(t.grad)
-            for k, t in call.differentiable().items()
-        }
+        names = [k for k, v in walk(call.result, "output") if self._moves(v)]
+        used = used_outputs(names, draw)
+        again = bool(draw) and self.with_lib
+        found = self._pass({k: v for k, v in live.items() if k in used}, call, draw, again)
+        return {name_of_gradient(k, used, names): v for k, v in found.items()}
+
+    def _pass(self, live: Mapping[str, Any], call: _Call, draw: int, again: bool) -> dict[str, Any]:
+        """Gradients by a backward pass; with `again` also those after a second pass over the same graph."""
+
+        def backward(retain_graph: bool) -> dict[str, Any]:
+            if live:
+                cotangents = self._cotangents(live, draw)
+                with missing_where_lacking():
+                    self.lib.autograd.backward(
+                        list(live.values()), cotangents, retain_graph=retain_graph
+                    )
+            leaves = call.differentiable()
+            return {
+                k: t.grad if t.grad is None else plain_tensor(t.grad) for k, t in leaves.items()
+            }
+
+        found = backward(again)
+        if again:
+            try:
+                found |= {f"{k} after a second pass": v for k, v in backward(False).items()}
+            except RuntimeError as e:  # A graph may serve for one pass only, on both sides then.
+                found["a second pass"] = f"raised {first_line(e)}"
+        return found
+
+    def _frozen(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
+        """Gradients where every other input and parameter needs none."""
+        frozen = frozen_leaves([k for k in arrays if moving(k, arrays[k])], draw)
+        if not frozen or not self.gradients:
+            return {}
+        try:
+            call = self.call(given, arrays, frozen=frozen)
+        except RuntimeError as e:
+            if self.with_lib:
+                return {"the call": f"raised {first_line(e)}"}
+            raise Missing(first_line(e)) from e
+        found = self._pass(self._live(call), call, draw, False)
+        return {k: v for k, v in found.items() if k in arrays}
+
+    def _moves(self, x: Any) -> bool:
+        return isinstance(x, self.lib.Tensor) and (x.is_floating_point() or x.is_complex())
 
     def _forward(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
-        moving = {
-            k: random_like(arrays[k], self.seed, draw, k, self.move)
-            for k in given.arrays
-            if inexact(arrays[k])
+        tangents = {
+            k: random_like(x, self.seed, draw, k, self.move)
+            for k, x in arrays.items()
+            if moving(k, x)
         }
         ad = self.lib.autograd.forward_ad
-        try:
-            with ad.dual_level():
-                call = self.call(given, arrays, moving, grad=False)
-                return {
-                    k: plain_tensor(_tangent(ad, v))
-                    for k, v in walk(call.result, "output")
-                    if isinstance(v, self.lib.Tensor) and (v.is_floating_point() or v.is_complex())
-                }
-        except (RuntimeError, NotImplementedError) as e:
-            raise Missing(first_line(e)) from e
+        with missing_where_lacking(), ad.dual_level():
+            call = self.call(given, arrays, tangents, grad=False)
+            return {
+                k: plain_tensor(_tangent(ad, v))
+                for k, v in walk(call.result, "output")
+                if self._moves(v)
+            }
 
     def _steps(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         """Parameters (of a function, its inputs) after steps of an optimizer down a weighted sum of the results."""
@@ -300,7 +372,7 @@ class TensorSide:
         cotangents = [c.requires_grad_() for c in self._cotangents(live, draw)]
         points = [*leaves.values(), *cotangents]
         grad = self.lib.autograd.grad
-        try:
+        with missing_where_lacking():
             first = grad(
                 list(live.values()), list(leaves.values()), cotangents, create_graph=True, allow_unused=True,
             )  # fmt: skip
@@ -314,8 +386,6 @@ class TensorSide:
                 if on
                 else [None] * len(points)
             )
-        except (RuntimeError, NotImplementedError) as e:
-            raise Missing(first_line(e)) from e
         names = [*leaves, *(f"the cotangent of {k}" for k in live)]
         return {
             k: plain_tensor(self.lib.zeros_like(p) if g is None else g)
@@ -328,34 +398,54 @@ def _tangent(ad: Any, t: Any) -> Any:
     return t.detach() * 0 if tangent is None else tangent
 
 
-def _roots(made: Sequence[Any], known: Sequence[Any]) -> list[tuple[str, Any]]:
+def moving(name: str, x: Any) -> bool:
+    """Whether an input or a part of a module's state is differentiated by: all floating ones but buffers."""
+    return inexact(x) and not name.startswith("buffer")
+
+
+@contextlib.contextmanager
+def derivatives_taken(lib: Any) -> Iterator[list[None]]:
+    """A list that is not empty when a derivative was taken meanwhile."""
+    taken: list[None] = []
+
+    def watch(plain_call: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            taken.append(None)
+            return plain_call(*args, **kwargs)
+
+        return call
+
+    plain_calls = lib.autograd.grad, lib.autograd.backward
+    lib.autograd.grad, lib.autograd.backward = map(watch, plain_calls)
+    try:
+        yield taken
+    finally:
+        lib.autograd.grad, lib.autograd.backward = plain_calls
+
+
+def _roots(made: Sequence[Any], known: Sequence[Any], lib: Any) -> list[tuple[str, Any]]:
     """The modules that were made and are no part of another, with a prefix for their names."""
-    parts = {id(c) for m in made for c in m.modules() if c is not m} | {id(m) for m in known}
-    roots = [m for m in made if id(m) not in parts]
+    modules = [m for m in made if isinstance(m, lib.nn.Module)]
+    parts = {id(c) for m in modules for c in m.modules() if c is not m} | {id(m) for m in known}
+    roots = [m for m in modules if id(m) not in parts]
     return [(f"module {i} ({type(m).__name__}): ", m) for i, m in enumerate(roots)]
 
 
-def plain_tensor(t: Any) -> Array:
-    """A tensor of which only dtype, shape and numbers are promised."""
-    return Array(array_of(t), str(t.dtype).rpartition(".")[2], tuple(t.shape))
-
-
-def first_line(e: BaseException) -> str:
-    """Type and first line of an exception, alike in both libraries."""
-    text = (str(e).splitlines() or [""])[0]
-    return f"{type(e).__name__}: {text.replace('torchgrad_jax.', 'torch.')}"
+def _others(made: Iterable[Any], lib: Any) -> list[tuple[str, Any]]:
+    """Optimizers, schedulers and scalers, with a prefix for the names in their state."""
+    others = [m for m in made if not isinstance(m, lib.nn.Module)]
+    return [(f"object {i} ({type(m).__name__}): ", m) for i, m in enumerate(others)]
 
 
 __all__ = [
     "KINDS",
     "STEPS",
-    "Array",
     "Given",
     "Missing",
     "TensorSide",
-    "array_of",
-    "describe",
-    "first_line",
-    "plain",
-    "tensor_of",
+    "frozen_leaves",
+    "missing_where_lacking",
+    "moving",
+    "name_of_gradient",
+    "used_outputs",
 ]

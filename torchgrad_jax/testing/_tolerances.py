@@ -25,6 +25,8 @@ RELATIVE = {
 }
 _STEPS = (2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 12.0, 64.0, 64.0)
 """Sizes of the moves, in roundings. Small ones see what rounding does, large ones the slope under it."""
+_MORE = (2.0,) * 12 + (3.0,) * 12 + (5.0,) * 12
+"""More small moves, for elements that the first ones may have missed by chance."""
 
 Arrays = Mapping[str, Any]
 Move = tuple[float, int]
@@ -82,7 +84,12 @@ def moved(arrays: Arrays, move: Move, seed: int) -> dict[str, Any]:
 
 
 def movements(
-    run: Callable[[Arrays, Move], Mapping[str, Any]], arrays: Arrays, eps: float, seed: int
+    run: Callable[[Arrays, Move], Mapping[str, Any]],
+    arrays: Arrays,
+    eps: float,
+    seed: int,
+    *,
+    more: bool = False,
 ) -> dict[str, np.ndarray]:
     """For each result the size of what rounds on the way to it, element by element.
 
@@ -91,7 +98,7 @@ def movements(
     """
     at = {k: wide(v) for k, v in run(arrays, (0.0, 0)).items()}
     sizes = {k: np.zeros(v.shape) for k, v in at.items()}
-    for draw, step in enumerate(_STEPS):
+    for draw, step in enumerate(_STEPS + _MORE if more else _STEPS):
         moves: list[Move] = [(sign * step * eps, draw) for sign in (1, -1)]
         both = [run(moved(arrays, m, seed), m) for m in moves]
         for name, x in at.items():
@@ -101,6 +108,13 @@ def movements(
                     least = np.minimum(*(np.abs(s - x) for s in sides)) / (step * eps)
                 sizes[name] = np.fmax(sizes[name], np.where(np.isfinite(least), least, 0))
     return sizes
+
+
+def may_be_rounding(got: Any, want: Any, off: np.ndarray) -> bool:
+    """Whether elements that differ by more than allowed are so near that it pays to look at more moves."""
+    x, y = wide(got), wide(want)
+    with np.errstate(all="ignore"):
+        return bool(np.all(np.abs(x - y)[off > 0] <= 1e-3 * np.max(np.abs(y), initial=1.0)))
 
 
 def differs(got: Any, want: Any, rtol: float, movement: Any = 0.0) -> np.ndarray:
@@ -119,6 +133,7 @@ __all__ = [
     "differs",
     "generator",
     "inexact",
+    "may_be_rounding",
     "moved",
     "movements",
     "random_like",

@@ -95,6 +95,8 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "utils.flop_counter",
                 "utils.module_tracker",
                 "distributed.algorithms._checkpoint",
+                "distributed.algorithms.ddp_comm_hooks",
+                "distributed.algorithms.model_averaging",
                 "distributed.checkpoint",
                 "distributed._composable",
                 "distributed._tensor",

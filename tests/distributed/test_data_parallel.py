@@ -1,5 +1,7 @@
 """DistributedDataParallel of two processes, step by step as torch's with gloo."""
 
+import importlib
+import pickle
 import warnings
 
 from .processes import Together, complaint
@@ -155,6 +157,89 @@ def a_hook_reduces(m, d):
     twice = complaint(lambda: ddp.register_comm_hook(None, halved))
     wrong = complaint(lambda: ddp.register_comm_hook(None, 3))
     return seen, gradients(net), twice, wrong
+
+
+def hooks_of(m, name=""):
+    return importlib.import_module(f"{m.__name__}.distributed.algorithms.ddp_comm_hooks{name}")
+
+
+def trained(m, d, hook, state=None, steps=4):
+    """The parameters after some steps of a model whose gradients a hook reduces."""
+    net = model(m, d).eval()
+    ddp = wrap(m, net)
+    if isinstance(hook, hooks_of(m).DDPCommHookType):
+        hooks_of(m).register_ddp_comm_hook(hook, ddp, state)
+    else:
+        ddp.register_comm_hook(state, hook)
+    optimizer = m.optim.SGD(net.parameters(), 0.1)
+    for step in range(steps):
+        optimizer.zero_grad()
+        ddp(batch(m, d, step)).square().mean().backward()
+        optimizer.step()
+    return [p.detach().clone() for p in net.parameters()]
+
+
+@together
+def hooks_that_are_there(m, d):
+    default = hooks_of(m, ".default_hooks")
+    plain = {
+        "average": default.allreduce_hook, "half": default.fp16_compress_hook,
+        "wrapped": default.fp16_compress_wrapper(default.allreduce_hook),
+        "none": hooks_of(m, ".debugging_hooks").noop_hook,
+    }  # fmt: skip
+    kinds = hooks_of(m).DDPCommHookType
+    named = {kind.name: kind for kind in (kinds.FP16_COMPRESS, kinds.ALLREDUCE, kinds.NOOP)}
+    return {name: trained(m, d, hook) for name, hook in {**plain, **named}.items()}
+
+
+LOW_RANKS = {
+    "rank 1": {}, "rank 3": {"matrix_approximation_rank": 3}, "forgetful": {"use_error_feedback": False},
+    "cold": {"warm_start": False}, "careful": {"orthogonalization_epsilon": 1e-4},
+    "together": {"batch_tensors_with_same_shape": True}, "seldom worth it": {"min_compression_rate": 2},
+}  # fmt: skip
+
+
+@together
+def gradients_of_low_rank(m, d):
+    power = hooks_of(m, ".powerSGD_hook")
+    found = {}
+    for name, options in LOW_RANKS.items():
+        options = {"start_powerSGD_iter": 2, "min_compression_rate": 0.1, **options}
+        state = power.PowerSGDState(None, **options)
+        after = trained(m, d, power.powerSGD_hook, state)
+        again = pickle.loads(pickle.dumps(state))
+        found[name] = after, again.iter, again.process_group is d.group.WORLD
+    by_name = trained(m, d, hooks_of(m).DDPCommHookType.POWER_SGD_RANK2)
+    return found, by_name, complaint(lambda: power.PowerSGDState(None, start_powerSGD_iter=1))
+
+
+@together
+def averages_of_parameters(m, d):
+    name = f"{m.__name__}.distributed"
+    averagers = importlib.import_module(name + ".algorithms.model_averaging.averagers")
+    post = hooks_of(m, ".post_localSGD_hook")
+    alone, _ = d.new_subgroups(1)
+    net = model(m, d).eval()
+    ddp = wrap(m, net)
+    ddp.register_comm_hook(post.PostLocalSGDState(None, alone, 1), post.post_localSGD_hook)
+    averager = averagers.PeriodicModelAverager(period=2, warmup_steps=1)
+    optimizer = importlib.import_module(name + ".optim").PostLocalSGDOptimizer(
+        m.optim.SGD(net.parameters(), 0.1), averager
+    )
+    found = []
+    for step in range(4):
+        optimizer.zero_grad()
+        ddp(batch(m, d, step)).square().mean().backward()
+        optimizer.step()
+        found.append([p.detach().clone() for p in net.parameters()])
+    kept = optimizer.state_dict()
+    averager.step = 0
+    optimizer.load_state_dict(kept)
+    wrong = [
+        complaint(lambda: averagers.PeriodicModelAverager(period=0)),
+        complaint(lambda: averagers.PeriodicModelAverager(period=2, warmup_steps=-1)),
+    ]
+    return found, kept["step"], averager.step, wrong
 
 
 @together

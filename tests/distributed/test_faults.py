@@ -36,6 +36,28 @@ d.all_reduce(torch.ones(2))
     assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
 
 
+@pytest.mark.parametrize("others", ["d.barrier()", "print(placed.full_tensor())"])
+def test_a_lost_process_of_a_mesh_ends_the_others_at_once(others, tmp_path):
+    text = f"""
+import os
+import torchgrad_jax as torch, torchgrad_jax.distributed as d
+from torchgrad_jax.distributed.device_mesh import init_device_mesh
+from torchgrad_jax.distributed.tensor import Shard, distribute_tensor
+d.init_process_group("xla")
+open("pid" + os.environ["RANK"], "w").write(str(os.getpid()))
+placed = distribute_tensor(torch.ones(4, 2), init_device_mesh("cpu", (2,)), [Shard(0)])
+d.barrier()
+if d.get_rank() == 1:
+    raise ValueError("mine")
+{others}
+"""
+    started = start(tmp_path, text, "--shutdown-timeout=4")
+    errors = started.communicate(timeout=60)[1]  # JAX alone would wait for five minutes
+    assert started.returncode == 1
+    assert "ValueError: mine" in errors
+    assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
+
+
 def test_batches_of_unequal_rows_over_a_mesh_are_refused(tmp_path):
     text = """
 import torchgrad_jax as torch, torchgrad_jax.distributed as d

@@ -1,8 +1,11 @@
 """Process groups of one process, as torch's with gloo."""
 
+import importlib.metadata
+import os
 from contextlib import contextmanager
 from datetime import timedelta
 
+import jax
 import pytest
 
 import torchgrad_jax as tg
@@ -212,8 +215,48 @@ def test_a_store_of_this_process():
     assert store.check(["a", "n"])
     assert not store.check(["a", "z"])
     assert [store.num_keys(), store.delete_key("a"), store.delete_key("a")] == [2, True, False]
-    with pytest.raises(RuntimeError, match="wait timeout after 10ms, keys: z"):
+    with pytest.raises(RuntimeError, match="wait timeout after 10ms, keys: /z"):
         store.wait(["z"], timedelta(seconds=0.01))
+
+
+def test_a_store_keeps_no_numbers(tmp_path):
+    for store in (tg.distributed.HashStore(), tg.distributed.FileStore(str(tmp_path / "file"), 1)):
+        store.set("a", "b")
+        with pytest.raises(TypeError, match="keeps str and bytes"):
+            store.set("n", 5)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(ValueError, match="invalid literal"):
+            store.add("a", 1)
+        assert [store.get("a"), store.num_keys()] == [b"b", 1]  # others can go on reading the file
+        assert store.clone().get("a") == b"b"
+
+
+def test_a_store_with_missing_processes_says_how_many():
+    with pytest.raises(RuntimeError, match="1/2 clients joined"):
+        tg.distributed.TCPStore("127.0.0.1", 0, 2, True, timedelta(seconds=0.05))
+
+
+@pytest.mark.parametrize(
+    ("platforms", "plugins", "there"),
+    [
+        ("", [], False), ("", ["xla_cuda13"], True), ("", ["xla_rocm7"], True), ("cpu", ["xla_cuda13"], False),
+        ("cuda,cpu", [], True),
+    ],
+)  # fmt: skip
+def test_nccl_is_there_where_jax_has_gpus(monkeypatch, platforms, plugins, there):
+    named = [importlib.metadata.EntryPoint(name, "", "jax_plugins") for name in plugins]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: named)
+    monkeypatch.setattr(os.path, "exists", lambda path: path.startswith("/dev/"))
+    before = jax.config.jax_platforms
+    jax.config.update("jax_platforms", platforms)
+    d = tg.distributed
+    try:
+        assert [d.is_nccl_available(), d.is_backend_available("NCCL")] == [there, there]
+        if there:
+            d.init_process_group("cpu:gloo,cuda:nccl", rank=0, world_size=1, store=d.HashStore())
+            assert d.get_backend() == "cpu:gloo,cuda:nccl"
+            d.destroy_process_group()
+    finally:
+        jax.config.update("jax_platforms", before)
 
 
 def test_several_devices_are_refused():

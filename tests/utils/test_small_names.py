@@ -306,6 +306,6 @@ def test_what_needs_several_processes_says_so():
     with pytest.raises(ValueError, match="Default process group has not been initialized"):
         distributed.ZeroRedundancyOptimizer([tg.ones(1)], tg.optim.SGD)
     with pytest.raises(RuntimeError, match="distributed is not available"):
-        distributed.PostLocalSGDOptimizer([], tg.optim.SGD)
+        distributed.DistributedOptimizer(tg.optim.SGD, [])
     with pytest.raises(NotImplementedError, match="Shard the batch"):
         part(tg, "nn.parallel.scatter_gather").scatter(tg.ones(2), [0, 1])

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
 from . import distributed_c10d as distributed_c10d
+from ._groups import is_backend_available as is_backend_available
 from .distributed_c10d import *  # noqa: F403 - the names that the module lists
 
 
@@ -21,11 +22,6 @@ def is_torchelastic_launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def is_backend_available(backend: str) -> bool:
-    """Whether it is `gloo` or `xla`."""
-    return backend.lower() in ("gloo", "xla")
-
-
 def is_gloo_available() -> bool:
     """True: processes exchange what is in their memories."""
     return True
@@ -37,8 +33,8 @@ def is_mpi_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """False."""
-    return False
+    """Whether JAX runs on GPUs, where it uses NCCL."""
+    return is_backend_available("nccl")
 
 
 def is_ucc_available() -> bool:

@@ -29,9 +29,13 @@ class RedOpType(enum.IntEnum):
 
 
 class ReduceOp:
-    """Names of reductions."""
+    """Names of reductions; called with one of them, it gives that one."""
 
     RedOpType = RedOpType
+
+    def __new__(cls, op: RedOpType) -> RedOpType:  # pyright: ignore[reportInconsistentConstructor]
+        return RedOpType(op)
+
     SUM, AVG, PRODUCT = RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT
     MIN, MAX = RedOpType.MIN, RedOpType.MAX
     BAND, BOR, BXOR = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR
@@ -89,13 +93,14 @@ def fitting(name: str, outputs: Sequence[Tensor], tensor: Tensor, size: int) -> 
             )
 
 
-def reduction(op: Any, tensor: Tensor) -> RedOpType:
+def reduction(op: Any, tensor: Tensor, call: str = "all_reduce") -> RedOpType:
     """The reduction that is meant, which must suit the dtype."""
     if isinstance(op, str) or int(op) not in RedOpType.__members__.values():
         raise TypeError(f"op must be a torch.distributed.ReduceOp, not {op!r}")
     op = RedOpType(int(op))
     if tensor.is_complex() and op in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, *_BITWISE):
-        raise ValueError(f"all_reduce does not support {op} on complex tensors")
+        kind = ValueError if call == "all_reduce" else RuntimeError
+        raise kind(f"{call} does not support {op} on complex tensors")
     if op in _BITWISE and tensor.is_floating_point():
         raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
     if op == ReduceOp.PREMUL_SUM:

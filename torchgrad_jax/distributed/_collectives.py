@@ -150,7 +150,7 @@ def reduce(
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
     """Write the sum of all processes' tensors into that of one of them."""
-    op = reduction(op, tensor_of(tensor, "tensor"))
+    op = reduction(op, tensor_of(tensor, "tensor"), "reduce")
     pg = group_for("reduce", group)
     if pg is None:
         return None
@@ -183,7 +183,7 @@ def reduce_scatter(
     """
     tensor_of(output, "output"), tensors_of(input_list, "input_list")
     alike(*input_list, output)
-    op = reduction(op, output)
+    op = reduction(op, output, "reduce_scatter")
     pg = group_for("reduce_scatter", group)
     if pg is None:
         return None
@@ -213,7 +213,7 @@ def reduce_scatter_single(
     """`reduce_scatter` of the equal parts of one tensor."""
     tensor_of(output, "output"), tensor_of(input, "input")
     alike(output, input)
-    op = reduction(op, output)
+    op = reduction(op, output, "reduce_scatter")
     pg = group_for("reduce_scatter_single", group)
     if pg is None:
         return None

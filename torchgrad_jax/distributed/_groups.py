@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime
 import os
 from collections.abc import Sequence
@@ -128,9 +129,17 @@ def _backend(name: str | None) -> str:
         kind = part.rpartition(":")[2]
         if kind not in Backend.backend_list or kind == Backend.UNDEFINED:
             raise AssertionError(f"Unknown backend type {kind}")
-        if kind not in (Backend.GLOO, Backend.XLA):
+        if not is_backend_available(kind):
             raise RuntimeError(f"Distributed package doesn't have {kind.upper()} built in")
     return str(name).lower()
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether groups can have it: `gloo`, `xla`, and `nccl` where JAX runs on GPUs."""
+    name = backend.lower()
+    return name in (Backend.GLOO, Backend.XLA) or (
+        name == Backend.NCCL and _jax_processes.has_gpus()
+    )
 
 
 def init_process_group(
@@ -141,7 +150,7 @@ def init_process_group(
     """Begin the group of all processes.
 
     Args:
-        backend: `gloo` or None, or `xla`, which lets meshes of devices span the processes.
+        backend: `gloo` or None, or `xla`, which lets meshes of devices span the processes, as `nccl` does on GPUs.
         init_method: `env://` (which None means), `tcp://host:port` or `file:///path`.
         timeout: how long processes wait for each other, here and in every operation; 30 minutes if it is not given.
         world_size: how many processes there are.
@@ -178,14 +187,20 @@ def init_process_group(
 def _begin(store: Store, rank: int, world_size: int, backend: str, timeout: float) -> None:
     _file[0] = getattr(store, "path", None)
     named = PrefixStore(f"world {_made['worlds']}", store)
-    if _jax_processes.is_wanted(backend):
-        _jax_processes.connect(named, rank, world_size)
+    _jax_processes.join_processes(backend, named, rank, world_size, timeout)
     wires = _wires.Wires(named, rank, world_size, timeout)
     _made["worlds"] += 1
     everybody = list(range(world_size))
     group.WORLD = ProcessGroup(wires, everybody, backend, "0", timeout, "default_pg")
     group.WORLD.store = named
     _groups.append(group.WORLD)
+
+
+@atexit.register
+def _close_connections() -> None:
+    """Others that wait for this process hear at once that it ends, even if JAX keeps it for a while."""
+    if group.WORLD is not None:
+        group.WORLD._wires.close()
 
 
 def destroy_process_group(group: Any = None) -> None:

@@ -5,8 +5,13 @@ Meshes over several processes need that. It has to happen before anything uses a
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import importlib.metadata
 import os
 import socket
+import sys
+from typing import Any
 
 import jax
 
@@ -16,12 +21,64 @@ ALWAYS = "TORCHGRAD_JAX_DISTRIBUTED"
 """A variable of the environment: 1 has the effect of the backend `xla`, whichever backend a program names."""
 
 
-def is_wanted(backend: str) -> bool:
-    """Whether a group with this backend makes JAX's processes one system."""
-    return "xla" in backend or os.environ.get(ALWAYS, "0") == "1"
+def has_gpus() -> bool:
+    """Whether JAX runs on GPUs here, by what is installed and chosen: asking for devices would open them."""
+    chosen = (jax.config.jax_platforms or "").split(",")[0]
+    if chosen:
+        return chosen in ("cuda", "rocm", "gpu")
+    plugins = [p.name for p in importlib.metadata.entry_points(group="jax_plugins")]
+    return any(
+        os.path.exists(driver) and any(kind in name for name in plugins)
+        for kind, driver in _DRIVERS.items()
+    )
 
 
-def connect(store: Store, rank: int, size: int) -> None:
+_DRIVERS = {"cuda": "/dev/nvidiactl", "rocm": "/dev/kfd"}
+"""JAX takes a plugin for GPUs where the file of the driver is."""
+
+
+def join_processes(backend: str, store: Store, rank: int, size: int, timeout: float) -> None:
+    """Make JAX's processes one system, if a group with this backend does that.
+
+    With `nccl`, devices may be open already, by `torch.cuda.set_device` for example. JAX then stays as it is, and
+    meshes of several processes raise.
+    """
+    if "xla" in backend or os.environ.get(ALWAYS, "0") == "1":
+        connect(store, rank, size, timeout)
+    elif "nccl" in backend:
+        with contextlib.suppress(DevicesOpen):
+            connect(store, rank, size, timeout)
+
+
+class DevicesOpen(RuntimeError):
+    """JAX cannot learn of other processes any more."""
+
+
+_end = {"raised": False}
+
+
+def _end_at_once() -> None:
+    """The last thing that a process does that has raised: JAX would wait for the others, and they for this one."""
+    if _end["raised"]:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+atexit.register(_end_at_once)  # at import, so that what a program registers later runs before
+
+
+def _notice_exceptions() -> None:
+    before = sys.excepthook
+
+    def hook(kind: Any, value: Any, traceback: Any) -> None:
+        _end["raised"] = True
+        before(kind, value, traceback)
+
+    sys.excepthook = hook
+
+
+def connect(store: Store, rank: int, size: int, timeout: float) -> None:
     """Tell JAX who the processes are, unless somebody has told it.
 
     Raises:
@@ -41,12 +98,14 @@ def connect(store: Store, rank: int, size: int) -> None:
     address = store.get("jax").decode()
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
-        jax.distributed.initialize(address, size, rank)
+        limit = max(1, min(int(timeout), 300))
+        jax.distributed.initialize(address, size, rank, shutdown_timeout_seconds=limit)
     except RuntimeError as e:
-        raise RuntimeError(
+        raise DevicesOpen(
             "init_process_group with the backend 'xla' has to come before the first tensor, since JAX learns of the "
             f"other processes when it opens its devices ({e})"
         ) from None
+    _notice_exceptions()
 
 
 def _free_port() -> int:

@@ -30,6 +30,8 @@ def seconds(timeout: Any) -> float:
 
 
 def _bytes(value: Any) -> bytes:
+    if isinstance(value, int):
+        raise TypeError(f"a store keeps str and bytes, not {type(value).__name__}")
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
@@ -157,10 +159,15 @@ class Store:
             DistStoreError: some still have none after the timeout.
         """
         limit = seconds(self._timeout if timeout is None else timeout)
-        missing = self._ask("wait", str(limit).encode(), *map(self._key, keys))
+        wanted = list(map(self._key, keys))
+        missing = self._ask("wait", str(limit).encode(), *wanted)
         if missing:
-            named = ", ".join(bytes(k).decode() for k in missing)
-            raise DistStoreError(f"wait timeout after {int(limit * 1000)}ms, keys: {named}")
+            asked, named = (
+                ", ".join(f"/{bytes(k).decode()}" for k in ks) for ks in (wanted, missing)
+            )
+            raise DistStoreError(
+                f"wait timeout after {int(limit * 1000)}ms, keys: {asked}\nNobody has set {named}"
+            )
 
     def delete_key(self, key: str) -> bool:
         """Forget a key; whether it was there."""
@@ -182,6 +189,10 @@ class Store:
     def timeout(self) -> datetime.timedelta:
         """How long `get` and `wait` wait."""
         return self._timeout
+
+    def clone(self) -> Store:
+        """A store with the same values; here it is this one, which threads may share."""
+        return self
 
     def has_extended_api(self) -> bool:
         """True: `append`, `multi_get` and `multi_set` can be used."""
@@ -231,19 +242,15 @@ class TCPStore(Store):
             self._meet(world_size)
 
     def _meet(self, world_size: int) -> None:
-        there = self.add("init/", 1)
-        if there >= world_size:
-            self.set("all are here", b"1")
+        self.add("init/", 1)
         if self._server is None:
             return
-        try:
-            self.wait(["all are here"])
-        except DistStoreError:
-            there = int(self._ask("get", b"init/")[0])
+        there = self._server.count(b"init/", world_size, seconds(self._timeout))
+        if there < world_size:
             raise DistStoreError(
                 f"Timed out after {int(seconds(self._timeout))} seconds waiting for clients. "
                 f"{there}/{world_size} clients joined."
-            ) from None
+            )
 
     def _connection(self) -> socket.socket:
         """Each thread asks over its own connection, since a request may wait."""
@@ -286,6 +293,13 @@ class _Server:
         self._socket = socket.socket(fileno=fd) if fd is not None else _frames.listen(port=port)
         self.port = int(self._socket.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True, name="store").start()
+
+    def count(self, key: bytes, goal: int, timeout: float) -> int:
+        """What a counter has reached, once that is the goal, or after the timeout."""
+        table = self._table
+        with table.changed:
+            table.changed.wait_for(lambda: int(table.values.get(key, b"0")) >= goal, timeout)
+            return int(table.values.get(key, b"0"))
 
     def _accept(self) -> None:
         while True:
@@ -337,11 +351,14 @@ class FileStore(Store):
         with self._lock, open(self.path, "r+b") as file:
             _locked(file)
             self._catch_up(file)
+            answer = self._table.ask(
+                [name.encode(), *fields]
+            )  # a request that fails is not written
             if name in WRITING:
                 file.seek(0, os.SEEK_END)
                 file.write(_packed([name.encode(), *fields]))
                 self._read = file.tell()
-            return self._table.ask([name.encode(), *fields])
+            return answer
 
     def _poll(self, timeout: float, keys: Sequence[bytes]) -> list[bytes]:
         deadline, pause = time.monotonic() + timeout, 0.001

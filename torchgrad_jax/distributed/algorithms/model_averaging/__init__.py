@@ -1,0 +1,1 @@
+"""torch.distributed.algorithms.model_averaging: bring the parameters of all processes together from time to time."""

@@ -58,6 +58,20 @@ if d.get_rank() == 1:
     assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
 
 
+def test_a_process_of_a_mesh_that_never_arrives_is_named(tmp_path):
+    text = """
+import datetime, os, time
+import torchgrad_jax.distributed as d
+if os.environ["RANK"] == "1":
+    time.sleep(60)
+d.init_process_group("xla", timeout=datetime.timedelta(seconds=1))
+"""
+    started = start(tmp_path, text, "--shutdown-timeout=1")
+    errors = started.communicate(timeout=40)[1]
+    assert started.returncode == 1
+    assert "rank 1 of 2 did not arrive within 1 seconds" in errors
+
+
 def test_batches_of_unequal_rows_over_a_mesh_are_refused(tmp_path):
     text = """
 import torchgrad_jax as torch, torchgrad_jax.distributed as d

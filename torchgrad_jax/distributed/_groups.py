@@ -187,8 +187,12 @@ def init_process_group(
 def _begin(store: Store, rank: int, world_size: int, backend: str, timeout: float) -> None:
     _file[0] = getattr(store, "path", None)
     named = PrefixStore(f"world {_made['worlds']}", store)
-    _jax_processes.join_processes(backend, named, rank, world_size, timeout)
-    wires = _wires.Wires(named, rank, world_size, timeout)
+    wires = _wires.Wires(named, rank, world_size, timeout)  # first: this names who does not arrive
+    try:
+        _jax_processes.join_processes(backend, named, rank, world_size, timeout)
+    except BaseException:
+        wires.close()
+        raise
     _made["worlds"] += 1
     everybody = list(range(world_size))
     group.WORLD = ProcessGroup(wires, everybody, backend, "0", timeout, "default_pg")

@@ -99,7 +99,9 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> None:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
         limit = max(1, min(int(timeout), 300))
-        jax.distributed.initialize(address, size, rank, shutdown_timeout_seconds=limit)
+        jax.distributed.initialize(
+            address, size, rank, initialization_timeout=limit, shutdown_timeout_seconds=limit
+        )
     except RuntimeError as e:
         raise DevicesOpen(
             "init_process_group with the backend 'xla' has to come before the first tensor, since JAX learns of the "

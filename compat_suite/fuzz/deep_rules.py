@@ -409,7 +409,9 @@ def forward_mode(m: Maker) -> str | None:
     body = m.one(*FORWARD).format(x=x)
     shape, dtype = m.env[x].shape, m.env[x].dtype
     tangent = m.pick(
-        lambda t: t.shape == shape and t.dtype == dtype and not t.is_inference()
+        lambda t: (
+            t is not m.env[x] and t.shape == shape and t.dtype == dtype and not t.is_inference()
+        )
     ) or m.like(x)
     return f"{m.news(2)} = forward(lambda d: {body}, {x}, {tangent})"
 

@@ -575,7 +575,7 @@ class InputBack(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        return g.mul_(2), None
+        return g * 2, None
 
 
 class Summed(torch.autograd.Function):

@@ -31,6 +31,37 @@ def dtypes_on_cpu(m):
 
 
 @PROGRAMS
+def products_inside_of_other_functions(m):
+    x = leaf(m, 3, 3)
+    calls = {
+        "einsum": lambda: m.einsum("ij,jk->ik", x, x), "transposed": lambda: m.einsum("ij->ji", x),
+        "elementwise": lambda: m.einsum("ij,ij->ij", x, x), "chain": lambda: m.einsum("ij,jk,kl->il", x, x, x),
+        "tensordot": lambda: m.tensordot(x, x, 1), "dot": lambda: m.tensordot(x, x, 2), "inner": lambda: m.inner(x, x),
+        "cov": lambda: m.cov(x), "corrcoef": lambda: m.corrcoef(x), "power": lambda: m.linalg.matrix_power(x, 3),
+    }  # fmt: skip
+    with m.autocast("cpu"):
+        return {
+            name: (str(out.dtype), tree(out.grad_fn))
+            for name, out in ((k, f()) for k, f in calls.items())
+        }
+
+
+@PROGRAMS
+def modes_of_the_user_see_calls(m):
+    calls = []
+
+    class Log(m.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    x = leaf(m, 3, 3)
+    with Log(), m.autocast("cpu"):
+        out = [m.add(x, x).dtype, m.einsum("ij,jk->ik", x, x).dtype, m.mm(x, x).dtype]
+    return [str(d) for d in out], calls
+
+
+@PROGRAMS
 def gradients_and_kept_casts(m):
     w, x = leaf(m, 3, 4), leaf(m, 2, 4)
     with m.autocast("cpu"):

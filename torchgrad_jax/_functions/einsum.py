@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.caches import remember
-from .._core.dtypes import scalar_type_name
 from .._engine.arguments import type_name
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
 from .arguments import only_tensors
+from .matmul import public_product
 from .shape import reshape
 
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -200,7 +200,7 @@ def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int]) -> Tensor:
     other = (*shared, *dims, *right, *left)
     y = reshape(ops.permute(b, other), (batch, size(sb, dims), size(sb, right)))
     lengths = [[sa[d] for d in (*shared, *left)], [1] * len(dims), [sb[d] for d in right]]
-    out = ops.view(ops.bmm(x, y), tuple(n for part in lengths for n in part))
+    out = ops.view(public_product("bmm", x, y), tuple(n for part in lengths for n in part))
     return ops.permute(out, tuple(order.index(d) for d in range(len(order))))
 
 
@@ -301,11 +301,6 @@ def einsum(*args: Any) -> Tensor:
     if len(tensors) == 1:
         only = tensors[0]
         return ops.sum(only, tuple(range(kept, len(order)))) if len(order) > kept else only
-    for a in tensors[1:]:
-        if a._m.dtype is not tensors[0]._m.dtype:
-            raise RuntimeError(
-                f"expected scalar type {scalar_type_name(tensors[0]._m.dtype)} but found {scalar_type_name(a._m.dtype)}"
-            )
     pairs = [(0, 1)]
     if len(tensors) > 2:
         unique = tuple(tuple(dict.fromkeys(labels)) for labels in full)

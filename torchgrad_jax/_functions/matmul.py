@@ -29,6 +29,12 @@ from .complex_views import conj, imag, real
 from .joining import meshgrid
 from .shape import flatten, reshape, squeeze
 
+
+def public_product(name: str, *tensors: Tensor) -> Tensor:
+    """The product by that name as a program calls it: autocast casts products inside of other functions, too."""
+    return NAMESPACES[""][name](*tensors)
+
+
 # --- matmul ---------------------------------------------------------------------------------------
 
 
@@ -229,7 +235,7 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
         return reshape(ops.dot(left, right), tuple(sizes))
     left = reshape(left, (rows, count))
     right = reshape(ops.permute(b, (*dims_b, *free_b)), (count, cols))
-    return reshape(ops.mm(left, right), tuple(sizes))
+    return reshape(public_product("mm", left, right), tuple(sizes))
 
 
 def _contraction(dims: Any, na: int, nb: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -483,7 +489,7 @@ def cov(
             )
     x = ops.sub(x, ops.unsqueeze(mean, 1))
     y = ops.t(x if w is None else ops.mul(x, w))
-    return squeeze(_div(ops.mm(x, conj(y)), norm))
+    return squeeze(_div(public_product("mm", x, conj(y)), norm))
 
 
 def _div(x: Tensor, y: Any) -> Tensor:

@@ -278,7 +278,19 @@ def _chosen(condition: Any, input: Any, other: Any) -> Tensor:
             "version of PyTorch. Use a boolean condition instead.",
             5,
         )
+    if isinstance(other, complex):
+        input = _as_complex(input)
+    elif isinstance(input, complex):
+        other = _as_complex(other)
     return ops.where(condition, input, other)
+
+
+def _as_complex(value: Any) -> Any:
+    """A tensor of floats in the dtype of what it is chosen from together with a complex number: torch records that."""
+    if not isinstance(value, Tensor) or value._m.dtype.category != FLOATING:
+        return value
+    wide = value._m.dtype is dtypes.float64
+    return METHODS["to"](value, dtypes.complex128 if wide else dtypes.complex64)
 
 
 @composite(name="where", function=False)

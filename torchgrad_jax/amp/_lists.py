@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _PRODUCTS = """
-    linear matmul __matmul__ __rmatmul__ mm bmm addmm addbmm baddbmm einsum tensordot chain_matmul multi_dot vecdot
+    linear matmul __matmul__ __rmatmul__ mm bmm addmm addbmm baddbmm chain_matmul multi_dot vecdot
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc prelu
     scaled_dot_product_attention rnn_tanh rnn_relu lstm rnn_tanh_cell rnn_relu_cell
 """
@@ -23,7 +23,7 @@ _FOURIER = """
 """
 
 LOWER = {
-    "cpu": frozenset((_PRODUCTS + " inner").split()),
+    "cpu": frozenset(_PRODUCTS.split()),
     "cuda": frozenset((_PRODUCTS + " mv addmv addr gru gru_cell lstm_cell").split()),
 }  # fmt: skip
 """In lower precision."""

@@ -169,7 +169,9 @@ def _refresh() -> None:
     wanted = any(STATE.enabled.values())
     if wanted and _MODE in MODES.function_modes:
         return
-    overrides.set_modes((*others, _MODE) if wanted else others)
+    overrides.set_modes(
+        (_MODE, *others) if wanted else others
+    )  # below all modes of the user, as in torch
 
 
 Settings: TypeAlias = tuple[dict[str, bool], dict[str, Any], bool]

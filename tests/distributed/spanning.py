@@ -110,4 +110,26 @@ def tensors_over_a_mesh(m, d):
     y = (tensors.DTensor.from_local(own, mesh, [tensors.Shard(0)]) * x).to_local()
     (y * (rank + 1)).sum().backward()
     columns = x.redistribute(placements=[tensors.Shard(1)])
-    return x.to_local(), whole(x), str(x), columns.to_local(), y.detach(), own.grad, whole(x.sum())
+    found = (
+        x.to_local(),
+        whole(x),
+        str(x),
+        columns.to_local(),
+        y.detach(),
+        own.grad,
+        whole(x.sum()),
+    )
+    return *found, summands(m, d, tensors, mesh)
+
+
+def summands(m, d, tensors, mesh):
+    """Tensors whose values are reductions of what the processes have."""
+    found = []
+    for op in ("sum", "avg", "max", "min", "product"):
+        own = (m.arange(3.0) + 2 * d.get_rank() + 1).requires_grad_(op == "sum")
+        t = tensors.DTensor.from_local(own, mesh, [tensors.Partial(op)])
+        found.append(t.redistribute(placements=[tensors.Replicate()]).to_local().detach())
+        if op == "sum":
+            (t.full_tensor() * m.arange(3.0)).sum().backward()
+            found.append(own.grad)
+    return found

@@ -72,7 +72,7 @@ d.init_process_group("xla", timeout=datetime.timedelta(seconds=1))
     assert "rank 1 of 2 did not arrive within 1 seconds" in errors
 
 
-def test_batches_of_unequal_rows_over_a_mesh_are_refused(tmp_path):
+def test_what_needs_the_other_processes_of_a_mesh_is_refused(tmp_path):
     text = """
 import torchgrad_jax as torch, torchgrad_jax.distributed as d
 from torchgrad_jax.distributed.fsdp import fully_shard
@@ -83,12 +83,19 @@ try:
     model(torch.ones(3 + d.get_rank(), 4))
 except ValueError as e:
     open("said" + str(d.get_rank()), "w").write(str(e))
+weight = model.weight.detach()
+for read in (weight.numpy, weight.tolist, lambda: torch.save(weight, "file")):
+    try:
+        read()
+    except RuntimeError as e:
+        open("cure" + str(d.get_rank()), "a").write(str(e))
 """
     started = start(tmp_path, text)
     errors = started.communicate(timeout=60)[1]
     assert started.returncode == 0, errors
     for rank in (0, 1):
         assert "not rank 0: 3, rank 1: 4" in (tmp_path / f"said{rank}").read_text()
+        assert (tmp_path / f"cure{rank}").read_text().count("use full_tensor() in all of them") == 3
 
 
 def test_sigterm_to_the_launcher_ends_its_processes(tmp_path):

@@ -384,6 +384,10 @@ ESCAPED = (
 )
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 """About tensors that stand for one example of a batch."""
+ELSEWHERE = (
+    "this process has only a part of the tensor, which lies on devices of several processes: use full_tensor() in all "
+    "of them for its values, to_local() for the part, or torch.distributed.checkpoint.save to save it"
+)
 BATCHED_TRUTH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
     "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."

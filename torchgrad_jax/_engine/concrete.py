@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -52,7 +54,17 @@ def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> n
             "the values of this tensor are needed to go on, but it is being traced into a JAX "
             "function; move the data-dependent step outside of the traced function"
         )
-    return np.asarray(array)
+    return fetched(array)
+
+
+def fetched(array: Any) -> np.ndarray:
+    """The elements of an array, or an error that names the way out when other processes have some of them."""
+    try:
+        return np.asarray(array)
+    except RuntimeError:
+        if array.is_fully_addressable:
+            raise
+    raise RuntimeError(errors.ELSEWHERE)
 
 
 def is_traced(t: Tensor) -> bool:

@@ -21,6 +21,7 @@ from .._core import devices, dtypes, formats
 from .._core.files import replacing
 from .._core.shapes import Size
 from .._engine.attributes import layout
+from .._engine.concrete import fetched
 from .._engine.history import requires_grad_of
 from .._engine.hooks import warn_if_has_hooks
 from .._engine.storages import UntypedStorage
@@ -227,7 +228,7 @@ def _location(dev: devices.device) -> str:
 
 
 def _bytes_of(st: Storage) -> Any:
-    flat = np.ascontiguousarray(np.asarray(to_flat(st.array, st.meta)))
+    flat = np.ascontiguousarray(fetched(to_flat(st.array, st.meta)))
     if sys.byteorder == "big":
         flat = flat.byteswap()
     return flat.view(np.uint8).data if flat.size else b""

@@ -25,6 +25,8 @@ from ..._engine.strided import is_direct, read
 from ..._engine.tensor import PlacedStorage, Tensor, make, placement_of
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
+from .._arguments import ReduceOp
+from .._collectives import all_reduce
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._specs import FREE, checked, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
@@ -113,19 +115,27 @@ def _is_own(mesh: DeviceMesh) -> bool:
 
 
 def _from_processes(local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any) -> Tensor:
-    if any(isinstance(p, Partial) for p in wanted):
-        raise NotImplementedError(f"DTensor.from_local(): {wanted} over several processes, {mesh}")
     if not MODES.run.at_once:
         raise NotImplementedError(
             "DTensor.from_local() over several processes inside of a compiled or mapped function"
         )
     if local.requires_grad:
         return FromLocal.apply(local, mesh, wanted, shape)
+    local, wanted = _reduced(local, mesh, wanted)
     there = NamedSharding(mesh.jax_mesh, spec_of(mesh, wanted, local.ndim))
     array = jax.make_array_from_process_local_data(
         there, np.asarray(read(local)), None if shape is None else tuple(shape)
     )
     return said(as_tensor(array), mesh)
+
+
+def _reduced(local: Tensor, mesh: DeviceMesh, wanted: Any) -> tuple[Tensor, list[Placement]]:
+    """What `Partial` dimensions make of the summands of their processes, which then all have it."""
+    for number, p in enumerate(wanted):
+        if isinstance(p, Partial):
+            local = local.clone()
+            all_reduce(local, getattr(ReduceOp, p.reduce_op.upper()), mesh.get_group(number))
+    return local, [Replicate() if isinstance(p, Partial) else p for p in wanted]
 
 
 def spread(t: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:

@@ -16,8 +16,8 @@ import pytest
 
 from torchgrad_jax.testing import compare_program
 from torchgrad_jax.testing._observer.digest import digest, places
-from torchgrad_jax.testing._observer.recording import Recording, load, save
-from torchgrad_jax.testing._programs import compare as comparing
+from torchgrad_jax.testing._observer.recording import Entry, Recording, load, save
+from torchgrad_jax.testing._programs import compare as comparing, judge as judging
 from torchgrad_jax.testing._programs.command import main
 from torchgrad_jax.testing._programs.compare import report_of
 from torchgrad_jax.testing._programs.locate import step_of
@@ -400,3 +400,15 @@ def test_recording_comes_back(tmp_path, sequences):
 
 def test_another_interpreter_is_believed_to_have_torch():
     assert has_torch("another-python")
+
+
+def test_steps_of_another_implementation_are_not_paired():
+    """On a line whose library function is written in another way, steps of the same name are no partners."""
+
+    def calls(*names):
+        return [Entry(0, "op", name, where=line) for name, line in names]
+
+    theirs = calls(("mul", "a.py:1"), ("full", "a.py:2"), ("to", "a.py:2"), ("to", "a.py:3"))
+    ours = calls(("mul", "a.py:1"), ("to", "a.py:2"), ("isfinite", "a.py:2"), ("to", "a.py:3"))
+    paired = [b.where for a, b in judging._pairs(ours, theirs) if a is not None and b is not None]
+    assert paired == ["a.py:1", "a.py:3"]

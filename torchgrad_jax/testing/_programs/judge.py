@@ -207,8 +207,11 @@ def _keys(entries: Sequence[Entry]) -> list[tuple[str, str, int]]:
 def _pairs(ours: list[Entry], theirs: list[Entry]) -> list[tuple[Entry | None, Entry | None]]:
     """Which entry belongs to which, in the reference's order; operators by their order, the rest by name."""
     partner: dict[int, Entry] = {}
+    unlike = _unlike_lines(ours, theirs)
     for kind in OPERATORS:
-        a, b = ([e for e in side if e.kind == kind] for side in (ours, theirs))
+        a, b = (
+            [e for e in side if e.kind == kind and e.where not in unlike] for side in (ours, theirs)
+        )
         for i, j in _aligned([(e.name, e.shape) for e in a], [(e.name, e.shape) for e in b]):
             partner[id(b[j])] = a[i]
     rest = [[e for e in side if e.kind not in OPERATORS] for side in (ours, theirs)]
@@ -220,6 +223,20 @@ def _pairs(ours: list[Entry], theirs: list[Entry]) -> list[tuple[Entry | None, E
     used = {id(e) for e in partner.values()}
     pairs: list[tuple[Entry | None, Entry | None]] = [(partner.get(id(e)), e) for e in theirs]
     return pairs + [(e, None) for e in ours if id(e) not in used]
+
+
+def _unlike_lines(ours: list[Entry], theirs: list[Entry]) -> set[str]:
+    """Lines of the program that call other operators on the two sides.
+
+    A function of the library's (of an optimizer or a scaler, say) that is written in another way gets its result by
+    other steps, of which some have the same names by chance.
+    """
+    calls: list[dict[str, list[Any]]] = [{}, {}]
+    for side, entries in zip(calls, (ours, theirs)):
+        for e in entries:
+            if e.kind == "op" and e.where:
+                side.setdefault(e.where, []).append((e.name, e.shape))
+    return {line for line in calls[0].keys() & calls[1].keys() if calls[0][line] != calls[1][line]}
 
 
 def _aligned(a: list[Any], b: list[Any]) -> list[tuple[int, int]]:

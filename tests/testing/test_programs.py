@@ -412,3 +412,18 @@ def test_steps_of_another_implementation_are_not_paired():
     ours = calls(("mul", "a.py:1"), ("to", "a.py:2"), ("isfinite", "a.py:2"), ("to", "a.py:3"))
     paired = [b.where for a, b in judging._pairs(ours, theirs) if a is not None and b is not None]
     assert paired == ["a.py:1", "a.py:3"]
+
+
+@pytest.mark.parametrize(("inside", "differs"), [("bfloat16", False), ("float32", True)])
+def test_gradients_of_half_precision_are_judged_by_it(inside, differs):
+    """Under `autocast` a gradient of float32 was computed in bfloat16."""
+
+    def run(slope):
+        made = Entry(0, "op", "linear", dtype=inside)
+        gradient = Entry(
+            0, "gradient", "w", dtype="float32", size=1, sums=(slope, slope, slope), shape=(1,)
+        )
+        return Recording({}, [{}], [made, gradient], np.array([slope]))
+
+    judge = judging.Judge(run(138.5), run(139.0))
+    assert [v.differs for v in judge.event(0) if v.entry.kind == "gradient"] == [differs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -124,6 +125,12 @@ class Judge:
     def _other_precision(self) -> bool:
         return self.left.facts.get("variant") != self.right.facts.get("variant")
 
+    @functools.cached_property
+    def _halves(self) -> set[str]:
+        """The half precisions in which the reference computes anywhere: gradients of such a pass are no better."""
+        dtypes = {e.dtype for e in self.right.entries if e.kind in ("op", "output")}
+        return dtypes & {"float16", "bfloat16"}
+
     def _movement(self, want: np.ndarray, recording: Recording, entry: Entry | None) -> np.ndarray:
         if entry is None or entry.size != want.size:
             return np.full(want.shape, np.inf)
@@ -134,7 +141,7 @@ class Judge:
     def _elements(
         self, mine: Entry, reference: Entry, got: np.ndarray, want: np.ndarray, move: np.ndarray, moved: Any
     ) -> Verdict:  # fmt: skip
-        rtol, eps = _precision(mine, reference)
+        rtol, eps = _precision(mine, reference, self._halves)
         root = reference.sums[2] if np.isfinite(reference.sums[2]) else 0.0
         with np.errstate(all="ignore"):
             level = float(np.sqrt(np.mean(move * move))) if move.size else 0.0
@@ -178,11 +185,13 @@ def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a == b) | (np.isnan(a) & np.isnan(b))
 
 
-def _precision(a: Entry, b: Entry) -> tuple[float, float]:
-    """Relative tolerance and rounding of the coarser of two dtypes; those of a number of Python are tiny."""
+def _precision(a: Entry, b: Entry, inside: set[str]) -> tuple[float, float]:
+    """Relative tolerance and rounding of the coarsest of dtypes; those of a number of Python are tiny."""
     if "option" in (a.kind, b.kind):
         return 1e-12, 0.0
-    names = (a.dtype, b.dtype)
+    names = [a.dtype, b.dtype]
+    if tolerances.relative(b.dtype):  # a number that is exact stays so
+        names += inside
     return max(map(tolerances.relative, names)), max(map(tolerances.rounding, names))
 
 

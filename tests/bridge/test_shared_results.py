@@ -267,3 +267,16 @@ def test_a_returned_constant_that_is_kept_outside_is_the_one_outside():
     for _ in range(3):
         f(torch.ones(2)).add_(1)
         assert kept["state"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: torch.zeros(2, requires_grad=True), lambda: torch.nn.Parameter(torch.zeros(2))],
+    ids=["leaf", "parameter"],
+)
+def test_a_leaf_that_a_compiled_function_makes_and_returns_is_one(make):
+    out = torch.compile(lambda x: make())(torch.ones(1))
+    (out * 3).sum().backward()
+    assert type(out) is type(make())
+    assert out.is_leaf
+    assert out.grad.tolist() == [3, 3]

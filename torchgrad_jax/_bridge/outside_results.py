@@ -114,9 +114,10 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
 def own_constants(current: StateLift, leaves: Sequence[Any]) -> None:
     """Have each run make the constants anew that it returns, as those of `zeros`: the caller may write to them.
 
-    One that somebody else holds, a list outside for example, is the very tensor that is returned.
+    One that somebody else holds, a list outside for example, is the very tensor that is returned, and so is a leaf or
+    a parameter, which gets gradients.
     """
-    results = {id(x): x for x in leaves if isinstance(x, Tensor)}
+    results = {id(x): x for x in leaves if type(x) is Tensor and not requires_grad_of(x)}
     held = Counter(map(id, leaves))
     held.update(id(x._al.base) for x in results.values() if x._al is not None)
     held.update(id(source.of) for source in current.sources)

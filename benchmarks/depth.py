@@ -57,10 +57,11 @@ def with_tensors(way: str, depth: int) -> Callable[[], float]:
     embed, head = nn.Embedding(TOKENS, WIDTH), nn.Linear(WIDTH, TOKENS)
     place = nn.Parameter(torch.zeros(LENGTH, WIDTH))
     layers: Any = nn.ModuleList(Block() for _ in range(depth))
-    if way == "stacked":
-        layers = torch.scan_layers(layers, stacked=True)
-    apply = {"stacked": layers, "as written": nn.Sequential(*layers)} if way != "scanned" else {}
-    run = apply.get(way) or torch.scan_layers(layers)
+    if way == "as written":
+        run = layers = nn.Sequential(*layers)
+    else:
+        run = torch.scan_layers(layers, stacked=way == "stacked")
+        layers = run if way == "stacked" else layers
     ps = [p for m in (embed, layers, head) for p in m.parameters()]
     opt = torch.optim.AdamW([*ps, place], lr=RATE, weight_decay=DECAY)
 

@@ -84,7 +84,8 @@ from .autograd.grad_mode import (
 from .version import __version__ as __version__
 
 _SUBMODULES = (
-    "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_jit_internal", "_settings",
+    "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_higher_order_ops",
+    "_jit_internal", "_settings",
     "_subclasses", "_tensor", "_tensor_str", "_utils", "_vmap_internals", "accelerator", "amp", "ao", "backends",
     "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "fx", "hub",
     "interop", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops",

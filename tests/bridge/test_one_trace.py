@@ -275,3 +275,80 @@ def test_parameters_of_one_element_share_nothing(name, shape):
         return found
 
     assert losses(True) == pytest.approx(losses(False), rel=1e-5)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_the_closure_of_an_optimizer_that_steps_outside(search):
+    """What LBFGS keeps (lists that grow, numbers) is nothing to a closure that does not look at it."""
+
+    def losses(compiled):
+        torch.manual_seed(0)
+        net = torch.nn.Linear(3, 2, dtype=torch.float64)  # its steps make roundings larger
+        optimizer = torch.optim.LBFGS(net.parameters(), lr=0.3, max_iter=3, line_search_fn=search)
+        x, y = (torch.randn(5, n, dtype=torch.float64) for n in (3, 2))
+
+        def closure():
+            optimizer.zero_grad()
+            loss = ((net(x) - y) ** 2).mean()
+            loss.backward()
+            return loss
+
+        run = torch.compile(closure) if compiled else closure
+        return [optimizer.step(run).item() for _ in range(STEPS)], run
+
+    want, _ = losses(False)
+    got, run = losses(True)
+    assert got == pytest.approx(want, rel=1e-6)
+    assert run.counts["traced"] == 1
+    assert run.counts["run"] >= STEPS
+
+
+class _Counting(torch.optim.SGD):
+    """Its first steps are larger, and their number is kept in its state."""
+
+    def step(self, closure=None):
+        del closure
+        for p in self.param_groups[0]["params"]:
+            kept = self.state[p]
+            kept["taken"] = kept.get("taken", 0) + 1
+            with torch.no_grad():
+                p -= (1.0 if kept["taken"] < 3 else 0.1) * p.grad
+
+
+class _Bare:
+    """The same without the class of all optimizers."""
+
+    def __init__(self, params):
+        self.param_groups, self.state = [{"params": params}], {p: {"taken": 0} for p in params}
+
+    def step(self):
+        for p, kept in self.state.items():
+            kept["taken"] += 1
+            with torch.no_grad():
+                p -= (1.0 if kept["taken"] < 3 else 0.1) * p.grad
+
+
+@pytest.mark.parametrize("way", ["subclass", "bare", "looked at"])
+def test_state_that_decides_is_watched(way):
+    def values(compiled):
+        w = torch.ones(1, requires_grad=True)
+        optimizer = _Bare([w]) if way == "bare" else _Counting([w], lr=1.0)
+
+        def step(x):
+            w.grad = None
+            loss = (w * x).sum()
+            loss.backward()
+            if way != "looked at":
+                optimizer.step()
+            scale = 2 if optimizer.state.get(w, {}).get("taken", 0) > 3 else 1
+            return loss * scale if way == "looked at" else loss
+
+        run = torch.compile(step) if compiled else step
+        found = []
+        for _ in range(6):
+            found.append(run(torch.ones(1)).item())
+            if way == "looked at":
+                optimizer.step()
+        return found
+
+    assert values(True) == pytest.approx(values(False))

@@ -107,6 +107,36 @@ def test_products_under_autocast_are_of_the_lower_precision(part):
     assert all("xbf16>, tensor" in line for line in dots), dots
 
 
+@pytest.mark.parametrize("part", ["attention", "many heads", "a layer with dropout"])
+def test_products_of_attention_under_autocast_are_of_the_lower_precision(part):
+    """Forward and backward; without dropout and with it."""
+    w = torch.nn.Linear(8, 24)
+    heads = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+
+    def attention(x):
+        q, k, v = w(x).view(2, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    parts = {
+        "attention": attention,
+        "many heads": lambda x: heads(x, x, x, need_weights=False)[0],
+        "a layer with dropout": layer,
+    }
+
+    @torch.compile
+    def step(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = parts[part](x).float().square().sum()
+        loss.backward()
+        return loss.detach()
+
+    text = step.lower(torch.ones(2, 6, 8)).as_text()
+    dots = [line for line in text.splitlines() if "dot_general" in line]
+    assert len(dots) >= 8
+    assert all("xbf16>, tensor" in line for line in dots), dots
+
+
 def test_collectives_are_read_off_the_text(monkeypatch):
     program = torch.compile(lambda x: x + 1).lower(torch.ones(2))
     text = """

@@ -1,5 +1,7 @@
 """Attention over long sequences, of which a block is computed at a time: the same numbers, without all scores."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import func
+from torchgrad_jax._ops import attention as kernels
 from torchgrad_jax.nn import functional as F
 
 N, HEADS, FEATURES = 2100, 2, 4  # three blocks, the last of which is smaller
@@ -81,3 +84,95 @@ def test_no_array_has_the_size_of_all_scores():
     for f in (torch.to_jax(loss), jax.grad(torch.to_jax(loss), argnums=(0, 1, 2))):
         memory = jax.jit(f).lower(*shapes).compile().memory_analysis()
         assert memory.temp_size_in_bytes < HEADS * n * n * 4 / 2
+
+
+def some(*shape):
+    return torch.from_numpy(draw.randn(*shape).astype(np.float32))
+
+
+def some_bools(*shape):
+    return torch.from_numpy(draw.rand(*shape) > 0.3)
+
+
+FEW, KEYS = 25, 23
+FORMS: dict[str, list[Any]] = {  # what PyTorch computes step by step: queries, keys, values, mask, and arguments
+    "three dimensions": [some(2, FEW, 4), some(2, KEYS, 4), some(2, KEYS, 4), None, {}],
+    "two dimensions": [some(FEW, 4), some(KEYS, 4), some(KEYS, 4), None, {"is_causal": True}],
+    "five dimensions": [
+        some(2, 1, 3, FEW, 4), some(2, 2, 3, KEYS, 4), some(1, 3, KEYS, 4), some_bools(2, 1, FEW, KEYS),
+        {"scale": -0.2},
+    ],
+    "dropout": [
+        some(2, 3, FEW, 4), some(2, 3, KEYS, 4), some(2, 3, KEYS, 4), None, {"dropout_p": 0.3, "is_causal": True},
+    ],
+    "dropout and a mask": [
+        some(3, FEW, 4), some(3, KEYS, 4), some(3, KEYS, 4), some_bools(3, FEW, KEYS), {"dropout_p": 0.3},
+    ],
+    "dropout and groups": [
+        some(2, 4, FEW, 4), some(2, 2, KEYS, 4), some(2, 2, KEYS, 4), None, {"dropout_p": 0.3, "enable_gqa": True},
+    ],
+    "wide values": [some(2, 3, FEW, 4), some(2, 3, KEYS, 4), some(2, 3, KEYS, 7), None, {}],
+    "a mask with a gradient": [
+        some(2, 3, FEW, 4), some(2, 3, KEYS, 4), some(2, 3, KEYS, 4), some(3, FEW, KEYS), {},
+    ],
+    "a mask that widens": [some(FEW, 4), some(KEYS, 4), some(KEYS, 4), some(5, 1, KEYS), {}],
+    "few queries": [some(2, 3, 4), some(2, 9 * KEYS, 4), some(2, 9 * KEYS, 4), some_bools(2, 3, 9 * KEYS), {}],
+    "no key allowed": [
+        some(2, FEW, 4), some(2, KEYS, 4), some(2, KEYS, 4), torch.zeros(FEW, KEYS, dtype=torch.bool), {},
+    ],
+}  # fmt: skip
+
+
+def attention_with_gradients(tensors, given):
+    leaves: list[Any] = [
+        t.detach().requires_grad_() if t is not None and t.is_floating_point() else t
+        for t in tensors
+    ]
+    out = F.scaled_dot_product_attention(*leaves, **given)
+    weights = torch.arange(out.numel(), dtype=torch.float32).reshape(out.shape).sin()
+    wanted = [t for t in leaves if t is not None and t.requires_grad]
+    return [out.detach(), *torch.autograd.grad((out.float() * weights).sum(), wanted)]
+
+
+HALVES = [("dropout and a mask", "bfloat16"), ("dropout and a mask", "float16")]
+
+
+@pytest.mark.parametrize("form, dtype", [*((form, "float32") for form in FORMS), *HALVES])
+def test_forms_that_are_computed_step_by_step_in_eager_code(form, dtype, monkeypatch):
+    """The compiled program has blocks of rows, the dropout of the seed, and halves as factors."""
+    *tensors, given = FORMS[form]
+    kind = getattr(torch, dtype)
+    tensors = [t.to(kind) if t is not None and t.is_floating_point() else t for t in tensors]
+    monkeypatch.setattr(kernels, "_AT_ONCE", 200)
+    compiled = torch.compile(lambda *tensors: attention_with_gradients(tensors, given))
+    text = compiled.lower(*tensors).as_text()
+    assert "stablehlo.while" in text
+    kinds = {"float32": ("f32", "f32"), "bfloat16": ("bf16", "bf16"), "float16": ("f16", "f32")}
+    dots = [line.split(" : ")[-1] for line in text.splitlines() if "dot_general" in line]
+    assert all(f"x{kinds[dtype][0]}>," in d or f"x{kinds[dtype][1]}>," in d for d in dots)
+    results = []
+    for run in (compiled, lambda *tensors: attention_with_gradients(tensors, given)):
+        torch.manual_seed(3)
+        results.append([*run(*tensors), torch.rand(2)])
+    tolerance = {"float32": 2e-5, "bfloat16": 3e-2, "float16": 4e-3}[dtype]
+    for got, want in zip(*results, strict=True):
+        error = (got.double() - want.double()).abs().max()
+        assert error <= tolerance * want.double().abs().max() + 1e-6
+
+
+@pytest.mark.parametrize("form", ["three dimensions", "dropout", "mapped"])
+def test_no_form_has_an_array_of_the_size_of_all_scores(form):
+    n = 4096
+    lead = (1, HEADS) if form == "dropout" else (HEADS,)
+    dropout = 0.1 if form == "dropout" else 0.0
+
+    def attend(q):
+        return F.scaled_dot_product_attention(q, q, q, dropout_p=dropout)
+
+    def gradient(q):
+        q = q.detach().requires_grad_()
+        out = func.vmap(attend)(q[None]) if form == "mapped" else attend(q)
+        return torch.autograd.grad(out.square().sum(), q)[0]
+
+    lowered = torch.compile(gradient).lower(torch.zeros(*lead, n, FEATURES))
+    assert lowered.memory_analysis().temp_size_in_bytes < HEADS * n * n * 4

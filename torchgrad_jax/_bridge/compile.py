@@ -365,6 +365,8 @@ class Compiled:
             else:
                 guards.add_value(x)
         containers.add_value(given)
+        for watched in (guards, containers):
+            watched.add_optimizer_states()
         if (
             why := guards.describe_unknowable_state() or containers.describe_unknowable_state()
         ) is not None:
@@ -408,6 +410,8 @@ class Compiled:
                 guards.put_plain_numbers()
                 containers.put_plain_numbers()
             effects.release_output()
+            for watched in (guards, containers):
+                watched.forget_unused_states(entry.program.used_optimizers)
             for optimizer in entry.program.started_optimizers:
                 guards.optimizer_state_began(optimizer)
                 containers.optimizer_state_began(optimizer)

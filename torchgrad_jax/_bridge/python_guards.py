@@ -49,7 +49,7 @@ class PythonGuards:
     __slots__ = (
         "arrays", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden", "lists",
         "kept_alive", "number_places", "optimizers", "orders", "places", "reached_tensors",
-        "replaced_numbers", "schedules", "visited_ids",
+        "replaced_numbers", "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -79,6 +79,11 @@ class PythonGuards:
         """`places`, `dicts` and `orders` as they were before the optimizer made its state."""
         self.optimizers: list[Any] = []
         self.schedules: list[Any] = []
+        self.state_holders: dict[int, set[int]] = {}
+        """Identities of what is watched in the state of an optimizer and nowhere else, by that of the optimizer.
+
+        Those whose steps nobody would tell of are left out.
+        """
         self.visited_ids: set[int] = set()
         self.kept_alive: list[Any] = []
         """The objects of `visited_ids`, so that no other object gets one of these ids."""
@@ -494,11 +499,36 @@ class PythonGuards:
                 self.add_value(hooks)
 
     def _add_optimizer(self, x: Any) -> None:
-        """Options, which parameters there are, which tensors make up the state, and attributes of the user's."""
+        """Options, which parameters there are, and attributes of the user's; `add_optimizer_states` adds the state."""
         self.optimizers.append(x)
         self.add_value(x.param_groups)
-        self.add_value(x.state)
+        self._visit(x.state)
         self._add_instance(x)
+
+    def add_optimizer_states(self) -> None:
+        """What optimizers keep for their parameters, once all is added that is reached in other ways."""
+        for x in self.optimizers:
+            rows = (self.places, self.dicts, self.orders, self.lists)
+            sizes = [len(found) for found in rows]
+            self.visited_ids.discard(id(x.state))
+            self.add_value(x.state)
+            if getattr(getattr(type(x), "step", None), "hooked", False):  # it tells when it steps
+                new = [found[n:] for found, n in zip(rows, sizes)]
+                self.state_holders[id(x)] = {id(row[0]) for found in new for row in found}
+
+    def forget_unused_states(self, used: set[int]) -> None:
+        """Watch no state of an optimizer that the function neither looked at nor stepped with.
+
+        Such a function sets gradients to None or reads options. What other code does to the state is nothing to it.
+        """
+        unused = [held for of, held in self.state_holders.items() if of not in used]
+        ids = set().union(*unused)
+        if ids:
+            self.dicts, self.places, self.orders, self.lists = (
+                [row for row in rows if id(row[0]) not in ids]  # type: ignore[index]
+                for rows in (self.dicts, self.places, self.orders, self.lists)
+            )  # type: ignore[assignment]
+            self.quick_places = None
 
     def _add_instance(self, x: Any) -> None:
         """Attributes of an object of the user's, and of its class."""

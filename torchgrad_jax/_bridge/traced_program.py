@@ -153,6 +153,8 @@ class StateLift(Lift):
         self.checks: list[Noted] = []
         self.state_seen: set[int] = set()
         """Identities of optimizers whose state the function looked at by itself."""
+        self.stepped: set[int] = set()
+        """Identities of optimizers of which it called `step`."""
         self.started_optimizers: dict[int, Any] = {}
         """Optimizers whose state began in this run, by identity."""
         self.draws: list[tuple[Meta, Any]] = []
@@ -168,6 +170,10 @@ class StateLift(Lift):
     def look_at_state(self, optimizer: Any) -> None:
         """Code of the user's is about to see which state an optimizer has."""
         self.state_seen.add(id(optimizer))
+
+    def optimizer_steps(self, optimizer: Any) -> None:
+        """An optimizer is about to take a step."""
+        self.stepped.add(id(optimizer))
 
     @contextmanager
     def making_state(self, optimizer: Any) -> Iterator[None]:
@@ -457,6 +463,7 @@ class Program:
         "sources",
         "started_optimizers",
         "state_seen",
+        "used_optimizers",
         "writes",
     )
 
@@ -482,6 +489,8 @@ class Program:
     """Optimizers whose state was made for the run, before it."""
     state_seen: bool
     """Whether the function itself looked at the state of one of them. Such a run cannot be repeated."""
+    used_optimizers: set[int]
+    """Identities of optimizers that took a step in the run, or whose state it looked at."""
     new_state: list[tuple[Any, int]]
     """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
 
@@ -544,6 +553,7 @@ def trace_program(
         _let_peers_share(program)
     program.started_optimizers = list(lift.started_optimizers.values())
     program.state_seen = not lift.state_seen.isdisjoint(lift.started_optimizers)
+    program.used_optimizers = lift.state_seen | lift.stepped | set(lift.started_optimizers)
     program.looked_at = list(lift.looked_at.values())
     program.known_tensors = [
         (weakref.ref(k.tensor), *k[1:5])

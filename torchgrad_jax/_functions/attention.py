@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors
+from .._core import dtypes, errors, rng
 from .._core.kernels import cpp_name
-from .._core.meta import Meta
+from .._core.meta import Meta, meta
 from .._engine.arguments import real as _real
 from .._engine.bind import composite, ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
+from .._ops.attention import is_long
 from .layers import dropout as _dropout, linear as _linear
+from .random import draw, inside_trace
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 
@@ -108,6 +110,12 @@ def scaled_dot_product_attention(
         return ops._flash_attention_rows(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )[0]
+    masked = (attn_mask, dropout_p, is_causal)
+    scores = _scores_of_fused_row(query, key, value, *masked, enable_gqa)
+    if scores is not None:
+        if enable_gqa:
+            key, value = _repeated(query, key, value)
+        return _by_fused_row(query, key, value, *masked, scale, scores)
     dtype = query._m.dtype
     if dtype.itemsize < 4:  # halves are summed in float32
         query, key, value = (t.to(dtypes.float32) for t in (query, key, value))
@@ -117,6 +125,58 @@ def scaled_dot_product_attention(
             dtype
         )
     return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def _scores_of_fused_row(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
+) -> tuple[int, ...] | None:  # fmt: skip
+    """The shape of the scores, if the fused row is to compute what PyTorch's would not.
+
+    It does in programs: by blocks where there are many scores, and with halves as factors where these are given. In
+    eager code the nodes and the memory are those of PyTorch's plain path: it keeps all scores, and computes in float32.
+    """
+    q, k, v = query._m, key._m, value._m
+    if not inside_trace() or not q.dtype.is_floating_point or dropout_p == 1.0:
+        return None
+    if mask is not None and (is_causal or mask._m.ndim < 2):
+        return None
+    leads = [m.shape[:-2] for m in (q, k, v)]
+    if gqa and q.ndim > 2:  # keys and values are repeated for the heads of their group
+        divide = [bool(lead) and bool(lead[-1]) and q.shape[-3] % lead[-1] == 0 for lead in leads]
+        leads = [(*lead[:-1], q.shape[-3]) if d else lead for lead, d in zip(leads, divide)]
+    leads += [] if mask is None else [mask._m.shape[:-2]]
+    try:
+        scores = (*np.broadcast_shapes(*leads), q.shape[-2], k.shape[-2])
+    except ValueError:
+        return None  # the plain path says what is wrong
+    fits = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+    wanted = q.dtype.itemsize < 4 or is_long(math.prod(scores))
+    return scores if fits and wanted and 0 not in scores else None
+
+
+def _by_fused_row(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool,
+    scale: float | None, scores: tuple[int, ...],
+) -> Tensor:  # fmt: skip
+    """Attention of any number of dimensions by the fused row, which takes four of them."""
+    lead = scores[:-2]
+    four = (math.prod(lead[:-1]), lead[-1] if lead else 1)
+
+    def shaped(t: Tensor) -> Tensor:
+        return t.expand(*lead, *t._m.shape[-2:]).reshape(*four, *t._m.shape[-2:])
+
+    kept = None
+    if dropout_p > 0.0:
+        m = meta(scores, dtypes.bool_, query._m.device)
+        kept = shaped(draw(m, lambda m: rng.dropout_mask(m.shape, dropout_p)))
+    if mask is not None:
+        few = (1,) * (4 - mask._m.ndim) + mask._m.shape
+        mask = shaped(mask) if len(lead) > 2 else mask.reshape(few)
+    q, k, v = map(shaped, (query, key, value))
+    out, _ = ops._flash_attention_rows(
+        q, k, v, max(dropout_p, 0.0), is_causal, attn_mask=mask, kept=kept, scale=scale
+    )
+    return out.reshape(*lead, *out._m.shape[-2:])
 
 
 @functools.partial(composite, method=False)

@@ -221,6 +221,8 @@ class Optimizer:
                                 f"{func} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                             )
                         args, kwargs = changed
+                if MODES.run.stateful:
+                    MODES.run.optimizer_steps(self)
                 if MODES.bits & TRACED:
                     out = _step_inside_jax(self, func, args, kwargs)
                 else:

@@ -59,6 +59,7 @@ from . import __future__ as __future__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _functorch as _functorch
+from . import _higher_order_ops as _higher_order_ops
 from . import _jit_internal as _jit_internal
 from . import _settings as _settings
 from . import _subclasses as _subclasses

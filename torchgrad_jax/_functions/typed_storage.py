@@ -11,7 +11,7 @@ import numpy as np
 from .._core import devices, dtypes
 from .._engine.bind import composite
 from .._engine.storages import UntypedStorage, flat, handle, new_storage, untyped_storage
-from .._engine.tensor import Storage, Tensor, make
+from .._engine.tensor import Tensor, make
 from . import convert, data
 
 _FORMS = (
@@ -409,8 +409,3 @@ def storage_type(self: Tensor) -> Any:
 
 
 CPU_TYPES = storage_types()
-
-
-def untyped_of(storage: UntypedStorage | TypedStorage) -> Storage:
-    """The engine's storage behind either kind."""
-    return storage.untyped()._storage

@@ -21,15 +21,26 @@ from .._engine.tensor import Tensor
 
 
 class Donating:
-    """A function of arrays, compiled so that its first `n` arguments are overwritten."""
+    """A function of arrays, compiled so that its first `n` arguments are overwritten.
+
+    `placed`, if given, says for each result on which devices it lies, or None where XLA may choose.
+    """
 
     __slots__ = ("_compiled", "call", "n", "settled")
 
-    def __init__(self, fn: Callable[..., list[Any]], n: int, keep_unused: bool) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., list[Any]],
+        n: int,
+        keep_unused: bool,
+        placed: list[Any] | None = None,
+    ) -> None:
         self.n = n
         self.settled = False
         """Whether JAX knew the arguments of the last call."""
-        self._compiled = jax.jit(fn, donate_argnums=tuple(range(n)), keep_unused=keep_unused)
+        self._compiled = jax.jit(
+            fn, donate_argnums=tuple(range(n)), keep_unused=keep_unused, out_shardings=placed
+        )
         self.call: Any = (
             self._compiled if n == 0 else _with_first_call(self._compiled, self._first_call)
         )

@@ -17,7 +17,7 @@ from .._core.dtypes import dtype
 from .._core.generator import restorable
 from .._core.meta import Meta, meta
 from .._core.out_of_memory import explained
-from .._core.placement import MANY, place
+from .._core.placement import MANY, OnAllDevices, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
 from .._core.state import (
@@ -131,6 +131,7 @@ class Entry:
         self.apart = Apart(program, known_twice)
         self.pins = self._placements(list(unique.values())) if MANY else {}
         """The shardings of results that are written to something on several devices, by their numbers."""
+        self.on_all_devices = OnAllDevices.for_results(self.pins.values())
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
         self.spec, self.outs = description
@@ -158,7 +159,9 @@ class Entry:
         self._as_operator: Call | None = None
         self._reorder()
         overwritten = len(self.donated) + len(self.spare)
-        self.program_kernel = Donating(lambda *xs: self._kernel(xs), overwritten, bool(self.spare))
+        self.program_kernel = Donating(
+            lambda *xs: self._kernel(xs), overwritten, bool(self.spare), self._placed_results()
+        )
         self.kernel = self.program_kernel.call
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
@@ -188,6 +191,12 @@ class Entry:
             if m is not None and resolve_argument(leaf, args)._m.shape == m.shape:
                 pins[k] = placement_of(resolve_argument(leaf, args)._st)
         return {k: there for k, there in pins.items() if there is not None}
+
+    def _placed_results(self) -> list[Any] | None:
+        """For each result of the program where it has to lie, or None where XLA may choose; None if it always may."""
+        if not self.pins:
+            return None
+        return [self.pins.get(k) for k in self.result_order] + [None] * bool(self.late)
 
     def _read_numbers(self, log: NumberLog) -> None:
         """Let the program itself read the numbers: there is nothing else to do in Python."""
@@ -559,7 +568,8 @@ class Entry:
         kept = [st.array for st in self.kept_storages]
         if self.checks is not None and self.checks.fail_ahead(others, self.ahead):
             self._raise_failed_check([*self._overwritten(args), *kept, *others])
-        return [*self.arrays_to_overwrite(args), *kept, *others]
+        inputs = [*self.arrays_to_overwrite(args), *kept, *others]
+        return inputs if self.on_all_devices is None else self.on_all_devices.put(inputs)
 
     def _overwritten(self, args: Sequence[Tensor]) -> list[Any]:
         own = [st.array for st in self.donated_storages]

@@ -6,10 +6,12 @@ so that nothing but writes needs a rule: what is written takes the place of what
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, Sharding
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
 MANY: list[bool] = []
 """Not empty once an array over several devices came in: until then nobody asks where an array lies."""
@@ -49,19 +51,29 @@ def place(array: Any, sharding: Sharding) -> Any:
 
 
 def lies_at(array: Any, sharding: Sharding) -> bool:
-    """Whether an array has its parts where the sharding says, on a mesh whose axes are of the same kinds."""
+    """Whether an array has its parts where the sharding says, and says so by the same axes of the same mesh.
+
+    Where axes have one device, other axes mean the same parts; but who asks for placements reads the names.
+    """
     held = getattr(array, "sharding", None)
     if held is None or held == sharding:
         return held is not None
-    return _axis_types(held) == _axis_types(sharding) and held.is_equivalent_to(
-        sharding, array.ndim
+    if not isinstance(sharding, NamedSharding):
+        return held.is_equivalent_to(sharding, array.ndim)
+    return (
+        isinstance(held, NamedSharding)
+        and held.mesh == sharding.mesh
+        and held.memory_kind == sharding.memory_kind
+        and _named(held) == _named(sharding)
     )
 
 
-def _axis_types(sharding: Sharding) -> set[Any]:
-    """The kinds of axes that a sharding's mesh has; axes are XLA's to use where there is no mesh."""
-    mesh = getattr(sharding, "mesh", None)
-    return {AxisType.Auto} if mesh is None else {AxisType.Auto, *mesh.axis_types}
+def _named(sharding: NamedSharding) -> tuple[Any, ...]:
+    """The axes that split each dimension, up to the last dimension that is split."""
+    entries = list(sharding.spec)
+    while entries and entries[-1] is None:
+        entries.pop()
+    return tuple(entries)
 
 
 def check_divides(shape: tuple[int, ...], sharding: Sharding) -> None:
@@ -74,7 +86,7 @@ def check_divides(shape: tuple[int, ...], sharding: Sharding) -> None:
             f"a tensor of shape {list(shape)} has {len(shape)} dimensions, which is fewer than {sharding.spec} names"
         )
     for dim, names in enumerate(sharding.spec):
-        if names is None or names is jax.sharding.PartitionSpec.UNCONSTRAINED:
+        if names is None or names is PartitionSpec.UNCONSTRAINED:
             continue
         parts = 1
         for name in names if isinstance(names, tuple) else (names,):
@@ -84,3 +96,38 @@ def check_divides(shape: tuple[int, ...], sharding: Sharding) -> None:
                 f"dimension {dim} of a tensor of shape {list(shape)} cannot be split into {parts} equal parts, as "
                 f"{sharding.spec} on a mesh of {sizes} asks for"
             )
+
+
+class OnAllDevices:
+    """Single numbers among the inputs of a program over several devices, put on all of them while they stay the same.
+
+    JAX would put them there anew for each run, which takes longer than all else around a run.
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.there = NamedSharding(mesh, PartitionSpec())
+        self.held: dict[int, tuple[Any, Any, Any]] = {}
+        """For the position of an input: the number, its bytes if somebody could write to it, and the array."""
+
+    @classmethod
+    def for_results(cls, shardings: Iterable[Sharding]) -> OnAllDevices | None:
+        """What a program needs whose results lie like this; None if it is not over a mesh of this process."""
+        for s in shardings:
+            if isinstance(s, NamedSharding) and isinstance(s.mesh, Mesh) and s.is_fully_addressable:
+                return cls(s.mesh)
+        return None
+
+    def put(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs, numbers as arrays on all devices."""
+        return [
+            x if isinstance(x, jax.Array) or getattr(x, "ndim", 0) else self._array(i, x)
+            for i, x in enumerate(inputs)
+        ]
+
+    def _array(self, i: int, x: Any) -> Any:
+        written = x.tobytes() if isinstance(x, np.ndarray) else None
+        number, before, array = self.held.get(i, (None, None, None))
+        if number is not x or before != written:
+            array = jax.device_put(x, self.there)
+            self.held[i] = x, written, array
+        return array

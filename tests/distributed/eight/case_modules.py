@@ -499,13 +499,62 @@ def test_meshes_and_their_slices_are_pickled():
         assert copy.deepcopy(m) == m
 
 
-def test_one_device_is_a_mesh_too():
+@pytest.mark.parametrize("n", [2, 400], ids=["held-by-numpy", "held-by-jax"])
+def test_one_device_is_a_mesh_too(n: int):
     mesh = init_device_mesh("cpu", (1,))
-    x = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
+    x = distribute_tensor(torch.ones(4, n), mesh, [Shard(0)])
     y = x * 2
     assert isinstance(y, DTensor)
     assert y.placements == (Shard(0),)
-    assert y.sum().full_tensor().item() == 16.0
+    assert y.sum().full_tensor().item() == 8 * n
+    layer = fully_shard(nn.Linear(n, 4), mesh=mesh)
+    assert parts(layer) == [(Shard(0),)] * 2
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_axes_of_one_device_are_named_in_placements(compiled: bool):
+    mesh = init_device_mesh("cpu", (8, 1), mesh_dim_names=("dp", "tp"))
+    net: Any = parallelize_module(
+        nn.Sequential(nn.Linear(16, 8)), mesh["tp"], {"0": ColwiseParallel()}
+    )
+    fully_shard(net, mesh=mesh["dp"])
+    optimizer = torch.optim.AdamW(net.parameters())
+
+    def step() -> None:
+        optimizer.zero_grad()
+        net(torch.ones(8, 16)).square().sum().backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+        optimizer.step()
+
+    before, run = parts(net), torch.compile(step) if compiled else step
+    assert all(row[1].is_shard(0) for row in before)
+    for _ in range(3):
+        run()
+    assert parts(net) == before
+    for p, row in zip(net.parameters(), before, strict=True):
+        found = [p.grad, optimizer.state[p]["exp_avg"], optimizer.state[p]["exp_avg_sq"]]
+        assert [t.placements for t in found] == [row] * 3
+
+
+def test_a_program_over_devices_reads_numbers_anew():
+    w = nn.Parameter(distribute_tensor(torch.zeros(8), line(), [Shard(0)]))
+    scale = torch.tensor(2.0)
+    memory, optimizer = scale.numpy(), torch.optim.SGD([w], lr=0.5)
+
+    @torch.compile
+    def step() -> None:
+        optimizer.zero_grad()
+        w.data.zero_()
+        (w * -scale).sum().backward()
+        optimizer.step()
+
+    found = []
+    for rate, factor in ((0.5, 2.0), (0.5, 2.0), (0.5, 4.0), (0.25, 4.0), (0.0, 4.0), (0.5, -0.0)):
+        optimizer.param_groups[0]["lr"], memory[...] = rate, factor
+        step()
+        found.append(w.detach().full_tensor()[0].item())
+    assert found == [1.0, 1.0, 2.0, 1.0, 0.0, 0.0]
+    assert step.counts["traced"] <= 2
 
 
 ERRORS: dict[str, tuple[type[Exception], str, Any]] = {

@@ -107,7 +107,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
                 want = g._m
             else:
                 g = spread(g, want.shape)
-        become_grad(leaf, make(beside(leaf, read(g)), want if MODES.grad_layout else g._m))
+        become_grad(leaf, beside(leaf, read(g), want if MODES.grad_layout else g._m))
 
 
 def become_grad(leaf: Tensor, g: Tensor) -> None:
@@ -132,17 +132,19 @@ def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 def keep_gradient(leaf: Tensor, array: Any) -> None:
     """Make an array a leaf's first gradient, or, with the one before already added, the next one."""
     if leaf._g is None:
-        become_grad(leaf, make(beside(leaf, array), grad_layout(leaf._m)))
+        become_grad(leaf, beside(leaf, array, grad_layout(leaf._m)))
     else:
         put_sum(leaf, array)
 
 
-def beside(leaf: Tensor, array: Any) -> Any:
-    """The array of a gradient, spread over devices as its leaf is."""
-    if not MANY or array.shape != leaf._m.shape:
-        return array
-    there = placement_of(leaf._st)
-    return array if there is None else place(array, there)
+def beside(leaf: Tensor, array: Any, m: Meta) -> Tensor:
+    """A gradient of an array, which is and stays spread over devices as its leaf is."""
+    there = placement_of(leaf._st) if MANY and array.shape == leaf._m.shape else None
+    if there is None:
+        return make(array, m)
+    out = make(place(array, there), m)
+    placement_of(out._st)
+    return out
 
 
 def put_sum(leaf: Tensor, array: Any) -> None:

@@ -17,7 +17,7 @@ from .._core.dtypes import dtype
 from .._core.generator import restorable
 from .._core.meta import Meta, meta
 from .._core.out_of_memory import explained
-from .._core.placement import MANY, OnAllDevices, place
+from .._core.placement import MANY, OnAllDevices, is_complete, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
 from .._core.state import (
@@ -196,7 +196,8 @@ class Entry:
         """For each result of the program where it has to lie, or None where XLA may choose; None if it always may."""
         if not self.pins:
             return None
-        return [self.pins.get(k) for k in self.result_order] + [None] * bool(self.late)
+        pinned = {k: there for k, there in self.pins.items() if is_complete(there)}
+        return [pinned.get(k) for k in self.result_order] + [None] * bool(self.late)
 
     def _read_numbers(self, log: NumberLog) -> None:
         """Let the program itself read the numbers: there is nothing else to do in Python."""

@@ -58,7 +58,7 @@ def lies_at(array: Any, sharding: Sharding) -> bool:
     held = getattr(array, "sharding", None)
     if held is None or held == sharding:
         return held is not None
-    if not isinstance(sharding, NamedSharding):
+    if not isinstance(sharding, NamedSharding) or not is_complete(sharding):
         return held.is_equivalent_to(sharding, array.ndim)
     return (
         isinstance(held, NamedSharding)
@@ -74,6 +74,13 @@ def _named(sharding: NamedSharding) -> tuple[Any, ...]:
     while entries and entries[-1] is None:
         entries.pop()
     return tuple(entries)
+
+
+def is_complete(sharding: Sharding) -> bool:
+    """Whether a sharding says for each dimension what splits it, and leaves none of them to XLA."""
+    return not isinstance(sharding, NamedSharding) or PartitionSpec.UNCONSTRAINED not in tuple(
+        sharding.spec
+    )
 
 
 def check_divides(shape: tuple[int, ...], sharding: Sharding) -> None:

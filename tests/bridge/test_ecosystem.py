@@ -168,6 +168,54 @@ def test_optax_trains_a_module():
         torch.testing.assert_close(value.detach(), loss.detach(), rtol=1e-4, atol=1e-6)
 
 
+def _is_matrix(params):
+    return jax.tree.map(lambda a: a.ndim > 1, params)
+
+
+def _labels(params):
+    return jax.tree.map(lambda a: "first" if a.ndim > 1 else "second", params)
+
+
+OPTIMIZERS = {
+    "masked": lambda: optax.masked(optax.adam(0.1), _is_matrix),
+    "multi-transform": lambda: optax.multi_transform(
+        {"first": optax.adam(0.1), "second": optax.sgd(0.1, 0.9)}, _labels
+    ),
+    "multi-steps": lambda: optax.MultiSteps(optax.adam(0.1), 2),
+    "muon": lambda: optax.contrib.muon(0.1),
+    "chain": lambda: optax.chain(optax.clip_by_global_norm(0.1), optax.adamw(0.1)),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_over_parts_of_a_tree(name, compiled):
+    """Parameters with `.grad` tensors beside, and modules, take the steps that arrays take."""
+    torch.manual_seed(0)
+    net = nn.Linear(3, 2)
+    net(torch.tensor(X)).square().mean().backward()
+    parameters = dict(net.named_parameters())
+    arrays = {k: jnp.asarray(p.detach()) for k, p in parameters.items()}
+    slopes = {k: jnp.asarray(p.grad) for k, p in parameters.items()}
+    module_slopes = jax.grad(lambda net: net(torch.tensor(X)).square().mean())(net)
+
+    def trained(params, slopes):
+        optimizer = OPTIMIZERS[name]()
+        update = jax.jit(optimizer.update) if compiled else optimizer.update
+        state = optimizer.init(params)
+        for _ in range(3):
+            updates, state = update(slopes, state, params)
+            params = optax.apply_updates(params, updates)
+        return params
+
+    want = trained(arrays, slopes)
+    of_parameters = trained(parameters, {k: p.grad for k, p in parameters.items()})
+    of_module = dict(trained(net, module_slopes).named_parameters())
+    for k in want:
+        np.testing.assert_allclose(np.asarray(of_parameters[k].detach()), want[k], rtol=1e-4)
+        np.testing.assert_allclose(np.asarray(of_module[k].detach()), want[k], rtol=1e-4)
+
+
 def test_orbax_restores_on_another_mesh(tmp_path):
     ocp = pytest.importorskip("orbax.checkpoint")
     from jax.sharding import Mesh, NamedSharding, PartitionSpec

@@ -429,3 +429,21 @@ def test_forms_of_calls(name, compiled):
         return
     with pytest.raises(want):
         f(p, x)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("which", ["cond", "switch"])
+def test_branches_return_what_they_return(which, compiled):
+    """What was given as an array and is returned as one is no tensor, compiled or not."""
+
+    def step(x, count):
+        branches = [lambda x, n: (x + 1, n), lambda x, n: (x * 2, n + 1)]
+        if which == "cond":
+            return jax.lax.cond(count < 5, branches[1], branches[0], x, count)
+        return jax.lax.switch(count, branches, x, count)
+
+    x, count = (jax.jit(step) if compiled else step)(torch.ones(2), jnp.asarray(1, jnp.int32))
+    assert isinstance(x, torch.Tensor)
+    assert x.tolist() == [2, 2]
+    assert isinstance(count, jax.Array)
+    assert int(count) == 2

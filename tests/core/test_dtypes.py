@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -152,3 +154,14 @@ def test_the_default_dtype_decides_what_floats_and_divisions_give(name):
     finally:
         tg.set_default_dtype(tg.float32)
     assert half.dtype is (tg.ones(2, dtype=tg.int64) / 2).dtype is tg.float32
+
+
+@pytest.mark.skipif(
+    tuple(map(int, np.__version__.split(".")[:2])) < (2, 4), reason="NumPy asks from 2.4 on"
+)
+@pytest.mark.parametrize("d", [tg.float32, tg.bfloat16, tg.int64, tg.bool, tg.complex64], ids=str)
+def test_jax_and_numpy_take_dtypes(d):
+    x: Any = tg.zeros(2, dtype=d)
+    assert np.dtype(d) == np.asarray(jnp.asarray(x)).dtype
+    assert jnp.zeros(3, x.dtype).dtype == np.dtype(d)
+    assert jnp.ones(3, "int8").astype(x.dtype).dtype == np.dtype(d)

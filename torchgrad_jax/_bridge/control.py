@@ -65,12 +65,16 @@ class _Over:
         self.f = f
         leaves, self.spec = _flat(given)
         self.tensors = [isinstance(x, Tensor) for x in leaves]
+        self.returned: list[bool] = []
+        """Which leaves of the last result were tensors."""
 
     def __call__(self, *args: Any) -> Any:
         leaves, spec = jax.tree_util.tree_flatten(args)
         tensors = self.tensors if len(self.tensors) == len(leaves) else [True] * len(leaves)
         values = [tensor_of_jax(jnp.asarray(x)) if t else x for x, t in zip(leaves, tensors)]
-        return _as_arrays(self.f(*jax.tree_util.tree_unflatten(spec, values)))
+        found = self.f(*jax.tree_util.tree_unflatten(spec, values))
+        self.returned = [_is_tensor(x) for x in jax.tree.leaves(found, is_leaf=_is_tensor)]
+        return _as_arrays(found)
 
 
 def _as_arrays(tree: Any) -> Any:
@@ -136,12 +140,11 @@ def _operators_of(f: Any) -> _Operators | None:
     return found
 
 
-def _like(given: Sequence[Any], found: Any) -> Any:
-    """Results in the place of what was given: arrays where arrays were, unless they have a graph."""
+def _like(tensors: Sequence[bool], found: Any) -> Any:
+    """Results as tensors where `tensors` says so; the others as arrays, unless they have a graph."""
     leaves, spec = _flat(found)
-    for i, (before, x) in enumerate(zip(given, leaves)):
-        array = isinstance(x, Tensor) and not isinstance(before, Tensor)
-        if array and not requires_grad_of(x):
+    for i, (tensor, x) in enumerate(zip(tensors, leaves)):
+        if not tensor and isinstance(x, Tensor) and not requires_grad_of(x):
             leaves[i] = jnp.asarray(read(x))
     return jax.tree_util.tree_unflatten(spec, leaves)
 
@@ -166,7 +169,7 @@ def scan(
 
     key = ("scan", spec, tuple(over.tensors), tuple(settings.items()))
     carry, ys = _recorded("scan", f, key, run, leaves)
-    return _like(_flat(init)[0], carry), ys
+    return _like(over.tensors, carry), ys
 
 
 def repeated(
@@ -238,7 +241,7 @@ def fori_loop(
         return _ORIGINALS["fori_loop"](*(bounds if fixed else given), over, first, unroll=unroll)
 
     key = ("fori", spec, tuple(over.tensors), tuple(bounds) if fixed else None, unroll)
-    return _like(_flat(init_val)[0], _recorded("fori_loop", body_fun, key, run, leaves))
+    return _like(over.tensors[1:], _recorded("fori_loop", body_fun, key, run, leaves))
 
 
 def _known(x: Any) -> Any:
@@ -264,7 +267,7 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
         return value_loops.while_loop(lambda c: _flag(goes_on(c)), over, first)
 
     key = ("while", spec, tuple(over.tensors), cond_fun)
-    return _like(leaves, _recorded("while_loop", body_fun, key, run, leaves))
+    return _like(over.tensors, _recorded("while_loop", body_fun, key, run, leaves))
 
 
 def _flag(x: Any) -> Any:
@@ -326,7 +329,11 @@ def _branches(
         chosen, given = jax.tree_util.tree_unflatten(spec, arrays)
         return _ORIGINALS["switch"](number(chosen), overs, *given)
 
-    return _recorded("cond", None, None, run, leaves)
+    found = _recorded("cond", None, None, run, leaves)
+    if not under_jax():
+        return found
+    # As where the values decide: what no branch returned as a tensor is none.
+    return _like([any(kinds) for kinds in zip(*[over.returned for over in overs])], found)
 
 
 def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:

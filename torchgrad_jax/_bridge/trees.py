@@ -198,8 +198,15 @@ def _matched(treedef: Any, tree: Any, match: Any) -> list[Any] | None:
 
 
 def _in_place_of(tensors: list[Tensor], parts: list[Any]) -> list[Any]:
-    filled = [part for t, part in zip(tensors, parts) if t._st.array is not None]
-    return [_children(part)[0][0] if isinstance(part, Tensor) else part for part in filled]
+    """What stands in `parts` for each leaf of `tensors`.
+
+    A tensor has one leaf unless a mapped function put a tree in its place: None or `optax.MaskedNode()` have none.
+    """
+    found: list[Any] = []
+    for t, part in zip(tensors, parts):
+        within = _children(part)[0][0] if isinstance(part, Tensor) else part
+        found += jax.tree.structure(_children(t)[0][0]).flatten_up_to(within)
+    return found
 
 
 MODULES: dict[type, Any] = {}

@@ -74,6 +74,11 @@ class dtype:
         return self
 
     @property
+    def __numpy_dtype__(self) -> np.dtype:
+        """What NumPy (from 2.4 on) and JAX take a dtype for: ``jnp.zeros(3, x.dtype)``."""
+        return self.np
+
+    @property
     def abbr(self) -> str:
         """A short name: ``f32``, ``i64``, ``bf16``."""
         if self.category == BOOL:

@@ -42,6 +42,9 @@ def _add_cases(commands: Any) -> None:
     run.add_argument(
         "--library", default="torchgrad_jax", help="the module that is judged; it has torch's API"
     )
+    run.add_argument(
+        "--minutes", type=float, help="judge a sample of the cases for so long; 3 is the quick form"
+    )
     run.add_argument("--json", help="write every verdict to this file")
     run.add_argument("--html", help="write a page to this file")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torchgrad_jax
 from torchgrad_jax._core import caches
-from torchgrad_jax._core.state import TRACE_LOCK, WRITE_LOCK
+from torchgrad_jax._core.state import WRITE_LOCK
 
 PACKAGE = str(Path(torchgrad_jax.__file__).parent)
 
@@ -105,7 +105,7 @@ def _free_locks() -> None:
     Between a lock and the `with` block around it there are instructions before which Python runs no handler, so no
     signal leaves it held. An exception that is raised there all the same does, and other threads would wait forever.
     """
-    for lock in (WRITE_LOCK, TRACE_LOCK, caches._LOCK):
+    for lock in (WRITE_LOCK, caches._LOCK):
         while lock._is_owned():  # type: ignore[attr-defined]
             lock.release()
 

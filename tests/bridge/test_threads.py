@@ -3,6 +3,7 @@
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -143,6 +144,78 @@ def test_a_program_waits_for_the_trace_of_what_writes_to_its_tensors():
         return found
 
     assert in_threads(work, 2) == [6.0, [2.0] * 3]
+
+
+def traced_beside(w, work, *, given=False, kind=lambda w, x: w.add_(x)):
+    """What `work` gives in another thread while a function that does something with `w` is traced."""
+    begun, done = threading.Event(), threading.Event()
+
+    def slow(w, x):
+        out = kind(w, x)
+        begun.set()
+        done.wait(0.1)
+        return None if out is None else out.sum()
+
+    fast = torch.compile(slow if given else lambda x: slow(w, x))
+
+    def run(i):
+        if i == 0:
+            fast(*((w,) if given else ()), torch.ones(3))
+            return None
+        assert begun.wait(10)
+        found = work()
+        done.set()
+        return found
+
+    return in_threads(run, 2)[1]
+
+
+BESIDE = {
+    "a write, to what it writes to": (lambda w: w.add_(1), lambda w, x: w.add_(x), [3.0] * 3),
+    "a write, to what it reads": (lambda w: w.add_(1), lambda w, x: w * x, [2.0] * 3),
+    "a write by out=": (lambda w: torch.add(w, 1, out=w), lambda w, x: w.add_(x), [3.0] * 3),
+    "a write to a view": (lambda w: w[:2].add_(1), lambda w, x: w.add_(x), [3.0, 3.0, 2.0]),
+    "a read of what it writes to": (lambda w: w * 1, lambda w, x: w.add_(x), [2.0] * 3),
+    "a read of a view": (lambda w: w[1:] * 1, lambda w, x: w.add_(x), [2.0] * 3),
+}
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["from outside", "an argument"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_eager_code_of_another_thread_waits_for_a_trace(name, given):
+    work, kind, want = BESIDE[name]
+    w = torch.ones(3)
+    found = traced_beside(w, lambda: work(w).tolist(), given=given, kind=kind)
+    assert w.tolist() == want
+    assert found in (want, want[:2])
+
+
+def test_a_pass_of_another_thread_waits_for_a_trace():
+    p = torch.ones(3, requires_grad=True)
+    kind = lambda p, x: (p * x).sum().backward()  # noqa: E731
+    traced_beside(p, lambda: (p * 2).sum().backward(), kind=kind)
+    assert p.grad.tolist() == [3.0] * 3
+
+
+@pytest.mark.parametrize("way", ["thread", "pool"])
+def test_a_function_that_starts_threads_runs_as_it_is_written(way):
+    total = torch.zeros(())
+
+    def threaded(x):
+        if way == "thread":
+            worker = threading.Thread(target=lambda: total.add_(1))
+            worker.start()
+            worker.join(10)
+        else:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(lambda: total.add_(1)).result(10)
+        return x * 2
+
+    fast = torch.compile(threaded)
+    with pytest.warns(UserWarning, match="runs as it is written"):
+        fast(torch.ones(()))
+    assert fast(torch.ones(())).item() == 2
+    assert total.item() == 2
 
 
 def test_what_runs_as_it_is_written_keeps_nobody_waiting():

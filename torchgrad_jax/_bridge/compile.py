@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax.errors import UnexpectedTracerError
 
 from .._core import caches, tree
 from .._core.errors import AsWritten, Unsupported
@@ -21,7 +20,6 @@ from .._core.state import (
     MODES,
     OBSERVED,
     PACKING,
-    TRACE_LOCK,
     TRACED,
     WRITE_LOCK,
 )
@@ -116,17 +114,13 @@ class Compiled:
             return self.fn(*args, **kwargs)
         if last is not None and not kwargs:
             if last.run_quickly is None or mode & INFERENCE:
-                with TRACE_LOCK, WRITE_LOCK:
+                with WRITE_LOCK:
                     if last.takes(args, mode):
                         self.counts["run"] += 1
                         return last.run(args)
             elif last.takes(args, mode):
                 self.counts["run"] += 1
-                try:
-                    return last.run_quickly(args)
-                except UnexpectedTracerError:  # another thread traces a write to one of the tensors
-                    with TRACE_LOCK:
-                        return last.run(args)
+                return last.run_quickly(args)
         return self._call(args, kwargs, Entry.run)
 
     def many(self, *args: Any, **kwargs: Any) -> Any:
@@ -196,7 +190,7 @@ class Compiled:
 
         try:
             if not (self.written or MODES.bits & ~TRACED & _OTHER_MODES):
-                with TRACE_LOCK:
+                with WRITE_LOCK:
                     self._run_or_trace(args, kwargs, MODES.bits & ~TRACED, look)
         except ProgramInspected as inspected:
             self.counts["run"] = counts["run"]
@@ -218,7 +212,7 @@ class Compiled:
         if mode & _OTHER_MODES or self.written:  # part of something larger, or watched
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
-        with TRACE_LOCK:
+        with WRITE_LOCK:
             out = self._run_or_trace(args, kwargs, mode, run)
         if out is not _AS_WRITTEN:
             return out
@@ -259,16 +253,15 @@ class Compiled:
         reason = "" if entries is None else None
         clashing = []
         for entry in entries or ():
-            with WRITE_LOCK:
-                reason = entry.why_stale(inputs)
-                if reason is ONE_MEMORY:
-                    clashing.append(entry)
-                if reason is None:
-                    self.counts["run"] += 1
-                    self.wasted = 0
-                    self._used(whole, entry)
-                    self._remember(entry, args, kwargs, mode)
-                    return run(entry, inputs)
+            reason = entry.why_stale(inputs)
+            if reason is ONE_MEMORY:
+                clashing.append(entry)
+            if reason is None:
+                self.counts["run"] += 1
+                self.wasted = 0
+                self._used(whole, entry)
+                self._remember(entry, args, kwargs, mode)
+                return run(entry, inputs)
         stance = POLICY.stance
         if stance == "fail_on_recompile":
             raise RuntimeError(recompile(self.fn))
@@ -433,8 +426,7 @@ class Compiled:
                     raise NeedsOneTensor
                 self._one_memory()
                 raise AsWritten(ONE_MEMORY, lasting=False)
-            with WRITE_LOCK:
-                out = run(entry, [*tensors, *arguments.values])
+            out = run(entry, [*tensors, *arguments.values])
             caches.KERNELS.program()
         except BaseException as error:
             failed = error

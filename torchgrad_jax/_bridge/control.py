@@ -25,6 +25,7 @@ from .._engine.history import requires_grad_of
 from .._engine.lift import tensor_of_jax
 from .._engine.strided import read
 from .._engine.tensor import Tensor
+from .._engine.values import loses_derivative
 from .._functions import symbolic
 from . import value_loops
 from .interop import FromJax, _array_of, from_jax
@@ -91,7 +92,7 @@ def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequ
         return jax.tree_util.tree_map(tensor_of_jax, run(*arrays))
 
     traced.__name__ = name
-    if under_jax():
+    if under_jax() and not any(isinstance(x, Tensor) and loses_derivative(x) for x in leaves):
         return traced(*[read(x) if isinstance(x, Tensor) else x for x in leaves])
     operators = _operators_of(f) if MODES.run.at_once else None
     if operators is None:

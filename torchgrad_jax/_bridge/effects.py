@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,20 @@ def _clock(name: str, before: Any) -> Any:
     return clock
 
 
+def _thread_work(name: str, before: Any) -> Any:
+    """No trace goes on in other threads, and one of them that writes to a tensor would wait for the trace to end."""
+
+    def work(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        waits = not (isinstance(owner, Future) and owner.done())
+        if waits and _watcher_of_user_code() is not None:
+            raise AsWritten(
+                f"{name}() of a {type(owner).__name__} was called at {users_place()}", lasting=True
+            )
+        return before(owner, *args, **kwargs)
+
+    return work
+
+
 class _ReplacedFunctions:
     """The functions that are noticed, replaced while some thread wants to know: once, however many do."""
 
@@ -227,6 +242,9 @@ class _ReplacedFunctions:
             self._replace(builtins, "next", _next)
             self._replace(logging.Logger, "handle", _logging)
             self._replace(warnings, "warn", _warning)
+            self._replace(threading.Thread, "start", _thread_work)
+            self._replace(ThreadPoolExecutor, "submit", _thread_work)
+            self._replace(Future, "result", _thread_work)
             for name in _CLOCKS:
                 self._replace(time, name, _clock)
             for name in MATH:

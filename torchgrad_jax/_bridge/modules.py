@@ -121,14 +121,14 @@ def _leaf(leaf_row: Any, child: Any) -> Tensor:
     if isinstance(child, Tensor):
         t = as_class(child, cls, requires)
     else:
-        t = rebuilt((cls, requires), (child,))
+        t = rebuilt((cls, requires, False), (child,))
     # Among the inputs of a function, what is no buffer may be differentiated.
     given = buffer and not requires and t._rg and t._fn is None and not MODES.run.at_once
     return alias_of(t, t._m, t._al, cls=cls) if given else t
 
 
 def _constant(cls: type, requires: bool, array: Any) -> Tensor:
-    return rebuilt((cls, requires), (array,))
+    return rebuilt((cls, requires, False), (array,))
 
 
 # --- halves ---------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_
 from .equal_steps import equal_results
 from .number_arguments import use_plain_numbers_in_closure
 from .number_log import NumberLog, logging_numbers
+from .traced_storages import end_trace, mark_traced, stand_for
 
 
 class Source:
@@ -195,6 +196,8 @@ class StateLift(Lift):
             self.swapped.append(
                 SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array, al, tracer)
             )
+            if al is None:
+                stand_for(t, st)
             t._st, t._al = st, al
             if t._rg or t._fn is not None:  # the graph recorded inside begins here
                 t._rg, t._fn, t._onr = True, None, 0
@@ -305,6 +308,7 @@ class StateLift(Lift):
         current_array = self.current_array(t)
         if id(t._st) in self.storages:
             self._count(t)
+            mark_traced(t._st)
         return current_array
 
     def own_constant(self, t: Tensor) -> None:
@@ -653,6 +657,7 @@ def _restore(program: Program, lift: StateLift) -> None:
             vc.version = version
     for st, array, stamp, _ in lift.storages.values():
         st.array, st.stamp = array, stamp
+        end_trace(st)
     for t, _, _, _, rg, fn, onr, g in lift.known_tensors.values():
         t._g, t._rg, t._fn, t._onr = g, rg, fn, onr
 

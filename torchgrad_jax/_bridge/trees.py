@@ -20,12 +20,16 @@ from .._engine.history import requires_grad_of
 from .._engine.lift import follow_jax
 from .._engine.strided import read
 from .._engine.tensor import Tensor, alias_of, extras, make_of, wrap_array
-from .._engine.values import GRAPH_LOST, array_for_jax, value_for_jax
+from .._engine.values import GRAPH_LOST, array_for_jax, loses_derivative, value_for_jax
 from .._functions.fresh import own_array
 
 
 def _children(t: Tensor) -> tuple[tuple[Any], Any]:
-    description = (t.__class__, t._rg and t._fn is None and (t._x is None or not t._x.followed))
+    leaf = t._rg and t._fn is None and (t._x is None or not t._x.followed)
+    loses = loses_derivative(t)
+    if loses and isinstance(t._st.array, jax.core.Tracer):  # also a result that comes of a closure
+        raise RuntimeError(GRAPH_LOST)
+    description = (t.__class__, leaf, loses)
     if t._x is not None and t._x.inner is not None:
         return (t._x.inner,), description
     if not isinstance(t._st.array, jax.Array | np.ndarray):  # what JAX put there itself
@@ -35,7 +39,7 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
 
 
 def rebuilt(description: Any, children: Any) -> Tensor:
-    cls, requires = description
+    cls, requires, loses = description
     (leaf,) = children
     if isinstance(leaf, Tensor):
         return as_class(leaf, cls, requires)
@@ -45,7 +49,7 @@ def rebuilt(description: Any, children: Any) -> Tensor:
         return t
     if isinstance(leaf, jax.core.Tracer):
         Modes.traced = True
-        if requires and MODES.bits & GRAD and _of_jax_alone(leaf._trace):
+        if loses or (requires and MODES.bits & GRAD and _of_jax_alone(leaf._trace)):
             raise RuntimeError(GRAPH_LOST)
     t = make_of(cls, leaf, _described(leaf))
     if t._m.dtype.category >= dtypes.FLOATING:

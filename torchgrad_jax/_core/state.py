@@ -165,8 +165,7 @@ def coming_sequence_nr() -> int:
 
 
 WRITE_LOCK = threading.RLock()
-"""Held from reading a storage to writing what was computed of it: several threads may write to one tensor."""
+"""Held from reading a storage to writing what was computed of it: several threads may write to one tensor.
 
-TRACE_LOCK = threading.RLock()
-"""Held while `compile` traces a function, for its tensors hold tracers then, and from choosing a program to writing
-its results. Whoever takes both locks takes this one first."""
+`compile` holds it while it traces a function, for its tensors hold tracers then, and from choosing a program to writing
+its results."""

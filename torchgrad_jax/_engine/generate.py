@@ -114,8 +114,8 @@ _WRITE = """
     if _plan is None:
         if _overlaps({me}._m.shape, {me}._m.strides): return {fallback}
         _plan = _write.plan({keys})
-    _s = {me}._st
     with _write_lock:
+        _s = {me}._st
         if _s.array is _x0:
             _s.array = _plan.fwd({xs})
             _s.stamp += 1

@@ -95,7 +95,8 @@ def tensor_of_jax(array: Any) -> Tensor:
 
 def follow_jax(t: Tensor) -> None:
     """Let the derivative that JAX takes of a running lift go on through a tensor around a tracer of JAX's."""
-    if t._m.dtype.category >= dtypes.FLOATING and MODES.run.follows(t._st.array):
+    array = t._st.array
+    if t._m.dtype.category >= dtypes.FLOATING and any(run.follows(array) for run in MODES.lifts):
         t._rg = extras(t).followed = True
 
 
@@ -166,7 +167,12 @@ class Lift(BatchLayout):
 
     def follows(self, array: Any) -> bool:
         """Whether the derivative goes on through what a transform of JAX's returned to this run."""
-        return self.derived and self.owns(array)
+        if not self.owns(array):
+            return False
+        wanted = self.size is not None and any(
+            requires_grad_of(t) for t in (*self.inputs, *self.captured)
+        )
+        return self.derived or wanted
 
     def ours(self, array: Any) -> bool:
         """Whether an array is a tracer of this run, or of a transform of JAX's that was called in it."""

@@ -12,10 +12,11 @@ import numpy as np
 
 from .._core import dtypes, errors, events, transfer, warn
 from .._core.devices import FakeDevice
-from .._core.state import GRAD, MODES, OBSERVED
+from .._core.state import DUAL, GRAD, MODES, OBSERVED
 from .concrete import concrete, no_data
+from .derivative_stops import is_traced, under_jax
 from .escapes import inside_jax
-from .history import requires_grad_of
+from .history import grad_fn_of, requires_grad_of
 from .lift import is_batched
 from .shared import view_of
 from .storages import (
@@ -123,8 +124,8 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.nd
 
 
 GRAPH_LOST = (
-    "Can't give a tensor that requires grad to a function of JAX's: the result would be cut off from the graph. Use "
-    "tensor.detach(), or make the function an operator: torchgrad_jax.from_jax(function)(tensor)."
+    "Can't give a tensor that requires grad or has a tangent to a function of JAX's: the result would be cut off from "
+    "the graph. Use tensor.detach(), or make the function an operator: torchgrad_jax.from_jax(function)(tensor)."
 )
 
 
@@ -133,15 +134,36 @@ def array_for_jax(t: Tensor) -> jax.Array:
 
     Where JAX differentiates the code itself, nothing is lost by that.
     """
-    if MODES.bits & GRAD and requires_grad_of(t) and not inside_jax():
+    if (MODES.bits & GRAD and requires_grad_of(t) and not inside_jax()) or loses_derivative(t):
         raise RuntimeError(GRAPH_LOST)
     return value_for_jax(t)
 
 
-def value_for_jax(t: Tensor) -> Any:
-    """What JAX gets of a tensor: in a function that is being made an operator, one from outside is an input."""
+def loses_derivative(t: Tensor) -> bool:
+    """Whether a transform of JAX's that takes `t` would end a derivative of ours, which nobody would notice.
+
+    A leaf of plain code is no such case: `jax.grad` takes parameters and differentiates by itself. Nor is what a lift
+    that JAX differentiates, or one of `vmap`, has: the derivative of the lift as a whole goes through it.
+    """
+    if MODES.bits & DUAL and MODES.tangents.tangent_of(t) is not None:
+        return True
+    if not (MODES.bits & GRAD and requires_grad_of(t)):
+        return False
     run = MODES.run
-    if run.pure and run.size is None:
+    if run.pure or run.size is not None:
+        return not run.runs_alone()
+    if MODES.transforms:
+        return True
+    return grad_fn_of(t) is not None and not is_traced(t) and not under_jax()
+
+
+def value_for_jax(t: Tensor) -> Any:
+    """What JAX gets of a tensor: in a function that is being made an operator, one from outside is an input.
+
+    `vmap` has constants, too, and makes those inputs whose gradient somebody wants.
+    """
+    run = MODES.run
+    if run.pure and (run.size is None or requires_grad_of(t)):
         return run.array_of(t)
     if MODES.sealed and not isinstance(t._st.array, jax.core.Tracer):
         raise RuntimeError(errors.FROZEN_IN_RULE)

@@ -1,0 +1,111 @@
+"""Transforms of JAX's called on tensors whose gradient somebody wants: it arrives, or the call is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import torchgrad_jax as torch
+
+X = np.arange(6.0).reshape(2, 3) + 0.5
+vmap, grad = torch.func.vmap, torch.func.grad
+
+
+def cubes(x):
+    return (x**3).sum()
+
+
+def scanned(x):
+    return jax.lax.scan(lambda c, e: (c * e + c, c), x.sum(), x[0])[0]
+
+
+# The tensor code, and the same by hand.
+FOLLOWED = {
+    "vmap": (lambda x: vmap(lambda r: jax.vmap(lambda e: e**3)(r).sum())(x).sum(), cubes),
+    "jit": (lambda x: vmap(lambda r: jax.jit(lambda e: e**3)(r).sum())(x).sum(), cubes),
+    "closure": (
+        lambda x: vmap(lambda r: jax.vmap(lambda e: e**3 * r)(torch.ones(2, 3)).sum())(x).sum(),
+        lambda x: 2 * x.sum(),
+    ),
+    "an outer example": (
+        lambda x: vmap(lambda r: vmap(lambda s: jax.vmap(lambda e: e * s)(r))(r))(x).sum(),
+        lambda x: (x[:, :, None] * x[:, None, :]).sum(),
+    ),
+    "an outer example alone": (
+        lambda x: vmap(lambda r: vmap(lambda s: jax.jit(lambda e: e**3)(r).sum())(r))(x).sum(),
+        lambda x: 3 * cubes(x),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_gradients_arrive_through_vmap(name):
+    f, by_hand = FOLLOWED[name]
+    with jax.numpy_rank_promotion("allow"):
+        want = jax.grad(by_hand)(jnp.asarray(X, np.float32))
+        pure = jax.grad(torch.to_jax(f))(jnp.asarray(X, np.float32))
+    x = torch.tensor(X, dtype=torch.float32, requires_grad=True)
+    f(x).backward()
+    for got in (pure, x.grad.numpy(), grad(f)(x.detach()).numpy()):
+        np.testing.assert_allclose(got, want, rtol=1e-4)
+
+
+def test_a_loop_inside_of_grad_has_gradients_where_jax_traces():
+    x = torch.tensor(X)
+    want = jax.grad(scanned)(jnp.asarray(X))
+    np.testing.assert_allclose(jax.jit(grad(scanned))(x).numpy(), want, rtol=1e-6)
+
+
+def ones():
+    return torch.ones(2, 3, dtype=torch.float64)
+
+
+# Functions whose derivative would be zero, or lack a part.
+CUT_OFF = {
+    "vmap": lambda x: jax.vmap(lambda e: e**3)(x * 1).sum() + x.sum(),
+    "jit": lambda x: jax.jit(lambda e: e**3)(x * 1).sum() + x.sum(),
+    "grad": lambda x: jax.grad(lambda e: (e**3).sum())(x * 1).sum() + x.sum(),
+    "a view": lambda x: jax.vmap(lambda e: e**3)(x.t()).sum() + x.sum(),
+}  # fmt: skip
+CLOSURES = {
+    "vmap": lambda x: jax.vmap(lambda e: e**3 * x[0])(ones()).sum(),
+    "jit": lambda x: jax.jit(lambda e: e**3 * x)(ones()).sum(),
+    "grad": lambda x: jax.grad(lambda e: (e**3 * x).sum())(ones()).sum(),
+}
+WAYS = {
+    "backward": lambda f, x: f(x.requires_grad_()).backward(),
+    "grad": lambda f, x: grad(f)(x),
+    "vmap of grad": lambda f, x: vmap(grad(f))(torch.stack([x, x])),
+    "grad where JAX traces": lambda f, x: jax.jit(grad(f))(x),
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x,)),
+    "compiled": lambda f, x: torch.compile(lambda x: f(x * 1).backward())(x.requires_grad_()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_what_would_cut_a_gradient_off_is_refused(name, way):
+    with pytest.raises(RuntimeError, match="cut off from the graph"):
+        WAYS[way](CUT_OFF[name], torch.tensor(X))
+
+
+@pytest.mark.parametrize("way", ["grad", "vmap of grad", "jvp"])
+@pytest.mark.parametrize("name", CLOSURES)
+def test_so_is_a_closure_inside_of_a_transform(name, way):
+    with pytest.raises(RuntimeError, match="cut off from the graph"):
+        WAYS[way](CLOSURES[name], torch.tensor(X))
+
+
+def test_what_needs_no_gradient_is_given():
+    x = torch.tensor(X, requires_grad=True)
+    with torch.no_grad():
+        assert jax.vmap(lambda e: e * 2)(x * 1).shape == (2, 3)
+    assert jax.jit(lambda e: e * 2)((x * 1).detach()).shape == (2, 3)
+    assert jax.grad(lambda e: (e**3).sum())(x).shape == (
+        2,
+        3,
+    )  # parameters are differentiated by JAX
+    assert (
+        grad(lambda r: (r * jax.jit(lambda e: e * 2)(ones())).sum())(x.detach()).tolist()
+        == [[2.0] * 3] * 2
+    )

@@ -99,7 +99,7 @@ conformance: LONG = only
 conformance: export BATCH_SIZES ?= 2000
 conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, and torch's own table of operators
 	$(RUN_PYTEST) tests compat_suite
-	$(PY) -m compat_suite run --oracle live
+	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
 	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 
 fuzz: $(VENV)/.installed-oracle $(VENV)/.installed-test ## compare N random programs with torch

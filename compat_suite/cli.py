@@ -45,6 +45,7 @@ def _add_cases(commands: Any) -> None:
     run.add_argument(
         "--minutes", type=float, help="judge a sample of the cases for so long; 3 is the quick form"
     )
+    run.add_argument("--state", help="a file of what was judged: the next call goes on there")
     run.add_argument("--json", help="write every verdict to this file")
     run.add_argument("--html", help="write a page to this file")
 

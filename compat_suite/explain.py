@@ -16,8 +16,8 @@ from .execute import Builder, Result, Seen, flat, invoke, run
 from .jobs import Job, all_jobs
 from .judge import judge
 from .libs import ours
+from .oracles import choose
 from .oracles.jax_ref import JaxReference
-from .report import choose
 
 _SHOWN = 12
 
@@ -45,6 +45,11 @@ def sections(job: Job, oracle: Any, verdict: Any) -> Iterator[str]:
     """What there is to say, under headings."""
     yield f"{job.id}: {verdict.status}" + "".join(f"\n  {t}" for t in verdict.texts)
     yield f"program:\n{_indented(snippet(job))}"
+    yield from answers_to(job, oracle)
+
+
+def answers_to(job: Job, oracle: Any) -> Iterator[str]:
+    """The oracle's answer, ours and JAX's, what the ledger says, and the jaxpr of the call."""
     answers = [(oracle.name, oracle.result(job)), (ours().name, run(ours(), job))]
     reference = JaxReference()
     answers.append((reference.name, reference.result(job)))

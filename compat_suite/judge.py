@@ -56,6 +56,11 @@ class Verdict:
         return self.status in ("failed", "stale")
 
     @property
+    def listed(self) -> bool:
+        """Whether a report shows it: it fails the run, or differs as the ledger says."""
+        return self.bad or bool(self.texts)
+
+    @property
     def layout_only(self) -> bool:
         """Whether nothing but strides, or being a view, differs: numbers and types are right."""
         return bool(self.texts) and all(LAYOUT.match(text) for text in self.texts)

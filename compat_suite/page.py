@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .judge import Verdict
 
@@ -26,7 +26,13 @@ n+=!r.hidden&&r.tagName==='DETAILS'}document.querySelector('output').value=n+' s
 form.addEventListener('input',show);form.addEventListener('submit',e=>e.preventDefault());show()"""
 
 
-def page(oracle: str, totals: str, operators: str, verdicts: Sequence[Verdict]) -> str:
+def page(
+    oracle: str,
+    totals: str,
+    operators: str,
+    verdicts: Sequence[Verdict],
+    answers: Mapping[str, str],
+) -> str:
     """The whole page.
 
     Args:
@@ -34,9 +40,13 @@ def page(oracle: str, totals: str, operators: str, verdicts: Sequence[Verdict]) 
         totals: the totals, as text.
         operators: the rows of the table of operators; `operator_row` makes them.
         verdicts: all verdicts; what differs is listed, what is known to differ as well.
+        answers: what the oracle, this package and JAX answer, and the jaxpr, by the id of the job.
     """
-    listed = [v for v in verdicts if v.texts or v.bad]
-    differences = "".join(map(_difference, listed)) or "<p>Nothing differs.</p>"
+    listed = [v for v in verdicts if v.listed]
+    differences = (
+        "".join(_difference(v, answers.get(v.job.id, "")) for v in listed)
+        or "<p>Nothing differs.</p>"
+    )
     return (
         "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>compat_suite</title><style>{STYLE}</style><h1>compat_suite</h1>"
@@ -67,12 +77,13 @@ def _options(values: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def _difference(v: Verdict) -> str:
+def _difference(v: Verdict, answers: str) -> str:
     job = v.job
+    text = f"{v.report()}\n\n{answers}\n\npython -m compat_suite explain {job.id!r}"
     return (
         f"<details data-area='{html.escape(job.case.family)}' data-check='{job.check}' data-status='{v.status}'>"
-        f"<summary><code>{html.escape(job.id)}</code> {v.status}</summary><pre>{html.escape(v.report())}\n\n"
-        f"python -m compat_suite explain {html.escape(repr(job.id))}</pre></details>"
+        f"<summary><code>{html.escape(job.id)}</code> {v.status}</summary><pre>{html.escape(text)}"
+        "</pre></details>"
     )
 
 

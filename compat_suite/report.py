@@ -8,17 +8,20 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import bar
 from .cases import CASES
 from .core_ops import COVERED
+from .explain import answers_to
 from .jobs import CHECK_TITLES, Job, all_jobs
 from .judge import Oracle, Verdict, judge
-from .libs import judge_library, torch_installed
+from .libs import judge_library
+from .oracles import choose
 from .page import operator_row, page
+from .saved_state import SavedState, code_of
 
 COLUMNS = {"value": "forward", "layout": "layout", **CHECK_TITLES}
 """Columns of the table, and their titles."""
@@ -35,12 +38,20 @@ def main(args: Any) -> int:
         sys.exit("no case of that family, operator or check")
     print(f"oracle: {oracle.name}; {len(jobs)} jobs")
     began = time.time()
+    state = _state(args, oracle, jobs)
+    if state.rows:
+        print(f"{len(state.rows)} of them are judged already, in {args.state}")
     if args.minutes:
         jobs.sort(
             key=lambda job: zlib.crc32(job.id.encode())
         )  # a part of the run is a sample of all
     within = (lambda _: time.time() < began + 60 * args.minutes) if args.minutes else lambda _: True
-    verdicts = list(itertools.takewhile(within, progress(jobs, oracle)))
+    place = {
+        job.id: n for n, job in enumerate(jobs)
+    }  # a run that was interrupted reports in the same order
+    verdicts = sorted(
+        itertools.takewhile(within, progress(jobs, oracle, state)), key=lambda v: place[v.job.id]
+    )
     if len(verdicts) < len(jobs):
         print(f"{len(verdicts)} of {len(jobs)} jobs in {args.minutes} minutes, a sample of all")
     for verdict in verdicts:
@@ -52,22 +63,18 @@ def main(args: Any) -> int:
     if args.json:
         write_json(Path(args.json), verdicts, oracle)
     if args.html:
-        Path(args.html).write_text(as_html(table, verdicts, oracle), encoding="utf-8")
+        answers = {v.job.id: "\n\n".join(answers_to(v.job, oracle)) for v in verdicts if v.listed}
+        Path(args.html).write_text(as_html(table, verdicts, oracle, answers), encoding="utf-8")
     return 1 if any(v.bad for v in verdicts) else 0
 
 
-def choose(name: str) -> Oracle:
-    """The oracle of a name: auto, live or recorded."""
-    if name == "live" or (name == "auto" and torch_installed()):
-        import torch
-
-        from .oracles.torch_live import LiveTorch
-
-        torch.set_num_threads(1)
-        return LiveTorch()
-    from .oracles.torch_recorded import RecordedTorch
-
-    return RecordedTorch()
+def _state(args: Any, oracle: Oracle, jobs: list[Job]) -> SavedState:
+    """What an earlier call has judged of these jobs: same choice of cases, same judge, same code."""
+    if args.state is None:
+        return SavedState(None, "")
+    ids = zlib.crc32("\n".join(job.id for job in jobs).encode())
+    about = f"{len(jobs)} jobs ({ids:08x}) of {args.library}, judged by {oracle.name}"
+    return SavedState(args.state, about, code_of(args.library, "compat_suite"))
 
 
 def _wanted(job: Job, args: Any) -> bool:
@@ -80,16 +87,32 @@ def _wanted(job: Job, args: Any) -> bool:
     return not args.checks or job.check in args.checks
 
 
-def progress(jobs: list[Job], oracle: Oracle) -> Iterable[Verdict]:
-    """Judge each job, with a bar on a terminal."""
-    bad = 0
-    for n, job in enumerate(jobs):
-        verdict = judge(job, oracle)
+def progress(jobs: list[Job], oracle: Oracle, state: SavedState) -> Iterator[Verdict]:
+    """Judge each job that the state does not have, with a bar on a terminal."""
+    bad, began, before = 0, time.time(), len(state.rows)
+    by_id = {job.id: job for job in jobs}
+    for saved in state.rows:
+        verdict = _loaded(by_id[saved], state.rows[saved])
         bad += verdict.bad
         yield verdict
-        if n % 10 == 9 or n == len(jobs) - 1:
-            bar.draw(n + 1, len(jobs), bad, job.case.core)
-    bar.clear()
+    todo = [job for job in jobs if job.id not in state.rows]
+    try:
+        for n, job in enumerate(todo, 1):
+            verdict = judge(job, oracle)
+            state.rows[job.id] = [verdict.status, verdict.texts, verdict.oracle]
+            bad += verdict.bad
+            yield verdict
+            state.keep()
+            if n % 10 == 0 or n == len(todo):
+                bar.draw(before + n, len(jobs), bad, job.case.core, began, before)
+    finally:
+        bar.clear()
+        state.keep(now=True)
+
+
+def _loaded(job: Job, row: Sequence[Any]) -> Verdict:
+    status, texts, oracle = row
+    return Verdict(job, status, tuple(texts), oracle)
 
 
 Table = dict[str, dict[str, Counter[str]]]
@@ -157,8 +180,10 @@ def write_json(path: Path, verdicts: list[Verdict], oracle: Oracle) -> None:
     )
 
 
-def as_html(table: Table, verdicts: list[Verdict], oracle: Oracle) -> str:
-    """One page: totals, what differs with filters, and the table of operators."""
+def as_html(
+    table: Table, verdicts: list[Verdict], oracle: Oracle, answers: Mapping[str, str]
+) -> str:
+    """One page: totals, what differs with filters and with all answers by id, and the table of operators."""
     areas = {v.job.case.core: v.job.case.family for v in verdicts}
     head = "".join(f"<th>{title}</th>" for title in COLUMNS.values())
     rows = [
@@ -167,7 +192,7 @@ def as_html(table: Table, verdicts: list[Verdict], oracle: Oracle) -> str:
     ]
     totals = as_text(table)
     operators = f"<tr><th></th>{head}</tr>{''.join(rows)}"
-    return page(oracle.name, totals[totals.rindex("check ") :], operators, verdicts)
+    return page(oracle.name, totals[totals.rindex("check ") :], operators, verdicts, answers)
 
 
 def _cell(cell: Counter[str] | None) -> str:

@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from ..core_ops import CORE_OPS
+from ..saved_state import code_of
 from .page import as_html, bar
 from .runner import CHECKS, Runner
 from .scope import out_of_scope
@@ -119,7 +120,8 @@ def main(args: Any) -> int:
     """Judge what the state file does not have yet, then print the table."""
     path = Path(args.state)
     state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    settings = {"samples": args.samples, "seed": args.seed}
+    code = code_of("torchgrad_jax", "compat_suite")  # verdicts about other code are judged again
+    settings = {"samples": args.samples, "seed": args.seed, "code": code}
     if state.pop("settings", settings) != settings:
         state = {}
     checks = tuple(args.checks) if args.checks else CHECKS

@@ -466,3 +466,27 @@ def backward_in_thread_of_hook(m):
     y.register_hook(h)
     y.sum().backward()
     return log, x.grad
+
+
+@program
+def who_gets_a_gradient_of_an_empty_matrix(m):
+    """An input of no elements gets a gradient of none, also where only some of the results are used."""
+    functions = {
+        "svd": m.linalg.svd,
+        "eigh": m.linalg.eigh,
+        "qr": m.linalg.qr,
+        "slogdet": m.linalg.slogdet,
+        "logdet": lambda a: [m.logdet(a)],
+        "lu": m.linalg.lu,
+        "sort": m.sort,
+    }
+    seen = []
+    for name, function in functions.items():
+        for shape in ((0, 2, 2), (2, 0, 0)):
+            for k in range(3):
+                a = m.ones(shape, dtype=m.float64, requires_grad=True)
+                results = function(a)
+                if k < len(results) and results[k].requires_grad:
+                    results[k].sum().backward()
+                    seen.append([name, shape, k, None if a.grad is None else list(a.grad.shape)])
+    return seen

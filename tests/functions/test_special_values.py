@@ -537,3 +537,18 @@ def zeta_of_large_exponents(m):
     qs = [1.0, 2.0, 7.0, 0.5, -0.5, -2.5, 1e-3, float("inf"), float("nan")]
     x, q = (m.tensor(v) for v in zip(*[(x, q) for x in xs for q in qs]))
     return [m.special.zeta(x, q), m.special.zeta(x.double(), q.double())]
+
+
+def grad_where_finite(m, y, q):
+    return m.autograd.grad(y[y.isfinite()].sum(), q)[0].nan_to_num(0.0, 0.0, 0.0)
+
+
+@program
+def zeta_left_of_zero(m):
+    """Real for whole exponents only; the terms on both sides of 0 count, however far away the first one is."""
+    qs = [-0.5, -0.25, -1.75, -2.5, -5.3, -8.5, -8.9, -40.1, -300.3, -3.0, -40.0]
+    xs = [1.0, 1.5, 2.0, 2.25, 3.0, 4.0, 7.0, 8.0]
+    x, q = (m.tensor(v, dtype=m.float64) for v in zip(*[(x, q) for x in xs for q in qs]))
+    q.requires_grad_()
+    y = m.special.zeta(x, q)
+    return [y, m.special.zeta(x.float(), q.float()).isnan(), grad_where_finite(m, y, q)]

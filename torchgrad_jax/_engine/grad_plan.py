@@ -349,7 +349,7 @@ class GradPlan:
             base = len(self.plan.present)
             used = tuple(p and base + j in read for j, p in enumerate(present))
             full = None
-            if self.filled is not None:  # of empty tensors a trace reads nothing, a formula does
+            if self.filled is not None:  # as in `reached`
                 full, more_ins, more_outs, more = self.filled.call(which, present)
                 used = tuple(u or m for u, m in zip(used, more))
                 # What it reads comes first and in its order, so that the one can stand for the other.
@@ -412,6 +412,8 @@ class GradPlan:
         if self.raises or self.plan.call.row.joins is not None:
             return frozenset(range(len(self.inputs)))
         part, base = self._part(tuple([c is not None for c in cts])), len(self.plan.present)
+        if part.filled is not None:  # of empty tensors a trace reads nothing, a formula does
+            return part.filled.reached(cts)
         if part.dependent is None:
             reads = [part._steps.slice([r], part.cuts)[1] for r in part.grad_refs]
             part.dependent = frozenset(

@@ -117,19 +117,33 @@ def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
 # --- zeta -------------------------------------------------------------------------------------
 
 
+def _zeta_right(x: Array, q: Array) -> Array:
+    """For positive `q`. Of large exponents the first term is all there is, where XLA divides by the others, zeros."""
+    y = lax.zeta(x, q)
+    return jnp.where(jnp.isnan(y) & (x > 1) & (x != jnp.inf) & (q != jnp.inf), lax.pow(q, -x), y)
+
+
+def _zeta_left(x: Array, q: Array) -> Array:
+    """For negative `q`, where XLA has no digits: the terms right of 0, and those left of it as differences of two sums.
+
+    Only whole powers of the latter are real numbers.
+    """
+    f = q - jnp.floor(q)
+    beyond = _zeta_right(x, 1 - f) - _zeta_right(x, 1 - q)
+    whole = x == jnp.floor(x)
+    y = jnp.where(whole, _zeta_right(x, f) + jnp.where(x % 2 == 0, beyond, -beyond), jnp.nan)
+    return jnp.where(x == 1, jnp.inf, y)
+
+
 @jax.custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
-    y = lax.zeta(x, q)
+    y = jnp.where(q < 0, _zeta_left(x, q), _zeta_right(x, q))
     # torch: a pole at every whole number up to 0; XLA has NaN there
     y = jnp.where((q <= 0) & (q == jnp.floor(q)) & ~(x <= 1), jnp.inf, y)
     # torch's first term is q**-inf, and what it adds to that is NaN
     beyond = jnp.where(q < 1, jnp.inf, jnp.where(q == 1, jnp.ones_like(q), jnp.nan))
     y = jnp.where(x == jnp.inf, beyond, y)
-    y = jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
-    # the largest term is all there is where all others are zeros, which XLA divides by
-    largest = lax.pow(jnp.where(q < 0, q - jnp.round(q), q), -x)
-    largest = jnp.where(largest < 0, jnp.nan, largest)  # the next one is as large, and positive
-    return jnp.where(jnp.isnan(y) & (x > 1) & (x != jnp.inf) & (q != jnp.inf), largest, y)
+    return jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
 
 
 @functools.partial(_zeta.defjvp, symbolic_zeros=True)

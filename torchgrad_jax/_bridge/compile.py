@@ -443,7 +443,11 @@ class Compiled:
                 raise
         else:
             if self.wasted > _PATIENCE:
-                self._give_up(effect or reason)
+                self._give_up(
+                    effect
+                    or reason
+                    or "it makes tensors that are kept outside, new ones in each call"
+                )
             return out
         return self._as_written(failed, effects, (guards, containers), modes)
 
@@ -465,7 +469,10 @@ class Compiled:
         self._run_before = self.counts["run"]
         self.effect = effect
         wasted = (
-            effect or reason == VALUES_CHANGED or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
+            effect
+            or entry.program.new_state
+            or reason == VALUES_CHANGED
+            or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
         )
         self.wasted = self.wasted + 1 if wasted else 0
         # What made state, or changed what it depends on, does other things the next time.

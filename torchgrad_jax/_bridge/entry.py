@@ -46,33 +46,23 @@ from .donation import Donating, is_large, put_back, spare, surely
 from .equal_steps import evaluate_equal_steps_once
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
-from .outside_results import (
-    OutsideTensor,
-    OutsideView,
-    describe_outside_result,
-    describe_view,
-    own_constants,
-)
+from .outside_results import describe_outside_result, own_constants
 from .overwrite import in_place
 from .python_guards import PythonGuards
+from .results import (
+    ELSEWHERE,
+    MadeTensor,
+    ResultBeside,
+    ResultOutside,
+    ResultTensor,
+    made_inside,
+    refuse_kept_graph,
+    result_of_memory,
+    return_what_is_kept,
+)
 from .traced_program import Program, resolve_argument, trace_program
 
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
-
-
-class ResultTensor:
-    """A tensor of the result."""
-
-    __slots__ = ("freed", "index", "meta", "node", "requires")
-
-    def __init__(self, index: int, m: Meta, requires: bool, node: str, freed: bool) -> None:
-        self.index, self.meta, self.requires, self.node, self.freed = (
-            index,
-            m,
-            requires,
-            node,
-            freed,
-        )
 
 
 def _complain_of_memory(error: BaseException) -> None:
@@ -81,19 +71,6 @@ def _complain_of_memory(error: BaseException) -> None:
         found = explained(error, devices.default_device())
         if found is not error:
             raise found from error
-
-
-class ResultBeside(ResultTensor):
-    """A result that has the memory of another one, which the function made: that result itself, or a view of it.
-
-    Where each step's results are stacked (`step.many`) it is a result like any other.
-    """
-
-    __slots__ = ("of", "view")
-
-    def __init__(self, out: ResultTensor, of: int, view: OutsideView | None) -> None:
-        super().__init__(out.index, out.meta, False, "", False)
-        self.of, self.view = of, view
 
 
 class Entry:
@@ -119,6 +96,7 @@ class Entry:
         """Whether anything outside is as a run has left it."""
         self.backward: BackwardDescription | None = None
         self._gradients: list[Any] = []
+        self._made: list[tuple[ResultTensor, MadeTensor]] = []
         program, description = trace_program(
             lambda: self._call(fn, *log.arguments()),
             list(unique.values()),
@@ -134,7 +112,12 @@ class Entry:
         self.on_all_devices = OnAllDevices.for_results(self.pins.values())
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
-        self.spec, self.outs = description
+        self.spec, outs = description
+        kept = [st for st, _ in program.new_state]
+        if any(t._fn is not None for t in unique.values()):
+            refuse_kept_graph(kept)
+        self.outs = return_what_is_kept(outs, self._made, kept)
+        self._made = []
         given = log.number_arguments
         self.constants = [
             Constant(
@@ -303,7 +286,7 @@ class Entry:
         outs: list[Any] = []
         live, hides = [], []
         own_constants(MODES.run, leaves)
-        made = _made_inside(leaves)
+        made = made_inside(leaves)
         for x in leaves:
             if not isinstance(x, Tensor):
                 outs.append(ReturnedNumber(x) if type(x) is Number else x)
@@ -316,10 +299,10 @@ class Entry:
             fn_ = grad_fn_of(x)
             requires = requires_grad_of(x)
             m = x._m if x._m.dense else meta(x._m.shape, x._m.dtype, x._m.device)
-            if len(outs) in made:
-                outs.append(
-                    ResultBeside(ResultTensor(len(tensors), m, False, "", False), *made[len(outs)])
-                )
+            out = ResultTensor(len(tensors), m, False, "", False)
+            beside = result_of_memory(MODES.run, out, x, made.get(len(outs)))
+            if beside is not None:
+                outs.append(beside)
                 tensors.append(x)
                 continue
             if requires and fn_ is None:  # an input handed back
@@ -331,6 +314,9 @@ class Entry:
                 live.append((len(outs), x))
             outs.append(ResultTensor(len(tensors), m, requires, name, freed))
             tensors.append(x)
+        self._made = [
+            (o, MadeTensor(tensors[o.index])) for o in outs if isinstance(o, ResultTensor)
+        ]
         if any(hides) and MODES.run.log.reads_arguments():
             raise NeedsPlainNumbers
         if live:
@@ -449,7 +435,7 @@ class Entry:
         ):
             return None
         (out,) = self.outs
-        if not isinstance(out, ResultTensor) or out.requires:
+        if type(out) is not ResultTensor or out.requires:
             return None
         if self.kept_args is None or self.late:
             return None
@@ -643,14 +629,17 @@ class Entry:
     def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
         if self.spec.kind is None:
             (o,) = self.outs
-            if isinstance(o, ResultTensor) and not o.requires and not MODES.bits & INFERENCE:
+            if type(o) is ResultTensor and not o.requires and not MODES.bits & INFERENCE:
                 return make(arrays[o.index], o.meta)
         leaves: list[Any] = []
         for o in self.outs:
             if not isinstance(o, ResultTensor):
                 leaves.append(o.tensor(args) if isinstance(o, ELSEWHERE) else o)
                 continue
-            t = make(arrays[o.index], o.meta)
+            if isinstance(o, ResultOutside):
+                leaves.append(o.tensor(args))
+                continue
+            t = o.of_array(arrays[o.index])
             if o.freed:
                 t._fn, t._rg = spent(o.node, o.meta), True
             elif o.requires and node is not None:
@@ -685,37 +674,10 @@ class Entry:
         return self._as_operator
 
 
-def _made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | None]]:
-    """Which results have the memory of another one that the function made, by their places: its place, and the view.
-
-    A storage from outside is not the function's: `describe_outside_result` has those.
-    """
-    places = {
-        k: x
-        for k, x in enumerate(leaves)
-        if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None
-    }
-    whole: dict[int, int] = {}
-    for k, x in places.items():
-        if x._al is None:
-            whole.setdefault(id(x._st), k)
-    found: dict[int, tuple[int, OutsideView | None]] = {}
-    first: dict[int, int] = {}
-    for k, x in places.items():
-        of = whole.get(id(x._st), k)
-        if first.setdefault(id(x), k) != k:
-            found[k] = first[id(x)], None
-        elif of != k and (view := describe_view(leaves[of], leaves[of], x)) is not None:
-            found[k] = of, view
-    return found
-
-
-ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)
-"""What stands for results that the program does not compute."""
 _HIDE_NOTHING = (int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic)
 """Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
 
 
-__all__ = ["ELSEWHERE", "Entry", "ResultTensor"]
+__all__ = ["Entry"]

@@ -23,9 +23,10 @@ from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, make
 from .checks import any_of
 from .donation import Donating, put_back, surely
-from .entry import ELSEWHERE, Entry, ResultTensor
+from .entry import Entry
 from .number_log import ReturnedNumber
 from .outside_results import OutsideTensor, OutsideView
+from .results import ELSEWHERE, ResultTensor
 from .traced_program import resolve_argument
 
 _HOST_BYTES = 1 << 28

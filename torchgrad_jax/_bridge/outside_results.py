@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from .._core.errors import AsWritten
 from .._core.meta import Meta
 from .._core.state import GRAD, MODES
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of, view_node
 from .._engine.strided import storage_offset
-from .._engine.tensor import Alias, Tensor, Version, alias_of
+from .._engine.tensor import Alias, Tensor, Version, alias_of, is_plain
 from .._engine.trace import ViewPlan
 from .traced_program import StateLift, resolve_argument
 
@@ -32,17 +33,19 @@ class OutsideTensor:
 class OutsideView:
     """A view of one, or another tensor on its storage, made anew for each run."""
 
-    __slots__ = ("alias", "counted", "meta", "node", "of", "through")
+    __slots__ = ("alias", "counted", "leaf", "meta", "node", "of", "through")
 
     def __init__(
         self, of: Any, owner: Tensor, x: Tensor, through: OutsideView | None = None
     ) -> None:
         self.of, self.through = of, through
         self.meta: Meta = x._m
-        self.alias: Alias | None = x._al
+        self.alias = _without_base(x._al)
         self.counted = x._vc is owner._vc
         fn = grad_fn_of(x) if requires_grad_of(x) else None
         self.node = None if fn is None else fn.name()
+        self.leaf = type(x) if is_detached_leaf(x) else None
+        """The class of a leaf on the memory of a tensor from outside, which is no view of it."""
 
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
         """The result of a run on these arguments."""
@@ -52,7 +55,20 @@ class OutsideView:
         """The view of this tensor."""
         if self.through is not None:
             owner = self.through.of_owner(owner)
-        return rebuild_view(owner, self.meta, self.alias, self.node, self.counted)
+        t = rebuild_view(owner, self.meta, self.alias, self.node, self.counted)
+        if self.leaf is not None:
+            t = alias_of(t, t._m, t._al, t._vc, self.leaf)
+            t._rg = True
+        return t
+
+
+def _without_base(al: Alias | None) -> Alias | None:
+    """How a view reads its storage, and that it has a base, without keeping the base."""
+    if al is None:
+        return None
+    out = Alias(al.offset, None if al.base is None else True, al.creation, 0)
+    out.conj, out.neg, out.chain = al.conj, al.neg, al.chain
+    return out
 
 
 def rebuild_view(
@@ -88,6 +104,17 @@ def rebuild_view(
     return t
 
 
+def is_detached_leaf(x: Tensor) -> bool:
+    """Whether a tensor requires a gradient by itself, whatever it shares its memory with."""
+    return (x._al is None or x._al.base is None) and requires_grad_of(x) and grad_fn_of(x) is None
+
+
+def refuse_used_leaf(x: Tensor) -> None:
+    """A leaf that a run has made is made anew by each: it cannot be part of a graph, or have hooks, at once."""
+    if x._acc is not None or x._g is not None or not is_plain(x) or vars(x):
+        raise AsWritten("it returns a leaf that it has made and used", lasting=True)
+
+
 def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | OutsideView | None:
     """What to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
@@ -96,6 +123,8 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
         if inner is st:
             if x is t:
                 return OutsideTensor(i)
+            if is_detached_leaf(x):
+                refuse_used_leaf(x)
             if al is not None and al.chain:
                 return None  # outside it reads its memory as another dtype, or conjugated
             if al is not None and al.base is not None and requires_grad_of(x):
@@ -114,10 +143,9 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
 def own_constants(current: StateLift, leaves: Sequence[Any]) -> None:
     """Have each run make the constants anew that it returns, as those of `zeros`: the caller may write to them.
 
-    One that somebody else holds, a list outside for example, is the very tensor that is returned, and so is a leaf or
-    a parameter, which gets gradients.
+    One that somebody else holds, a list outside for example, is the very tensor that is returned.
     """
-    results = {id(x): x for x in leaves if type(x) is Tensor and not requires_grad_of(x)}
+    results = {id(x): x for x in leaves if isinstance(x, Tensor) and _is_plain_or_leaf(x)}
     held = Counter(map(id, leaves))
     held.update(id(x._al.base) for x in results.values() if x._al is not None)
     held.update(id(source.of) for source in current.sources)
@@ -125,6 +153,12 @@ def own_constants(current: StateLift, leaves: Sequence[Any]) -> None:
     for t in results.values():
         if sys.getrefcount(t) - _OWN_REFERENCES <= held[id(t)]:
             current.own_constant(t)
+
+
+def _is_plain_or_leaf(x: Tensor) -> bool:
+    if requires_grad_of(x):
+        return grad_fn_of(x) is None
+    return type(x) is Tensor
 
 
 def _own_references() -> int:
@@ -158,15 +192,13 @@ def is_plain_view_of(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
     al = x._al
     if al is not None and al.base is not None and al.base is not owner:
         return False
-    if not requires_grad_of(x):
+    if not requires_grad_of(x) or is_detached_leaf(x):
         return True
     fn = grad_fn_of(x)
     if al is None or (al.chain and not chained):
         return False
-    if fn is None:
-        return (
-            al.base is owner
-        )  # a view that nobody recorded: it requires grad because its base does
+    if fn is None:  # a view that nobody recorded: it requires grad because its base does
+        return al.base is owner
     goal = edge_of(owner)
     while fn.gp is not None and isinstance(fn.gp.plan, ViewPlan) and fn.edges[0] is not None:
         if fn.edges == (goal,):

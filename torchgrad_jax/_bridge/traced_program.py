@@ -215,6 +215,13 @@ class StateLift(Lift):
         """A storage was made during this run."""
         self.born.append(weakref.ref(storage))
 
+    def made(self, storage: Storage) -> bool:
+        """Whether a storage was made during this run."""
+        arguments = (s.traced_storage for s in self.swapped)
+        return any(ref() is storage for ref in self.born) and all(
+            st is not storage for st in arguments
+        )
+
     # -- reading and writing
     def touches(self, leaves: Sequence[Any]) -> bool:
         """Everything is part of the program: the values outside are others the next time."""
@@ -314,7 +321,7 @@ class StateLift(Lift):
     def own_constant(self, t: Tensor) -> None:
         """Make constants that the run made, as those of `zeros`, its own: each run begins with them anew."""
         st = t._st
-        if self.ours(st.array) or not any(ref() is st for ref in self.born):
+        if self.ours(st.array) or not self.made(st):
             return
         with self.outside():
             owner = make(
@@ -369,6 +376,14 @@ class StateLift(Lift):
                 raise AsWritten(
                     "the memory around an argument, which is a view, is looked at", False
                 )
+
+    def replace_memory(self, t: Tensor) -> None:
+        """A program writes to memory, and gives no tensor from outside another one."""
+        if not self.made(t._st):
+            raise AsWritten(
+                "a tensor from outside gets other memory (`.data = `, `set_`); `copy_` writes to what it has",
+                lasting=True,
+            )
 
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""

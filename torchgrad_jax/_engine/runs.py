@@ -144,6 +144,9 @@ class Run:
     def look_around(self, t: Tensor) -> None:
         """The user is about to know or reach the memory that `t` is a part of."""
 
+    def replace_memory(self, t: Tensor) -> None:
+        """A tensor is about to leave its storage for another one."""
+
     # --- leaves
     def leaf_made(self) -> None:
         """Somebody has a tensor require a gradient."""

@@ -329,6 +329,7 @@ def leave_storage(t: Tensor) -> None:
     A counter that is part of the storage left behind is kept as it is only where somebody shares it:
     otherwise the count alone lives on.
     """
+    MODES.run.replace_memory(t)
     vc = t._vc
     tracked = t._al is not None and t._al.base is not None
     if vc is t._st and not tracked and sys.getrefcount(vc) <= _OWN_REFERENCES:

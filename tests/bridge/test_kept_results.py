@@ -1,0 +1,308 @@
+"""A result of a compiled function that is also kept elsewhere: what is kept and what is returned is one memory."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import torchgrad_jax as torch
+
+
+def _in_a_dict(kept, w):
+    def f(x):
+        kept["a"] = x * 2
+        return kept["a"]
+
+    return f
+
+
+def _a_view_is_kept(kept, w):
+    def f(x):
+        h = x * 2
+        kept["a"] = h[1:]
+        return h
+
+    return f
+
+
+def _a_view_is_returned(kept, w):
+    def f(x):
+        h = x * 2
+        kept["a"] = h
+        return h[1:]
+
+    return f
+
+
+def _detached(kept, w):
+    def f(x):
+        h = x * 2
+        kept["a"] = h.detach()
+        return h
+
+    return f
+
+
+def _in_an_attribute(kept, w):
+    holder = kept["a"] = SimpleNamespace(last=None)
+
+    def f(x):
+        holder.last = x * 3
+        return holder.last.view(3, 1)
+
+    return f
+
+
+def _buffer(kept, w):
+    net = kept["a"] = torch.nn.Module()
+    net.register_buffer("seen", torch.zeros(3))
+
+    def f(x):
+        net.seen = x * 3
+        return net.seen
+
+    return f
+
+
+def _nonlocal(kept, w):
+    last = kept["a"] = [None]
+
+    def f(x):
+        last[0] = x + 1
+        return {"results": [last[0], last[0][:2]]}
+
+    return f
+
+
+def _gradient(kept, w):
+    def f(x):
+        (w * x).sum().backward()
+        return w.grad
+
+    return f
+
+
+def _view_of_a_gradient(kept, w):
+    def f(x):
+        (w * x).sum().backward()
+        return w.grad[1:], w.grad
+
+    return f
+
+
+def _new_gradient(kept, w):
+    def f(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return w.grad.view(3, 1)
+
+    return f
+
+
+def _assigned_gradient(kept, w):
+    def f(x):
+        h = x * 4
+        w.grad = h
+        return h
+
+    return f
+
+
+def _state_of_an_optimizer(kept, w):
+    opt = torch.optim.SGD([w], lr=0.1, momentum=0.9)
+
+    def f(x):
+        opt.zero_grad()
+        (w * x).sum().backward()
+        opt.step()
+        return opt.state[w]["momentum_buffer"]
+
+    return f
+
+
+def _parameter_kept(kept, w):
+    def f(x):
+        kept["a"] = torch.nn.Parameter(x * 2)
+        return kept["a"]
+
+    return f
+
+
+def _shown(x):
+    if isinstance(x, torch.Tensor):
+        return x.tolist(), x.requires_grad, x.is_leaf, _shown(x.grad) if x.is_leaf else None
+    if isinstance(x, dict | SimpleNamespace):
+        return {k: _shown(v) for k, v in (x if isinstance(x, dict) else vars(x)).items()}
+    if isinstance(x, torch.nn.Module):
+        return _shown(dict(x.named_buffers()))
+    return [_shown(v) for v in x] if isinstance(x, list | tuple) else x
+
+
+PROGRAMS = [
+    _in_a_dict,
+    _a_view_is_kept,
+    _a_view_is_returned,
+    _detached,
+    _in_an_attribute,
+    _buffer,
+    _nonlocal,
+    _gradient,
+    _view_of_a_gradient,
+    _new_gradient,
+    _assigned_gradient,
+    _state_of_an_optimizer,
+    _parameter_kept,
+]
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__.strip("_"))
+def test_a_write_to_what_is_returned_is_a_write_to_what_is_kept(program, calls):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        kept, w = {}, torch.ones(3, requires_grad=True)
+        f = form(program(kept, w))
+        outs = [f(torch.ones(3)) for _ in range(calls)]
+        last = outs[-1]
+        while not isinstance(last, torch.Tensor):
+            last = next(iter(last.values())) if isinstance(last, dict) else last[0]
+        last.data.add_(torch.full(last.shape, 10.0))
+        found.append((_shown(kept), _shown(w), _shown(outs)))
+    assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: torch.zeros(3, requires_grad=True),
+        lambda x: torch.nn.Parameter(torch.ones(3)),
+        lambda x: torch.nn.Parameter(x * 2),
+        lambda x: (x * 2).detach().requires_grad_(),
+        lambda x: x.detach().requires_grad_(),
+        lambda x: torch.nn.Parameter(x[1:]),
+    ],
+    ids=["constant", "parameter", "computed", "detached", "of an argument", "of a view"],
+)
+def test_each_call_makes_a_new_leaf(make, calls):
+    found = []
+    for form in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        f, x, seen = form(make), torch.ones(3), []
+        for _ in range(calls):
+            leaf = f(x)
+            (leaf * leaf).sum().backward()
+            seen.append((_shown(leaf), type(leaf), x.tolist()))
+            leaf.data.add_(1)
+        found.append(seen)
+    assert found[1] == found[0]
+
+
+def test_functions_whose_results_are_views_of_each_other_are_traced_once():
+    f = torch.compile(lambda x: (y := x * 2, y[0]))
+    for _ in range(3):
+        f(torch.ones(2, 2, requires_grad=True))
+    assert f.counts["traced"] == 1
+
+
+def _kept_with_its_graph(kept):
+    def f(x):
+        kept.append(x.exp() * 2)
+        return x.sum()
+
+    return f
+
+
+def _kept_and_returned_with_its_graph(kept):
+    def f(x):
+        kept.append(x.exp() * 2)
+        return kept[-1]
+
+    return f
+
+
+@pytest.mark.parametrize("program", [_kept_with_its_graph, _kept_and_returned_with_its_graph])
+def test_what_is_kept_has_its_graph(program):
+    kept, v = [], torch.ones(3, requires_grad=True)
+    with pytest.warns(UserWarning, match="it keeps a tensor outside"):
+        torch.compile(program(kept))(v * 2)
+    assert len(kept) == 1
+    kept[0].sum().backward()
+    torch.testing.assert_close(v.grad, 4 * torch.tensor(2.0).exp().expand(3))
+
+
+def test_a_leaf_that_is_returned_beside_what_was_computed_of_it():
+    def f(x):
+        p = torch.nn.Parameter(x * 2)
+        return p, (p * p).sum()
+
+    compiled = torch.compile(f)
+    for k in range(2):
+        with pytest.warns(UserWarning, match="a leaf") if k == 0 else _nothing():
+            p, loss = compiled(torch.ones(2))
+        loss.backward()
+        assert p.grad.tolist() == [4.0, 4.0]
+
+
+def _nothing():
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+def test_a_function_that_keeps_new_tensors_in_each_call_is_given_up_with_a_warning():
+    seen = []
+
+    class Sink:
+        def __call__(self, x):
+            seen.append(x * 2)
+
+    f = torch.compile(lambda x: Sink()(x))
+    with pytest.warns(UserWarning, match="runs as it is written"):
+        results = [f(torch.ones(2)) for _ in range(6)]
+    assert results == [None] * 6
+    assert len(seen) == 6
+    assert f.counts["eager"] > 0
+
+
+MEMORY = {
+    "data": lambda w, h: setattr(w, "data", h),
+    "set_": lambda w, h: w.set_(h),
+    "data of a view": lambda w, h: setattr(w, "data", h.view(3, 1)),
+}
+
+
+@pytest.mark.parametrize("replace", MEMORY.values(), ids=MEMORY)
+def test_other_memory_for_a_tensor_from_outside(replace):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        w = torch.ones(3)
+
+        def f(x, w=w):
+            h = x * 4
+            replace(w, h)
+            h.add_(1)
+            return h
+
+        f = form(f)
+        if form is torch.compile:
+            with pytest.warns(UserWarning, match="other memory"):
+                f(torch.ones(3))
+        for _ in range(2):
+            f(torch.ones(3)).mul_(2)
+        found.append((w.tolist(), w.shape))
+    assert found[1] == found[0]
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+def test_an_error_leaves_the_memory_that_a_tensor_had():
+    w = torch.ones(3)
+
+    def f(x):
+        w.data = x * 2
+        raise ValueError("it went wrong")
+
+    with pytest.raises(ValueError, match="went wrong"):
+        torch.compile(f)(torch.ones(3))
+    assert w.tolist() == [2, 2, 2]  # as in eager code
+    with pytest.raises(RuntimeError, match="other memory"):
+        torch.compile(f, fullgraph=True)(torch.ones(3))
+    assert w.tolist() == [2, 2, 2]

@@ -1,0 +1,219 @@
+"""Results of a compiled function that the program computes, and whose memory they have.
+
+A result may be one memory with another result (`return y, y[0]`), with the gradient of a leaf (`return w.grad`), or
+with what the function keeps outside (`self.last = y; return y`): a later write to one is seen in the other, as in eager
+code.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from .._core.dtypes import FLOATING
+from .._core.errors import AsWritten
+from .._core.meta import Meta
+from .._core.state import GRAD, MODES
+from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.tensor import Storage, Tensor, make, make_of, plain_alias
+from .number_log import ReturnedNumber
+from .outside_results import (
+    OutsideTensor,
+    OutsideView,
+    describe_outside_result,
+    describe_view,
+    refuse_used_leaf,
+)
+from .traced_program import StateLift, resolve_argument
+
+
+class ResultTensor:
+    """A tensor of the result."""
+
+    __slots__ = ("freed", "index", "meta", "node", "requires")
+
+    def __init__(self, index: int, m: Meta, requires: bool, node: str, freed: bool) -> None:
+        self.index, self.meta, self.requires, self.node, self.freed = (
+            index,
+            m,
+            requires,
+            node,
+            freed,
+        )
+
+    def of_array(self, array: Any) -> Tensor:
+        """The result of a run that computed this."""
+        return make(array, self.meta)
+
+
+class ResultBeside(ResultTensor):
+    """A result that has the memory of another one, which the function made: that result itself, or a view of it.
+
+    Where each step's results are stacked (`step.many`) it is a result like any other.
+    """
+
+    __slots__ = ("of", "view")
+
+    def __init__(self, out: ResultTensor, of: int, view: OutsideView | None) -> None:
+        super().__init__(out.index, out.meta, False, "", False)
+        self.of, self.view = of, view
+
+
+class ResultOutside(ResultTensor):
+    """A result that is kept outside as well: as the gradient of a leaf, or as what a run that is not repeated has made.
+
+    Where each step's results are stacked (`step.many`) it is a result like any other.
+    """
+
+    __slots__ = ("gradient_of", "kept", "view")
+
+    def __init__(
+        self, out: ResultTensor, kept: Any, gradient_of: Any, view: OutsideView | None
+    ) -> None:
+        super().__init__(out.index, out.meta, False, "", False)
+        self.kept, self.gradient_of, self.view = kept, gradient_of, view
+
+    def tensor(self, args: Sequence[Tensor]) -> Tensor:
+        """The result of a run that has written its effects."""
+        owner = self.kept
+        if owner is None:
+            owner = resolve_argument(self.gradient_of, args)._g
+        return owner if self.view is None else self.view.of_owner(owner)
+
+
+class ResultLeaf(ResultTensor):
+    """A result that the function made and that requires a gradient without a graph, such as a new parameter."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, out: ResultTensor, cls: type) -> None:
+        super().__init__(out.index, out.meta, False, "", False)
+        self.cls = cls
+
+    def of_array(self, array: Any) -> Tensor:
+        """The result of a run that computed this."""
+        t = make_of(self.cls, array, self.meta)
+        t._rg = True
+        return t
+
+
+class MadeTensor:
+    """A result, as the run has made it, without holding it: others may."""
+
+    __slots__ = ("alias", "base", "meta", "recorded", "storage", "tensor", "view")
+
+    def __init__(self, x: Tensor) -> None:
+        self.tensor, self.storage, self.meta = weakref.ref(x), weakref.ref(x._st), x._m
+        self.alias = plain_alias(x)
+        base = None if x._al is None else x._al.base
+        self.base = None if base is None else weakref.ref(base)
+        self.view = None if base is None else describe_view(None, base, x)
+        self.recorded = requires_grad_of(x) and grad_fn_of(x) is not None
+
+
+def result_of_memory(
+    current: StateLift, out: ResultTensor, x: Tensor, beside: tuple[int, OutsideView | None] | None
+) -> ResultTensor | None:
+    """How to return a result without a graph of its own, or of another one's memory; None for any other.
+
+    `beside` is the place of the result whose memory it has, and the view of that.
+    """
+    if beside is not None:
+        return ResultBeside(out, *beside)
+    if requires_grad_of(x):
+        if grad_fn_of(x) is not None or not current.made(x._st):
+            return None
+        refuse_used_leaf(x)
+        return ResultLeaf(out, type(x))
+    for known in list(current.known_tensors.values()):
+        g = known.tensor._g
+        if g is None or g._st is not x._st:
+            continue
+        view = None if g is x else describe_view(None, g, x)
+        if g is x or view is not None:
+            return ResultOutside(out, None, current.named(known.tensor), view)
+    return None
+
+
+def refuse_kept_graph(kept: Sequence[Storage]) -> None:
+    """A tensor that is kept outside may have a graph, which begins at an argument; the argument has one of its own."""
+    if MODES.bits & GRAD and any(st.meta.dtype.category >= FLOATING for st in kept):
+        raise AsWritten(
+            "it keeps a tensor outside, and an argument of it has a graph", lasting=True
+        )
+
+
+def return_what_is_kept(
+    outs: Sequence[Any], made: Sequence[tuple[ResultTensor, MadeTensor]], kept: Sequence[Storage]
+) -> list[Any]:  # fmt: skip
+    """The results of a run, where those whose storages somebody outside keeps are on these storages.
+
+    Such a run is not repeated, so what it has made is what there is to return.
+    """
+    if not kept:
+        return list(outs)
+    replaced: dict[int, ResultTensor] = {}
+    for out, x in made:
+        storage = x.storage()
+        beside = isinstance(out, ResultBeside | ResultOutside)
+        if beside or storage is None or not any(storage is st for st in kept):
+            continue
+        if x.recorded:
+            raise AsWritten(
+                "it keeps a tensor outside that it returns and that has a graph", lasting=True
+            )
+        t, base = x.tensor(), None if x.base is None else x.base()
+        if t is not None:
+            replaced[id(out)] = ResultOutside(out, t, None, None)
+        elif base is not None and x.view is not None:
+            replaced[id(out)] = ResultOutside(out, base, None, x.view)
+        else:
+            t = make(storage.array, x.meta)
+            t._st = t._vc = storage
+            t._al = x.alias
+            replaced[id(out)] = ResultOutside(out, t, None, None)
+    return [replaced.get(id(o), o) for o in outs]
+
+
+def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | None]]:
+    """Which results have the memory of another one that the function made, by their places: its place, and the view.
+
+    A storage from outside is not the function's: `describe_outside_result` has those.
+    """
+    places = {
+        k: x
+        for k, x in enumerate(leaves)
+        if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None
+    }
+    whole: dict[int, int] = {}
+    for k, x in places.items():
+        if x._al is None:
+            whole.setdefault(id(x._st), k)
+    found: dict[int, tuple[int, OutsideView | None]] = {}
+    first: dict[int, int] = {}
+    for k, x in places.items():
+        of = whole.get(id(x._st), k)
+        if first.setdefault(id(x), k) != k:
+            found[k] = first[id(x)], None
+        elif of != k and (view := describe_view(None, leaves[of], x)) is not None:
+            found[k] = of, view
+    return found
+
+
+ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)
+"""What stands for results that the program does not compute."""
+
+
+__all__ = [
+    "ELSEWHERE",
+    "MadeTensor",
+    "ResultBeside",
+    "ResultLeaf",
+    "ResultOutside",
+    "ResultTensor",
+    "made_inside",
+    "refuse_kept_graph",
+    "result_of_memory",
+    "return_what_is_kept",
+]

@@ -97,6 +97,20 @@ FAULTS = {
 }
 
 
+def test_another_dtype_is_found(sequences):
+    plain, *moved = sequences
+    other = changed(plain, lambda values: values, "gradient", "model.answer.bias")
+    at = next(
+        i
+        for i, e in enumerate(other.entries)
+        if (e.kind, e.name) == ("gradient", "model.answer.bias")
+    )
+    other.entries[at] = dataclasses.replace(other.entries[at], dtype="float64")
+    report = report_of("planted", ("judged", "torch"), [other, plain, *moved])
+    assert report.parting is not None
+    assert "float64" in str(report)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_fault_is_found(fault, sequences):
     change, kind, name = FAULTS[fault]

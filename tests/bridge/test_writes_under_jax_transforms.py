@@ -395,3 +395,81 @@ def test_shared_constants_are_not_replaced_by_tracers():
     shared = torch.ones(3)
     jax.jit(lambda x: jax.jit(lambda a, b: a + b)(x, shared))(torch.zeros(3))
     assert shared.tolist() == [1.0] * 3
+
+
+# --- writes that the derivative follows ------------------------------------------------------------
+
+
+def _rows_in_a_loop(x):
+    total = torch.zeros(3)
+    for row in x:
+        total += row * row
+    return total.exp().mul(1e-3).sum()
+
+
+def _through_a_view(x):
+    whole = torch.zeros(2, 3)
+    seen = whole * 2  # before the write
+    whole.view(6)[:3] = x[1].sin()
+    return (whole * x).sum() + whole.t().pow(3).sum() + seen.sum()
+
+
+def _at_indices(x):
+    kept = torch.zeros(2, 3)
+    kept.index_add_(0, torch.tensor([1, 1]), x * x)
+    kept.masked_fill_(x > 3, 2.0)
+    return (kept * x).sum()
+
+
+def _of_a_leaf_without_recording(x):
+    leaf = nn.Parameter(torch.ones(2, 3))
+    with torch.no_grad():
+        leaf.copy_(x)
+    return (leaf * x).sum()
+
+
+def _with_a_hook(x):
+    kept = torch.zeros(2, 3)
+    kept[0] = x[1] ** 2
+    kept.register_hook(lambda g: g * 2)
+    return (kept * kept).sum()
+
+
+def _statistics(x):
+    mean, var = torch.zeros(3), torch.ones(3)
+    out = nn.functional.batch_norm(x, mean, var, training=True)
+    return (out * x).sum() + (mean.clone() * x[0]).sum() + var.sum()
+
+
+def _limits(x):
+    tiny = x * 1e-9
+    loss = nn.functional.gaussian_nll_loss(x, x * 2, tiny.abs(), eps=1e-6)
+    return loss * 1e-6 + nn.functional.cosine_similarity(tiny, x, dim=1).sum()
+
+
+FOLLOWED = [
+    _rows_in_a_loop, _through_a_view, _at_indices, _of_a_leaf_without_recording, _with_a_hook, _statistics, _limits,
+]  # fmt: skip
+
+
+FORMS = ["to_jax", "jit of to_jax", "vmap of to_jax", "tensors"]
+WRITTEN = [(form, f) for form in FORMS for f in FOLLOWED if (form, f) != ("tensors", _with_a_hook)]
+
+
+@pytest.mark.parametrize(("form", "f"), WRITTEN, ids=lambda x: getattr(x, "__name__", x).strip("_"))
+def test_derivatives_follow_writes_to_what_the_function_made(form, f):
+    x = rows().requires_grad_()
+    value = f(x)
+    (want,) = torch.autograd.grad(value, x)
+    pure = torch.to_jax(f)
+    given, row = rows().numpy(), {"tensors": f}.get(form, pure)
+    slope = jax.grad(row)
+    if form == "tensors":
+        got = [slope(rows()).numpy()]
+    elif form == "vmap of to_jax":
+        got = list(jax.vmap(slope)(jnp.stack([given, given])))
+    else:
+        got = [(jax.jit(slope) if "jit" in form else slope)(given), jax.jacfwd(pure)(given)]
+        assert jax.jit(pure)(given).item() == pytest.approx(value.item(), rel=1e-5)
+    for g in got:
+        assert jnp.allclose(g, want.numpy(), rtol=1e-4, atol=1e-5)

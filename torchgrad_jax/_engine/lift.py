@@ -282,16 +282,16 @@ class Lift(BatchLayout):
             return make(values, meta(t._m.shape, t._m.dtype, t._m.device))
 
     def take_in(self, me: Tensor, values: Sequence[Tensor]) -> bool:
-        """Make a tensor a value of the run so that values of it, the same for all examples, can be written there.
+        """Make a tensor a value of the run so that values of it can be written there.
 
-        Forward mode inside of `vmap` has such values: their tangents belong to the batch. Only what the
-        function of the run made itself may become one; others would keep it when the run is over.
+        Only what the function of the run made itself may become one; others would keep it when the run is over.
+        In a run of `vmap` the values have to be the same for all examples, as in forward mode inside of it, where their
+        tangents belong to the batch.
         """
-        if (
-            me._st.born < self.birth
-            or requires_grad_of(me)
-            or not all(self.same_for_all(v) for v in values)
-        ):
+        if me._st.born < self.birth:
+            return False
+        batched = self.size is not None
+        if batched and (requires_grad_of(me) or not all(map(self.same_for_all, values))):
             return False
         self._enter(me)
         return True

@@ -33,7 +33,7 @@ from .._core.state import (
 from .._core.transfer import filled
 from .._ops.registry import Grad, Layout
 from . import deferred, saved as saving
-from .derivative_stops import stopped
+from .derivative_stops import derivative_stop_bit, stopped
 from .grad_plan import GradPlan, grad_plan
 from .history import (
     complain_first,
@@ -76,10 +76,10 @@ class no_grad:
 
     def __enter__(self) -> None:
         self.bits = MODES.bits
-        MODES.bits = self.bits & ~GRAD
+        MODES.bits = self.bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0)
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = (MODES.bits & ~GRAD) | (self.bits & GRAD)
+        MODES.bits = (MODES.bits & ~(GRAD | CUT)) | (self.bits & (GRAD | CUT))
 
 
 def faked(name: str, leaves: Sequence[Any]) -> Sequence[Any]:

@@ -74,7 +74,7 @@ class Traced:
         self.jaxpr = jaxpr
         self.n_in = len(jaxpr.invars)
         self.birth = lift.birth
-        self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
+        self.captured: list[Any] = [*lift.captured_then(), *[wrap_array(c) for c in consts]]
 
     def function(self) -> Callable[..., list[Any]]:
         """A pure function of the inputs and the captured arrays."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from .custom_jvp import custom_jvp, is_absent
 
 
 def divide(x: Any, y: Any) -> Any:
@@ -33,7 +36,7 @@ def averaged(total: Any, n: int) -> Any:
     return divide(total, n) if n else total + math.nan
 
 
-@jax.custom_jvp
+@custom_jvp
 def _complex_quotient(x: Any, y: Any) -> Any:
     """By Smith's formula, which decides what becomes of infinities; XLA has other limits."""
     (a, b), (c, d) = ((lax.real(z), lax.imag(z)) for z in (x, y))
@@ -49,10 +52,12 @@ def _complex_quotient(x: Any, y: Any) -> Any:
     return lax.complex(lax.select(none, a / zero, re), lax.select(none, b / zero, im))
 
 
-@_complex_quotient.defjvp
+@functools.partial(_complex_quotient.defjvp, symbolic_zeros=True)
 def _complex_quotient_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (tx, ty) = primals, tangents
-    return _complex_quotient(x, y), _complex_quotient(tx, y) + ty * divide_twice(x, y)
+    terms = [] if is_absent(tx) else [_complex_quotient(tx, y)]
+    terms += [] if is_absent(ty) else [ty * divide_twice(x, y)]
+    return _complex_quotient(x, y), functools.reduce(operator.add, terms)
 
 
 def divide_twice(x: Any, y: Any) -> Any:

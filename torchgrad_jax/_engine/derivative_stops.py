@@ -12,6 +12,7 @@ import jax
 from jax import lax
 
 from .._core.abstract import is_abstract
+from .._core.custom_jvp import custom_jvp
 from .._core.state import CUT, MODES
 from .tape import Value
 from .tensor import Storage, Tensor
@@ -106,7 +107,7 @@ def derivative_stop_bit() -> int:
     return CUT if under_jax() else 0
 
 
-@jax.custom_jvp
+@custom_jvp
 def _overwritten(old: Any, new: Any) -> Any:
     """New elements in the old ones' place, with the old ones' derivative."""
     return new

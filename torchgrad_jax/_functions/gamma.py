@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from .._core import dtypes, rng
+from .._core.custom_jvp import custom_jvp
 from .._core.meta import meta
 from .._core.transfer import put
 from .._engine.bind import composite
@@ -23,7 +23,7 @@ from .arguments import wrong
 from .random import chosen, draw_inside, inside_trace, refuse
 
 
-@jax.custom_jvp
+@custom_jvp
 def _gamma(a: Any, drawn: Any) -> Any:
     return drawn
 

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._core import shapes
+from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
@@ -32,7 +32,7 @@ def _float_only(x: Array, kernel: str) -> None:
 # --- piecewise linear ---------------------------------------------------------------------------
 
 
-@jax.custom_jvp
+@custom_jvp
 def _relu(x: Array) -> Array:
     return where(x < 0, 0, x)  # the zero that came in keeps its sign
 
@@ -58,7 +58,7 @@ def _gate(name: str) -> Callable[..., Any]:
     """``where(rule(x, ...), 0, t)`` as the slope of a function whose slopes are 0 and 1."""
 
     def declare(fn: Callable[..., Array], stops: Callable[..., Array]) -> Callable[..., Array]:
-        ruled = jax.custom_jvp(fn, nondiff_argnums=(1, 2))
+        ruled = custom_jvp(fn, nondiff_argnums=(1, 2))
 
         def jvp(a: Any, b: Any, primals: Any, tangents: Any) -> Any:
             (x,), (t,) = primals, tangents
@@ -185,7 +185,7 @@ def hardsigmoid(input: Array) -> Array:
     return _hardsigmoid(input)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _hardsigmoid(x: Array) -> Array:
     return half_as_float(lambda x: divide(jnp.clip(x + 3, 0, 6), 6))(x)
 
@@ -204,7 +204,7 @@ def hardswish(input: Array) -> Array:
     return _hardswish(input)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _hardswish(x: Array) -> Array:
     return half_as_float(lambda x: divide(x * jnp.clip(x + 3, 0, 6), 6))(x)
 
@@ -219,7 +219,7 @@ def _hardswish_jvp(primals: Any, tangents: Any) -> Any:
 # --- exponential units --------------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2, 3))
 def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
     below = where(x <= 0, x, 0)  # keeps exp of large numbers out of the derivative
     return where(x <= 0, lax.expm1(below * input_scale) * (alpha * scale), x * scale)
@@ -233,7 +233,7 @@ def _elu_jvp(alpha: float, scale: float, input_scale: float, primals: Any, tange
     return _elu(x, alpha, scale, input_scale), t * where(x <= 0, steep, scale)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2, 3))
 def _elu_by_result(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
     return half_as_float(_elu)(x, alpha, scale, input_scale)
 
@@ -286,7 +286,7 @@ def _celu_inplace(input: Array, alpha: float = 1.0) -> Array:
     return _elu_inplace(input, _nonzero(alpha), 1.0, 1.0 / alpha)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _leaky_by_result(x: Array, slope: float) -> Array:
     return half_as_float(_leaky)(x, slope)
 
@@ -317,7 +317,7 @@ def _threshold_inplace(input: Array, threshold: float, value: float) -> Array:
     return _threshold(input, _plain(input, threshold), _plain(input, value))
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+@functools.partial(custom_jvp, nondiff_argnums=(2, 3))
 def _rrelu_by_result(x: Array, noise: Array, lower: float, upper: float) -> Array:
     return _rrelu_with_noise(x, noise, lower, upper, True)
 
@@ -377,7 +377,7 @@ def mish(input: Array) -> Array:
     return half_as_float(_mish)(input)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _softplus(x: Array) -> Array:
     return lax.max(x, jnp.zeros_like(x)) + lax.log1p(lax.exp(-lax.abs(x)))
 
@@ -406,7 +406,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     return half_as_float(_sloped(body, slope))(input)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _log_sigmoid(x: Array) -> Array:
     return half_as_float(lambda x: lax.min(x, jnp.zeros_like(x)) - lax.log1p(lax.exp(-lax.abs(x))))(
         x
@@ -495,7 +495,7 @@ def _shifted(x: Array, dim: Any) -> Array:
     return x - lax.stop_gradient(jnp.max(x, axis=dim, keepdims=True))
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _softmax(x: Array, dim: Any) -> Array:
     def body(x: Array) -> Array:
         e = lax.exp(_shifted(x, dim))
@@ -512,7 +512,7 @@ def _softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
     return y, (wy * (wt - _sum(wy * wt, dim))).astype(y.dtype)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _log_softmax(x: Array, dim: Any) -> Array:
     def body(x: Array) -> Array:
         z = _shifted(x, dim)

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._core import dtypes, shapes, sums
 from .._core.checks import fail_if, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
@@ -91,7 +91,7 @@ def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
     return _plus_half(x, y, sign * jnp.asarray(alpha).astype(jnp.float32))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _plus_half(x: Array, y: Array, alpha: Array) -> Array:
     # torch's vectors of half types are computed in float32, with an alpha that is of the half type
     return (widen(x) + widen(y) * round_half(alpha, x.dtype)).astype(x.dtype)
@@ -275,7 +275,7 @@ def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     return half_as_float(_floor_div)(x, y)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _remainder(x: Array, y: Array) -> Array:
     r = lax.rem(x, y)
     return where((r != 0) & ((y < 0) != (r < 0)), r + y, r)
@@ -287,7 +287,7 @@ def _remainder_jvp(primals: Any, tangents: Any) -> Any:
     return _remainder(x, y), tx - ty * _floor_div(x, y)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _fmod(x: Array, y: Array) -> Array:
     return lax.rem(x, y)
 
@@ -409,7 +409,7 @@ def _value(value: Any, x: Array) -> Array:
     return lax.convert_element_type(value, x.dtype)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _between(x: Array, y: Array, w: Array) -> Array:
     return where(lax.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
 

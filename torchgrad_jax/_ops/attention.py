@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .._core import control
+from .._core.custom_jvp import custom_jvp
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.products import precision
 from .helpers import is_bool, is_float
@@ -20,7 +20,7 @@ from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _softmax(x: Array, dim: int) -> Array:
     top = lax.stop_gradient(jnp.max(x, dim, keepdims=True, initial=-jnp.inf))
     empty = jnp.isneginf(top)
@@ -144,7 +144,7 @@ def _linear_product_for(x: Array) -> Any:
     return product
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+@functools.partial(custom_jvp, nondiff_argnums=(0,))
 def _half_product(dtype: Any, a: Array, b: Array) -> Array:
     return jnp.matmul(
         a.astype(dtype), b.astype(dtype), precision=precision(dtype), preferred_element_type=jnp.float32
@@ -175,7 +175,7 @@ def _dropped(weights: Array, kept: Array | None, p: float) -> Array:
     return weights if kept is None else jnp.where(kept, weights * (1.0 / (1.0 - p)), 0)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(5, 6, 7))
+@functools.partial(custom_jvp, nondiff_argnums=(5, 6, 7))
 def _attend(
     q: Array, k: Array, v: Array, bias: Array | None, kept: Array | None, p: float, causal: bool, scale: float
 ) -> tuple[Array, Array]:  # fmt: skip

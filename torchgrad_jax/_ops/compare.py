@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .._core import control, dtypes
+from .._core.custom_jvp import custom_jvp
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
 from .._core.layouts import elementwise, preserved
@@ -322,7 +322,7 @@ def _below(x: Array, high: Array) -> Array:
     return choose(x <= high, x, lax.min(x, high))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _clamp(x: Array, low: Array, high: Array) -> Array:
     return _below(_above(x, low), high)
 
@@ -337,7 +337,7 @@ def _clamp_jvp(primals: Any, tangents: Any) -> Any:
     return out, t + choose((high < low) | (x > high), thigh, 0)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _clamp_low(x: Array, low: Array) -> Array:
     return _above(x, low)
 
@@ -348,7 +348,7 @@ def _clamp_low_jvp(primals: Any, tangents: Any) -> Any:
     return _clamp_low(x, low), choose(x >= low, tx, 0) + choose(x < low, tlow, 0)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _clamp_high(x: Array, high: Array) -> Array:
     return _below(x, high)
 

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_derivatives import SymbolicZero
 
 from .._core import dtypes, shapes
+from .._core.custom_jvp import custom_jvp, is_absent
 from .._core.errors import legacy_type
 from .._core.kernels import cpp_name, scalar_name, widen
 from .._core.layouts import following, with_statics
@@ -264,7 +264,7 @@ def _transposed(
     return _stretched(x, w, stride, pads, dilation, groups)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4, 5))
+@functools.partial(custom_jvp, nondiff_argnums=(2, 3, 4, 5))
 def _stretched(
     x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, groups: int
 ) -> Array:
@@ -282,9 +282,9 @@ def _stretched_jvp(
     ones = (1,) * len(stretch)
     out = _stretched(x, w, stretch, pads, dilation, groups)
     t = None
-    if not isinstance(tx, SymbolicZero):
+    if not is_absent(tx):
         t = _stretched(tx, w, stretch, pads, dilation, groups)
-    if not isinstance(tw, SymbolicZero):
+    if not is_absent(tw):
         config = [(0, 0, 0), (0, 0, 0)] + [(lo, hi, e - 1) for (lo, hi), e in zip(pads, stretch)]
         wide = lax.pad(x, jnp.zeros((), x.dtype), config)
         part = _convolve(wide, tw, ones, ((0, 0),) * len(ones), ones, dilation, groups)

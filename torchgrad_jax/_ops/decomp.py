@@ -10,13 +10,13 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .._core import control, errors, shapes, warn
 from .._core.checks import fail_if, numpy_of, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.errors import LinAlgError
 from .._core.kernels import scalar_name
 from .._core.matrices import (
@@ -136,7 +136,7 @@ def _partial_factor(a: Array, info: Array) -> Array:
     return jnp.tril(jnp.where(columns, jnp.where(rows, low, below), tail))
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2))
 def _cholesky(a: Array, upper: bool, forward: bool = False) -> tuple[Array, Array]:
     none = jnp.zeros(a.shape[:-2], jnp.int32)
     if 0 in a.shape:
@@ -221,7 +221,7 @@ def _chol_apply(low: Array, b: Array) -> Array:
     return solve_triangular(low, y, lower=True, trans=True)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _chol_solve(b: Array, low: Array) -> Array:
     return _chol_apply(low, b)
 
@@ -274,7 +274,7 @@ def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
     return _chol_solve(b, _raw_factor(low, upper))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _chol_inverse(low: Array) -> Array:
     return _chol_apply(low, identity(low.shape[-1], low))
 
@@ -407,7 +407,7 @@ def triangular_solve(
 # --- QR and Householder products ----------------------------------------------------------------
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _qr(a: Array, mode: str) -> tuple[Array, Array]:
     m, n = a.shape[-2:]
     if 0 in a.shape:
@@ -586,7 +586,7 @@ def geqrf(input: Array) -> tuple[Array, Array]:
 # --- singular values ----------------------------------------------------------------------------
 
 
-@jax.custom_jvp
+@custom_jvp
 def _svd(a: Array) -> tuple[Array, Array, Array]:
     m, n = a.shape[-2:]
     if 0 in a.shape:
@@ -628,7 +628,7 @@ def _svd_jvp(primals: Any, tangents: Any) -> Any:
     return out, _svd_tangents(*out, *tangents)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _full_svd(a: Array) -> tuple[Array, Array, Array]:
     if 0 in a.shape:
         (m, n), batch = a.shape[-2:], a.shape[:-2]
@@ -676,7 +676,7 @@ def _linalg_svd(
 # --- eigenvalues --------------------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2))
 def _eigh(a: Array, lower: bool, forward: bool = False) -> tuple[Array, Array]:
     if 0 in a.shape:
         return jnp.zeros(a.shape[:-1], jnp.finfo(a.dtype).dtype), a
@@ -712,7 +712,7 @@ def _linalg_eigh(A: Array, UPLO: str = "L", compute_v: bool = True) -> tuple[Arr
     return w, (v if compute_v else jnp.zeros((0,), A.dtype))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _eig(a: Array) -> tuple[Array, Array]:
     if 0 in a.shape:
         dtype = jnp.result_type(a.dtype, jnp.complex64)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .._core import dtypes
 from .._core.checks import fail_if, first_outside, outside, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.errors import UnsupportedLayoutError, legacy_type
 from .places import check_selected, is_index, rows
 from .registry import Array, Grad, op
@@ -33,7 +33,7 @@ def _dense_only(name: str, sparse: bool) -> None:
         raise UnsupportedLayoutError(f"{name}: sparse=True asks for a sparse gradient")
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _looked_up(padding: int, by_frequency: bool, weight: Array, indices: Array) -> Array:
     """Rows of `weight`. The gradient skips the padding row and may be divided by row counts."""
     taken = rows(weight.shape, 0, indices).take(weight)

@@ -12,6 +12,7 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .._core.checks import fail_if, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .helpers import is_bool, is_complex, is_float
 from .inner import inner_op
@@ -55,7 +56,7 @@ def _shared(x: Array, dims: Shape, keepdim: bool, largest: bool, nan_hits: bool 
         return jnp.zeros(jax.eval_shape(f, jnp.real(x)).shape, x.dtype)
     if not is_float(x):
         return f(x)
-    ruled = jax.custom_jvp(f)
+    ruled = custom_jvp(f)
 
     @ruled.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:
@@ -169,7 +170,7 @@ def _pick(x: Array, dim: int, keepdim: bool, name: str, find: Callable[[Array], 
     def kept(y: Array) -> Array:
         return y if keepdim else lax.squeeze(y, (axis,))
 
-    @jax.custom_jvp
+    @custom_jvp
     def f(x: Array) -> tuple[Array, Array]:
         index = find(x)
         values = jnp.take_along_axis(x, index, axis=axis, mode="promise_in_bounds")
@@ -294,7 +295,7 @@ def _median_full(x: Array, ignore_nan: bool) -> Array:
 
     if not is_float(x):
         return value(x)
-    f = jax.custom_jvp(value)
+    f = custom_jvp(value)
 
     @f.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:

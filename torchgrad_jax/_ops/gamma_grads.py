@@ -8,12 +8,12 @@ approximations. They are computed in double precision whatever the dtype, as tor
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma
 
 from .._core import dtypes, errors
+from .._core.custom_jvp import custom_jvp
 from .helpers import broadcast
 from .registry import Array, Grad, Layout, op
 
@@ -84,7 +84,7 @@ def gamma_grad(a: Array, x: Array) -> Array:
     return jnp.where(x < _EDGE, _gamma_small(x, a), rest)
 
 
-@jax.custom_jvp
+@custom_jvp
 def moved(a: Array, x: Array) -> Array:
     """`gamma_grad` in the dtype of a; a backward pass through it raises."""
     wide = (v.astype(jnp.float64) for v in (a, x))

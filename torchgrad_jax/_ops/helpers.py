@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.custom_jvp import custom_jvp
 from .._core.meta import Meta
 
 Array = jax.Array
@@ -33,7 +34,7 @@ def _anywhere_of_all(size: int, batched: Any, mask: Array) -> tuple[Array, bool]
     return anywhere(mask), False
 
 
-@jax.custom_jvp
+@custom_jvp
 def erf(x: Array) -> Array:
     """The error function between -1 and 1: XLA's float32 kernel oversteps them by two units in the last place."""
     return lax.clamp(jnp.array(-1, x.dtype), lax.erf(x), jnp.array(1, x.dtype))
@@ -45,7 +46,7 @@ def _erf_jvp(primals: Any, tangents: Any) -> Any:
     return erf(x), t * (2 / math.sqrt(math.pi) * jnp.exp(-x * x))
 
 
-@jax.custom_jvp
+@custom_jvp
 def from_zero(x: Array) -> Array:
     """A sum as torch has it where it starts at 0: never -0. XLA leaves an addition of 0 out."""
     if is_complex(x):

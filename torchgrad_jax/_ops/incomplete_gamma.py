@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._core.custom_jvp import custom_jvp, is_absent
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, refuse
 from .helpers import broadcast
@@ -131,7 +132,7 @@ def _slope_in_a(a: Array, x: Array) -> Array:
 def _declare(name: str, fn: Callable[[Array, Array], Array], sign: float) -> None:
     """torch has the slope in the second argument only; the other comes from JAX."""
 
-    @jax.custom_jvp
+    @custom_jvp
     def body(a: Array, x: Array) -> Array:
         return half_as_float(fn)(a, x)
 
@@ -139,9 +140,9 @@ def _declare(name: str, fn: Callable[[Array, Array], Array], sign: float) -> Non
     def jvp(primals: Any, tangents: Any) -> Any:
         (a, x), (ta, tx) = primals, tangents
         t = jnp.zeros_like(a)
-        if type(tx) is not jax.custom_derivatives.SymbolicZero:
+        if not is_absent(tx):
             t = t + sign * half_as_float(_density)(a, x) * tx
-        if type(ta) is not jax.custom_derivatives.SymbolicZero:
+        if not is_absent(ta):
             t = t + sign * half_as_float(_slope_in_a)(a, x) * ta
         return body(a, x), t
 

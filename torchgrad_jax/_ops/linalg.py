@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .._core import control, shapes
 from .._core.checks import fail_if, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.kernels import scalar_name
 from .._core.matrices import (
     column_major,
@@ -49,7 +49,7 @@ from .registry import Array, op
 # --- LU -----------------------------------------------------------------------------------------
 
 
-@jax.custom_jvp
+@custom_jvp
 def _lu_factor(a: Array) -> tuple[Array, Array]:
     lu, pivots, _ = factorize(a)
     return lu, pivots
@@ -102,7 +102,7 @@ def _unpack(lu: Array) -> tuple[Array, Array]:
     )
 
 
-@jax.custom_jvp
+@custom_jvp
 def _plu(a: Array) -> tuple[Array, Array, Array]:
     lu, _, perm = factorize(a)
     return (_permutation_matrix(perm, a.dtype), *_unpack(lu))
@@ -169,7 +169,7 @@ def lu_unpack(
     return _permutation_matrix(permutation_of(LU_pivots[..., :k], m), LU_data.dtype), low, up
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4))
+@functools.partial(custom_jvp, nondiff_argnums=(3, 4))
 def _solve_factored(lu: Array, pivots: Array, b: Array, left: bool, adjoint: bool) -> Array:
     if left:
         return lu_solve(lu, pivots, b, adjoint)
@@ -305,7 +305,7 @@ def _linalg_solve_ex(
     return x, lu, pivots, first_zero(lu)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _inverse(a: Array) -> tuple[Array, Array]:
     lu, pivots, _ = factorize(a)
     return lu_solve(lu, pivots, identity(a.shape[-1], a)), first_zero(lu)
@@ -348,7 +348,7 @@ def _determinant_of(lu: Array, pivots: Array) -> Array:
     return jnp.where(_odd_swaps(pivots), -d, d)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _det(a: Array) -> tuple[Array, Array, Array]:
     lu, pivots, _ = factorize(a)
     return _determinant_of(lu, pivots), lu, pivots
@@ -362,7 +362,7 @@ def _others(s: Array) -> Array:
     return before * after
 
 
-@jax.custom_jvp
+@custom_jvp
 def _unphased_svd(a: Array) -> tuple[Array, Array, Array]:
     """U, S, V of square matrices; differentiated, the phases of S move and those of U and V do not.
 
@@ -426,7 +426,7 @@ def _linalg_det(A: Array) -> tuple[Array, Array, Array]:
     return _det(A)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _slogdet(a: Array) -> tuple[Array, Array, Array, Array]:
     lu, pivots, _ = factorize(a)
     diagonal = diagonal_of(lu)

@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core import control, dtypes, shapes
 from .._core.checks import fail_if, integers, outside, readable, surely_within
+from .._core.custom_jvp import custom_jvp
 from .._core.division import averaged, divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
@@ -143,7 +144,7 @@ def _softplus(x: Array) -> Array:
     return lax.max(x, jnp.zeros_like(x)) + lax.log1p(lax.exp(-lax.abs(x)))
 
 
-_softplus_ruled = jax.custom_jvp(_softplus)
+_softplus_ruled = custom_jvp(_softplus)
 
 
 @_softplus_ruled.defjvp
@@ -174,7 +175,7 @@ def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Ar
 # --- binary cross entropy -----------------------------------------------------------------------
 
 
-@jax.custom_jvp
+@custom_jvp
 def _bce(x: Array, y: Array) -> Array:
     floor = jnp.asarray(-100, x.dtype)
     return (y - 1) * lax.max(lax.log1p(-x), floor) - y * lax.max(lax.log(x), floor)
@@ -229,13 +230,13 @@ def _like(w: Array | None, x: Array) -> Array | None:
     return None if w is None else jnp.broadcast_to(lax.convert_element_type(w, x.dtype), x.shape)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _logits_loss(x: Array, y: Array) -> Array:
     missed = lax.convert_element_type(_softplus(-x), y.dtype)  # -log(sigmoid(x))
     return (1 - y) * lax.convert_element_type(x, y.dtype) + missed
 
 
-@jax.custom_jvp
+@custom_jvp
 def _weighted_logits_loss(x: Array, y: Array, p: Array) -> Array:
     missed = lax.convert_element_type(_softplus(-x), y.dtype)
     return (1 - y) * lax.convert_element_type(x, y.dtype) + missed * (1 + (p - 1) * y)
@@ -323,7 +324,7 @@ def _check_weight(x: Array, weight: Array | None, classes: int) -> None:
             )
 
 
-@jax.custom_jvp
+@custom_jvp
 def _picked(x: Array, at: Array) -> Array:
     """Of the classes in dimension 1 those at `at`, which is -1 where none is wanted."""
     return jnp.squeeze(jnp.take_along_axis(x, jnp.expand_dims(at, 1), axis=1, mode="clip"), 1)
@@ -531,7 +532,7 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
     return -jnp.logaddexp(final, prior)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
+@functools.partial(custom_jvp, nondiff_argnums=(4, 5))
 def _ctc(
     lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool
 ) -> Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._core import shapes
+from .._core.custom_jvp import custom_jvp
 from .._core.kernels import scalar_name
 from .._core.matrices import (
     require_matrix,
@@ -61,7 +61,7 @@ def _pinv_value(a: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     return product(_scale_columns(left, inverse), conj_t(right))
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+@functools.partial(custom_jvp, nondiff_argnums=(3,))
 def _pinv(a: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     return _pinv_value(a, atol, rtol, hermitian)
 
@@ -147,7 +147,7 @@ def _lstsq_value(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, A
     return x, squares, jnp.sum(kept, -1, dtype=jnp.int64), s
 
 
-@jax.custom_jvp
+@custom_jvp
 def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
     return _lstsq_value(a, b, rcond)
 

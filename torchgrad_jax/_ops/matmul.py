@@ -6,12 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .._core import shapes
+from .._core.custom_jvp import custom_jvp
 from .._core.kernels import cpp_name, scalar_name, where
 from .._core.matrices import require_not, size_text
 from .._core.meta import Meta
@@ -93,7 +93,7 @@ def _affine_dot(
     return _affine(input, lax.dot_general(x, y, dims, precision=precision(x.dtype)), beta, alpha)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
+@functools.partial(custom_jvp, nondiff_argnums=(3, 4, 5))
 def _affine_dot_half(
     input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]
 ) -> Array:
@@ -407,7 +407,7 @@ def linalg_cross(input: Array, other: Array, *, dim: int = -1) -> Array:
 # --- distances ----------------------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _norm(diff: Array, p: float) -> Array:
     """The p-norm over the last dimension."""
     size = jnp.abs(diff)
@@ -461,7 +461,7 @@ def _cdist_forward(x1: Array, x2: Array, p: float, compute_mode: int | None) -> 
     return _norm(jnp.expand_dims(x1, -2) - jnp.expand_dims(x2, -3), p)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _euclid(x1: Array, x2: Array) -> Array:
     square = jnp.sum(x1 * x1, -1)[..., :, None] + jnp.sum(x2 * x2, -1)[..., None, :]
     cross = jnp.matmul(x1, jnp.swapaxes(x2, -1, -2), precision=lax.Precision.HIGHEST)

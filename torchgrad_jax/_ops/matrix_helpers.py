@@ -12,6 +12,7 @@ from jax import lax
 
 from .._core import shapes
 from .._core.checks import fail_if, numpy_of, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.errors import LinAlgError
 from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
@@ -154,7 +155,7 @@ def transposed(x: Array) -> Array:
     return jnp.swapaxes(x, -1, -2)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+@functools.partial(custom_jvp, nondiff_argnums=(2, 3))
 def solve_system(
     a: Array, b: Array, left: bool = True, vector: bool = False
 ) -> tuple[Array, Array, Array]:

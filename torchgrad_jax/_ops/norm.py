@@ -10,12 +10,12 @@ import functools
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from .._core import errors
+from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
@@ -32,7 +32,7 @@ def _affine(y: Array, weight: Array | None, bias: Array | None) -> Array:
     return from_zero(y) if bias is None else y + widen(bias).astype(y.dtype)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
+@functools.partial(custom_jvp, nondiff_argnums=(3, 4, 5, 6))
 def _normalize(
     x: Array,
     weight: Array | None,
@@ -73,7 +73,7 @@ def _moments(x: Array, axes: Shape, eps: float) -> tuple[Array, Array, Array, Ar
     return y - mean, mean, lax.rsqrt(var + eps), var
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3, 4))
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2, 3, 4))
 def _statistics(
     x: Array, axes: Shape, eps: float, stats: Shape, dtype: Any
 ) -> tuple[Array, Array, Array]:

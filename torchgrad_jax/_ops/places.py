@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core import control, dtypes, shapes
 from .._core.checks import fail_if, first_outside, outside
+from .._core.custom_jvp import custom_jvp
 from .helpers import anywhere, is_bool, is_complex, is_float
 from .registry import with_rule
 
@@ -155,7 +156,7 @@ def write_at(x: Array, src: Array, places: Places) -> Array:
     return _written(x, src, places)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _written(x: Array, src: Array, places: Places) -> Array:
     return places.write(lax.scatter, x, src)
 
@@ -217,7 +218,7 @@ def combine(x: Array, src: Array, places: Places, reduce: str, include_self: boo
     return _combined(reduce, include_self, x, src, places)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _combined(reduce: str, include_self: bool, x: Array, src: Array, places: Places) -> Array:
     start = _started(x, src, places, include_self, _identity(reduce, x.dtype))
     y = places.write(WRITERS[reduce], start, src)
@@ -308,7 +309,7 @@ def _product_of_other_zeros(x: Array, factors: Array, zeros: Array, places: Plac
     return jnp.select([zeros == 2, zeros == 3, zeros == 4], found[:3], found[3])
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+@functools.partial(custom_jvp, nondiff_argnums=(0,))
 def _nan_from_derivative(order: int, x: Array, unknown: Array) -> Array:
     """0, whose derivatives are 0 too, but from this order on `unknown`."""
     return jnp.zeros_like(x)

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from .._core import control, shapes
+from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, nextafter, refuse, scalar_name, where, widen
@@ -86,7 +87,7 @@ def _phase(x: Array) -> Array:
     return where(zero, jnp.zeros_like(x), lax.complex(lax.real(x) / size, lax.imag(x) / size))
 
 
-_unit_complex = jax.custom_jvp(_phase)
+_unit_complex = custom_jvp(_phase)
 
 
 @_unit_complex.defjvp
@@ -264,7 +265,7 @@ _EXACT = 8
 """Whole exponents up to this size are products; larger ones, like torch's above 3, a `pow`."""
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _pow_const(x: Array, e: Any) -> Array:
     if e == 0:  # read from x, as JAX cannot batch a rule whose value is a constant
         return lax.select(x == x, jnp.ones_like(x), jnp.ones_like(x))
@@ -327,7 +328,7 @@ def _pow_integers(x: Array, y: Array) -> Array:
     return where(y < 0, where(unit, sign, 0), size)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _pow(x: Array, y: Array) -> Array:
     refuse(x, "pow", BOOL)
     if category(x) == INTEGRAL:
@@ -464,7 +465,7 @@ def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     return where(inside | (x != x), t * slope, 0)  # 0 outside, whatever comes in
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _logit(x: Array, eps: float | None) -> Array:
     def body(x: Array) -> Array:
         z = x if eps is None else jnp.clip(x, eps, 1.0 - eps)
@@ -513,7 +514,7 @@ def _cot_derivative(n: int) -> np.ndarray:
     return p
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+@functools.partial(custom_jvp, nondiff_argnums=(0,))
 def _polygamma(n: int, x: Array) -> Array:
     """Left of 0 by reflection: XLA's zeta loses all digits there."""
     if n < 2:
@@ -553,7 +554,7 @@ def _lgamma(x: Array) -> Array:
     return lax.lgamma(x.astype(jnp.float64)).astype(x.dtype)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _i1(x: Array) -> Array:
     return from_zero(jsp.i1(x))
 
@@ -703,7 +704,7 @@ def _split(x: Array) -> tuple[Array, Array]:
     return where(plain, m, x), where(plain, power, 0)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _frexp(x: Array) -> tuple[Array, Array]:
     m, e = _split(widen(x))
     return m.astype(x.dtype), e.astype(jnp.int32)
@@ -779,7 +780,7 @@ def complex_(real: Array, imag: Array) -> Array:
     return lax.complex(*broadcast(real, imag))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _polar(size: Array, angle: Array) -> Array:
     return lax.complex(size * lax.cos(angle), size * lax.sin(angle))
 

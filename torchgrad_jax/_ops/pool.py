@@ -14,6 +14,7 @@ from jax import lax
 
 from .._core import errors
 from .._core.checks import fail_if, first_outside, outside
+from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.kernels import scalar_name, widen
 from .._core.layouts import following
@@ -274,7 +275,7 @@ def _take_places(x: Array, at: Array, k: int) -> Array:
 
 def _with_places(fn: Callable[..., Any], k: int) -> Callable[..., Any]:
     """``fn(x, ...) -> (values, places)`` with the tangent of x picked at those places."""
-    ruled = jax.custom_jvp(fn, nondiff_argnums=(1,))
+    ruled = custom_jvp(fn, nondiff_argnums=(1,))
 
     @ruled.defjvp
     def jvp(rest: Any, primals: Any, tangents: Any) -> Any:
@@ -636,7 +637,7 @@ def _fractional(
                 f"Expect _random_samples.size({dim}) equals to {what}; got {samples.shape[dim]}."
             )
 
-    ruled = jax.custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
+    ruled = custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
 
     @ruled.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:  # nothing flows back to the samples
@@ -703,7 +704,7 @@ def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
     return y.reshape(*lead, *size)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+@functools.partial(custom_jvp, nondiff_argnums=(2,))
 def _scatter(x: Array, at: Array, size: int) -> Array:
     """x written to places of a row of zeros; where places repeat, one of them (in torch, any) stays."""
     return jnp.zeros((size,), x.dtype).at[at].set(x, mode="promise_in_bounds")

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from .._core.checks import fail_if, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import refuse, scalar_name, where
 from .registry import Array, Layout, NoGradient, Scalar, TracedInt, op
@@ -57,7 +58,7 @@ def _back(q: Array, zero: Array, scale: Array, low: int, high: int, dtype: Any) 
 
 def _straight_through(body: Any) -> Any:
     """`body` gives a result and a mask; tangents of the input go through where the mask is set."""
-    ruled = jax.custom_jvp(body)
+    ruled = custom_jvp(body)
 
     @ruled.defjvp
     def rule(primals: Any, tangents: Any) -> Any:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core import control
+from .._core.custom_jvp import custom_jvp
 from .._core.products import precision
 from .inner import inner_op
 from .registry import Array
@@ -66,7 +67,7 @@ def _times(n: int) -> Array:
     return lax.iota(jnp.int64, n)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _states(
     mode: str, reverse: bool, x: Array, h0: Array, c0: Any, w_ih: Array, w_hh: Array, b_ih: Any, b_hh: Any, w_hr: Any,
     lengths: Any,

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import control, dtypes, shapes
+from .._core.custom_jvp import custom_jvp
 from .._core.division import averaged, divide
 from .._core.kernels import is_half
 from . import complexes
@@ -147,7 +148,7 @@ def _ruled(x: Array, dims: Shape, keepdim: bool, value: Any, tangent: Any) -> Ar
     def narrow(y: Array) -> Array:
         return _keep(y if x.dtype == _wide(x).dtype else y.astype(x.dtype), dims, x.ndim, keepdim)
 
-    @jax.custom_jvp
+    @custom_jvp
     def f(x: Array) -> Array:
         return narrow(value(_wide(x)))
 
@@ -560,7 +561,7 @@ def _check_renorm(x: Array, p: Any, maxnorm: Any) -> None:
         )
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2, 3))
 def _scaled_down(x: Array, p: Any, dims: Shape, maxnorm: Any) -> Array:
     norm = _norm(_wide(x), p, dims, keepdim=True)
     over = norm > maxnorm

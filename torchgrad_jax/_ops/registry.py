@@ -39,6 +39,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from .._core.custom_jvp import custom_jvp
+
 Array = jax.Array
 
 
@@ -395,7 +397,7 @@ def _in_place(form: InPlace | bool | None) -> InPlace | None:
 
 def with_rule(fn: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with ``rule(*primals, out, *tangents)`` as its derivative, linear in the tangents."""
-    ruled = jax.custom_jvp(fn)
+    ruled = custom_jvp(fn)
 
     @ruled.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:

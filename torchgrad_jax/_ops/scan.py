@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import control, dtypes, shapes
+from .._core.custom_jvp import custom_jvp
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
 from .helpers import (
@@ -44,7 +45,7 @@ def _on_axis(x: Array, dim: int, scan: Callable[[Array, int], Any], ruled: bool 
 def _ruled(x: Array, value: Callable[..., Array], tangent: Callable[..., Array]) -> Array:
     """``value(x)`` with derivative ``tangent(x, y, t)``, both of at least one dimension."""
 
-    @jax.custom_jvp
+    @custom_jvp
     def f(x: Array) -> Array:
         return value(x.reshape(x.shape or (1,))).reshape(x.shape)
 
@@ -145,7 +146,7 @@ def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
 
 def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Array]]:
     def scan(x: Array, axis: int) -> tuple[Array, Array]:
-        @jax.custom_jvp
+        @custom_jvp
         def f(x: Array) -> tuple[Array, Array]:
             key = x.astype(jnp.uint8) if is_bool(x) else x
             best = (lax.cummax if largest else lax.cummin)(key, axis)

@@ -12,6 +12,7 @@ from jax import lax
 
 from .._core import control, dtypes, layouts, shapes
 from .._core.checks import fail_if, numpy_of, outside, readable
+from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.kernels import cpp_name
 from .._core.rounding import halves
@@ -35,7 +36,7 @@ def _sorted(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
 def _permuting(x: Array, axis: int, find: Any) -> tuple[Array, Array]:
     """(values, indices) = find(x), where the gradient goes back along the indices."""
 
-    @jax.custom_jvp
+    @custom_jvp
     def f(x: Array) -> tuple[Array, Array]:
         return find(x)
 

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
 from .._core import control, errors
+from .._core.custom_jvp import custom_jvp, is_absent
 from .._core.dtypes import COMPLEX
 from .._core.kernels import half_as_float, refuse, scalar_name
 from .helpers import broadcast, from_zero
@@ -90,7 +90,7 @@ def _xlog1py_value(x: Array, y: Array) -> Array:
     return half_as_float(body)(x, y)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _xlog1py(x: Array, y: Array) -> Array:
     return _xlog1py_value(x, y)
 
@@ -135,7 +135,7 @@ def _zeta_left(x: Array, q: Array) -> Array:
     return jnp.where(x == 1, jnp.inf, y)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
     y = jnp.where(q < 0, _zeta_left(x, q), _zeta_right(x, q))
     # torch: a pole at every whole number up to 0; XLA has NaN there
@@ -149,10 +149,10 @@ def _zeta(x: Array, q: Array) -> Array:
 @functools.partial(_zeta.defjvp, symbolic_zeros=True)
 def _zeta_jvp(primals: Any, tangents: Any) -> Any:
     (x, q), (tx, tq) = primals, tangents
-    if type(tx) is not jax.custom_derivatives.SymbolicZero:
+    if not is_absent(tx):
         raise errors.NoDerivative("the derivative for 'zeta' is not implemented.")
     out = _zeta(x, q)
-    if type(tq) is jax.custom_derivatives.SymbolicZero:
+    if is_absent(tq):
         return out, jnp.zeros_like(out)
     return out, -x * _zeta(x + 1, q) * tq
 
@@ -179,17 +179,17 @@ def _safe(x: Array) -> Array:
     return jnp.where(lax.abs(x) > eps, x, jnp.asarray(eps, x.dtype))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _i0e(x: Array) -> Array:
     return lax.bessel_i0e(x)
 
 
-@jax.custom_jvp
+@custom_jvp
 def _i1e(x: Array) -> Array:
     return from_zero(lax.bessel_i1e(x))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _i0(x: Array) -> Array:
     return jsp.i0(x)
 
@@ -213,7 +213,7 @@ _i1e.defjvp(lambda p, t: ((y := _i1e(*p)), t[0] * _i1e_slope(p[0], y)))
 _i0.defjvp(lambda p, t: (_i0(*p), t[0] * _i1(*p)))
 
 
-@jax.custom_jvp
+@custom_jvp
 def _i1(x: Array) -> Array:
     return from_zero(jsp.i1(x))
 

@@ -1,4 +1,4 @@
-"""Forward derivatives by some of the arguments: the others, which have no tangent, add nothing, not even ``0 * inf``."""
+"""Forward derivatives by some of the arguments: the others, which have no tangent, add nothing, not ``0 * inf``."""
 
 from __future__ import annotations
 

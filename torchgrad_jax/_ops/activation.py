@@ -151,6 +151,13 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     return half_as_float(_leaky)(input, negative_slope)
 
 
+# As products with a slope of 1, so that a weight that is no number spoils nothing where it is not used.
+_prelu = with_rule(
+    lambda x, w: where(x > 0, x, w * x),
+    lambda x, w, out, tx, tw: where(x > 0, 1, w) * tx + where(x > 0, 0, x) * tw,
+)
+
+
 @_hidden(
     name="prelu_kernel",
     node="PreluKernelBackward0",
@@ -161,8 +168,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
 )
 def _prelu_kernel(input: Array, weight: Array) -> Array:
     _float_only(input, "prelu_cpu")
-    x, w = broadcast(input, weight)
-    return where(x > 0, x, w * x)
+    return _prelu(*broadcast(input, weight))
 
 
 @_hidden(

@@ -213,6 +213,49 @@ def test_against_itself(program, against):
     assert compare_program(program, against=against, nudges=0, steps=2).agrees
 
 
+ONE_WAY = """
+import torch
+torch.manual_seed(0)
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        y = super().forward(x)
+        return y * 1.01 if WRONG else y
+model = Net(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.randn(8, 3)).pow(2).mean().backward()
+    optimizer.step()
+"""
+WRONG = {
+    "compiled": "torch.compiler.is_compiling()",
+    "float64": "y.dtype == torch.float64",
+    "devices=8": "len(y.sharding.device_set) == 8",
+}
+
+
+@pytest.mark.parametrize("against", WRONG)
+def test_what_is_wrong_in_one_way_alone_is_found(against, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(ONE_WAY.replace("WRONG", WRONG[against]))
+    report = compare_program(str(path), against=against, nudges=0, steps=1)
+    assert report.parting is not None
+    assert report.parting.step == 1
+
+
+def test_what_is_wrong_beside_a_recording_is_found(tmp_path):
+    """The recording was made by the program before it was changed; the change shows in the second step alone."""
+    path, kept = tmp_path / "train.py", str(tmp_path / "kept.npz")
+    path.write_text(ONE_WAY.replace("WRONG", "False"))
+    assert main(["--nudges", "0", "--against", "here", "--record", kept, str(path)]) == 0
+    path.write_text(ONE_WAY.replace("WRONG", "seen()"))
+    later = "calls = []\ndef seen():\n    calls.append(1)\n    return len(calls) > 1\n"
+    path.write_text(path.read_text().replace("class Net", later + "class Net"))
+    report = compare_program(str(path), against=kept, nudges=0)
+    assert report.parting is not None
+    assert report.parting.step == 2
+
+
 WAYS = """
 import torch
 class Net(torch.nn.Module):
@@ -357,19 +400,19 @@ def test_raises_there():
 """
 
 
-def compared_tests(folder, suite, reference):
-    """A run of pytest over a suite, compared with a reference."""
+def compared_tests(folder, suite, *options):
+    """A run of pytest over a suite with options of the plugin."""
     (folder / "test_suite.py").write_text(suite)
-    (folder / "temporary").mkdir()
+    (folder / "temporary").mkdir(exist_ok=True)
     env = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "temporary")}
     plugins = ["-p", "torchgrad_jax.pytest_compare", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", "-q", *plugins, "--compare-with", reference, folder]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *options, folder]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
 @pytest.mark.oracle
 def test_plugin(tmp_path):
-    done = compared_tests(tmp_path, SUITE, "torch")
+    done = compared_tests(tmp_path, SUITE, "--compare-with", "torch")
     assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "gradient of layer.bias" in done.stdout
     assert "the reference raised AssertionError" in done.stdout
@@ -393,9 +436,25 @@ def test_other_when_compiled():
 
 def test_plugin_beside_this_package(tmp_path):
     """What a test computes differs when its modules are compiled."""
-    done = compared_tests(tmp_path, COMPILED, "jax")
+    done = compared_tests(tmp_path, COMPILED, "--compare-with", "jax")
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "module       Net" in done.stdout
+
+
+CHANGED_LATER = SUITE.partition("def test_raises_there")[0].replace("1.001", "1.0")
+
+
+@pytest.mark.oracle
+def test_plugin_beside_a_recording(tmp_path):
+    """What torch did is kept; a factor that comes into the suite afterwards is found beside it."""
+    kept, folder = str(tmp_path / "kept"), tmp_path / "suite"
+    folder.mkdir()
+    made = compared_tests(folder, CHANGED_LATER, "--compare-record", kept)
+    assert "2 passed" in made.stdout, made.stdout + made.stderr
+    changed_suite = CHANGED_LATER.replace("1.0 if", "1.001 if")
+    done = compared_tests(folder, changed_suite, "--compare-with", kept)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "gradient of layer.bias" in done.stdout
 
 
 def test_killed_program_says_so(tmp_path):

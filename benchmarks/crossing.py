@@ -1,7 +1,8 @@
-"""``python -m benchmarks.crossing``: what it costs to go from JAX to tensor code and back. CPU seconds of all threads.
+"""What the way between tensors and JAX costs: `python -m benchmarks.crossing`.
 
-Compares `to_jax(net)` and a module as a pytree under `jax.jit` with the same network of flax, and `from_jax` in an
-eager loop with an operator of the table. `func.vmap(func.grad)` beside torch is a row of `python -m benchmarks`.
+Prints three ratios of CPU seconds, medians of interleaved rounds: a module through `to_jax` under `jax.jit` beside the
+same network of flax, an operator of `from_jax` in an eager loop beside one operator, and `func.vmap(func.grad)` that is
+not compiled beside PyTorch's.
 """
 
 from __future__ import annotations
@@ -11,100 +12,86 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import flax.linen as linen
+import flax.linen
 import jax
 import jax.numpy as jnp
-import numpy as np
+import torch as original
 
 import torchgrad_jax as torch
-from torchgrad_jax import nn
 
 ROUNDS = 15
-X = np.random.RandomState(0).randn(64, 128).astype(np.float32)
-SIZES = (128, 256, 256, 10)
 
 
-def module() -> Any:
-    """Three layers."""
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(*SIZES[:2]), nn.ReLU(), nn.Linear(*SIZES[1:3]), nn.ReLU(), nn.Linear(*SIZES[2:])
+def seconds(run: Callable[[], Any], times: int) -> float:
+    """CPU seconds of so many calls."""
+    start = time.process_time()
+    for _ in range(times):
+        run()
+    return time.process_time() - start
+
+
+def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], times: int) -> str:
+    """The median of interleaved rounds, with the least and the largest ratio of a round."""
+    for run in (ours, theirs):
+        seconds(run, 30)
+    rounds = [seconds(ours, times) / seconds(theirs, times) for _ in range(ROUNDS)]
+    return f"{statistics.median(rounds):.2f} ({min(rounds):.2f} to {max(rounds):.2f})"
+
+
+def network(width: int) -> tuple[Any, Any]:
+    """The gradients of one network: through `to_jax`, and of flax."""
+
+    class Flax(flax.linen.Module):
+        @flax.linen.compact
+        def __call__(self, x: Any) -> Any:
+            for _ in range(2):
+                x = flax.linen.relu(flax.linen.Dense(width)(x))
+            return flax.linen.Dense(1)(x)
+
+    layers = [
+        torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU(),
+        torch.nn.Linear(width, 1),
+    ]  # fmt: skip
+    mine, x = torch.to_jax(torch.nn.Sequential(*layers)), jnp.ones((64, width), jnp.float32)
+    other: Any = Flax()
+    step = jax.jit(jax.grad(lambda p: (mine(p, x) ** 2).mean()))
+    beside = jax.jit(jax.grad(lambda p: (other.apply(p, x) ** 2).mean()))
+    params, theirs = mine.params, other.init(jax.random.key(0), x)
+    return lambda: jax.block_until_ready(step(params)), lambda: jax.block_until_ready(
+        beside(theirs)
     )
 
 
-class Flax(linen.Module):
-    """The same."""
-
-    @linen.compact
-    def __call__(self, x: Any) -> Any:
-        for n in SIZES[1:3]:
-            x = linen.relu(linen.Dense(n)(x))
-        return linen.Dense(SIZES[3])(x)
+def in_a_loop(recorded: bool) -> tuple[Any, Any]:
+    """A function of JAX's as an operator, and an operator of the table."""
+    x = torch.ones(16, requires_grad=recorded)
+    f = torch.from_jax(jnp.sin)
+    return lambda: f(x), lambda: torch.sin(x)
 
 
-def _called(run: Callable[..., Any], *args: Any) -> Callable[[], object]:
-    return lambda: jax.block_until_ready(run(*args))
+def per_sample(torch: Any) -> Any:
+    """Gradients for each row of a batch, anew by `vmap` of `grad` in each call."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    params = {k: p.detach() for k, p in net.named_parameters()}
+    x = torch.ones(32, 8)
 
+    def loss(params: Any, row: Any) -> Any:
+        return torch.func.functional_call(net, params, (row,)).sum()
 
-def contenders(gradient: bool) -> dict[str, Callable[[], object]]:
-    """A forward pass under `jax.jit`, or its gradient."""
-
-    def whole(f: Callable[[Any, Any], Any]) -> Any:
-        return jax.jit(jax.grad(lambda p, x: (f(p, x) ** 2).sum()) if gradient else f)
-
-    x, net, theirs = jnp.asarray(X), module(), Flax()
-    pure = torch.to_jax(net)
-    params = theirs.init(jax.random.key(0), x)
-    return {
-        "flax": _called(whole(theirs.apply), params, x),
-        "to_jax": _called(whole(pure), pure.params, x),
-        "module as a pytree": _called(whole(lambda net, x: net(x)), net, torch.as_tensor(x)),
-    }
-
-
-def eager_loop() -> dict[str, Callable[[], object]]:
-    """A hundred calls on four elements, forward and backward."""
-
-    def loop(f: Callable[[Any], Any], x: Any) -> Callable[[], object]:
-        def step() -> object:
-            z = x
-            x.grad = None
-            for _ in range(100):
-                z = f(z)
-            z.sum().backward()
-            return x.grad
-
-        return step
-
-    return {
-        "an operator of the table": loop(torch.tanh, torch.ones(4, requires_grad=True)),
-        "from_jax": loop(torch.from_jax(jnp.tanh), torch.ones(4, requires_grad=True)),
-    }
-
-
-def compare(title: str, found: dict[str, Callable[[], object]], inner: int) -> None:
-    """Print seconds, and the median of the ratios to the first."""
-    seconds: dict[str, list[float]] = {name: [] for name in found}
-    for call in found.values():
-        for _ in range(4):
-            call()
-    for _ in range(ROUNDS):
-        for name, call in found.items():
-            start = time.process_time()
-            for _ in range(inner):
-                call()
-            seconds[name].append((time.process_time() - start) / inner)
-    first = next(iter(seconds.values()))
-    for name, each in seconds.items():
-        ratio = statistics.median(a / b for a, b in zip(each, first))
-        print(f"{title:<32}{name:<28}{min(each) * 1e6:>10.1f} us{ratio:>8.2f}")
+    return lambda: torch.func.vmap(torch.func.grad(loss), (None, 0))(params, x)
 
 
 def main() -> None:
-    """Measure and print."""
-    compare("jax.jit, forward", contenders(False), 50)
-    compare("jax.jit of jax.grad", contenders(True), 30)
-    compare("eager loop of 100", eager_loop(), 10)
+    """Print one row for each ratio."""
+    original.set_num_threads(1)
+    for width, times in ((32, 200), (512, 20)):
+        print(f"to_jax beside flax, width {width}:", ratio(*network(width), times))
+    for recorded in (False, True):
+        print(
+            f"from_jax beside an operator, recorded {recorded}:", ratio(*in_a_loop(recorded), 2000)
+        )
+    print("func.vmap(func.grad) beside torch:", ratio(per_sample(torch), per_sample(original), 50))
 
 
 if __name__ == "__main__":

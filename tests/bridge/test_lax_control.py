@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import torchgrad_jax as torch
@@ -447,3 +448,48 @@ def test_branches_return_what_they_return(which, compiled):
     assert x.tolist() == [2, 2]
     assert isinstance(count, jax.Array)
     assert int(count) == 2
+
+
+# --- forward mode of a loop that ends by its values ------------------------------------------------
+
+
+def doubling(x):
+    return jax.lax.while_loop(lambda c: c.sum() < 20.0, lambda c: c * 1.5 + x * x, x)
+
+
+def counted(x: Any):
+    """Integers are carried and read besides."""
+    last: Any = torch.tensor(3) if isinstance(x, torch.Tensor) else jnp.asarray(3)
+    step = lambda s: (s[0] + 1, s[1] * x)  # noqa: E731
+    return jax.lax.while_loop(lambda s: (s[0] < last) & (s[1].sum() < 1e6), step, (last * 0, x))[1]
+
+
+FORWARD = {
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+    "jacfwd": jax.jacfwd,
+    "jit of jacfwd": lambda f: jax.jit(jax.jacfwd(f)),
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+    "vmap of jacfwd": lambda f: lambda x: jax.vmap(jax.jacfwd(f))(jax.tree.map(lambda a: jnp.stack([a, a / 9]), x)),
+    "twice": lambda f: jax.jacfwd(jax.jacfwd(f)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("f", [doubling, counted], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward_mode_of_a_loop_that_ends_by_its_values(name, f):
+    transform, x = FORWARD[name], np.array([0.5, 1.5, 2.0], np.float32)
+    want = jax.tree.leaves(transform(f)(jnp.asarray(x)))  # JAX's own loop
+    for got in (transform(torch.to_jax(f))(x), transform(f)(torch.tensor(x))):
+        for a, b in zip(jax.tree.leaves(got), want, strict=True):
+            np.testing.assert_allclose(np.asarray(a), b, rtol=1e-4)
+
+
+@pytest.mark.parametrize("f", [doubling, counted], ids=lambda f: f.__name__)
+def test_both_modes_of_a_loop_that_ends_by_its_values(f):
+    x = np.array([0.5, 1.5, 2.0], np.float32)
+    want = jax.jacfwd(jax.jacfwd(lambda x: f(x).sum()))(jnp.asarray(x))
+    pure = torch.to_jax(lambda x: f(x).sum())
+    for got in (jax.hessian(pure)(x), jax.jacrev(jax.jacfwd(pure))(x)):
+        np.testing.assert_allclose(got, want, rtol=1e-4)
+    jacobian = torch.compile(lambda x: torch.func.jacfwd(f)(x))(torch.tensor(x))
+    np.testing.assert_allclose(jacobian.numpy(), jax.jacfwd(f)(jnp.asarray(x)), rtol=1e-4)

@@ -50,6 +50,16 @@ def of_custom_vjp(f: Forward, effects: Any = no_effects) -> Callable[..., list[A
     return functools.partial(_bind, _OfCustomVjp(f), frozenset(effects))
 
 
+def with_rule(
+    forward: Forward, pull: Forward, back: Back, effects: Any = no_effects
+) -> Callable[..., list[Any]]:
+    """A function whose `pull` gives its results and what its backward pass keeps: the arguments, and more.
+
+    A backward pass with an attribute `push` says with it how tangents go forward, of what is kept and the tangents.
+    """
+    return functools.partial(_bind, _WithKept(forward, pull, back), frozenset(effects))
+
+
 def _bind(rule: _Rule, effects: Any, *arrays: Any) -> list[Any]:
     results = tuple(map(shaped_abstractify, jax.eval_shape(rule.forward, *arrays)))
     return _call.bind(*arrays, rule=rule, results=results, side_effects=effects)
@@ -70,7 +80,6 @@ class _Rule(Protocol):
     def batched(self) -> _Rule:
         """The same for a batch in the first dimension of every array."""
         raise NotImplementedError
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,19 @@ class _WithBackward:
 
     def batched(self) -> _Rule:
         return _WithBackward(jax.vmap(self.forward), _back_of_each(self.back))
+
+
+@dataclass(frozen=True)
+class _WithKept:
+    forward: Forward
+    pulled: Forward
+    back: Back
+
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
+        return *self.pulled(*arrays), self.back
+
+    def batched(self) -> _Rule:
+        return _WithKept(jax.vmap(self.forward), jax.vmap(self.pulled), _back_of_each(self.back))
 
 
 @dataclass(frozen=True)
@@ -145,6 +167,9 @@ def _back_of_each(back: Back) -> Back:
     def each(kept: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
         return jax.vmap(lambda k, u: tuple(back(k, u)))(tuple(kept), tuple(cotangents))
 
+    push: Any = getattr(back, "push", None)
+    if push is not None:
+        each.push = _back_of_each(push)  # type: ignore[attr-defined]
     return each
 
 
@@ -187,6 +212,9 @@ _tangents.multiple_results = True
 
 def _expanded(*args: Any, back: Back, results: Sequence[Any], n: int) -> list[Any]:
     kept, moving = args[:n], args[n:]
+    push: Any = getattr(back, "push", None)
+    if push is not None:
+        return list(push(kept, moving))
     zeros = [ad.instantiate_zeros(ad.Zero(r)) for r in results]
     _, transpose = jax.vjp(lambda *u: tuple(back(kept, u)), *zeros)
     return list(transpose(tuple(moving)))
@@ -247,4 +275,4 @@ ad.primitive_transposes[_tangents] = _transpose
 batching.primitive_batchers[_call] = _call_batched
 batching.primitive_batchers[_tangents] = _batched
 
-__all__ = ["has_custom_vjp", "is_inexact", "of_custom_vjp", "with_tangents"]
+__all__ = ["has_custom_vjp", "is_inexact", "of_custom_vjp", "with_rule", "with_tangents"]

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 from .._core import control
+from .forward_mode import with_rule
 
 _SLOTS = 64
 
@@ -35,10 +36,35 @@ def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any)
 
     like = jax.eval_shape(over(body), *first)
     first = [_alike(x, y) for x, y in zip(first, like)]
-    step, read = jax.closure_convert(over(body), *first)
-    test, tested = jax.closure_convert(over(goes_on), *first)
-    found = _loop(_Loop(step, test, len(first), len(read)), *first, *read, *tested)
-    return jax.tree_util.tree_unflatten(spec, found)
+    step, read, effects = _closed(over(body), first)
+    test, tested, more = _closed(over(goes_on), first)
+    loop = _Loop(step, test, len(first), len(read))
+    n = len(first) + len(read) + len(tested)
+    of_loop = with_rule(
+        lambda *args: _run(loop, *args),
+        lambda *args: _forward(loop, *args),
+        _with_push(
+            lambda kept, u: _backward(loop, kept, u), lambda kept, v: _push(loop, kept[:n], v)
+        ),
+        effects | more,
+    )
+    return jax.tree_util.tree_unflatten(spec, of_loop(*first, *read, *tested))
+
+
+def _closed(f: Callable[..., Any], like: Sequence[Any]) -> tuple[Any, list[Any], Any]:
+    """A function of the carried values and of what it reads besides; what it reads, and its effects."""
+    closed, n = jax.make_jaxpr(f)(*like), len(like)
+
+    def run(*args: Any) -> list[Any]:
+        return jax.core.eval_jaxpr(closed.jaxpr, args[n:], *args[:n])
+
+    return run, [jnp.asarray(c) for c in closed.consts], closed.effects
+
+
+def _with_push(back: Any, push: Any) -> Any:
+    """A backward pass that knows the forward mode, too: XLA cannot transpose its loops."""
+    back.push = push
+    return back
 
 
 def _alike(x: Any, like: Any) -> Any:
@@ -75,7 +101,8 @@ class _Loop:
             return [y for y in self.step(whole, read) if _is_floating(y)]
 
         _, back = jax.vjp(floating, [v for v in x if _is_floating(v)], read)
-        return back(list(slopes))
+        of_x, of_read = back(list(slopes))
+        return of_x, [g if _is_floating(c) else jnp.zeros_like(c) for g, c in zip(of_read, read)]
 
 
 def _is_floating(x: Any) -> bool:
@@ -87,7 +114,24 @@ def _run(loop: _Loop, *args: Any) -> tuple[Any, ...]:
     return control.while_loop(lambda x: loop.test(x, tested), lambda x: loop.step(x, read), x)
 
 
-_loop = jax.custom_vjp(_run, nondiff_argnums=(0,))
+def _push(loop: _Loop, args: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents of the results: a loop over the values and their tangents, which has derivatives itself."""
+    x, read, tested = loop.split(args)
+    given = iter(tangents)
+    slopes = [next(given) if _is_floating(v) else _no_slope(v) for v in (*x, *read)]
+    of_read = slopes[len(x) :]
+
+    def step(carry: Any) -> Any:
+        x, moving = carry
+        rest = iter(moving)
+        of_x = [next(rest) if _is_floating(v) else _no_slope(v) for v in x]
+        x, found = jax.jvp(
+            lambda *args: loop.step(args[: len(x)], args[len(x) :]), (*x, *read), (*of_x, *of_read)
+        )
+        return x, [t for v, t in zip(x, found) if _is_floating(v)]
+
+    start = [t for v, t in zip(x, slopes) if _is_floating(v)]
+    return list(while_loop(lambda carry: loop.test(carry[0], tested), step, (x, start))[1])
 
 
 def _forward(loop: _Loop, *args: Any) -> Any:
@@ -110,7 +154,7 @@ def _forward(loop: _Loop, *args: Any) -> Any:
     slots = tuple(jnp.zeros((_SLOTS, *v.shape), v.dtype) for v in first)
     start = (first, jnp.int32(0), slots, jnp.int32(1))
     x, n, slots, stride = control.while_loop(lambda c: loop.test(c[0], tested), step, start)
-    return x, (n, slots, stride, read, tested)
+    return x, [*args, n, stride, *slots]
 
 
 def _halved(slots: Any, stride: Any) -> Any:
@@ -118,8 +162,10 @@ def _halved(slots: Any, stride: Any) -> Any:
     return half, stride * 2
 
 
-def _backward(loop: _Loop, kept: Any, slopes: Any) -> tuple[Any, ...]:
-    n, slots, stride, read, tested = kept
+def _backward(loop: _Loop, kept: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
+    end = len(kept) - 2 - loop.carried
+    _, read, tested = loop.split(kept[:end])
+    n, stride, *slots = kept[end:]
 
     def before(i: Any) -> Any:
         """What step `i` began with."""
@@ -132,22 +178,14 @@ def _backward(loop: _Loop, kept: Any, slopes: Any) -> tuple[Any, ...]:
         slopes, more = loop.gradients(before(n - 1 - k), read, slopes)
         return tuple(slopes), tuple(map(jnp.add, of_read, more))
 
-    floating = tuple(g for g, s in zip(slopes, slots) if _is_floating(s))
     zeros = tuple(jnp.zeros_like(c) for c in read)
-    found, of_read = control.fori_loop(0, n, step, (floating, zeros))
-    given = iter(found)
-    own = [next(given) if _is_floating(s) else _no_slope(s[0]) for s in slots]
-    return (*own, *of_read, *map(_zero, tested))
+    found, of_read = control.fori_loop(0, n, step, (tuple(slopes), zeros))
+    of_all = [*found, *[g for g in of_read if _is_floating(g)]]
+    return of_all + [jnp.zeros_like(t) for t in tested if _is_floating(t)]
 
 
 def _no_slope(x: Any) -> Any:
     return np.zeros(x.shape, jax.dtypes.float0)
 
-
-def _zero(x: Any) -> Any:
-    return jnp.zeros_like(x) if _is_floating(x) else _no_slope(x)
-
-
-_loop.defvjp(_forward, _backward)
 
 __all__ = ["while_loop"]

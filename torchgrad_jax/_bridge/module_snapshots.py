@@ -28,6 +28,7 @@ import numpy as np
 from .._core.state import MODES
 from .._core.transfer import for_jax
 from .._engine.history import requires_grad_of
+from .._engine.kept_traces import made_inside
 from .._engine.strided import read
 from .._engine.tensor import Tensor, alias_of
 from .compile import Compiled
@@ -554,7 +555,10 @@ def _shell(row: Any) -> Any:
         return types.CellType()
     cls = rest[0]
     if kind == "object":
-        return cls.__new__(cls) if cls is types.SimpleNamespace else object.__new__(cls)
+        made = cls.__new__(cls) if cls is types.SimpleNamespace else object.__new__(cls)
+        if hasattr(cls, "named_parameters"):
+            made_inside(made)
+        return made
     if issubclass(cls, collections.deque):
         return cls((), rest[2])
     return cls.__new__(cls)

@@ -26,6 +26,7 @@ from .._core.errors import AsWritten, Unsupported, user_line
 from .._core.meta import Meta, meta
 from .._core.python_numbers import Values
 from .._core.state import LIFT, MODES, TRACED
+from .._core.traces import unwatch
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, is_tracked
 from .._engine.strided import read, stored, view_into
@@ -534,6 +535,7 @@ def trace_program(
     def pure() -> list[Any]:
         with take_current_trace() as current:
             lift.traces.append(current)
+            unwatch(current)
         with set_current_trace(current):
             before = MODES.bits
 

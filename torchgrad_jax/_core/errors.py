@@ -412,6 +412,12 @@ FROZEN_RANDOM = (
     "a random operation in tensor code that JAX traces would give the same numbers each time the traced function "
     "runs; draw them outside and pass them as arguments, or compile the code with torch.compile"
 )
+TRACED_IS_KEPT = (
+    "code that a transform of JAX's (jax.jit, jax.grad, jax.vmap, ...) traces left a traced value in an object that "
+    "was made outside of it: {of}. What is traced cannot be kept there; the object holds again what it held before. "
+    "Return the value instead, or use torch.compile, which keeps such writes. The value was computed, or the "
+    "transform called, here:"
+)
 TRACED_ESCAPES = (
     "code that a transform of JAX's (jax.jit, jax.grad, jax.vmap, ...) traces may not {what} a tensor that was made "
     "outside of it: what is traced cannot be kept there, and a compiled function would not do it again. Return the "

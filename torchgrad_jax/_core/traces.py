@@ -23,12 +23,51 @@ _BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
 """Of each running trace, by identity: a weak reference to it, its number, and the running traces of its thread."""
 
 
+WATCHERS: list[Any] = []
+"""What to make when the outermost trace of a thread begins; its `finish(failed)` is called when that ends."""
+_WATCHES: dict[int, Any] = {}
+"""What was made, by the identities of these traces."""
+
+
+def watches() -> list[Any]:
+    """What was made when the outermost trace began that the code runs in."""
+    return [_WATCHES[n] for n in MODES.open_traces or () if n in _WATCHES]
+
+
+def unwatch(trace: Any) -> None:
+    """A trace is this package's own, and puts back itself what code in it changes."""
+    _WATCHES.pop(id(trace), None)
+
+
+def _enter(context: Any) -> None:
+    """The user's function is about to be called, if this is the first time that a trace is entered since it began."""
+    if began(context.trace):
+        for noted in watches():
+            noted.context = noted.context or context
+
+
+def _finish(context: Any, failed: bool) -> None:
+    """The user's function has returned or raised, if this is where it was called."""
+    noted = [each for each in watches() if each.context is context]
+    try:
+        for each in noted:
+            each.finish(failed)
+    except BaseException:
+        failed = True
+        raise
+    finally:
+        for number in list(MODES.open_traces or ()) if noted and failed else ():
+            _end(number)
+
+
 def _begin(trace: Any) -> None:
     """Number a trace that JAX just made, and let every operation of this thread know of it until it ends."""
     number = id(trace)
     running = MODES.open_traces
     if running is None:
         running = MODES.open_traces = set()
+    if not running and WATCHERS:
+        _WATCHES[number] = WATCHERS[0]()
     MODES.birth = level = next_level()
     _BEGAN[number] = weakref.ref(trace, lambda _: _end(number)), level, running
     running.add(number)
@@ -40,6 +79,7 @@ def _end(number: int) -> None:
     found = _BEGAN.get(number)
     if found is None:
         return
+    _WATCHES.pop(number, None)
     running = found[-1]
     for other in [n for n in running if _parent(n) == number]:
         _end(other)
@@ -107,6 +147,8 @@ def _watch_traces() -> None:
 
     JAX has no public way to ask for that. Where its internals have moved, a warning says what goes unnoticed.
     """
+    from jax.extend.core import set_current_trace
+
     make = getattr(getattr(jax.core, "Trace", None), "__init__", None)
     if make is None:
         warnings.warn(
@@ -127,6 +169,22 @@ def _watch_traces() -> None:
         invalidate = vars(cls).get("invalidate")
         if invalidate is not None:
             cls.invalidate = _then_end(invalidate)
+
+    entered = type(set_current_trace(None))
+    enter, leave = entered.__enter__, entered.__exit__
+
+    def entering(self: Any) -> Any:
+        if _WATCHES:
+            _enter(self)
+        return enter(self)
+
+    def leaving(self: Any, kind: Any, value: Any, tb: Any) -> Any:
+        out = leave(self, kind, value, tb)
+        if _WATCHES:
+            _finish(self, kind is not None)
+        return out
+
+    entered.__enter__, entered.__exit__ = entering, leaving
 
 
 def _then_end(invalidate: Any) -> Any:

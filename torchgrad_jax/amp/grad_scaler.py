@@ -13,6 +13,7 @@ from .._core import devices, dtypes
 from .._core.errors import Unsupported
 from .._core.state import MODES
 from .._engine.bind import NAMESPACES
+from .._engine.kept_traces import watch_always
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 
@@ -49,6 +50,7 @@ class GradScaler:
     ) -> None:  # fmt: skip
         self._device = devices.device(device).type
         self._enabled = enabled
+        watch_always(self)
         if enabled and self._device == "cuda":
             from .autocast_mode import _has_gpu
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._core.state import MODES
+from .._engine.kept_traces import watch_always
 from .._engine.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -138,6 +139,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
+        watch_always(self)
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:

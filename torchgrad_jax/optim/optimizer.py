@@ -15,6 +15,7 @@ from .._core.placement import MANY
 from .._core.state import MODES, TRACED
 from .._engine.escapes import refuse_escape
 from .._engine.hooks import RemovableHandle
+from .._engine.kept_traces import watch_always
 from .._engine.tensor import Tensor, born, placement_of
 from ..autograd import grad_mode
 from ..autograd.profiler import record_function
@@ -134,6 +135,7 @@ class Optimizer:
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
+        watch_always(self)
         for name in _HOOKS:
             setattr(self, name, OrderedDict())
         self._patch_step_function()
@@ -172,6 +174,7 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        watch_always(self)
         for name in _HOOKS:  # which are not saved
             self.__dict__.setdefault(name, OrderedDict())
         self._patch_step_function()

@@ -12,6 +12,7 @@ from ..._bridge import modules as _pytrees
 from ..._core.errors import NO_SCRIPT
 from ..._core.state import MODES, TRACED
 from ..._engine.escapes import hold_outside, refuse_escape
+from ..._engine.kept_traces import made_inside, watch
 from ..._engine.tensor import Tensor, born
 from ..._functions.misc import typename
 from ..parameter import Buffer, Parameter
@@ -130,6 +131,8 @@ class Module(Conversion, HookRegistration, StateDict):
                 )
         # Assignments to attributes look into the containers that are only being made here.
         put = super().__setattr__
+        if MODES.bits & TRACED:
+            made_inside(self)
         put("training", True)
         put("_parameters", {})
         put("_buffers", {})
@@ -267,6 +270,8 @@ class Module(Conversion, HookRegistration, StateDict):
         raise AttributeError(said + NO_SCRIPT.get(name, ""))
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if MODES.bits & TRACED:
+            watch(self)
         own = self.__dict__
         params = own.get("_parameters")
         if isinstance(value, Parameter):
@@ -343,6 +348,8 @@ class Module(Conversion, HookRegistration, StateDict):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if MODES.bits & TRACED:
+            made_inside(self)
         self.__dict__.update(state)
         # Pickles of older versions lack what came later.
         for container in _HOOK_CONTAINERS:
@@ -532,6 +539,8 @@ class Module(Conversion, HookRegistration, StateDict):
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        if MODES.bits & TRACED:
+            watch(self)
         if not (
             self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
             or _global_forward_hooks or _global_forward_pre_hooks

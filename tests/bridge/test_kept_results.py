@@ -306,3 +306,33 @@ def test_an_error_leaves_the_memory_that_a_tensor_had():
     with pytest.raises(RuntimeError, match="other memory"):
         torch.compile(f, fullgraph=True)(torch.ones(3))
     assert w.tolist() == [2, 2, 2]
+
+
+def _filled(x, w):
+    h = x * w
+    h.fill_(3.0)
+    return h.detach(), h
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, w: ((h := x * w).detach(), h),
+        lambda x, w: ((h := x * w), h.detach(), h[:1].detach()),
+        lambda x, w: ((h := (x * 2).unsqueeze(0)).detach(), h),
+        lambda x, w: ((h := (x * w).unsqueeze(0)).detach(), h),
+        lambda x, w: ((h := (x * w).view(3, 1)), h.detach().view(-1)),
+        _filled,
+    ],
+    ids=["recorded", "parts", "another shape", "another shape, recorded", "twice", "filled"],
+)
+def test_what_is_detached_from_a_result_is_one_memory_with_it(f):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        w, run = torch.ones(3, requires_grad=True), form(f)
+        for _ in range(2):
+            outs = run(torch.arange(3.0), w)
+            with torch.no_grad():
+                outs[0].add_(10)
+            found.append([(_shown(t)[0], t.requires_grad, t.shape) for t in outs])
+    assert found[2:] == found[:2]

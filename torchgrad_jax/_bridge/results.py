@@ -187,9 +187,9 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
         if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None
     }
     whole: dict[int, int] = {}
-    for k, x in places.items():
-        if x._al is None:
-            whole.setdefault(id(x._st), k)
+    for k in sorted(places, key=lambda k: not requires_grad_of(places[k])):
+        if _has_all_memory(places[k]):
+            whole.setdefault(id(places[k]._st), k)
     found: dict[int, tuple[int, OutsideView | None]] = {}
     first: dict[int, int] = {}
     for k, x in places.items():
@@ -199,6 +199,17 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
         elif of != k and (view := describe_view(None, leaves[of], x)) is not None:
             found[k] = of, view
     return found
+
+
+def _has_all_memory(x: Tensor) -> bool:
+    """Whether a tensor is all of its storage, as it is or in another shape."""
+    al = x._al
+    if al is None:
+        return True
+    plain = not (al.offset or al.conj or al.neg or al.chain)
+    return (
+        plain and x._m.dense and x._m.numel == x._st.meta.numel and x._m.dtype is x._st.meta.dtype
+    )
 
 
 ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)

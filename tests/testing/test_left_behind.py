@@ -178,6 +178,11 @@ def typo_in_second(torch, x):
     return function(torch, forward, backward)(x)
 
 
+def one_write_more(torch, x):
+    out = x.sin().detach()
+    return out.mul_(1) if here(torch) else out
+
+
 FAULTS = {
     "counter": (counter, "state", "attribute 'calls'"),
     "cache": (cache, "state", "attribute 'last'"),
@@ -199,6 +204,7 @@ FAULTS = {
     "one of two results": (one_of_two_results, "gradient", "input 0, of output[0] alone"),
     "second pass": (second_pass, "gradient", "input 0 after a second pass"),
     "typo in second": (typo_in_second, "second", ""),
+    "one write more": (one_write_more, "value", "output"),
 }  # fmt: skip
 
 

@@ -50,6 +50,8 @@ def describe(x: Any, lib: Any) -> Any:
         "is_leaf": x.is_leaf,
         "layout": layout,
     }
+    if not x.is_inference():
+        facts["version"] = x._version
     if layout == "strided":
         facts["stride"] = tuple(x.stride())
     return Array(None if x.is_meta else array_of(x), dtype_name(x), tuple(x.shape), facts)

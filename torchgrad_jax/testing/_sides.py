@@ -251,6 +251,7 @@ class TensorSide:
             found = describe(x, lib)
             if call.took_derivatives:
                 found.facts.pop("stride", None)
+                found.facts.pop("version", None)
             owner = memory_owner(x, lib, known)
             if owner != "its own" or not call.took_derivatives:
                 found.facts["memory"] = owner

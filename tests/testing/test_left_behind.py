@@ -178,6 +178,14 @@ def typo_in_second(torch, x):
     return function(torch, forward, backward)(x)
 
 
+def hook_left(torch, x):
+    layer = torch.nn.Linear(3, 2)
+    out = layer(x)
+    if here(torch):
+        layer.register_forward_hook(lambda module, args, result: result * 2)
+    return out
+
+
 def one_write_more(torch, x):
     out = x.sin().detach()
     return out.mul_(1) if here(torch) else out
@@ -204,6 +212,7 @@ FAULTS = {
     "one of two results": (one_of_two_results, "gradient", "input 0, of output[0] alone"),
     "second pass": (second_pass, "gradient", "input 0 after a second pass"),
     "typo in second": (typo_in_second, "second", ""),
+    "hook": (hook_left, "state", "forward_hooks"),
     "one write more": (one_write_more, "value", "output"),
 }  # fmt: skip
 

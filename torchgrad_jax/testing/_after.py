@@ -12,6 +12,9 @@ import numpy as np
 from ._described import describe
 from ._paths import walk
 
+_HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
+"""Those of a module, which work in its next call."""
+
 
 def _classes(lib: Any) -> list[type]:
     """The classes whose objects are watched; schedulers one by one, since some do not call their base's `__init__`."""
@@ -116,16 +119,9 @@ def state_of_module(module: Any, lib: Any) -> dict[str, Any]:
     for path, part in module.named_modules():
         where = f" of {path}" if path else ""
         found[f"training{where}"] = part.training
+        found |= {f"number of {k}{where}": len(vars(part)[f"_{k}"]) for k in _HOOKS}
         if not type(part).__module__.startswith(f"{lib.__name__}."):
             found |= {f"{k}{where}": v for k, v in _attributes(part, lib)}
-    return found
-
-
-def _with_version(t: Any, lib: Any) -> Any:
-    """An input as it is compared, with how often it was written to."""
-    found = describe(t, lib)
-    with contextlib.suppress(RuntimeError):  # inference tensors do not count that
-        found.facts["_version"] = t._version
     return found
 
 
@@ -151,7 +147,7 @@ def after_call(
     leaves: Mapping[str, Any], inputs: list[Any], objects: Iterable[tuple[str, Any]], lib: Any
 ) -> dict[str, Any]:  # fmt: skip
     """The inputs and the objects with a state, as a call left them."""
-    found = {k: _with_version(t, lib) for k, t in leaves.items()}
+    found = {k: describe(t, lib) for k, t in leaves.items()}
     for i, x in enumerate(inputs):
         for path, leaf in walk(x, f"input {i}"):
             if leaf is not leaves.get(path):

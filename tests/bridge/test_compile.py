@@ -630,3 +630,25 @@ def test_asking_for_sizes_as_inputs_warns_and_changes_nothing(monkeypatch):
     torch.compile(lambda x: x * 2, dynamic=True)  # told once
     assert [f(torch.ones(n)).sum().item() for n in (1, 2, 3)] == [2.0, 4.0, 6.0]
     assert f.counts["traced"] == 3
+
+
+LAYOUTS = {
+    "transposed": lambda: torch.arange(6.0).reshape(2, 3).t() + 1,
+    "permuted": lambda: (torch.arange(24.0) + 1).reshape(2, 3, 4).permute(2, 0, 1),
+    "channels last": lambda: torch.ones(1, 2, 3, 4).contiguous(memory_format=torch.channels_last),
+    "gaps": lambda: (torch.arange(12.0) + 1).reshape(2, 6)[:, ::2],
+    "expanded": lambda: torch.ones(3).expand(2, 3),
+}
+
+
+@pytest.mark.parametrize("drop", ["dropout", "alpha_dropout"])
+@pytest.mark.parametrize("make", LAYOUTS.values(), ids=LAYOUTS)
+def test_dropout_draws_in_the_order_of_memory(make, drop):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        torch.manual_seed(0)
+        f = form(lambda x: getattr(torch.nn.functional, drop)(x * 2, 0.5))
+        found.append([f(make()) for _ in range(2)])
+    for eager, compiled in zip(*found):
+        torch.testing.assert_close(compiled, eager)
+        assert compiled.stride() == eager.stride()

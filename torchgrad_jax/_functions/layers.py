@@ -12,6 +12,7 @@ from .._core import errors, rng, shapes
 from .._core.dtypes import FLOATING, bool_, scalar_type_name
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
+from .._core.state import MODES
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.lift import running_vmap
 from .._engine.tensor import Tensor
@@ -94,7 +95,7 @@ def _mask(m: Meta, p: float, features: bool) -> np.ndarray:
         return rng.dropout_mask(m.shape, p)
     order = sorted(range(m.ndim), key=lambda d: -strides[d])
     drawn = rng.dropout_mask([m.shape[d] for d in order], p)
-    return drawn.transpose(np.argsort(order))
+    return drawn.transpose(tuple(map(int, np.argsort(order))))
 
 
 def _constant(host: np.ndarray, t: Tensor, writes: int = 2) -> Tensor:
@@ -173,7 +174,15 @@ def _dropout_inside(input: Tensor, p: float, inplace: bool, features: bool, alph
     lift = running_vmap()
     if lift is not None and inplace and lift.randomness == "different" and not lift.inside(input):
         raise RuntimeError(errors.BATCHED_FILL)
-    kept = draw(meta(shape, bool_, m.device), lambda m: rng.dropout_mask(m.shape, p)).to(m.dtype)
+    if (
+        MODES.run.stateful and not features
+    ):  # drawn in the order of the elements in memory, as in eager code
+        strides = shapes.preserve_strides(m.shape, m.strides)
+        kept = draw(meta(shape, bool_, m.device, strides), lambda m: _mask(m, p, False)).to(m.dtype)
+    else:
+        kept = draw(meta(shape, bool_, m.device), lambda m: rng.dropout_mask(m.shape, p)).to(
+            m.dtype
+        )
     multiply, add = (ops.mul_, ops.add_) if inplace else (ops.mul, ops.add)
     if not alpha:
         return multiply(input, kept * (1.0 / (1.0 - p)))

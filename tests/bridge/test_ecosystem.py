@@ -279,3 +279,22 @@ def test_debug_print(compiled, capfd):
     (torch.compile(f) if compiled else f)(torch.ones(2))
     jax.effects_barrier()
     assert "sum" in capfd.readouterr().out
+
+
+def test_a_tensor_as_data_of_an_nnx_module():
+    class Scaled(nnx.Module):
+        def __init__(self):
+            self.scale, self.factor = (
+                nnx.data(torch.tensor([2.0, 3.0])),
+                nnx.Param(jnp.ones(2, "float32")),
+            )
+
+        def __call__(self, x):
+            return self.factor[...] * jnp.asarray(self.scale) * x
+
+    m, x = Scaled(), jnp.ones(2, "float32")
+    again = nnx.merge(*nnx.split(m))
+    assert isinstance(again.scale, torch.Tensor)
+    for module in (m, again):
+        assert nnx.jit(lambda m, x: m(x))(module, x).tolist() == [2.0, 3.0]
+        assert nnx.grad(lambda m: m(x).sum())(module)["factor"][...].tolist() == [2.0, 3.0]

@@ -1,6 +1,7 @@
 """Tensors and parameters in JAX's trees: they match one another, and add nothing to the paths of leaves."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -111,3 +112,22 @@ def test_orbax_saves_a_state_dict_as_arrays(tmp_path):
         np.testing.assert_array_equal(found[name], t.numpy())
         assert isinstance(as_before[name], torch.Tensor)
         assert torch.equal(as_before[name], t)
+
+
+INDICES = {
+    "scalar": (1,), "rows": ([0, 2],), "mask": ([True, False, True],), "two": ([0, 1], [2, 3]),
+    "beside": (slice(None), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_tensors_index_arrays(name):
+    a = jnp.arange(12.0).reshape(3, 4)
+    parts = INDICES[name]
+    ours = tuple(i if isinstance(i, slice) else torch.tensor(i) for i in parts)
+    theirs = tuple(i if isinstance(i, slice) else np.array(i) for i in parts)
+    index = ours[0] if len(ours) == 1 else ours
+    assert jnp.array_equal(a[index], a[theirs])
+    assert jnp.array_equal(a.at[index].set(5.0), a.at[theirs].set(5.0))
+    if name in ("scalar", "rows", "two"):
+        assert jnp.array_equal(jax.jit(lambda a, i: a[i])(a, index), a[theirs])

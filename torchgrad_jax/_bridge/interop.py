@@ -160,7 +160,7 @@ class _Operator:
         self.captured: list[Tensor] = []
         self.looked, self.guards = reading.looked, None
         self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
-        if n_captured or not plain:  # else JAX sees the function itself
+        if n_captured or not plain or any(lifted.keys):  # else JAX sees the function itself
             self._close_over(f, kept, lifted, n_captured)
             pure = lifted.function()
         else:

@@ -95,6 +95,7 @@ class _OwnArray:
 
 
 _OWN_ARRAY = _OwnArray()
+_FIRST_CHILD = (jax.tree_util.FlattenedIndexKey(0),)
 
 
 def _keyed_children(t: Tensor) -> tuple[tuple[Any], Any]:
@@ -140,6 +141,29 @@ def _teach_jax() -> None:
     jax_lax._one_vjp = one
 
 
+def _teach_indexing() -> None:
+    """Let tensors index JAX's arrays (`array[tensor]`, `array.at[tensor]`); not where JAX's internals have moved."""
+    try:
+        from jax._src.numpy import indexing
+
+        parse = indexing._parse_indices
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(parse)
+    def parse_indices(indices: Any, *args: Any) -> Any:
+        return parse(tuple(map(_index, indices)), *args)
+
+    indexing._parse_indices = parse_indices
+
+
+def _index(x: Any) -> Any:
+    """A part of an index, with arrays in the place of tensors."""
+    if isinstance(x, slice):
+        return slice(*[_index(part) for part in (x.start, x.stop, x.step)])
+    return array_for_jax(x) if isinstance(x, Tensor) else x
+
+
 def _teach_trees() -> None:
     """Let trees of JAX's match where one has a parameter and the other a plain tensor or an array; modules likewise.
 
@@ -165,6 +189,9 @@ def _teach_trees() -> None:
         @functools.wraps(flatten)
         def flatten_with_path(self: Any, *args: Any, **kwargs: Any) -> Any:
             found, treedef = flatten(self, *args, **kwargs)
+            if isinstance(args[0], Tensor) and any(map(callable, (*args[1:], *kwargs.values()))):
+                # With `is_leaf`, as nnx of flax looks at the children of one node, each of which has a name.
+                return [(_FIRST_CHILD, leaf) for _, leaf in found], treedef
             return [(_without_own(path), leaf) for path, leaf in found], treedef
 
         definition.flatten_up_to = flatten_up_to
@@ -236,6 +263,7 @@ register(Tensor)
 _new_class.__name__ = "__init_subclass__"
 Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 _teach_jax()
+_teach_indexing()
 _teach_trees()
 
 __all__ = ["MODULES", "as_class", "rebuilt", "register"]

@@ -65,25 +65,35 @@ class Lifted:
         return key, numbers, self._tape.function(steps, self._outs, n_captured, len(numbers))
 
 
+def _is_key(x: Any) -> bool:
+    return isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
 class Traced:
     """What a run came to that JAX traced."""
 
-    __slots__ = ("birth", "captured", "jaxpr", "n_in")
+    __slots__ = ("birth", "captured", "jaxpr", "keys", "n_in")
 
     def __init__(self, jaxpr: Any, consts: Sequence[Any], lift: Any) -> None:
         self.jaxpr = jaxpr
         self.n_in = len(jaxpr.invars)
         self.birth = lift.birth
-        self.captured: list[Any] = [*lift.captured_then(), *[wrap_array(c) for c in consts]]
+        self.keys = [jax.random.key_impl(c) if _is_key(c) else None for c in consts]
+        words = [jax.random.key_data(c) if _is_key(c) else c for c in consts]
+        self.captured: list[Any] = [*lift.captured_then(), *map(wrap_array, words)]
 
     def function(self) -> Callable[..., list[Any]]:
         """A pure function of the inputs and the captured arrays."""
-        jaxpr, n_in = self.jaxpr, self.n_in
+        jaxpr, n_in, keys = self.jaxpr, self.n_in, self.keys
         n_captured = len(self.captured) - len(jaxpr.constvars)
 
         def run(*arrays: Any) -> list[Any]:
             captured = arrays[n_in : n_in + n_captured]
-            return evaluate(jaxpr, arrays[:n_in], captured, arrays[n_in + n_captured :])
+            consts = [
+                c if impl is None else jax.random.wrap_key_data(c, impl=impl)
+                for c, impl in zip(arrays[n_in + n_captured :], keys)
+            ]
+            return evaluate(jaxpr, arrays[:n_in], captured, consts)
 
         return run
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import Size, Tensor, _is_all_true, no_grad, tensor
-from .._core.checks import fail_if
+from .._core.checks import fail_if, is_traced
+from .._core.state import MODES
 from .._engine.deferred import later
 from ..compiler import is_compiling
 from . import constraints
@@ -103,6 +104,8 @@ class Distribution:
         valid = constraint.check(value)
         if is_compiling():
             self._require_later(constraint, value, valid, text)
+        elif isinstance(valid, Tensor) and MODES.run.size is None and is_traced(valid._st.array):
+            return  # JAX's own transforms check nothing that depends on values
         elif not _is_all_true(valid):
             raise ValueError(text.format(repr(self), repr(constraint), value))
 

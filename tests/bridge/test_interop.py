@@ -299,3 +299,16 @@ def test_damaged_archives_of_exports_are_refused(with_state, tmp_path):
         (tmp_path / str(i)).write_bytes(bad)
         with pytest.raises(RuntimeError, match="load_exported failed reading zip archive"):
             torch.interop.load_exported(tmp_path / str(i))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_an_operator_inside_of_another_has_its_gradient(compiled):
+    square = torch.from_jax(lambda x: x * x)
+    doubled = torch.from_jax(lambda x: square(x) * 2)
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (torch.compile(doubled) if compiled else doubled)(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 8.0, 12.0]
+    assert (
+        torch.func.hessian(lambda x: doubled(x).sum())(x.detach()).diagonal().tolist() == [4.0] * 3
+    )

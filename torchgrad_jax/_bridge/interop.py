@@ -99,7 +99,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if _is_key(flat[i])}
         kept = tuple(words.get(i) if i in dynamic else _Kept(x) for i, x in enumerate(flat))
         leaves = [
-            x if isinstance(x, Tensor) else wrap_array(_words_of(x))
+            x if isinstance(x, Tensor) else _followed(wrap_array(_words_of(x)))
             for x in (flat[i] for i in dynamic)
         ]
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
@@ -116,6 +116,12 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         return found(leaves)
 
     return operator
+
+
+def _followed(t: Tensor) -> Tensor:
+    """A tensor of an array that a function around may be differentiated by."""
+    lift.follow_jax(t)
+    return t
 
 
 _LEAF = jax.tree.structure(0)

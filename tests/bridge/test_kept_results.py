@@ -336,3 +336,25 @@ def test_what_is_detached_from_a_result_is_one_memory_with_it(f):
                 outs[0].add_(10)
             found.append([(_shown(t)[0], t.requires_grad, t.shape) for t in outs])
     assert found[2:] == found[:2]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda b: b.view(-1).detach(),
+        lambda b: (b.view(-1).detach(), b.view(-1)),
+        lambda b: b[1].add_(1).detach(),
+        lambda b: b.t()[1:].detach(),
+    ],
+    ids=["view", "beside the view", "written", "a part"],
+)
+def test_what_is_detached_from_a_view_of_the_outside_is_its_memory(f):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        b = torch.zeros(2, 2)
+        run = form(lambda b=b: f(b))
+        for _ in range(3):
+            out = run()
+            (out[0] if isinstance(out, tuple) else out).add_(10)
+            found.append((_shown(out), b.tolist(), b._version))
+    assert found[3:] == found[:3]

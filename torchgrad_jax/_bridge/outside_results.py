@@ -135,6 +135,8 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
     if x._al is None:
         return OutsideTensor(x)
     owner = x._al.base
+    if owner is None and not requires_grad_of(x):
+        return OutsideTensor(x)  # what was detached from a view: it has the memory, and no base
     if owner is None or owner._al is not None:
         return None
     return describe_view(owner, owner, x)

@@ -411,3 +411,11 @@ def test_random_damage_is_refused_or_read_as_plain_data(count, monkeypatch):
             _check_types(got, {})
             outcomes["read"] += 1
     assert min(outcomes["read"], outcomes["refused"]) > count // 40, outcomes
+
+
+def test_a_good_file_of_many_small_parameters_is_within_the_budget():
+    many = [tg.nn.Parameter(tg.zeros(1)) for _ in range(8000)]
+    file = io.BytesIO()
+    tg.save(many, file)
+    file.seek(0)
+    assert len(tg.load(file)) == len(many)

@@ -89,6 +89,10 @@ class Machine:
 
     # --- what subclasses decide ---
 
+    def elsewhere(self) -> int:
+        """Bytes that objects may take because of what the file holds beside the pickle."""
+        return 0
+
     def find(self, module: str, name: str) -> Any:
         """What a global stands for."""
         raise Refused(f"Unsupported global: GLOBAL {f'{module}.{name}'[:200]}")
@@ -158,7 +162,7 @@ class Machine:
             self._check_budget()
 
     def _check_budget(self) -> None:
-        self.limit = MEMORY + MEMORY_PER_BYTE * (self.file.tell() - self.start)
+        self.limit = MEMORY + MEMORY_PER_BYTE * (self.file.tell() - self.start) + self.elsewhere()
         if self.spent > self.limit:
             raise Refused("the pickle asks for far more memory than it has bytes")
 

@@ -105,6 +105,7 @@ class Tensors:
         self.held: dict[str, _Held] = {}
         self.kinds: tuple[type, ...] = (Tensor, Parameter)
         self.trusted = False
+        self.filled = 0  # storages whose numbers were found in the file
 
     def storage(self, pid: Any) -> _Held:
         """The storage that a persistent identifier names."""
@@ -145,6 +146,7 @@ class Tensors:
         if fits and math.prod(shape) == values.size:
             values = values.reshape(shape)
         held.made = Storage(put(values, held.device), meta(values.shape, dt, held.device))
+        self.filled += held.numel > 0
         return held.made, True
 
     def hand_out(self) -> None:

@@ -138,7 +138,8 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
     "_engine.shared_values": frozenset(),
     "_engine.steps": frozenset(),
-    "_engine.executors": frozenset({"_core"}),
+    "_engine.numbers_apart": frozenset({"_core", "_engine.steps"}),
+    "_engine.executors": frozenset({"_core", "_engine.numbers_apart"}),
     "_engine.trace": frozenset({"_core", "_ops", "_engine.executors", "_engine.joining"}),
     "_engine.grad_plan": frozenset(
         {

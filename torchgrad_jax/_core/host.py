@@ -50,7 +50,7 @@ ALONE = 50.0
 """What a product of a program with a loop costs if XLA does it, and NumPy the rest."""
 _ALONE = ("dot_general",)
 
-_CALLS = {
+CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr",
 }  # fmt: skip
@@ -174,7 +174,7 @@ class _Maker:
 
         for eqn in _needed(jaxpr):
             ins = [name_of(v) for v in eqn.invars]
-            inner = _CALLS.get(eqn.primitive.name)
+            inner = CALLS.get(eqn.primitive.name)
             if inner is not None:
                 closed = eqn.params[inner]
                 consts = [self._constant(np.asarray(c)) for c in getattr(closed, "consts", ())]
@@ -276,7 +276,7 @@ def _all_steps(jaxpr: Any) -> Iterator[Any]:
     """The equations of a jaxpr and of those that it calls."""
     for eqn in jaxpr.eqns:
         yield eqn
-        inner = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
+        inner = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
         if inner is not None:
             yield from _all_steps(getattr(inner, "jaxpr", inner))
 

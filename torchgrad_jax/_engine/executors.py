@@ -17,6 +17,7 @@ from .._core import host, sums, transfer
 from .._core.caches import KERNELS
 from .._core.meta import Meta
 from .._core.out_of_memory import guarded
+from .numbers_apart import apart
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
@@ -45,8 +46,33 @@ class Compiled:
         """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
 
 
+class CompiledOnce(Compiled):
+    """A compiled kernel that shares one executable with all kernels that differ from it in their numbers alone."""
+
+    __slots__ = ("_closed", "_out_tree", "_shared")
+
+    def __init__(
+        self, kernel: Any, settle: Settle | None, owner: Owner | None, closed: Any, out_tree: Any
+    ) -> None:
+        super().__init__(kernel, settle, owner)
+        self._closed, self._out_tree, self._shared = closed, out_tree, None
+
+    def __call__(self, *args: Any) -> Any:
+        if self._closed is not None and not _any_traced(args):
+            self._shared, self._closed = apart(self._closed), None
+        if self._shared is None or _any_traced(args):
+            return super().__call__(*args)
+        return jax.tree.unflatten(self._out_tree, self._shared(*jax.tree.leaves(args)))
+
+
 def choose(
-    kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None
+    kernel: Any,
+    closed: Any,
+    single: bool,
+    device: Any,
+    settle: Settle,
+    owner: Owner | None,
+    numbers: bool,
 ) -> Any:
     """What to call for a compiled function of tensors on `device`, whose jaxpr is known.
 
@@ -57,12 +83,15 @@ def choose(
         device: where its tensors are.
         settle: is given `kernel` when that is what to call from now on.
         owner: gives the entry of a cache that the kernel belongs to, or None.
+        numbers: whether there are kernels that differ from this one in their numbers alone.
     """
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
-    return host.program(closed, Compiled(kernel, None, owner), single) or Compiled(
-        kernel, settle, owner
-    )
+    found = host.program(closed, Compiled(kernel, None, owner), single)
+    if found is not None or not numbers:
+        return found or Compiled(kernel, settle, owner)
+    tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
+    return CompiledOnce(kernel, settle, owner, closed, tree)
 
 
 def choose_later(
@@ -71,11 +100,12 @@ def choose_later(
     settle: Settle | None = None,
     owner: Owner | None = None,
     limit: float = host.LIMIT,
+    numbers: bool = False,
 ) -> Any:
     """`choose` for a kernel that is traced when it is first called; its arguments and results may be trees."""
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
-    return Undecided(kernel, settle, owner, limit)
+    return Undecided(kernel, settle, owner, limit, numbers)
 
 
 def _elsewhere(kernel: Any, device: Any, owner: Owner | None) -> Any:
@@ -88,12 +118,18 @@ def _elsewhere(kernel: Any, device: Any, owner: Owner | None) -> Any:
 class Undecided:
     """A compiled function that decides who runs it when it is called for the first time."""
 
-    __slots__ = ("__weakref__", "_limit", "_owner", "_run", "_settle", "kernel")
+    __slots__ = ("__weakref__", "_limit", "_numbers", "_owner", "_run", "_settle", "kernel")
 
     def __init__(
-        self, kernel: Any, settle: Settle | None, owner: Owner | None, limit: float
+        self,
+        kernel: Any,
+        settle: Settle | None,
+        owner: Owner | None,
+        limit: float,
+        numbers: bool,
     ) -> None:
-        self.kernel, self._settle, self._owner, self._limit = kernel, settle, owner, limit
+        self.kernel, self._settle, self._owner = kernel, settle, owner
+        self._limit, self._numbers = limit, numbers
         self._run: Any = None
 
     def __call__(self, *args: Any) -> Any:
@@ -112,6 +148,10 @@ class Undecided:
     def _decided(self, args: Any) -> Any:
         traced = self.kernel.trace(*args)
         compiled = Compiled(self.kernel, self._settle, self._owner)
+        if self._numbers:
+            compiled = CompiledOnce(
+                self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree
+            )
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
         flat = _flat(compiled, traced.in_tree)
         single = of_arrays and traced.out_tree == _LEAF

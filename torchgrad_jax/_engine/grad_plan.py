@@ -268,7 +268,7 @@ class GradPlan:
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
             kernel = executors.choose_later(
                 jax.jit(run), self.plan.device, functools.partial(self.vjps.__setitem__, (present, wanted)),
-                weakref.ref(self.plan),
+                weakref.ref(self.plan), numbers=self.plan.call.has_numbers,
             )  # fmt: skip
             if self.plan.device.type == "meta":
                 kernel = abstract.described(kernel)

@@ -85,6 +85,11 @@ class Call:
         names = self.argnames
         return self.row.refused(dict(zip(names, keys)), outs, {names[i] for i in wanted})
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there are calls that differ from this one in a number such as the slope of `leaky_relu`."""
+        return any(v.__class__ in (float, complex) for v in self.statics.values())
+
     def severed(self, keys: Sequence[Any]) -> Sequence[int]:
         """The leaves whose gradients are undefined, whatever comes in."""
         return () if self.row.severed is None else self.row.severed(keys, **self.statics)
@@ -288,7 +293,8 @@ class Plan:
         settle, kernel = functools.partial(_settle, me), jax.jit(fn)
         if closed is None:
             return executors.choose_later(kernel, self.device, settle, me)
-        return executors.choose(kernel, closed, self.single, self.device, settle, me)
+        numbers = self.call.has_numbers
+        return executors.choose(kernel, closed, self.single, self.device, settle, me, numbers)
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""

@@ -92,7 +92,8 @@ def test_func_jvp_agrees_with_dual_numbers(name, compiled) -> None:
 
         def along(t, given=given, which=which, direction=direction):
             def of_one(v):
-                return fn(torch, *given[:which], v, *given[which + 1 :])
+                both = [*given[:which], v, *given[which + 1 :]]
+                return fn(torch, *both)
 
             return torch.func.jvp(of_one, (t,), (direction,))[1]
 

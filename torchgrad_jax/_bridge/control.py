@@ -27,7 +27,6 @@ from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._engine.values import loses_derivative
 from .._functions import symbolic
-from . import value_loops
 from .interop import FromJax, _array_of, from_jax
 
 _ORIGINALS = {
@@ -265,6 +264,8 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
 
     def run(*arrays: Any) -> Any:
         first = jax.tree_util.tree_unflatten(spec, arrays)
+        from . import value_loops  # what it takes is slow to import
+
         return value_loops.while_loop(lambda c: _flag(goes_on(c)), over, first)
 
     key = ("while", spec, tuple(over.tensors), cond_fun)

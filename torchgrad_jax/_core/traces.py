@@ -52,11 +52,8 @@ def _finish(context: Any, failed: bool) -> None:
     try:
         for each in noted:
             each.finish(failed)
-    except BaseException:
-        failed = True
-        raise
     finally:
-        for number in list(MODES.open_traces or ()) if noted and failed else ():
+        for number in list(MODES.open_traces or ()) if noted else ():
             _end(number)
 
 
@@ -147,8 +144,6 @@ def _watch_traces() -> None:
 
     JAX has no public way to ask for that. Where its internals have moved, a warning says what goes unnoticed.
     """
-    from jax.extend.core import set_current_trace
-
     make = getattr(getattr(jax.core, "Trace", None), "__init__", None)
     if make is None:
         warnings.warn(
@@ -170,7 +165,8 @@ def _watch_traces() -> None:
         if invalidate is not None:
             cls.invalidate = _then_end(invalidate)
 
-    entered = type(set_current_trace(None))
+    home = sys.modules[jax.core.Trace.__module__]  # `jax.extend` would make the import slower
+    entered = type(home.set_current_trace(None))
     enter, leave = entered.__enter__, entered.__exit__
 
     def entering(self: Any) -> Any:

@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend import core
 
 from .._core.caches import KERNELS
 from .._core.host import CALLS
@@ -48,8 +47,8 @@ def apart(closed: Any) -> Callable[..., list[Any]] | None:
     executable = _EXECUTABLES.get(key)
     if executable is None:
         KERNELS.compiled()
-        executable = _EXECUTABLES.put(key, jax.jit(core.jaxpr_as_fun(steps)))
-    return lambda *leaves: executable(*numbers, *leaves)
+        executable = _EXECUTABLES.put(key, jax.jit(fn))
+    return lambda *leaves: executable(numbers, *leaves)
 
 
 def _numbers_of(jaxpr: Any, numbers: list[Any]) -> None:
@@ -65,7 +64,7 @@ def _run(jaxpr: Any, args: Sequence[Any], numbers: Any) -> list[Any]:
     env = dict(zip(jaxpr.invars, args))
 
     def read(v: Any) -> Any:
-        return np.asarray(v.val, v.aval.dtype) if isinstance(v, core.Literal) else env[v]
+        return np.asarray(v.val, v.aval.dtype) if hasattr(v, "val") else env[v]
 
     for eqn in jaxpr.eqns:
         ins = [next(numbers) if _moves(v, eqn) else read(v) for v in eqn.invars]
@@ -79,7 +78,7 @@ def _run(jaxpr: Any, args: Sequence[Any], numbers: Any) -> list[Any]:
 def _moves(v: Any, eqn: Any) -> bool:
     """Whether an operand of a step is a number that becomes an input."""
     return (
-        isinstance(v, core.Literal)
+        hasattr(v, "val")
         and np.issubdtype(v.aval.dtype, np.inexact)
         and eqn.primitive.name != "pow"
         and v.val not in _STAY

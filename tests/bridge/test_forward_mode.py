@@ -117,6 +117,45 @@ def test_as_of_plain_operators(name, f):
         same(transform(torch.to_jax(f))(x, y), transform(torch.to_jax(plain))(x, y))
 
 
+class Turned(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * 1j
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (2j * x).conj()
+
+
+def turned_with_a_hook(x):
+    y = x * x * 1j
+    y.register_hook(lambda g: g * 1)
+    return y
+
+
+OF_COMPLEX_NUMBERS = {
+    "vjp": lambda f, x, v: jax.vjp(f, x)[1](v),
+    "jvp": lambda f, x, v: jax.jvp(f, (x,), (v,)),
+    "linearize": lambda f, x, v: jax.linearize(f, x)[1](v),
+    "grad": lambda f, x, v: jax.grad(lambda x: jnp.abs(f(x) * v).sum())(x),
+    "jvp of grad": lambda f, x, v: jax.jvp(jax.grad(lambda x: jnp.abs(f(x)).sum()), (x,), (v,)),
+    "holomorphic": lambda f, x, v: jax.jacrev(f, holomorphic=True)(x),
+}
+
+
+@pytest.mark.parametrize("turned", [Turned.apply, turned_with_a_hook], ids=["Function", "hook"])
+@pytest.mark.parametrize("name", OF_COMPLEX_NUMBERS)
+def test_complex_numbers_follow_the_convention_of_jax(name, turned):
+    """PyTorch's gradients of complex numbers are the conjugates of JAX's."""
+    x = jnp.array([1 + 2j, 3 - 1j])
+    found = torch.to_jax(lambda x: turned(x).sin() * (2 - 3j))
+    for v in (x * (1 - 1j), jnp.ones_like(x)):
+        take = OF_COMPLEX_NUMBERS[name]
+        same(take(found, x, v), take(lambda x: jnp.sin(x * x * 1j) * (2 - 3j), x, v))
+
+
 def test_transforms_of_torch_over_a_custom_vjp():
     x, y = torch.tensor(X), torch.tensor(Y)
     for transform in (torch.func.hessian, lambda f: torch.func.jacfwd(torch.func.jacfwd(f))):

@@ -39,10 +39,19 @@ def with_tangents(
 
     Args:
         forward: the function.
-        back: its backward pass, of the arguments themselves and of cotangents.
+        back: its backward pass, of the arguments themselves and of gradients as PyTorch has them: those of complex
+            numbers are the conjugates of JAX's cotangents.
         effects: what JAX says that `forward` does besides.
     """
-    return functools.partial(_bind, _WithBackward(forward, back), frozenset(effects))
+
+    def in_cotangents(arrays: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        return [*map(_conjugate, back(arrays, [*map(_conjugate, cotangents)]))]
+
+    return functools.partial(_bind, _WithBackward(forward, in_cotangents), frozenset(effects))
+
+
+def _conjugate(x: Any) -> Any:
+    return jnp.conj(x) if jnp.iscomplexobj(x) else x
 
 
 def of_custom_vjp(f: Forward, effects: Any = no_effects) -> Callable[..., list[Any]]:

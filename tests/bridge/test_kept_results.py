@@ -358,3 +358,123 @@ def test_what_is_detached_from_a_view_of_the_outside_is_its_memory(f):
             (out[0] if isinstance(out, tuple) else out).add_(10)
             found.append((_shown(out), b.tolist(), b._version))
     assert found[3:] == found[:3]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, w: ((h := torch.stack([x, w])[1]).detach(), h),
+        lambda x, w: ((b := torch.stack([x, w]))[0], b[:, 0]),
+        lambda x, w: ((b := torch.stack([x * w, w]))[0:1], b[0:2, 1:]),
+        lambda x, w: (*(b := (x * w).unbind(0))[:2], b[0].detach()),
+        lambda x, w: [(b := torch.outer(x, x))[0].detach(), {"column": b[:, 0]}],
+        lambda x, w: (lambda b: (b[0].add_(1), b[0]))(torch.outer(x, w)),
+        lambda x, w: (lambda b: (b.diagonal(), b.t()[1:]))(torch.outer(x, w)),
+        lambda x, w: torch.cat([x, w]).chunk(2),
+    ],
+    ids=["detached part", "row and column", "overlap", "unbound", "outer", "written", "diagonal", "apart"],
+)  # fmt: skip
+@pytest.mark.parametrize("recorded", [False, True])
+def test_results_that_share_elements_of_what_is_not_returned(f, recorded):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        w, run = torch.ones(3, requires_grad=recorded), form(f)
+        for _ in range(3):
+            outs = run(torch.arange(3.0), w)
+            outs = [next(iter(o.values())) if isinstance(o, dict) else o for o in outs]
+            for k, o in enumerate(outs):
+                o.data.add_(10 + k)
+            found.append([(_shown(t)[0], t.requires_grad, t.shape) for t in outs])
+            if outs[0].requires_grad:
+                (outs[0] * 2).sum().backward()
+            found.append(_shown(w))
+    assert found[6:] == found[:6]
+
+
+SHAPES = {
+    "t_": lambda t: t.t_(),
+    "unsqueeze_": lambda t: t.unsqueeze_(0),
+    "squeeze_": lambda t: t.squeeze_(),
+    "transpose_": lambda t: t.transpose_(0, 1),
+    "as_strided_": lambda t: t.as_strided_((2,), (1,)),
+    "resize_": lambda t: t.resize_(3, 1),
+    "and a write": lambda t: t.t_().add_(1),
+}
+
+
+@pytest.mark.parametrize("change", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("returned", [False, True])
+@pytest.mark.parametrize("place", ["argument", "outside"])
+def test_the_shape_of_a_tensor_from_outside_is_changed(change, returned, place):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        w, x = torch.arange(3.0).view(1, 3).clone(), torch.arange(3.0).view(1, 3).clone()
+
+        def f(x, w=w):
+            out = change(x if place == "argument" else w)
+            return out if returned else x.sum()
+
+        f = form(f)
+        for k in range(3):
+            if form is torch.compile and k == 0:
+                with pytest.warns(UserWarning, match="changes the shape|other memory"):
+                    out = f(x)
+            else:
+                out = f(x)
+            out.add_(10)
+            x, shown = x.detach(), (x.tolist(), x.shape, w.tolist(), w.shape)
+            found.append((out.tolist(), *shown))
+            x, w.data = torch.arange(3.0).view(1, 3).clone(), w.data.reshape(1, -1)
+    assert found[3:] == found[:3]
+
+
+FLAGS = {
+    "an argument": lambda x, w: x.requires_grad_(),
+    "outside": lambda x, w: w.requires_grad_().detach(),
+    "an attribute": lambda x, w: setattr(w, "requires_grad", True),
+    "taken back": lambda x, w: (w.requires_grad_(), w.requires_grad_(False))[1] * 2,
+    "turned off": lambda x, w: (w.requires_grad_(), w.detach_(), x.detach() * 2)[2],
+    "with a pass inside": lambda x, w: (w.requires_grad_() * x).sum().backward(),
+    "a pass to an argument": lambda x, w: (x.requires_grad_() * w).sum().backward(),
+}
+
+
+@pytest.mark.parametrize("f", FLAGS.values(), ids=FLAGS)
+@pytest.mark.parametrize("before", [False, True])
+def test_the_flag_of_a_tensor_from_outside_is_set(f, before):
+    found = []
+    for form in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        w, x = torch.ones(3, requires_grad=before), torch.arange(3.0).requires_grad_(before)
+        run = form(lambda x, w=w: f(x, w))
+        for _ in range(4):
+            out = run(x)
+            found.append((_shown(out), _shown(x), _shown(w), out is x, out is w))
+    assert found[4:] == found[:4]
+
+
+def test_a_training_step_that_freezes_a_part_each_time_is_compiled_twice_at_most():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        net[0].requires_grad_(False)
+        opt.zero_grad()
+        net(x).sum().backward()
+        opt.step()
+
+    step = torch.compile(step, fullgraph=True)
+    first = net[0].weight.tolist()
+    for _ in range(5):
+        step(torch.ones(4, 2))
+    assert net[0].weight.tolist() == first
+    assert net[0].weight.grad is None
+    assert not net[0].weight.requires_grad
+    assert step.counts["traced"] <= 3
+
+
+def test_what_requires_a_gradient_from_inside_on_and_is_returned_with_its_graph():
+    w = torch.ones(3)
+    f = torch.compile(lambda x: (w.requires_grad_() * x).sum())
+    with pytest.warns(UserWarning, match="requires_grad"):
+        f(torch.arange(3.0)).backward()
+    assert w.grad.tolist() == [0, 1, 2]

@@ -14,6 +14,7 @@ from jax.errors import JaxRuntimeError
 from .._core import devices, tree
 from .._core.devices import device
 from .._core.dtypes import dtype
+from .._core.errors import AsWritten
 from .._core.generator import restorable
 from .._core.meta import Meta, meta
 from .._core.out_of_memory import explained
@@ -59,6 +60,7 @@ from .results import (
     refuse_kept_graph,
     result_of_memory,
     return_what_is_kept,
+    with_common_bases,
 )
 from .traced_program import Program, resolve_argument, trace_program
 
@@ -107,6 +109,11 @@ class Entry:
         self.program: Program = program
         known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}
         self.apart = Apart(program, known_twice)
+        if program.flags and self.backward is not None:
+            raise AsWritten(
+                "it sets `requires_grad` of a tensor from outside and returns what has a graph",
+                lasting=True,
+            )
         self.pins = self._placements(list(unique.values())) if MANY else {}
         """The shardings of results that are written to something on several devices, by their numbers."""
         self.on_all_devices = OnAllDevices.for_results(self.pins.values())
@@ -149,7 +156,7 @@ class Entry:
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
         self.plain_arguments: tuple[int, Any] = (-1, ())
-        touched = [*program.counters, *program.gradient_guards, *program.grads]
+        touched = [*program.counters, *program.gradient_guards, *program.grads, *program.flags]
         of_arguments = any(isinstance(entry[0], int) for entry in touched)
         writes_arguments = any(i < 0 for i, _, _ in program.writes)
         self.only_reads_arguments = not (
@@ -286,6 +293,7 @@ class Entry:
         outs: list[Any] = []
         live, hides = [], []
         own_constants(MODES.run, leaves)
+        leaves = with_common_bases(leaves)
         made = made_inside(leaves)
         for x in leaves:
             if not isinstance(x, Tensor):
@@ -426,6 +434,7 @@ class Entry:
             program.counters,
             program.new_state,
             program.peers,
+            program.flags,
         )
         if (
             self.parts is not None
@@ -623,6 +632,8 @@ class Entry:
                 g = make(arrays[k], m)
                 g._st.version = version
                 leaf._g = g
+        for t, requires in self.program.flags:
+            resolve_argument(t, args)._rg = requires
         for st, k in self.new_state:
             st.array = arrays[k]
 

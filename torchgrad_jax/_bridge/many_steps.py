@@ -141,6 +141,7 @@ def is_steady(entry: Entry) -> bool:
         or entry.parts is not None
         or not entry.only_reads_arguments
         or program.new_state
+        or program.flags
     ):
         return False
     written = {id(st): k for st, k, _ in entry.stored}

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from .._core.dtypes import FLOATING
 from .._core.errors import AsWritten
 from .._core.meta import Meta
 from .._core.state import GRAD, MODES
 from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.strided import storage_offset
 from .._engine.tensor import Storage, Tensor, make, make_of, plain_alias
 from .number_log import ReturnedNumber
 from .outside_results import (
@@ -176,6 +180,59 @@ def return_what_is_kept(
     return [replaced.get(id(o), o) for o in outs]
 
 
+def with_common_bases(leaves: Sequence[Any]) -> list[Any]:
+    """The results, and after them bases that no result is, of results that share elements.
+
+    In `rows = stack(...); return rows[0], rows` the second is all of the memory, and the first is made of it anew. In
+    `return rows[0], rows[:, 0]` none is, so the program gives their base, too.
+    """
+    added: list[Tensor] = []
+    for group in _groups_of_one_storage(leaves):
+        tensors = list({id(x): x for x in group}.values())
+        if any(map(_has_all_memory, tensors)) or not _any_share_elements(tensors):
+            continue
+        bases = [x._al.base for x in tensors if x._al is not None and x._al.base is not None]
+        bases.sort(key=requires_grad_of, reverse=True)
+        whole = next(filter(_has_all_memory, bases), None)
+        if whole is None:
+            st = tensors[0]._st
+            whole = make(st.array, st.meta)
+            whole._st = whole._vc = st
+        added.append(whole)
+    return [*leaves, *added]
+
+
+def _groups_of_one_storage(leaves: Sequence[Any]) -> list[list[Tensor]]:
+    groups: dict[int, list[Tensor]] = {}
+    for x in leaves:
+        if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None:
+            groups.setdefault(id(x._st), []).append(x)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _any_share_elements(tensors: Sequence[Tensor]) -> bool:
+    if len(tensors) > _FEW:
+        return True
+    st = tensors[0]._st
+    memory = np.empty(st.meta.extent * st.meta.dtype.itemsize, np.uint8)  # which nothing looks at
+    places = [_place_in(memory, x) for x in tensors]
+    try:
+        return any(np.shares_memory(a, b, _FEW) for a, b in combinations(places, 2))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _place_in(memory: np.ndarray, x: Tensor) -> np.ndarray:
+    """The elements of a tensor within the memory of its storage."""
+    size = x._m.dtype.itemsize
+    steps = [size * s for s in x._m.strides]
+    return np.ndarray(x._m.shape, f"V{size}", memory, size * storage_offset(x), steps)
+
+
+_FEW = 100
+"""How many tensors are compared, and how hard NumPy tries; beyond that they are taken to share elements."""
+
+
 def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | None]]:
     """Which results have the memory of another one that the function made, by their places: its place, and the view.
 
@@ -198,6 +255,13 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
             found[k] = first[id(x)], None
         elif of != k and (view := describe_view(None, leaves[of], x)) is not None:
             found[k] = of, view
+    alone = [x for k, x in places.items() if k not in found]
+    for group in _groups_of_one_storage(alone):
+        if _any_share_elements(group):
+            raise AsWritten(
+                "two of its results share memory, and one is no plain view of the other",
+                lasting=True,
+            )
     return found
 
 
@@ -227,4 +291,5 @@ __all__ = [
     "refuse_kept_graph",
     "result_of_memory",
     "return_what_is_kept",
+    "with_common_bases",
 ]

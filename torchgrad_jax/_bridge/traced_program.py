@@ -115,6 +115,10 @@ class SwappedArgument(NamedTuple):
     """The elements of the argument before the run."""
 
 
+RESHAPED = (
+    "it changes the shape of a tensor from outside in place (`t_`, `squeeze_`); a view of it, such as `w.t()`, "
+    "can be part of a program"
+)
 _WIDEST = {dtypes.FLOATING: dtypes.float64, dtypes.COMPLEX: dtypes.complex128}
 """Of what a program reads a Python number as, which no dtype of a tensor has to do with."""
 
@@ -382,9 +386,13 @@ class StateLift(Lift):
         """A program writes to memory, and gives no tensor from outside another one."""
         if not self.made(t._st):
             raise AsWritten(
-                "a tensor from outside gets other memory (`.data = `, `set_`); `copy_` writes to what it has",
+                "a tensor from outside gets other memory (`.data = `, `set_`, `resize_`); `copy_` writes to its own",
                 lasting=True,
             )
+
+    def alter(self, t: Tensor) -> None:
+        """What becomes of the flag of a tensor from outside is an effect; another shape is refused at the end."""
+        self.know(t)
 
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""
@@ -472,6 +480,7 @@ class Program:
         "checks",
         "consts",
         "counters",
+        "flags",
         "new_state",
         "grads",
         "gradient_guards",
@@ -503,6 +512,8 @@ class Program:
     """(storage, the one whose array it shares, result or -1, how often it was written)."""
     grads: list[tuple[Any, Any, Meta | None, int]]
     """(leaf or argument's number, result or tensor, meta, version): gradients that were replaced."""
+    flags: list[tuple[Any, bool]]
+    """(leaf or argument's number, whether it requires a gradient from now on)."""
     counters: list[tuple[Any, int]]
     """(version counter or argument's number, how much it grows)."""
     started_optimizers: list[Any]
@@ -636,19 +647,17 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
     for i, (t, _, _, m, _, st, array, al, _) in enumerate(lift.swapped):
         swapped.add(id(t))
         if t._st is not st or t._m is not m or t._al is not al:
-            raise Unsupported(
-                "torch.compile: a compiled function may not change the shape or the storage of its arguments"
-            )
+            raise AsWritten(RESHAPED, lasting=True)
         if st.array is not array:
             program.writes.append((~i, result(lift.read(t)), st.stamp))
-    program.grads = []
+    program.grads, program.flags = [], []
     for t, st, m, al, rg, fn, _, g in list(lift.known_tensors.values()):
         if id(t) not in swapped and (t._st is not st or t._m is not m or t._al is not al):
-            raise Unsupported(
-                "torch.compile: a compiled function may not change the shape or the storage of a tensor from outside"
-            )
+            raise AsWritten(RESHAPED, lasting=True)
         cut = id(t) in swapped and t._fn is None and t._rg
-        if not cut and (t._fn is not fn or t._rg is not rg):
+        if t._fn is None and fn is None and t._rg is not rg:
+            program.flags.append((lift.named(t), t._rg))
+        elif not cut and (t._fn is not fn or t._rg is not rg):
             raise Unsupported(
                 "torch.compile: a compiled function may not change the place in the graph of a tensor from outside; "
                 "write to it under no_grad, or return the result"
@@ -675,8 +684,11 @@ def _restore(program: Program, lift: StateLift) -> None:
     for st, array, stamp, _ in lift.storages.values():
         st.array, st.stamp = array, stamp
         end_trace(st)
-    for t, _, _, _, rg, fn, onr, g in lift.known_tensors.values():
+    of_arguments = {id(s.tensor) for s in lift.swapped}  # which `leave` has put back
+    for t, st, m, al, rg, fn, onr, g in lift.known_tensors.values():
         t._g, t._rg, t._fn, t._onr = g, rg, fn, onr
+        if id(t) not in of_arguments:
+            t._st, t._m, t._al = st, m, al
 
 
 def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:

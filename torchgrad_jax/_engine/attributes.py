@@ -161,6 +161,7 @@ def set_requires_grad(self: Tensor, value: Any) -> None:
         raise RuntimeError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
+    MODES.run.alter(self)
     self._rg = value or self._fn is not None
     if value:
         MODES.run.leaf_made()
@@ -353,6 +354,7 @@ def detach_(self: Tensor) -> Tensor:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
+    MODES.run.alter(self)
     if self._fn is not None:
         note_altered(self)
     self._fn, self._onr, self._rg = None, 0, False

@@ -31,6 +31,7 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
         return False
     if MODES.bits & TRACED:
         refuse_escape([born(t)], [], "resize")
+    MODES.run.replace_memory(t)
     m = meta(shape, old.dtype, old.device, strides)
     offset = 0 if t._al is None else t._al.offset
     need = offset + m.extent

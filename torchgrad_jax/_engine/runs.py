@@ -145,7 +145,10 @@ class Run:
         """The user is about to know or reach the memory that `t` is a part of."""
 
     def replace_memory(self, t: Tensor) -> None:
-        """A tensor is about to leave its storage for another one."""
+        """A tensor is about to leave its storage for another one, or to get another size."""
+
+    def alter(self, t: Tensor) -> None:
+        """The shape of a tensor, or whether it requires a gradient, is about to change in place."""
 
     # --- leaves
     def leaf_made(self) -> None:

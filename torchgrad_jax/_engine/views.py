@@ -198,6 +198,7 @@ def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | 
     mode = MODES.bits
     if mode & TRACED:
         refuse_escape([born(me)], [])
+    MODES.run.alter(me)
     al = me._al
     me._vc.version += 1
     alias = Alias(offset, None, CREATED_DEFAULT, me._vc.version)

@@ -87,3 +87,17 @@ def masks_and_counts(m):
         *[complaint(partial(m.mv, m.ones(a), m.ones(b))) for a in ((), (2,), (2, 3)) for b in ((), (2,))],
         *[m.bincount(m.tensor([], dtype=m.int64), w, 2) for w in (None, m.ones(0), m.ones(3))],
     ]  # fmt: skip
+
+
+@program
+def one_flag_as_an_index_does_not_cast(m):
+    """A mask fills, which casts; a single flag is an index, for which dtypes and shapes have to fit."""
+    out = []
+    for kind in (m.bool, m.float32, m.int64, m.uint8):
+        for of_value in (m.bool, m.float32, m.int64):
+            for index in (m.tensor(True), m.tensor(False), True, False, m.tensor([True, False])):
+                for value in (m.tensor(3), m.tensor([3]), m.tensor([1, 0, 2])):
+                    x = m.arange(2).to(kind)
+                    out.append(complaint(lambda: x.__setitem__(index, value.to(of_value))))  # noqa: B023
+                    out.append(x)
+    return out

@@ -217,7 +217,7 @@ def _any_share_elements(tensors: Sequence[Tensor]) -> bool:
     memory = np.empty(st.meta.extent * st.meta.dtype.itemsize, np.uint8)  # which nothing looks at
     places = [_place_in(memory, x) for x in tensors]
     try:
-        return any(np.shares_memory(a, b, _FEW) for a, b in combinations(places, 2))
+        return any(np.shares_memory(a, b, max_work=_EFFORT) for a, b in combinations(places, 2))
     except np.exceptions.TooHardError:
         return True
 
@@ -230,7 +230,9 @@ def _place_in(memory: np.ndarray, x: Tensor) -> np.ndarray:
 
 
 _FEW = 100
-"""How many tensors are compared, and how hard NumPy tries; beyond that they are taken to share elements."""
+"""How many tensors are compared; more are taken to share elements."""
+_EFFORT: Any = 100
+"""How hard NumPy tries to tell whether two share elements."""
 
 
 def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | None]]:

@@ -298,7 +298,16 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if not indices:
         copy_to(out, value)
         return
-    index_put_(out, indices, _trim(value))
+    index_put_(out, indices, _trim(value), fills=not _is_one_flag(index))
+
+
+def _is_one_flag(index: Any) -> bool:
+    """Whether a bool, or a tensor of one, is among the indices, which torch takes for the index of a new dimension."""
+    return any(
+        isinstance(i, bool)
+        or (isinstance(i, Tensor) and not i._m.ndim and i._m.dtype in (dtypes.bool_, dtypes.uint8))
+        for i in (index if isinstance(index, tuple) else (index,))
+    )
 
 
 def set_real(self: Tensor, value: Any) -> None:
@@ -346,10 +355,13 @@ def refuse_byte_mask(given: Sequence[Any]) -> None:
 
 
 def index_put_(
-    out: Tensor, given: Sequence[Any], values: Tensor, accumulate: bool = False
+    out: Tensor, given: Sequence[Any], values: Tensor, accumulate: bool = False, fills: bool = True
 ) -> Tensor:
-    """`index_put_`. Where `out` overlaps itself, the later of two writes stays."""
-    fills = fills_masked(given, values, accumulate)
+    """`index_put_`. Where `out` overlaps itself, the later of two writes stays.
+
+    Without `fills` a mask and one value are no `masked_fill_`, which casts the value.
+    """
+    fills = fills and fills_masked(given, values, accumulate)
     if fills and len(given) == 1 and given[0].is_meta:
         mask = given[0]
         mask = ops.view(mask, (*mask._m.shape, *[1] * (out._m.ndim - mask._m.ndim)))

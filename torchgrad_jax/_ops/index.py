@@ -113,11 +113,6 @@ def index(input: Array, indices: OptArrays) -> Array:
 )
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
-    if values.dtype != input.dtype:
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{torch_name(input)} for the destination and {torch_name(values)} for the source."
-        )
     places = _selection(input.shape, indices)
     shape = input.shape if places is None else places.shape
     try:
@@ -127,6 +122,11 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
             f"indexing result of shape {list(shape)}"
         ) from None
+    if values.dtype != input.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{torch_name(input)} for the destination and {torch_name(values)} for the source."
+        )
     if places is None:
         return input + values if accumulate else values
     return (add_at if accumulate else write_at)(input, values, places)

@@ -151,10 +151,25 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     return half_as_float(_leaky)(input, negative_slope)
 
 
+def _prelu_value(x: Array, w: Array) -> Array:
+    return where(x > 0, x, w * x)
+
+
+# At 0 torch's first gradients are those of the left, its second ones and its forward mode those of the right.
+_prelu_slope = with_rule(
+    lambda x, w: where(x > 0, jnp.ones_like(x), w),
+    lambda x, w, out, tx, tw: where(x >= 0, jnp.zeros_like(x), tw),
+)
+_below_zero = with_rule(
+    lambda x: where(x > 0, jnp.zeros_like(x), x),
+    lambda x, out, t: where(x >= 0, jnp.zeros_like(x), t),
+)
 # As products with a slope of 1, so that a weight that is no number spoils nothing where it is not used.
 _prelu = with_rule(
-    lambda x, w: where(x > 0, x, w * x),
-    lambda x, w, out, tx, tw: where(x > 0, 1, w) * tx + where(x > 0, 0, x) * tw,
+    _prelu_value, lambda x, w, out, tx, tw: _prelu_slope(x, w) * tx + _below_zero(x) * tw
+)
+_prelu_forward = with_rule(
+    _prelu_value, lambda x, w, out, tx, tw: where(x >= 0, 1, w) * tx + where(x >= 0, 0, x) * tw
 )
 
 
@@ -165,6 +180,7 @@ _prelu = with_rule(
     layout=Layout.PRESERVE,
     no_gradient={NoGradient.ZEROS: ("input", "weight")},
     keeps={"weight": ("input", "weight")},
+    forward=lambda input, weight: _prelu_forward(*broadcast(input, weight)),
 )
 def _prelu_kernel(input: Array, weight: Array) -> Array:
     _float_only(input, "prelu_cpu")

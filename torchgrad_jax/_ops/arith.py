@@ -11,7 +11,7 @@ from jax import lax
 
 from .._core import dtypes, shapes, sums
 from .._core.checks import fail_if, readable
-from .._core.custom_jvp import custom_jvp
+from .._core.custom_jvp import custom_jvp, is_absent
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
@@ -409,23 +409,41 @@ def _value(value: Any, x: Array) -> Array:
     return lax.convert_element_type(value, x.dtype)
 
 
-@custom_jvp
-def _between(x: Array, y: Array, w: Array) -> Array:
+def _between_value(x: Array, y: Array, w: Array) -> Array:
     return where(lax.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
 
 
-@_between.defjvp
-def _between_jvp(primals: Any, tangents: Any) -> Any:
-    # Each term by itself, so that an infinite weight does not make NaN of them all.
+# Each term by itself, so that an infinite weight does not make NaN of them all.
+_between = with_rule(
+    _between_value, lambda x, y, w, out, tx, ty, tw: tx * (1 - w) + ty * w + tw * (y - x)
+)
+_between_forward = custom_jvp(_between_value)
+
+
+def _between_forward_jvp(primals: Any, tangents: Any) -> Any:
+    """torch's forward mode takes what lies between two tangents, an absent one among them as 0."""
     (x, y, w), (tx, ty, tw) = primals, tangents
-    return _between(x, y, w), tx * (1 - w) + ty * w + tw * (y - x)
+    tx, ty = (jnp.zeros_like(p) if is_absent(t) else t for p, t in ((x, tx), (y, ty)))
+    along = _between_value(tx, ty, w)
+    return _between_value(x, y, w), along if is_absent(tw) else along + tw * (y - x)
+
+
+_between_forward.defjvp(_between_forward_jvp, symbolic_zeros=True)
+
+
+def _lerp_forward(input: Array, end: Array, weight: Any) -> Array:
+    return _lerp(_between_forward, input, end, weight)
 
 
 @_elementwise(promote=NONE, inplace=True, compares=Compares.IN_GRADIENTS, fits=Fits.AS_FLOAT,
-              keeps={"weight": ("weight",)},
+              keeps={"weight": ("weight",)}, forward=_lerp_forward,
               node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
+    return _lerp(_between, input, end, weight)
+
+
+def _lerp(between: Any, input: Array, end: Array, weight: Any) -> Array:
     weight = jnp.asarray(weight)
     number = getattr(weight, "weak_type", False)
     for name, other in (("end", end), ("weight", weight)):
@@ -443,6 +461,6 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
 
     def body(x: Array, y: Array, w: Array) -> Array:
-        return _between(x, y, _value(w, x))
+        return between(x, y, _value(w, x))
 
     return half_as_float(body)(*operands)

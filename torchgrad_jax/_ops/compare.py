@@ -11,7 +11,6 @@ import numpy as np
 from jax import lax
 
 from .._core import control, dtypes
-from .._core.custom_jvp import custom_jvp
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
 from .._core.layouts import elementwise, preserved
@@ -302,15 +301,12 @@ _pair(
     rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y),
     forward=lambda x, y, out, tx, ty: _share_forward(x, y, tx, ty, x < y),
 )
-# Equal operands: torch's reverse mode takes the first, its forward mode the other.
+# Equal operands: torch's reverse mode takes the first, as its forward mode does of `fmin`, but not of `fmax`.
 _pair(
     "fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty),
     forward=lambda x, y, out, tx, ty: choose((x > y) | (y != y), tx, ty),
 )  # fmt: skip
-_pair(
-    "fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty),
-    forward=lambda x, y, out, tx, ty: choose((x < y) | (y != y), tx, ty),
-)  # fmt: skip
+_pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
 
 
 def _above(x: Array, low: Array) -> Array:
@@ -322,53 +318,60 @@ def _below(x: Array, high: Array) -> Array:
     return choose(x <= high, x, lax.min(x, high))
 
 
-@custom_jvp
-def _clamp(x: Array, low: Array, high: Array) -> Array:
+def _clamp_value(x: Array, low: Array, high: Array) -> Array:
     return _below(_above(x, low), high)
 
 
-@_clamp.defjvp
-def _clamp_jvp(primals: Any, tangents: Any) -> Any:
+def _clamp_rule(
+    x: Array, low: Array, high: Array, out: Array, tx: Array, tlow: Array, thigh: Array
+) -> Array:
     """torch: the input's slope is 1 on both edges; a limit's is 1 only where it is strictly in force."""
-    (x, low, high), (tx, tlow, thigh) = primals, tangents
-    out = _clamp(x, low, high)
     t = choose((x >= low) & (x <= high), tx, 0)
     t += choose((low < high) & (x < low), tlow, 0)
-    return out, t + choose((high < low) | (x > high), thigh, 0)
+    return t + choose((high < low) | (x > high), thigh, 0)
 
 
-@custom_jvp
-def _clamp_low(x: Array, low: Array) -> Array:
-    return _above(x, low)
+_clamp = (
+    with_rule(_clamp_value, _clamp_rule),
+    with_rule(
+        _above,
+        lambda x, low, out, tx, tlow: choose(x >= low, tx, 0) + choose(x < low, tlow, 0),
+    ),
+    with_rule(
+        _below,
+        lambda x, high, out, tx, thigh: choose(x <= high, tx, 0) + choose(x > high, thigh, 0),
+    ),
+)
+# torch's forward mode goes along with what it takes, which is a limit where that one and the input are equal, or NaN.
+_clamp_along_taken = (
+    with_rule(
+        _clamp_value,
+        lambda x, low, high, out, tx, tlow, thigh: choose(
+            low > high, thigh, choose(x < low, tlow, choose(x > high, thigh, tx))
+        ),
+    ),
+    with_rule(_above, lambda x, low, out, tx, tlow: choose(x > low, tx, tlow)),
+    with_rule(_below, lambda x, high, out, tx, thigh: choose(x < high, tx, thigh)),
+)
+_clamp_along_equal = (
+    _clamp_along_taken[0],
+    with_rule(_above, lambda x, low, out, tx, tlow: choose(x >= low, tx, tlow)),
+    with_rule(_below, lambda x, high, out, tx, thigh: choose(x <= high, tx, thigh)),
+)
 
 
-@_clamp_low.defjvp
-def _clamp_low_jvp(primals: Any, tangents: Any) -> Any:
-    (x, low), (tx, tlow) = primals, tangents
-    return _clamp_low(x, low), choose(x >= low, tx, 0) + choose(x < low, tlow, 0)
-
-
-@custom_jvp
-def _clamp_high(x: Array, high: Array) -> Array:
-    return _below(x, high)
-
-
-@_clamp_high.defjvp
-def _clamp_high_jvp(primals: Any, tangents: Any) -> Any:
-    (x, high), (tx, thigh) = primals, tangents
-    return _clamp_high(x, high), choose(x <= high, tx, 0) + choose(x > high, thigh, 0)
-
-
-def _clamp_any(input: Array, low: Any, high: Any) -> Array:
+def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array:
+    """By the function for two limits, for a lower one, or for an upper one."""
     if category(input) == COMPLEX:
         raise NotImplementedError("clamp is not supported for complex types")
     limits = [jnp.asarray(v) for v in (low, high) if v is not None]
     if not limits:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if clamps is not _clamp and all(v.weak_type for v in limits):  # numbers have one rule for both
+        clamps = _clamp
     x, *limits = broadcast(input, *limits)
-    if len(limits) == 2:
-        return _clamp(x, *limits)
-    return (_clamp_high if low is None else _clamp_low)(x, *limits)
+    both, above, below = clamps
+    return (both if len(limits) == 2 else below if low is None else above)(x, *limits)
 
 
 def _clamp_node(a: dict[str, Any]) -> str:
@@ -394,6 +397,7 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
     compares=Compares.INPUTS,
     fits=Fits.EXACTLY,
     numbers=Numbers.ALL_OR_NONE,
+    forward=lambda input, min=None, max=None: _clamp_any(input, min, max, _clamp_along_taken),
 )
 def clamp(
     input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None
@@ -408,6 +412,7 @@ def clamp(
     compares=Compares.INPUTS,
     fits=Fits.EXACTLY,
     node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0",
+    forward=lambda input, min: _clamp_any(input, min, None, _clamp_along_equal),
 )
 def clamp_min(input: Array, min: Array | Scalar) -> Array:
     """The input, but at least `min`."""
@@ -420,6 +425,7 @@ def clamp_min(input: Array, min: Array | Scalar) -> Array:
     compares=Compares.INPUTS,
     fits=Fits.EXACTLY,
     node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0",
+    forward=lambda input, max: _clamp_any(input, None, max, _clamp_along_equal),
 )
 def clamp_max(input: Array, max: Array | Scalar) -> Array:
     """The input, but at most `max`."""

@@ -9,7 +9,7 @@ from .._core.kernels import where
 from .registry import Array, with_rule
 
 _log_or_one = with_rule(
-    lambda y: where((y == 0) | (y == jnp.inf), jnp.ones_like(y), lax.log(y)),
+    lambda y: where(y == 0, jnp.ones_like(y), lax.log(y)),
     lambda y, out, t: t * where(y == 0, -1 / y, 1 / y),
 )
 # Adding it changes nothing, not even a zero's sign.
@@ -23,12 +23,13 @@ def times_log(t: Array, y: Array) -> Array:
     NaN, of everything but 0. They stand in an order that reads the same from both ends, as the transpose does.
     """
     one, high = jnp.ones_like(y), jnp.full_like(y, jnp.finfo(y.dtype).max)
-    none = y < 0
+    below = y < 0
+    none = below | (y == jnp.inf)  # at infinity the slope is 0
     beside = where(none, one, y)
-    huge = where((beside == 0) | (beside == jnp.inf), high, one)
+    huge = where(beside == 0, high, one)
     sign = where(beside == 0, -one, one)
     along = t * huge * huge * sign * _log_or_one(beside) * huge * huge
     huge = where(none, high, one)
-    nothing = t * huge * huge * where(none, jnp.zeros_like(y), one) * huge * huge
-    steep = where(none, t, jnp.zeros_like(t)) * _slope_only(where(none, y, one))
+    nothing = t * huge * huge * where(below, jnp.zeros_like(y), one) * huge * huge
+    steep = where(below, t, jnp.zeros_like(t)) * _slope_only(where(below, y, one))
     return where(none, nothing, along) + steep

@@ -57,11 +57,13 @@ def _size(d: Array) -> Array:
 
 
 def _by_distance(
-    fn: Callable[[Array], Array], slope: Callable[[Array], Array]
+    fn: Callable[[Array], Array], slope: Callable[[Array], Array], zeros: bool = False
 ) -> Callable[..., Array]:
     """``fn(x - y)``, with the slope for `y` written as that of ``fn(y - x)``: the two zeros are the same, in torch."""
     return with_rule(
-        lambda x, y: fn(x - y), lambda x, y, out, tx, ty: tx * slope(x - y) + ty * slope(y - x)
+        lambda x, y: fn(x - y),
+        lambda x, y, out, tx, ty: tx * slope(x - y) + ty * slope(y - x),
+        zeros=zeros,
     )
 
 
@@ -77,15 +79,23 @@ def _bowl(width: float, over: float = 1.0) -> Callable[..., Array]:
 
     return _by_distance(
         lambda d: where(lax.abs(d) < width, scaled(0.5 * d * d), steep * (_size(d) - 0.5 * width)),
-        lambda d: where(d <= -width, -steep, where(d >= width, steep, scaled(d))),
+        lambda d: where(
+            d <= -width, -steep, where(d >= width, steep, where(d == d, scaled(d), jnp.nan))
+        ),
     )
 
 
-@_loss(promote=COMMON)
+def _squares(zeros: bool) -> Callable[..., Array]:
+    square = _by_distance(lambda d: d * d, lambda d: 2 * d, zeros)
+    return lambda input, target, reduction="mean": _elementwise_loss(
+        square, input, target, reduction, "mse_cpu"
+    )
+
+
+@_loss(promote=COMMON, forward=_squares(zeros=True))
 def mse_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """``(input - target) ** 2``."""
-    square = _by_distance(lambda d: d * d, lambda d: 2 * d)
-    return _elementwise_loss(square, input, target, reduction, "mse_cpu")
+    return _squares(zeros=False)(input, target, reduction)
 
 
 @_loss(promote=COMMON)

@@ -458,11 +458,25 @@ binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * x / ou
 def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     low, high = (0.0, 1.0) if eps is None else (eps, 1.0 - eps)
     inside = (x >= low) & (x <= high)
-    safe = where(inside, x, 0.5)
+    slope = _logit_slope(low, high)(x)
     if eps is None:
-        return t * where(inside, 1 / (safe * (1 - safe)), jnp.asarray(jnp.nan, x.dtype))
-    slope = where(x == x, 1 / (safe * (1 - safe)), x)
-    return where(inside | (x != x), t * slope, 0)  # 0 outside, whatever comes in
+        return t * where(inside, slope, jnp.asarray(jnp.nan, x.dtype))
+    return where(inside, t * slope, 0)  # 0 outside, whatever comes in
+
+
+def _logit_slope(low: float, high: float) -> Callable[[Array], Array]:
+    """1 outside, but with 0 times the true slope's derivative there, which is NaN where that one is not finite."""
+
+    def inside(x: Array) -> Array:
+        return (x >= low) & (x <= high)
+
+    def steeper(square: Array, x: Array) -> Array:
+        return square * x - square * (1 - x)
+
+    return with_rule(
+        lambda x: where(inside(x), 1 / (x * (1 - x)), jnp.ones_like(x)),
+        lambda x, y, t: where(inside(x), t, t * 0) * steeper(lax.square(1 / (x * (1 - x))), x),
+    )
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -562,8 +576,8 @@ def _i1(x: Array) -> Array:
 @_i1.defjvp
 def _i1_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    y, zero = _i1(x), x == 0
-    return y, t * where(zero, 0.5, jsp.i0(x) - y / where(zero, 1, x))
+    y, small = _i1(x), ~(lax.abs(x) > jnp.finfo(x.dtype).eps)  # torch: nan included
+    return y, t * where(small, 0.5, jsp.i0(x) - y / where(small, 1, x))
 
 
 unary("sigmoid", _sigmoid, promote=FLOAT,
@@ -656,8 +670,7 @@ binary("logaddexp2", _kernel(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL,
 
 def _copysign_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
     """torch: slope 0 where the input is 0, and always 0 in the sign."""
-    flat = x == 0
-    return tx * where(flat, 0, out / where(flat, 1, x))
+    return tx * where(x == 0, 0, out / x)
 
 
 def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
@@ -677,9 +690,14 @@ def _ldexp(x: Array, y: Array) -> Array:
     if category(x) == COMPLEX:
         return x * lax.pow(jnp.full_like(x, 2), y)
     half = lax.floor(y * 0.5)
-    two = jnp.full_like(x, 2)
-    rest = where(jnp.isinf(y), jnp.zeros_like(y), y - half)
-    return x * lax.pow(two, half) * lax.pow(two, rest)
+    return x * lax.pow(jnp.full_like(x, 2), half) * _rest_of_power(y)
+
+
+# Of ``2 ** y``, what a half of `y` leaves, the whole of the slope included.
+_rest_of_power = with_rule(
+    lambda y: lax.pow(jnp.full_like(y, 2), where(jnp.isinf(y), 0, y - lax.floor(y * 0.5))),
+    lambda y, out, t: t * out * LN2,
+)
 
 
 binary("ldexp", half_as_float(_ldexp), promote=FLOAT, scalar=False,
@@ -793,7 +811,12 @@ def _polar_jvp(primals: Any, tangents: Any) -> Any:
     return out, t_size.astype(out.dtype) * _unit(out) + t_angle.astype(out.dtype) * out * 1j
 
 
-@_elementwise(method=False)
+def _polar_forward(abs: Array, angle: Array) -> Array:
+    """torch's forward mode goes through both arguments, so that a size below 0 and one of 0 have their slope."""
+    return _polar.fun(*broadcast(abs, angle))
+
+
+@_elementwise(method=False, forward=_polar_forward)
 def polar(abs: Array, angle: Array) -> Array:
     """``abs * exp(1j * angle)``."""
     _same_real(abs, angle)

@@ -395,9 +395,15 @@ def _in_place(form: InPlace | bool | None) -> InPlace | None:
     return InPlace() if form is True else form or None
 
 
-def with_rule(fn: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` with ``rule(*primals, out, *tangents)`` as its derivative, linear in the tangents."""
-    ruled = custom_jvp(fn)
+def with_rule(
+    fn: Callable[..., Any], rule: Callable[..., Any], *, zeros: bool = False
+) -> Callable[..., Any]:
+    """`fn` with ``rule(*primals, out, *tangents)`` as its derivative, linear in the tangents.
+
+    An absent tangent adds nothing. With `zeros` it is a tensor of zeros, as in some of torch's forward formulas, so
+    that what it meets makes NaN of it.
+    """
+    ruled = jax.custom_jvp(fn) if zeros else custom_jvp(fn)
 
     @ruled.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:

@@ -100,7 +100,7 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
     # torch: slope log1p(y) in x also at x = 0, unless y <= -1; and 0 for 0 where there is no logarithm
     (x, y), (tx, ty) = primals, tangents
     dead, off = (x == 0) & (y <= -1), (y <= -1) | (y == jnp.inf)
-    beside = times_log(jnp.where(dead, 0, tx), jnp.where(off & ~dead, y + 1, 1))
+    beside = times_log(jnp.where(dead, 0, tx), jnp.where(off & ~(dead & (y < -1)), y + 1, 1))
     along = jnp.where(off, beside, tx * lax.log1p(jnp.where(off, 0, y)))
     return _xlog1py(x, y), along + ty * (x / (y + 1))
 

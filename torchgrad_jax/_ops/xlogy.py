@@ -27,7 +27,9 @@ def _xlogy(x: Array, y: Array) -> Array:
 
 def _xlogy_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
     flat = (x == 0) & (y <= 0)
-    along = times_log(where(flat, jnp.zeros_like(tx), tx), where(flat, jnp.ones_like(y), y))
+    # at 0 the logarithm stays, as 0 times its slope is NaN in torch's second gradients
+    logarithm = where(flat & (y < 0), jnp.ones_like(y), y)
+    along = times_log(where(flat, jnp.zeros_like(tx), tx), logarithm)
     return along + ty * x / y
 
 

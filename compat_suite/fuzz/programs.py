@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..libs import Lib
-from . import (
-    deep_rules as deep_rules,
-    far_rules as far_rules,
-    observe,
-    prelude,
-    wide_rules as wide_rules,
-    wild_rules as wild_rules,
-)
-from .maker import SUBJECTS, Maker
+from . import lines as lines, observe, prelude
+from .maker import RULES, SUBJECTS, Maker
 from .precision import Precision
-from .rules import RULES
 
 MODES = ("no_grad", "no_grad", "no_grad", "enable_grad", "inference_mode")
 ASSIGNMENT = re.compile(r"(with [^:]*: )?v\d+(, v\d+)*,? = (?!.*(apply|forward)\()[^;]*")

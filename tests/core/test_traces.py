@@ -1,5 +1,9 @@
 """The engine takes its short ways again as soon as none of JAX's transforms runs."""
 
+import subprocess
+import sys
+import textwrap
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -40,10 +44,25 @@ def fails(x):
     raise LookupError
 
 
+ERRORS = []
+
+
+@tg.compile
+def compiled(t):
+    """A function in which a transform fails, and which keeps the error."""
+    made = t.new_zeros(2)
+    try:
+        jax.grad(fails)(jnp.asarray(2.0))
+    except LookupError as error:
+        ERRORS.append(error)
+    return made.add_(t)
+
+
 HELD = {
-    "by the error that nobody caught": lambda f: jax.jit(lambda x: fails(f(x))),
+    **{f"by the error of {name}": lambda f, t=t: t(lambda x: fails(f(x))) for name, t in TRANSFORMS.items()},
+    "by an error in a compiled function": lambda f: lambda x: compiled(tg.ones(2)),
     "by a jaxpr that a checkpoint keeps": lambda f: jax.grad(jax.checkpoint(f)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("by", HELD)
@@ -54,3 +73,20 @@ def test_a_finished_trace_is_over_although_it_is_held(by):
     except LookupError as error:
         held.append(error)
     assert not MODES.bits & TRACED
+
+
+def test_a_trace_is_over_in_a_program_without_modules():
+    program = """
+        import jax, torchgrad_jax as tg
+        from torchgrad_jax._core.state import MODES, TRACED
+
+        def f(x):
+            raise LookupError
+
+        try:
+            jax.jit(f)(1.0)
+        except LookupError as error:
+            held = error
+        assert not MODES.bits & TRACED
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)

@@ -60,18 +60,45 @@ def of_custom_vjp(f: Forward, effects: Any = no_effects) -> Callable[..., list[A
 
 
 def with_rule(
-    forward: Forward, pull: Forward, back: Back, effects: Any = no_effects
+    forward: Forward, pull: Forward, back: Back, push: Back, effects: Any = no_effects
 ) -> Callable[..., list[Any]]:
-    """A function whose `pull` gives its results and what its backward pass keeps: the arguments, and more.
+    """A function that says itself how cotangents go back, and how tangents go forward.
 
-    A backward pass with an attribute `push` says with it how tangents go forward, of what is kept and the tangents.
+    Args:
+        forward: the function.
+        pull: gives its results, and what `back` and `push` are given of the arguments.
+        back: its backward pass, of what was kept and of cotangents.
+        push: its forward mode, of what was kept and of tangents. XLA could not transpose a backward pass with a loop.
+        effects: what JAX says that `forward` does besides.
     """
-    return functools.partial(_bind, _WithKept(forward, pull, back), frozenset(effects))
+    rule = _WithKept(forward, pull, _Linear(back, push))
+    return functools.partial(_bind, rule, frozenset(effects))
 
 
 def _bind(rule: _Rule, effects: Any, *arrays: Any) -> list[Any]:
     results = tuple(map(shaped_abstractify, jax.eval_shape(rule.forward, *arrays)))
     return _call.bind(*arrays, rule=rule, results=results, side_effects=effects)
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """How cotangents go back through a function, and tangents forward: as the transpose says where `push` is None."""
+
+    back: Back
+    push: Back | None = None
+
+    def of_each(self) -> _Linear:
+        """The same for a batch in the first dimension of every array."""
+        return _Linear(
+            _over_batch(self.back), None if self.push is None else _over_batch(self.push)
+        )
+
+
+def _over_batch(f: Back) -> Back:
+    def each(kept: Sequence[Any], moving: Sequence[Any]) -> Sequence[Any]:
+        return jax.vmap(lambda k, m: tuple(f(k, m)))(tuple(kept), tuple(moving))
+
+    return each
 
 
 class _Rule(Protocol):
@@ -82,8 +109,8 @@ class _Rule(Protocol):
         """The function."""
         raise NotImplementedError
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
-        """The results, what to keep for the backward pass, and that pass."""
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
+        """The results, what to keep of the arguments, and how cotangents and tangents go."""
         raise NotImplementedError
 
     def batched(self) -> _Rule:
@@ -96,31 +123,31 @@ class _WithBackward:
     forward: Forward
     back: Back
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
-        return _bind(self, no_effects, *arrays), arrays, self.back
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
+        return _bind(self, no_effects, *arrays), arrays, _Linear(self.back)
 
     def batched(self) -> _Rule:
-        return _WithBackward(jax.vmap(self.forward), _back_of_each(self.back))
+        return _WithBackward(jax.vmap(self.forward), _over_batch(self.back))
 
 
 @dataclass(frozen=True)
 class _WithKept:
     forward: Forward
     pulled: Forward
-    back: Back
+    linear: _Linear
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
-        return *self.pulled(*arrays), self.back
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
+        return *self.pulled(*arrays), self.linear
 
     def batched(self) -> _Rule:
-        return _WithKept(jax.vmap(self.forward), jax.vmap(self.pulled), _back_of_each(self.back))
+        return _WithKept(jax.vmap(self.forward), jax.vmap(self.pulled), self.linear.of_each())
 
 
 @dataclass(frozen=True)
 class _OfCustomVjp:
     forward: Forward
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
         moving = [i for i, a in enumerate(arrays) if is_inexact(a)]
 
         def inexact(*given: Any) -> tuple[list[Any], list[Any]]:
@@ -136,7 +163,8 @@ class _OfCustomVjp:
         steps = jax.make_jaxpr(lambda *given: jax.vjp(inexact, *given, has_aux=True)[2])(*given)
         if has_custom_vjp(steps.jaxpr):  # a `fwd` that calls the function itself
             results = _bind(self, no_effects, *arrays)
-        return results, kept, lambda kept, u: jax.tree.unflatten(treedef, kept)(list(u))
+        back = lambda kept, u: jax.tree.unflatten(treedef, kept)(list(u))  # noqa: E731
+        return results, kept, _Linear(back)
 
     def batched(self) -> _Rule:
         return _OfCustomVjp(jax.vmap(self.forward))
@@ -172,16 +200,6 @@ def _batch_first(args: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], i
     return [batching.bdim_at_front(x, d, size) for x, d in zip(args, dims)], size
 
 
-def _back_of_each(back: Back) -> Back:
-    def each(kept: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
-        return jax.vmap(lambda k, u: tuple(back(k, u)))(tuple(kept), tuple(cotangents))
-
-    push: Any = getattr(back, "push", None)
-    if push is not None:
-        each.push = _back_of_each(push)  # type: ignore[attr-defined]
-    return each
-
-
 # --- the function: arrays -> results --------------------------------------------------------------
 
 # Primitives of our own, since JAX forgets a `jax.custom_jvp` that it partially evaluates: the second derivative of a
@@ -198,9 +216,9 @@ def _call_jvp(
     arrays: Sequence[Any], directions: Sequence[Any], *, rule: _Rule, **_: Any
 ) -> tuple[Any, Any]:
     moving = [ad.instantiate_zeros(d) for a, d in zip(arrays, directions) if is_inexact(a)]
-    results, kept, back = rule.pull(arrays)
+    results, kept, linear = rule.pull(arrays)
     inexact = tuple(jax.typeof(r) for r in results if is_inexact(r))
-    slopes = iter(_tangents.bind(*kept, *moving, back=back, results=inexact, n=len(kept)))
+    slopes = iter(_tangents.bind(*kept, *moving, linear=linear, results=inexact, n=len(kept)))
     return results, [next(slopes) if is_inexact(r) else _still(r) for r in results]
 
 
@@ -219,13 +237,12 @@ _tangents = Primitive("tangents_of_backward")
 _tangents.multiple_results = True
 
 
-def _expanded(*args: Any, back: Back, results: Sequence[Any], n: int) -> list[Any]:
+def _expanded(*args: Any, linear: _Linear, results: Sequence[Any], n: int) -> list[Any]:
     kept, moving = args[:n], args[n:]
-    push: Any = getattr(back, "push", None)
-    if push is not None:
-        return list(push(kept, moving))
+    if linear.push is not None:
+        return list(linear.push(kept, moving))
     zeros = [ad.instantiate_zeros(ad.Zero(r)) for r in results]
-    _, transpose = jax.vjp(lambda *u: tuple(back(kept, u)), *zeros)
+    _, transpose = jax.vjp(lambda *u: tuple(linear.back(kept, u)), *zeros)
     return list(transpose(tuple(moving)))
 
 
@@ -260,18 +277,21 @@ def _stands_still(direction: Any) -> bool:
     return isinstance(direction, ad.Zero) or direction.dtype == jax.dtypes.float0
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, back: Back, n: int, **_: Any) -> list[Any]:
-    found = back(args[:n], [ad.instantiate_zeros(ct) for ct in cotangents])
+def _transpose(
+    cotangents: Sequence[Any], *args: Any, linear: _Linear, n: int, **_: Any
+) -> list[Any]:
+    found = linear.back(args[:n], [ad.instantiate_zeros(ct) for ct in cotangents])
     wanted = [ad.is_undefined_primal(x) for x in args[n:]]
     return [None] * n + [g if w else None for g, w in zip(found, wanted)]
 
 
 def _batched(
-    args: Sequence[Any], dims: Sequence[Any], *, back: Back, results: Any, n: int
+    args: Sequence[Any], dims: Sequence[Any], *, linear: _Linear, results: Any, n: int
 ) -> tuple[Any, Any]:
     whole, size = _batch_first(args, dims)
     shapes = _with_batch(results, size)
-    return _tangents.bind(*whole, back=_back_of_each(back), results=shapes, n=n), [0] * len(results)
+    outs = _tangents.bind(*whole, linear=linear.of_each(), results=shapes, n=n)
+    return outs, [0] * len(results)
 
 
 for _primitive, _steps in ((_call, _called), (_tangents, _expanded)):

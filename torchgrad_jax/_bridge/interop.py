@@ -14,7 +14,7 @@ import numpy as np
 from .._core import devices, dtypes, tree
 from .._core.caches import CALLS
 from .._core.errors import user_line
-from .._core.keys import checked, drawing_from
+from .._core.keys import checked, drawing_from, is_key
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from .._engine import lift
@@ -96,7 +96,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
             return quick.of_tensors(args)
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
         dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
-        words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if _is_key(flat[i])}
+        words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if is_key(flat[i])}
         kept = tuple(words.get(i) if i in dynamic else _Kept(x) for i, x in enumerate(flat))
         leaves = [
             x if isinstance(x, Tensor) else _followed(wrap_array(_words_of(x)))
@@ -155,9 +155,7 @@ class _Operator:
             found = f(*args, **kwargs)
             results, self.out_tree = jax.tree_util.tree_flatten(found, is_leaf=_is_tensor)
             plain = not any(map(_is_tensor, results))
-            self.keys = {
-                i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if _is_key(r)
-            }
+            self.keys = {i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if is_key(r)}
             return [_array_of(r) for r in results]
 
         reading = FromJax()
@@ -312,7 +310,7 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
             values = list(flat)
             for i, t in zip(at, inputs):
                 values[i] = t
-                if _is_key(flat[i]):
+                if is_key(flat[i]):
                     values[i] = jax.random.wrap_key_data(
                         t._st.array, impl=jax.random.key_impl(flat[i])
                     )
@@ -339,14 +337,9 @@ def _has_argument(f: Any, name: str) -> bool:
         return False
 
 
-def _is_key(x: Any) -> bool:
-    """Whether something is a typed key of `jax.random`."""
-    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
 def _words_of(x: Any) -> Any:
     """An array; of typed keys, the words that they consist of."""
-    return jax.random.key_data(x) if _is_key(x) else jnp.asarray(x)
+    return jax.random.key_data(x) if is_key(x) else jnp.asarray(x)
 
 
 def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -> list[Any]:

@@ -43,9 +43,8 @@ def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any)
     of_loop = with_rule(
         lambda *args: _run(loop, *args),
         lambda *args: _forward(loop, *args),
-        _with_push(
-            lambda kept, u: _backward(loop, kept, u), lambda kept, v: _push(loop, kept[:n], v)
-        ),
+        lambda kept, u: _backward(loop, kept, u),
+        lambda kept, v: _push(loop, kept[:n], v),
         effects | more,
     )
     return jax.tree_util.tree_unflatten(spec, of_loop(*first, *read, *tested))
@@ -59,12 +58,6 @@ def _closed(f: Callable[..., Any], like: Sequence[Any]) -> tuple[Any, list[Any],
         return jax.core.eval_jaxpr(closed.jaxpr, args[n:], *args[:n])
 
     return run, [jnp.asarray(c) for c in closed.consts], closed.effects
-
-
-def _with_push(back: Any, push: Any) -> Any:
-    """A backward pass that knows the forward mode, too: XLA cannot transpose its loops."""
-    back.push = push
-    return back
 
 
 def _alike(x: Any, like: Any) -> Any:

@@ -30,7 +30,7 @@ import numpy as np
 from . import host_steps
 from .host_steps import Step, Unsure
 
-__all__ = ["LARGEST", "LIMIT", "program", "silently"]
+__all__ = ["INNER", "LARGEST", "LIMIT", "program", "silently"]
 
 LARGEST, OF_ROUNDS = 1 << 17, 1 << 19
 """Elements of an array, and of one in a program with a loop, of which each round takes a part."""
@@ -50,10 +50,11 @@ ALONE = 50.0
 """What a product of a program with a loop costs if XLA does it, and NumPy the rest."""
 _ALONE = ("dot_general",)
 
-CALLS = {
+INNER = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr",
 }  # fmt: skip
+"""The primitives that run a jaxpr once, and the parameter that holds it."""
 
 
 class _No(Exception):
@@ -174,7 +175,7 @@ class _Maker:
 
         for eqn in _needed(jaxpr):
             ins = [name_of(v) for v in eqn.invars]
-            inner = CALLS.get(eqn.primitive.name)
+            inner = INNER.get(eqn.primitive.name)
             if inner is not None:
                 closed = eqn.params[inner]
                 consts = [self._constant(np.asarray(c)) for c in getattr(closed, "consts", ())]
@@ -276,7 +277,7 @@ def _all_steps(jaxpr: Any) -> Iterator[Any]:
     """The equations of a jaxpr and of those that it calls."""
     for eqn in jaxpr.eqns:
         yield eqn
-        inner = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+        inner = eqn.params.get(INNER.get(eqn.primitive.name, ""))
         if inner is not None:
             yield from _all_steps(getattr(inner, "jaxpr", inner))
 

@@ -14,16 +14,20 @@ import numpy as np
 from .state import MODES
 
 
+def is_key(x: Any) -> bool:
+    """Whether something is a typed key of `jax.random`, or an array of keys."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
 def checked(key: Any) -> Any:
     """A typed key, also of the two words of `jax.random.PRNGKey`.
 
     Raises:
         TypeError: it is no single key.
     """
-    dtype = getattr(key, "dtype", None)
-    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+    if is_key(key):
         typed = key
-    elif dtype == np.uint32:
+    elif getattr(key, "dtype", None) == np.uint32:
         typed = jax.random.wrap_key_data(jnp.asarray(key))
     else:
         raise TypeError(f"rngs: expected a key such as jax.random.key(0), not {type(key).__name__}")
@@ -136,4 +140,4 @@ def resumed(stream: KeyStream | None, drawn: int) -> Iterator[None]:
         MODES.keys = before
 
 
-__all__ = ["KeyStream", "checked", "drawing_from", "resumed"]
+__all__ = ["KeyStream", "checked", "drawing_from", "is_key", "resumed"]

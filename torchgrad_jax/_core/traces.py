@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,38 +22,60 @@ from .state import MODES, TRACED, next_level
 _BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
 """Of each running trace, by identity: a weak reference to it, its number, and the running traces of its thread."""
 
-
-WATCHERS: list[Any] = []
-"""What to make when the outermost trace of a thread begins; its `finish(failed)` is called when that ends."""
-_WATCHES: dict[int, Any] = {}
-"""What was made, by the identities of these traces."""
+make_watch: Callable[[], Any] | None = None
+"""Gives what watches over the outermost trace of a thread: its `finish(failed)` is called when that ends."""
 
 
-def watches() -> list[Any]:
-    """What was made when the outermost trace began that the code runs in."""
-    return [_WATCHES[n] for n in MODES.open_traces or () if n in _WATCHES]
+class _Outermost:
+    """A trace that began when no other one was running in its thread."""
+
+    __slots__ = ("context", "watch")
+
+    def __init__(self) -> None:
+        self.context: Any = None
+        """Where JAX called the function that it transforms."""
+        self.watch = None if make_watch is None else make_watch()
+
+
+_OUTERMOST: dict[int, _Outermost] = {}
+"""The outermost traces of all threads, by identity."""
+
+
+def _outermost() -> _Outermost | None:
+    """The outermost trace that the code runs in."""
+    return next((_OUTERMOST[n] for n in MODES.open_traces or () if n in _OUTERMOST), None)
+
+
+def running_watch() -> Any:
+    """What watches over the outermost trace that the code runs in, or None."""
+    found = _outermost()
+    return None if found is None else found.watch
 
 
 def unwatch(trace: Any) -> None:
     """A trace is this package's own, and puts back itself what code in it changes."""
-    _WATCHES.pop(id(trace), None)
+    found = _OUTERMOST.get(id(trace))
+    if found is not None:
+        found.watch = None
 
 
 def _enter(context: Any) -> None:
     """The user's function is about to be called, if this is the first time that a trace is entered since it began."""
-    if began(context.trace):
-        for noted in watches():
-            noted.context = noted.context or context
+    found = _outermost()
+    if found is not None and found.context is None and began(context.trace):
+        found.context = context
 
 
-def _finish(context: Any, failed: bool) -> None:
-    """The user's function has returned or raised, if this is where it was called."""
-    noted = [each for each in watches() if each.context is context]
+def _leave(context: Any, failed: bool) -> None:
+    """The user's function has returned or raised, if this is where it was called: its traces are over."""
+    found = _outermost()
+    if found is None or found.context is not context:
+        return
     try:
-        for each in noted:
-            each.finish(failed)
+        if found.watch is not None:
+            found.watch.finish(failed)
     finally:
-        for number in list(MODES.open_traces or ()) if noted else ():
+        for number in list(MODES.open_traces or ()):
             _end(number)
 
 
@@ -63,8 +85,8 @@ def _begin(trace: Any) -> None:
     running = MODES.open_traces
     if running is None:
         running = MODES.open_traces = set()
-    if not running and WATCHERS:
-        _WATCHES[number] = WATCHERS[0]()
+    if not running:
+        _OUTERMOST[number] = _Outermost()
     MODES.birth = level = next_level()
     _BEGAN[number] = weakref.ref(trace, lambda _: _end(number)), level, running
     running.add(number)
@@ -76,7 +98,7 @@ def _end(number: int) -> None:
     found = _BEGAN.get(number)
     if found is None:
         return
-    _WATCHES.pop(number, None)
+    _OUTERMOST.pop(number, None)
     running = found[-1]
     for other in [n for n in running if _parent(n) == number]:
         _end(other)
@@ -111,41 +133,34 @@ def running() -> Iterator[Any]:
 
     with take_current_trace() as trace:
         pass
-    if not began(trace):
-        _forget_the_finished()
     while trace is not None and began(trace):
         yield trace
         trace = getattr(trace, "parent_trace", None)
 
 
 def is_running() -> bool:
-    """Whether JAX traces the code that runs: `MODES.bits & TRACED` alone can be left of a trace that failed."""
+    """Whether JAX traces the code that runs: with `MODES.bits & TRACED` it may have stepped out of all traces."""
     return bool(MODES.bits & TRACED) and next(running(), None) is not None
 
 
 HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"
 
 
-def _forget_the_finished() -> None:
-    """Where no function of JAX's is running, its traces are over: one that failed may be held by JAX for long."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and not frame.f_code.co_filename.startswith(HOME_OF_JAX):
-        frame = frame.f_back
-    if frame is None:
-        MODES.open_traces = None
-        _forget()
-
-
 def _watch_traces() -> None:
     """Have JAX's traces numbered from now on.
 
-    A trace ends when JAX invalidates it or the trace that it is part of, or when it is dropped. To wait for that alone
-    would not do: the jaxpr of a function with derivatives of its own holds its trace for as long as a kernel lives.
+    A trace ends when JAX invalidates it or the trace that it is part of, or drops it, or when the outermost function
+    that is traced has returned or raised. To wait for JAX alone would not do: the jaxpr of a function with derivatives
+    of its own holds its trace for as long as a kernel lives, and an exception that somebody keeps holds its own.
 
     JAX has no public way to ask for that. Where its internals have moved, a warning says what goes unnoticed.
     """
-    make = getattr(getattr(jax.core, "Trace", None), "__init__", None)
-    if make is None:
+    try:
+        make = jax.core.Trace.__init__
+        home = sys.modules[jax.core.Trace.__module__]  # `jax.extend` would make the import slower
+        entered = type(home.set_current_trace(None))
+        enter, leave = entered.__enter__, entered.__exit__
+    except (AttributeError, KeyError, TypeError):
         warnings.warn(
             f"torchgrad_jax does not know JAX {jax.__version__}: code under jax.jit, jax.grad and the like that writes "
             "to a tensor from outside is not refused, and leaves a tracer there",
@@ -165,19 +180,15 @@ def _watch_traces() -> None:
         if invalidate is not None:
             cls.invalidate = _then_end(invalidate)
 
-    home = sys.modules[jax.core.Trace.__module__]  # `jax.extend` would make the import slower
-    entered = type(home.set_current_trace(None))
-    enter, leave = entered.__enter__, entered.__exit__
-
     def entering(self: Any) -> Any:
-        if _WATCHES:
+        if _OUTERMOST:
             _enter(self)
         return enter(self)
 
     def leaving(self: Any, kind: Any, value: Any, tb: Any) -> Any:
         out = leave(self, kind, value, tb)
-        if _WATCHES:
-            _finish(self, kind is not None)
+        if _OUTERMOST:
+            _leave(self, kind is not None)
         return out
 
     entered.__enter__, entered.__exit__ = entering, leaving

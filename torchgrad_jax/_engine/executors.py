@@ -58,11 +58,13 @@ class CompiledOnce(Compiled):
         self._closed, self._out_tree, self._shared = closed, out_tree, None
 
     def __call__(self, *args: Any) -> Any:
-        if self._closed is not None and not _any_traced(args):
+        leaves = jax.tree.leaves(args)
+        traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+        if self._closed is not None and not traced:
             self._shared, self._closed = apart(self._closed), None
-        if self._shared is None or _any_traced(args):
+        if self._shared is None or traced:
             return super().__call__(*args)
-        return jax.tree.unflatten(self._out_tree, self._shared(*jax.tree.leaves(args)))
+        return jax.tree.unflatten(self._out_tree, self._shared(*leaves))
 
 
 def choose(

@@ -30,11 +30,9 @@ _MADE_INSIDE: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionar
 class Watch:
     """What some objects held before a transform."""
 
-    __slots__ = ("containers", "context", "keepers", "passed_over")
+    __slots__ = ("containers", "keepers", "passed_over")
 
     def __init__(self) -> None:
-        self.context: Any = None
-        """Where JAX called the function that it transforms."""
         self.keepers: dict[int, Any] = {}
         self.containers: list[tuple[Any, Any]] = []
         self.passed_over: dict[int, Any] = {}
@@ -100,9 +98,9 @@ def watch_always(keeper: Any) -> None:
 
 def watch(module: Any) -> None:
     """A module is called or written to under a transform of JAX's: note what it holds, unless it was made there."""
-    if id(module) not in _MADE_INSIDE:
-        for noted in traces.watches():
-            noted.add(module)
+    noted = traces.running_watch()
+    if noted is not None and id(module) not in _MADE_INSIDE:
+        noted.add(module)
 
 
 def made_inside(module: Any) -> None:
@@ -153,7 +151,7 @@ def _made_at(tracer: Any) -> str:
 
 _HOME = f"{Path(__file__).parent.parent}{os.sep}"
 
-traces.WATCHERS.append(Watch)
+traces.make_watch = Watch
 
 
 __all__ = ["Watch", "made_inside", "watch", "watch_always"]

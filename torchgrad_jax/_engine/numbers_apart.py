@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from .._core.caches import KERNELS
-from .._core.host import CALLS
+from .._core.host import INNER
 from .steps import bind_equation
 
 _STAY = (0.0, 1.0, -1.0, 2.0, 0.5)
@@ -87,5 +87,5 @@ def _moves(v: Any, eqn: Any) -> bool:
 
 def _inner(eqn: Any) -> Any:
     """The closed jaxpr that a step runs once, where it holds no arrays of its own."""
-    inner = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+    inner = eqn.params.get(INNER.get(eqn.primitive.name, ""))
     return None if inner is None or getattr(inner, "consts", True) else inner

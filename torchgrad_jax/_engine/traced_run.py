@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._core.keys import is_key
 from .._core.meta import Meta
 from .steps import bind_equation
 from .tensor import wrap_array
@@ -65,10 +66,6 @@ class Lifted:
         return key, numbers, self._tape.function(steps, self._outs, n_captured, len(numbers))
 
 
-def _is_key(x: Any) -> bool:
-    return isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
 class Traced:
     """What a run came to that JAX traced."""
 
@@ -78,8 +75,8 @@ class Traced:
         self.jaxpr = jaxpr
         self.n_in = len(jaxpr.invars)
         self.birth = lift.birth
-        self.keys = [jax.random.key_impl(c) if _is_key(c) else None for c in consts]
-        words = [jax.random.key_data(c) if _is_key(c) else c for c in consts]
+        self.keys = [jax.random.key_impl(c) if is_key(c) else None for c in consts]
+        words = [jax.random.key_data(c) if is_key(c) else c for c in consts]
         self.captured: list[Any] = [*lift.captured_then(), *map(wrap_array, words)]
 
     def function(self) -> Callable[..., list[Any]]:

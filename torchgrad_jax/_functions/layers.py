@@ -174,15 +174,11 @@ def _dropout_inside(input: Tensor, p: float, inplace: bool, features: bool, alph
     lift = running_vmap()
     if lift is not None and inplace and lift.randomness == "different" and not lift.inside(input):
         raise RuntimeError(errors.BATCHED_FILL)
-    if (
-        MODES.run.stateful and not features
-    ):  # drawn in the order of the elements in memory, as in eager code
+    strides = None
+    if MODES.run.stateful and not features:
+        # A compiled function draws in the order of the elements in memory, as eager code does.
         strides = shapes.preserve_strides(m.shape, m.strides)
-        kept = draw(meta(shape, bool_, m.device, strides), lambda m: _mask(m, p, False)).to(m.dtype)
-    else:
-        kept = draw(meta(shape, bool_, m.device), lambda m: rng.dropout_mask(m.shape, p)).to(
-            m.dtype
-        )
+    kept = draw(meta(shape, bool_, m.device, strides), lambda m: _mask(m, p, False)).to(m.dtype)
     multiply, add = (ops.mul_, ops.add_) if inplace else (ops.mul, ops.add)
     if not alpha:
         return multiply(input, kept * (1.0 / (1.0 - p)))

@@ -380,7 +380,7 @@ def passes_around_hooks_and_anomalies(m: Maker) -> str | None:
 
 
 @rule("passes", 4, "autograd.Function", rarity=3)
-def rarer_function(m: Maker) -> str | None:
+def rarer_function_of_a_tensor(m: Maker) -> str | None:
     x = m.pick(lambda t: ordinary(t) and writable(t))
     if x is None:
         return None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.programs import Programs, complaint
+import pytest
+
+import torchgrad_jax as tg
+from tests.programs import Programs, attempt, complaint
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -109,3 +112,75 @@ def membership(m):
         m.isin(m.tensor([float("nan"), float("inf")]), m.tensor([float("nan"), float("inf")])),
         m.isin(x, x[0], assume_unique=True), m.isin(x.to(m.uint8), m.arange(1, 20, 2)),
     ]  # fmt: skip
+
+
+NUMBERS = (
+    -0.5,
+    -1.0,
+    -1,
+    -128.5,
+    127.5,
+    255.0,
+    255.5,
+    256,
+    32768.0,
+    1e19,
+    2.0**63,
+    float("nan"),
+    float("-inf"),
+)
+WRITES = {
+    "full": lambda m, x, v: m.full((2,), v, dtype=x.dtype), "fill_": lambda m, x, v: x.fill_(v),
+    "full_like": lambda m, x, v: m.full_like(x, v), "masked_fill": lambda m, x, v: x.masked_fill(x == 0, v),
+    "assignment": lambda m, x, v: x.__setitem__(0, v) or x, "tensor": lambda m, x, v: m.tensor(v, dtype=x.dtype),
+    "a tensor's number": lambda m, x, v: x.masked_fill(x == 0, m.tensor(v)),
+}  # fmt: skip
+
+
+@program
+def numbers_that_a_dtype_does_not_hold(m):
+    """Whole numbers below 0 wrap around in unsigned dtypes; those with a fraction do not, nor do floats."""
+    return {
+        f"{name} {kind} {v}": attempt(lambda w=write, k=kind, v=v: w(m, m.zeros(2, dtype=getattr(m, k)), v))
+        for name, write in WRITES.items()
+        for kind in ("uint8", "int8", "int64")
+        for v in NUMBERS
+        if not (kind == "int64" and v == 2.0**63)  # its conversion is up to the processor
+    }  # fmt: skip
+
+
+def test_a_compiled_function_refuses_numbers_that_do_not_fit():
+    write = tg.compile(lambda x, v: x.masked_fill(x == 0, v))
+    for v, kind in ((-0.5, tg.uint8), (255.5, tg.uint8), (127.5, tg.int8)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            write(tg.zeros(2, dtype=kind), tg.tensor(v)).tolist()
+
+
+@program
+def half_precision_divided_by_numbers(m):
+    """A number that divides is not rounded to half precision first; what is divided is."""
+    found = {}
+    for dtype in (m.float16, m.bfloat16):
+        x = m.tensor([1.0, 2.0, -1.0, 0.5, 100.0, 0.0, 0.3, 7.0, float("inf"), -0.7], dtype=dtype)
+        for v in (0.1, 0.3, 1e-9, 1e5, -0.7, 3):
+            t = m.tensor(v)
+            found[f"{dtype} {v}"] = [
+                x // v, x.div(v, rounding_mode="floor"), x.div(v, rounding_mode="trunc"), x.clone().floor_divide_(v),
+                v // x, x // t, t // x, x / v, v / x, x / t, t / x, x % v, m.fmod(x, v),
+            ]  # fmt: skip
+    return found
+
+
+@program
+def small_angles_in_half_precision(m):
+    return m.asin(m.tensor([6e-8, -6e-8, 3e-5], dtype=m.float16))
+
+
+@program
+def bool_tensors_have_no_bounds(m):
+    x = m.tensor([True, False])
+    return [
+        complaint(lambda: m.clamp(x, x, x)),
+        m.clamp(x, min=x),
+        complaint(lambda: x.round(decimals=1)),
+    ]

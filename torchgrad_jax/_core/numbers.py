@@ -43,6 +43,11 @@ def _range(dt: dtype) -> tuple[Any, Any]:
     return -limit, limit
 
 
+def _least(dt: dtype) -> int:
+    """The least number of an integer dtype: of numbers with a fraction none below wraps around."""
+    return int(np.iinfo(dt.np).min)
+
+
 def may_not_fit(have: dtype, want: dtype) -> bool:
     """Whether a dtype has numbers that another one does not hold."""
     return have is not want and want.category != BOOL and not np.can_cast(have.np, want.np)
@@ -71,7 +76,7 @@ def _check_range(x: Any, dt: dtype) -> None:
         own = np.iinfo(x.dtype)
         failed = (x < max(low, int(own.min))) | (x > min(high, int(own.max)))
     elif dt.category == INTEGRAL:
-        failed = ~((x > low - 1) & (x < high + 1))
+        failed = ~((x >= _least(dt)) & (x <= high))
     else:
         failed = (abs(x) > high) & (abs(x) != math.inf)
     fail_if(failed, lambda: overflow(c_name(dt)))
@@ -96,7 +101,9 @@ def check_fits(value: Any, dt: dtype) -> None:
             raise overflow(c_name(dt))
         return
     low, high = _range(dt)
-    if not low <= (int(value) if kind == INTEGRAL else value) <= high:
+    if kind == INTEGRAL and isinstance(value, float):
+        low, high = _least(dt), float(high)  # as float64 has it: 2.0 ** 63 fits int64
+    if not low <= value <= high:
         raise overflow(c_name(dt))
 
 

@@ -243,7 +243,7 @@ def _integer(dt: dtypes.dtype, value: Any) -> int:
             raise OverflowError("int too big to convert")
         return int(value)
     if isinstance(value, float):
-        return _from_float(dt, value)
+        return _from_float(dt, value, dt.name)
     try:
         out = value.__index__()
     except (AttributeError, TypeError):
@@ -260,12 +260,11 @@ def _index_name(value: Any) -> str:
     return f"{kind.__module__}.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
-def _from_float(dt: dtypes.dtype, value: float) -> int:
+def _from_float(dt: dtypes.dtype, value: float, shown: str) -> int:
     info = np.iinfo(dt.np)
-    if not math.isfinite(value) or not float(info.min) <= value <= float(
-        info.max
-    ):  # 2**63 fits, in doubles
-        raise overflow(dt.name)
+    # 2**63 fits, in doubles; nothing wraps around
+    if not math.isfinite(value) or not float(info.min) <= value <= float(info.max):
+        raise overflow(shown)
     return int(wrap(int(value), dt))
 
 
@@ -300,9 +299,12 @@ def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
     if isinstance(number, int) and not -(2**63) <= number < 2**64:
         raise OverflowError("int too big to convert")
     if dt.category == dtypes.INTEGRAL:
-        if not math.isfinite(number):
-            raise overflow(shown)
-        return np.array(wrapped(int(number), dt, shown), dt.np)
+        whole = (
+            _from_float(dt, number, shown)
+            if isinstance(number, float)
+            else wrapped(int(number), dt, shown)
+        )
+        return np.array(whole, dt.np)
     return _checked(np.array(float(number)), dt, shown)
 
 

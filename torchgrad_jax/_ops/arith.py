@@ -173,6 +173,11 @@ def _widely(fn: Any, x: Array, y: Array) -> Array:
     return lax.convert_element_type(wide, narrow)
 
 
+def _divide_widely(fn: Any, x: Array, y: Array) -> Array:
+    """`_widely` for what is divided by; what is divided is rounded first, in torch."""
+    return _widely(fn, x if x.dtype == y.dtype or y.dtype == jnp.float32 else x.astype(y.dtype), y)
+
+
 @_elementwise(promote=COMMON, inplace=True, aliases=("multiply",), numbers=Numbers.WIDE,
               wraps=True, operators=("__mul__", "__rmul__", "__imul__"))  # fmt: skip
 def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -186,7 +191,7 @@ _div_forward = with_rule(divide, lambda x, y, out, tx, ty: divide(tx - ty * out,
 
 
 def _true_divide_forward(input: Any, other: Any) -> Array:
-    return _widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
+    return _divide_widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
 @_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", numbers=Numbers.WIDE,
@@ -194,7 +199,7 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
               operators=("__truediv__", "__itruediv__"))  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
-    return _widely(divide, *broadcast(jnp.asarray(input), jnp.asarray(other)))
+    return _divide_widely(divide, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
 def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options: Any) -> None:
@@ -253,8 +258,12 @@ def _no_zero_mode(input: Any, other: Any, rounding_mode: str) -> None:
     _no_zero(input, other)
 
 
+def _divided_by_mode(x: Array, y: Array, rounding_mode: str) -> Array:
+    return half_as_float(_floor_div)(x, y) if rounding_mode == "floor" else _trunc_div(x, y)
+
+
 @_elementwise(name="div_mode", promote=COMMON, wraps=True, function=False, method=False, inplace=True,
-              node="DivBackward2",
+              node="DivBackward2", numbers=Numbers.WIDE,
               check=_no_zero_mode, keeps={"input": ("other",), "other": ("input", "other")})  # fmt: skip
 def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -263,16 +272,17 @@ def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) 
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
     refuse(x, f"div_{rounding_mode}_cpu", BOOL, COMPLEX)
-    return half_as_float(_floor_div)(x, y) if rounding_mode == "floor" else _trunc_div(x, y)
+    by_mode = functools.partial(_divided_by_mode, rounding_mode=rounding_mode)
+    return _divide_widely(by_mode, x, y)
 
 
-@_elementwise(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero,
+@_elementwise(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero, numbers=Numbers.WIDE,
               operators=("__floordiv__", "__ifloordiv__"))  # fmt: skip
 def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """The quotient rounded down; torch gives it no derivative."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
     refuse(x, "div_floor_cpu", BOOL, COMPLEX)
-    return half_as_float(_floor_div)(x, y)
+    return _divide_widely(half_as_float(_floor_div), x, y)
 
 
 @custom_jvp

@@ -370,6 +370,8 @@ def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array
     if clamps is not _clamp and all(v.weak_type for v in limits):  # numbers have one rule for both
         clamps = _clamp
     x, *limits = broadcast(input, *limits)
+    if len(limits) == 2:
+        refuse(x, "clamp_cpu", BOOL)
     both, above, below = clamps
     return (both if len(limits) == 2 else below if low is None else above)(x, *limits)
 

@@ -190,7 +190,7 @@ unary("frac", _kernel(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPL
 def round_(input: Array, *, decimals: int | None = None) -> Array:
     """Nearest integer, halves to even; `decimals` counts digits after the point."""
     decimals = decimals or 0
-    refuse(input, "round_vml_cpu", BOOL, COMPLEX)
+    refuse(input, "round_cpu" if decimals else "round_vml_cpu", BOOL, COMPLEX)
     if category(input) == INTEGRAL:
         if decimals:
             refuse(input, "round_cpu", INTEGRAL)
@@ -394,7 +394,7 @@ def _sinc_rule(x: Array, y: Array, t: Array) -> Array:
 unary("sin", complexes.sin, promote=FLOAT)
 unary("cos", complexes.cos, promote=FLOAT)
 unary("tan", complexes.tan, promote=FLOAT)
-unary("asin", complexes.asin, promote=FLOAT, aliases=("arcsin",))
+unary("asin", half_as_float(complexes.asin), promote=FLOAT, aliases=("arcsin",))
 unary("acos", complexes.acos, promote=FLOAT, aliases=("arccos",))
 unary("atan", complexes.atan, promote=FLOAT, aliases=("arctan",))
 unary("sinh", complexes.sinh, promote=FLOAT)

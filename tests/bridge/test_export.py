@@ -3,10 +3,12 @@
 import dataclasses
 import subprocess
 import sys
-from collections import namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from typing import Any
 
+import jax
 import jax.export
+import jax.numpy as jnp
 import pytest
 
 import torchgrad_jax as torch
@@ -308,3 +310,230 @@ def test_without_flatbuffers(monkeypatch, name, tmp_path):
 def test_programs_of_jax_itself_are_what_is_written():
     f = torch.interop.export(torch.sin, torch.ones(2))
     assert isinstance(f.program, jax.export.Exported)
+
+
+def test_a_training_step_for_any_batch():
+    """What its backward pass is made of does not depend on how often such a pass has run."""
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def batch(n):
+        return torch.randn(n, 3), torch.randn(n, 1)
+
+    for n in (4, 4, 4, 8, 8, 8):
+        step(*batch(n))
+    exported = torch.interop.export(step, *batch(4), shapes=["b, _", "b, _"])
+    for n in (2, 9):
+        x, y = batch(n)
+        torch.testing.assert_close(exported(x, y), step(x, y).detach())
+
+
+X = torch.arange(3.0)
+SHARED = {
+    "twice the same": ((X, X), (torch.ones(3), torch.full((3,), 2.0))),
+    "views of one": ((X[:2], X[1:]), (torch.ones(2), torch.zeros(2))),
+    "expanded": ((torch.ones(1).expand(3), X), (X, torch.ones(3))),
+    "meta": ((torch.ones(3, device="meta"), X), (X, torch.ones(3))),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_memory_of_the_arguments_is_not_part_of_the_program(name):
+    given, other = SHARED[name]
+    exported = torch.interop.export(lambda a, b: a * 3 + b, *given, gradients=True)
+    torch.testing.assert_close(exported(*other), other[0] * 3 + other[1])
+    assert X.tolist() == [0, 1, 2]
+
+
+DTYPES = [
+    torch.bfloat16, torch.float16, torch.float8_e5m2, torch.float8_e4m3fn, torch.int8, torch.uint16, torch.bool,
+    torch.complex64,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dtypes_of_the_state(dtype, tmp_path):
+    kept = torch.tensor([1, 0, 2]).to(dtype)
+    torch.interop.export(lambda x: torch.cat([x, kept]), kept).save(tmp_path / "f")
+    out = torch.interop.load_exported(tmp_path / "f")(kept)
+    assert out.dtype is dtype
+    assert out.to(torch.complex64).tolist() == [*kept.to(torch.complex64).tolist()] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.bfloat16], ids=str)
+def test_gradients_by_dtype(dtype):
+    weight = torch.randn(3, 3, dtype=dtype)
+
+    def f(x):
+        return x @ weight * x.conj(), x.abs().sum()
+
+    exported = torch.interop.export(
+        f, torch.randn(4, 3, dtype=dtype), shapes=["b, _"], gradients=True
+    )
+    x = torch.randn(5, 3, dtype=dtype, requires_grad=True)
+    slopes = torch.randn(5, 3, dtype=dtype), torch.tensor(2.0, dtype=f(x)[1].dtype)
+    (found,) = torch.autograd.grad(exported(x), x, slopes)
+    (want,) = torch.autograd.grad(f(x), x, slopes)
+    torch.testing.assert_close(found, want)
+
+
+KEY = jax.random.key(3)
+
+
+@pytest.mark.parametrize("shapes", [None, ["b, _"]], ids=["fixed", "any"])
+def test_random_numbers_from_a_key(shapes, tmp_path):
+    net = nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.RReLU())
+    f = torch.interop.export(net, torch.randn(4, 3), shapes=shapes, gradients=True, rngs=KEY)
+    f.save(tmp_path / "f")
+    for g in (f, torch.interop.load_exported(tmp_path / "f")):
+        x = torch.randn(4 if shapes is None else 7, 3, requires_grad=True)
+        for key in (KEY, jax.random.key(4)):
+            with torch.interop.rngs(key):
+                want = net(x)
+            torch.testing.assert_close(g(x, rngs=key), want)
+            (found,) = torch.autograd.grad(g(x, rngs=key).sum(), x)
+            torch.testing.assert_close(found, torch.autograd.grad(want.sum(), x)[0])
+    with pytest.raises(TypeError, match="called without rngs="):
+        f(x)
+    with pytest.raises(TypeError, match="a key of threefry2x32 as rngs, called with one of rbg"):
+        f(x, rngs=jax.random.key(0, impl="rbg"))
+    with pytest.raises(RuntimeError, match=r"draws random numbers; export.*rngs="):
+        torch.interop.export(nn.Dropout(), torch.randn(4, 3))
+
+
+@dataclasses.dataclass
+class Output(OrderedDict):
+    """As results of models often are: attributes and a dict at once."""
+
+    logits: Any = None
+    hidden: Any = None
+    computed: Any = dataclasses.field(init=False, default=None)
+
+    def __post_init__(self):
+        self.update(
+            (k, v) for k, v in (("logits", self.logits), ("hidden", self.hidden)) if v is not None
+        )
+
+
+class OtherDict(dict):
+    pass
+
+
+def test_classes_of_containers(tmp_path):
+    def f(batch):
+        out = Output(batch["x"] * 2)
+        out.computed = batch["x"] + 1
+        return out, batch["x"].max(0), Pair(1, batch["x"])
+
+    batch = defaultdict(list, x=torch.ones(3))
+    exported = torch.interop.export(f, batch)
+    exported.save(tmp_path / "f")
+    classes = [Output, Pair, torch.return_types.max]
+    for g in (exported, torch.interop.load_exported(tmp_path / "f", classes)):
+        out, largest, pair = g(batch)
+        assert type(out) is Output
+        assert out["logits"].tolist() == [2, 2, 2]
+        assert out.computed.tolist() == [2, 2, 2]
+        assert type(largest) is torch.return_types.max
+        assert type(pair) is Pair
+    _, (values, indices), pair = torch.interop.load_exported(tmp_path / "f")(batch)
+    assert (values.item(), indices.item(), pair.first) == (1, 0, 1)
+    with pytest.raises(TypeError, match="the arguments hold a OtherDict"):
+        torch.interop.export(lambda x: x["a"], OtherDict(a=torch.ones(1)))
+
+
+def test_arguments_of_any_size_by_name():
+    def f(x, scale, *, mask=None):
+        return x * scale * mask
+
+    x = torch.ones(4)
+    exported = torch.interop.export(f, x, 2.0, kwargs={"mask": x}, shapes={"x": "n", "mask": "n"})
+    assert exported(torch.ones(6), 2.0, mask=torch.ones(6)).tolist() == [2.0] * 6
+    with pytest.raises(
+        ValueError, match=r"names the argument 'maks'; there are \['x', 'scale', 'mask'\]"
+    ):
+        torch.interop.export(f, x, 2.0, kwargs={"mask": x}, shapes={"maks": "n"})
+    with pytest.raises(RuntimeError, match=r"kwargs\['mask'\] does not fit"):
+        exported(torch.ones(6), 2.0, mask=torch.ones(5))
+
+
+OPTIONS = {
+    "shapes": ({"shapes": "b"}, TypeError, "shapes is a list or dict"),
+    "a platform": ({"platforms": ["gpu"]}, ValueError, "platforms is a list of some of"),
+    "one platform": ({"platforms": "cpu"}, ValueError, "platforms is a list of some of"),
+    "no platform": ({"platforms": []}, ValueError, "platforms is a list of some of"),
+    "one constraint": (
+        {"shapes": ["b"], "constraints": "b >= 2"},
+        TypeError,
+        "constraints is a list",
+    ),
+    "a constraint on nothing": (
+        {"constraints": ["b >= 2"]},
+        ValueError,
+        "names b, which shapes does not",
+    ),
+    "no constraint": ({"shapes": ["b"], "constraints": ["b"]}, ValueError, "constraints="),
+    "kwargs": ({"kwargs": [1]}, TypeError, "kwargs is a dict"),
+    "a key": ({"rngs": 1}, TypeError, "expected a key"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_that_mean_nothing(name):
+    options, error, text = OPTIONS[name]
+    with pytest.raises(error, match=text):
+        torch.interop.export(torch.sin, torch.ones(4), **options)
+
+
+NO_PROGRAM = {
+    "values": lambda x: x * x.sum().item(),
+    "an output of unknown size": lambda x: x.nonzero(),
+    "printing": print,
+}
+
+
+@pytest.mark.parametrize("name", NO_PROGRAM)
+def test_what_no_program_can_do(name):
+    with pytest.raises(RuntimeError, match=r"^export: "):
+        torch.interop.export(NO_PROGRAM[name], torch.ones(2))
+
+
+def test_values_are_asked_of_no_meta_tensor():
+    with pytest.raises(RuntimeError, match=r"called with one on meta as args\[0\]"):
+        torch.interop.export(torch.sin, torch.ones(2))(torch.ones(2, device="meta"))
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_tangents_that_were_not_exported_are_not_zero(gradients):
+    f = torch.interop.export(lambda x: x * 2, X, gradients=gradients)
+    text = "no forward mode" if gradients else "exported without gradients"
+    with pytest.raises((RuntimeError, NotImplementedError), match=text):
+        torch.func.jvp(f, (X,), (X,))
+    with pytest.raises((RuntimeError, NotImplementedError), match=text):
+        jax.jvp(torch.to_jax(f), (jnp.ones(3, "float32"),), (jnp.ones(3, "float32"),))
+    assert jax.jit(torch.to_jax(f))(jnp.ones(3, "float32")).tolist() == [2, 2, 2]
+    if gradients:
+        g = jax.grad(lambda x: torch.to_jax(f)(x).sum())(jnp.ones(3, "float32"))
+        assert g.tolist() == [2, 2, 2]
+
+
+def test_state_inside_of_compiled_functions():
+    counter = torch.zeros((), dtype=torch.long)
+
+    def count(x):
+        counter.add_(1)
+        return x * counter
+
+    f = torch.interop.export(count, torch.ones(()))
+    twice = torch.compile(lambda x: f(x) + f(x))
+    assert [twice(torch.ones(())).item() for _ in range(3)] == [3, 7, 11]
+    with pytest.raises(RuntimeError, match="may not write to a tensor that was made outside"):
+        jax.jit(torch.to_jax(f))(jnp.ones((), "float32"))
+    assert f.state[0].item() == 6

@@ -33,6 +33,14 @@ DRAWS: dict[str, Any] = {
     "exponential": lambda x: x.clone().exponential_(2.0),
     "log-normal": lambda x: x.clone().log_normal_(),
     "geometric": lambda x: x.clone().geometric_(0.3),
+    "rrelu": lambda x: F.rrelu(x - 0.5, training=True),
+    "rrelu-inplace": lambda x: F.rrelu_(x - 0.5, training=True),
+    "truncated-normal": lambda x: torch.nn.init.trunc_normal_(torch.empty(40), 1.0, 2.0, 0.0, 3.0),
+    "geometric-distribution": lambda x: torch.distributions.Geometric(x).sample(),
+    "continuous-bernoulli": lambda x: torch.distributions.ContinuousBernoulli(
+        x, validate_args=True
+    ).rsample(),
+    "new-attention": lambda x: torch.nn.MultiheadAttention(6, 1, dropout=0.5)(x, x, x)[0].detach(),
 }
 
 
@@ -51,6 +59,26 @@ def test_a_key_says_the_numbers(name):
             return f(x)
 
     np.testing.assert_allclose(np.asarray(jax.jit(directly)(torch.tensor(X), KEY)), got, rtol=1e-5)
+
+
+def test_truncated_normal_numbers():
+    def draw():
+        return torch.nn.init.trunc_normal_(torch.empty(20_000), 1.0, 2.0, -1.0, 3.0)
+
+    found = np.sort(np.asarray(torch.to_jax(draw)(rngs=KEY)))
+    torch.manual_seed(0)
+    want = np.sort(draw().numpy())
+    np.testing.assert_allclose(found, want, atol=0.06)
+    assert found.min() >= -1
+    assert found.max() <= 3
+
+
+def test_slopes_of_rrelu():
+    f = torch.to_jax(lambda x: F.rrelu(x, 0.2, 0.4, training=True).sum())
+    slopes = jax.jit(jax.grad(f))(jnp.linspace(-1, 1, 1000, dtype=jnp.float32), rngs=KEY)
+    assert (slopes[500:] == 1).all()
+    assert 0.2 <= slopes[:500].min() < 0.21
+    assert 0.39 < slopes[:500].max() <= 0.4
 
 
 def test_each_draw_takes_the_next_part():
@@ -121,8 +149,6 @@ def test_what_is_refused():
         torch.to_jax(scanned)(X, rngs=KEY)
     with pytest.raises(RuntimeError, match="same numbers each time"):
         torch.to_jax(lambda: torch.rand(3, generator=torch.Generator()))(rngs=KEY)
-    with pytest.raises(RuntimeError, match="rrelu"):
-        torch.to_jax(lambda x: F.rrelu(x, training=True))(X, rngs=KEY)
     with pytest.raises(TypeError, match="expected a key such as"):
         torch.to_jax(F.dropout)(X, rngs=0)
     with pytest.raises(TypeError, match="one key, not keys of shape"):

@@ -6,6 +6,7 @@ tensor. Dicts, lists, tuples, named tuples and dataclasses are containers; None,
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from .._engine.tensor import Tensor
 
 Form = list[Any]
 _VALUES = (type(None), bool, int, float, str)
+_DICTS = (dict, collections.OrderedDict, collections.defaultdict)
+"""They come back as plain dicts."""
 _DEEPEST = 100
 """How deep containers may be nested in a file."""
 
@@ -34,13 +37,14 @@ def describe(x: Any, leaves: list[Any], classes: dict[str, type], what: str) -> 
             return ["value", x]
         if x.__class__ in (list, tuple):
             return [x.__class__.__name__, [of(v) for v in x]]
-        if isinstance(x, dict) and all(k.__class__ in (str, int) for k in x):
-            return ["dict", [[k, of(v)] for k, v in x.items()]]
         fields = _fields(x)
         if fields is not None:
             name = f"{x.__class__.__module__}.{x.__class__.__qualname__}"
             classes[name] = x.__class__
-            return ["object", name, [[k, of(getattr(x, k))] for k in fields]]
+            kind = "namedtuple" if isinstance(x, tuple) else "object"
+            return [kind, name, [[k, of(getattr(x, k))] for k in fields]]
+        if x.__class__ in _DICTS and all(k.__class__ in (str, int) for k in x):
+            return ["dict", [[k, of(v)] for k, v in x.items()]]
         raise TypeError(
             f"export: {what} hold a {x.__class__.__name__}; they may be tensors, numbers, strings and None, in lists, "
             "tuples, dicts, named tuples and dataclasses"
@@ -57,8 +61,8 @@ def _fields(x: Any) -> Sequence[str] | None:
     return None
 
 
-def leaves_of(form: Form, x: Any, name: str) -> list[Any]:
-    """The tensors of something that must have a form.
+def leaves_of(form: Form, x: Any, name: str, names: list[str]) -> list[Any]:
+    """The tensors of something that must have a form; `names` is told where each is.
 
     Raises:
         TypeError: it has another one.
@@ -70,6 +74,7 @@ def leaves_of(form: Form, x: Any, name: str) -> list[Any]:
         if kind == "tensor":
             _require(isinstance(x, Tensor), at, "a tensor", x)
             leaves.append(x)
+            names.append(at)
         elif kind == "value":
             _require(x.__class__ is form[1].__class__ and x == form[1], at, repr(form[1]), x)
         elif kind in ("list", "tuple"):
@@ -78,8 +83,8 @@ def leaves_of(form: Form, x: Any, name: str) -> list[Any]:
             for i, (inner, v) in enumerate(zip(form[1], x)):
                 look(inner, v, f"{at}[{i}]")
         elif kind == "dict":
-            names = [k for k, _ in form[1]]
-            _require(isinstance(x, Mapping) and set(x) == set(names), at, f"a dict of {names}", x)
+            keys = [k for k, _ in form[1]]
+            _require(isinstance(x, Mapping) and set(x) == set(keys), at, f"a dict of {keys}", x)
             for k, inner in form[1]:
                 look(inner, x[k], f"{at}[{k!r}]")
         else:
@@ -103,7 +108,10 @@ def _require(holds: bool, at: str, want: str, x: Any) -> None:
 
 
 def build(form: Form, leaves: Sequence[Any], classes: Mapping[str, type]) -> Any:
-    """What has a form and these tensors. Objects of unknown classes become `types.SimpleNamespace`."""
+    """What has a form and these tensors.
+
+    Dataclasses that are not among `classes` become `types.SimpleNamespace`, named tuples become others.
+    """
     kind = form[0]
     if kind == "tensor":
         return leaves[form[1]]
@@ -114,8 +122,18 @@ def build(form: Form, leaves: Sequence[Any], classes: Mapping[str, type]) -> Any
         return parts if kind == "list" else tuple(parts)
     if kind == "dict":
         return {k: build(inner, leaves, classes) for k, inner in form[1]}
+    values = {k: build(inner, leaves, classes) for k, inner in form[2]}
+    if kind == "namedtuple":
+        cls: Any = classes.get(form[1]) or collections.namedtuple("unknown", [*values], rename=True)
+        return getattr(cls, "_make", cls)(values.values())
     make: Callable[..., Any] = classes.get(form[1], types.SimpleNamespace)
-    return make(**{k: build(inner, leaves, classes) for k, inner in form[2]})
+    if not dataclasses.is_dataclass(make):
+        return make(**values)
+    computed = {f.name: values.pop(f.name) for f in dataclasses.fields(make) if not f.init}
+    out: Any = make(**values)
+    for name, value in computed.items():
+        object.__setattr__(out, name, value)
+    return out
 
 
 def is_form(form: Any, n: int) -> bool:
@@ -138,12 +156,9 @@ def is_form(form: Any, n: int) -> bool:
         named = all(type(p) is list and len(p) == 2 and type(p[0]) in (str, int) for p in rest)
         if not named or len({p[0] for p in rest}) < len(rest):
             return False
-        if kind == "object":
-            if (
-                len(form) != 3
-                or type(form[1]) is not str
-                or any(type(p[0]) is not str for p in rest)
-            ):
+        if kind in ("object", "namedtuple"):
+            names = [form[1], *[p[0] for p in rest]] if len(form) == 3 else [None]
+            if any(type(name) is not str for name in names):
                 return False
         elif kind != "dict" or len(form) != 2:
             return False

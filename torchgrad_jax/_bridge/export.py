@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -16,17 +18,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import InconclusiveDimensionOperation
 
-from .._core import tree
+from .._core import devices
+from .._core.errors import AsWritten, NoDerivative, Unsupported
 from .._core.files import replacing
+from .._core.keys import checked, drawing_from
 from .._core.state import GRAD, MODES
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import accumulator
 from .._engine.passes.walk import run as run_pass
+from .._engine.record import no_grad
 from .._engine.strided import read
 from .._engine.tensor import Tensor, wrap_array
+from .._functions.create import from_host
 from .any_size import SIZES, AnySize, SizeMatters, corners
 from .container_forms import build, describe, leaves_of
-from .exported import needs_flatbuffers, read_exported
+from .exported import is_of_numpy, needs_flatbuffers, read_exported
 from .forward_mode import is_inexact, with_tangents
 from .interop import from_jax
 from .traced_program import trace_program
@@ -43,58 +49,63 @@ class Exported:
         self, program: Any, state: list[Any], facts: dict[str, Any], gradient: Any = None,
         classes: Mapping[str, type] | None = None,
     ) -> None:  # fmt: skip
-        self.program, self.state, self.gradient = program, state, gradient
+        self.program, self.gradient = program, gradient
+        self.state = [wrap_array(a) for a in state]
         self._facts, self._classes = facts, dict(classes or {})
-        self._operator: Any = None
+        self._operator = from_jax(_with_gradients(program, gradient, facts.get("gradient")))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves = self._leaves(args, kwargs)
-        arrays = [read(x) for x in leaves]
-        self._check(arrays)
-        if MODES.bits & GRAD and any(map(requires_grad_of, leaves)):
-            outs = self._recorded(leaves)
-        else:
-            outs = [wrap_array(a) for a in self.program.call(self.state, arrays)]
-        for i, k in self._facts["writes"]:
-            self.state[i] = read(outs[k])
+        names: list[str] = []
+        leaves = self._leaves(args, kwargs, names)
+        self._check(leaves, names)
+        recorded = MODES.bits & GRAD and MODES.run.at_once and any(map(requires_grad_of, leaves))
+        if recorded and self.gradient is None:  # elsewhere the backward pass raises it
+            raise RuntimeError(_WITHOUT_GRADIENTS)
+        held = [wrap_array(read(t)) for t in self.state]  # which may be written to in the meantime
+        outs = self._operator(held, leaves)
+        with no_grad():
+            for i, k in self._facts["writes"]:
+                self.state[i].copy_(outs[k])
         results = outs[: self._facts["results"]]
-        if "form" in self._facts:
-            return build(self._facts["out"], results, self._classes)
-        return results[0] if self._facts["single"] else tuple(results)
+        return build(self._facts["out"], results, self._classes)
 
-    def _leaves(self, args: Any, kwargs: Any) -> list[Any]:
-        if "form" in self._facts:
-            by_position, by_name = self._facts["form"][1]
-            return leaves_of(by_position, [*args], "args") + leaves_of(by_name, kwargs, "kwargs")
-        return [x for x in tree.flatten(args)[0] if isinstance(x, Tensor)]
+    def _leaves(self, args: Any, kwargs: dict[str, Any], names: list[str]) -> list[Any]:
+        """The tensors among the arguments, and the words of the key that random numbers come from."""
+        by_position, by_name = self._facts["form"][1]
+        words = []
+        if self._facts["key"] is not None:
+            if "rngs" not in kwargs:
+                raise TypeError("exported with random numbers from a key, called without rngs=")
+            key = checked(_key_of(kwargs.pop("rngs")))
+            if str(jax.random.key_impl(key)) != self._facts["key"]:
+                raise TypeError(
+                    f"exported for a key of {self._facts['key']} as rngs, called with one of {jax.random.key_impl(key)}"
+                )
+            words = [wrap_array(jax.random.key_data(key))]
+        found = leaves_of(by_position, [*args], "args", names)
+        found += leaves_of(by_name, kwargs, "kwargs", names)
+        names += ["rngs"] * len(words)
+        return found + words
 
-    def _check(self, arrays: Sequence[Any]) -> None:
+    def _check(self, leaves: Sequence[Tensor], names: Sequence[str]) -> None:
         want = [tuple(s) for s in self._facts["shapes"]]
         sizes: dict[str, int] = {}
-        if len(want) != len(arrays) or not all(
-            _fits(a.shape, s, sizes) for a, s in zip(arrays, want)
-        ):
-            raise RuntimeError(
-                f"exported for arguments of shapes {want}, called with {[a.shape for a in arrays]}"
-            )
         kinds = [str(a.dtype) for a in self.program.in_avals[len(self.state) :]]
-        if kinds != [str(a.dtype) for a in arrays]:
-            raise RuntimeError(
-                f"exported for arguments of dtypes {kinds}, called with {[str(a.dtype) for a in arrays]}"
-            )
-
-    def _recorded(self, leaves: Sequence[Tensor]) -> list[Any]:
-        """The results with a place in the graph: the program that gives the gradients is their backward pass."""
-        if self.gradient is None:
-            raise RuntimeError(
-                "exported without gradients, called with tensors that require them: export(..., gradients=True) "
-                "exports them too, and no_grad() or detach() say that none are wanted"
-            )
-        if self._operator is None:
-            self._operator = from_jax(
-                _with_gradients(self.program, self.gradient, self._facts["gradient"])
-            )
-        return list(self._operator([jnp.asarray(a) for a in self.state], list(leaves)))
+        for x, shape, kind, name in zip(leaves, want, kinds, names, strict=True):
+            if x.device.type == "meta":
+                raise RuntimeError(
+                    f"exported for tensors with values, called with one on meta as {name}"
+                )
+            if not _fits(x.shape, shape, sizes):
+                called = [tuple(x.shape) for x in leaves]
+                raise RuntimeError(
+                    f"exported for arguments of shapes {want}, called with {called}: {name} does not fit"
+                )
+            if x._m.dtype.np.name != kind:
+                called = [x._m.dtype.np.name for x in leaves]
+                raise RuntimeError(
+                    f"exported for arguments of dtypes {kinds}, called with {called}: {name} does not fit"
+                )
 
     @property
     def mlir(self) -> str:
@@ -118,12 +129,12 @@ class Exported:
             if self.gradient is not None:
                 file.writestr("gradient", bytes(self.gradient.serialize()))
             file.writestr("told.json", json.dumps({**self._facts, "state": len(self.state)}))
-            for i, array in enumerate(self.state):
+            for i, held in enumerate(self.state):
                 with file.open(f"state/{i}.npy", "w") as part:
-                    kept = np.asarray(array)
-                    raw = kept.view(np.uint16) if kept.dtype.name == "bfloat16" else kept
-                    np.save(part, raw)
-            file.writestr("dtypes.json", json.dumps([str(a.dtype) for a in self.state]))
+                    kept = np.asarray(read(held))
+                    own = is_of_numpy(kept.dtype)
+                    np.save(part, kept if own else kept.view(f"u{kept.dtype.itemsize}"))
+            file.writestr("dtypes.json", json.dumps([t._m.dtype.np.name for t in self.state]))
 
 
 def _fits(shape: Sequence[int], want: Sequence[Any], sizes: dict[str, int]) -> bool:
@@ -139,8 +150,14 @@ def _fits(shape: Sequence[int], want: Sequence[Any], sizes: dict[str, int]) -> b
     return True
 
 
-def _with_gradients(program: Any, gradient: Any, about: Mapping[str, Any]) -> Callable[..., Any]:
-    """The program as a function of state and arguments, whose backward pass is the other program."""
+_WITHOUT_GRADIENTS = (
+    "exported without gradients, called with tensors that require them: export(..., gradients=True) "
+    "exports them too, and no_grad() or detach() say that none are wanted"
+)
+
+
+def _with_gradients(program: Any, gradient: Any, about: Any) -> Callable[..., Any]:
+    """The program as a function of state and arguments, whose backward pass is the other program, if there is one."""
 
     @jax.custom_jvp
     def gradients(kept: list[Any], given: list[Any]) -> list[Any]:
@@ -148,7 +165,9 @@ def _with_gradients(program: Any, gradient: Any, about: Mapping[str, Any]) -> Ca
 
     @gradients.defjvp
     def refuse(*_: Any) -> Any:
-        raise RuntimeError("exported programs have gradients of the first order only")
+        raise RuntimeError(
+            "exported programs have gradients of the first order only, and no forward mode"
+        )
 
     def run(state: list[Any], arrays: list[Any]) -> list[Any]:
         n = len(state)
@@ -157,6 +176,8 @@ def _with_gradients(program: Any, gradient: Any, about: Mapping[str, Any]) -> Ca
             return program.call(list(both[:n]), list(both[n:]))
 
         def back(both: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            if gradient is None:
+                raise NoDerivative(_WITHOUT_GRADIENTS, RuntimeError)
             of_results = iter(cotangents)
             slopes = [next(of_results) if is_inexact(r) else None for r in program.out_avals]
             kept = [both[i] for i in about["state"]]
@@ -180,14 +201,17 @@ def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) ->
 
     Args:
         path: the file.
-        classes: dataclasses and named tuples among the results of the function. Objects of other classes come back as
-            `types.SimpleNamespace`; arguments may be any objects with the right attributes.
+        classes: dataclasses and named tuples among the results of the function. Other dataclasses come back as
+            `types.SimpleNamespace`, other named tuples as ones with the same fields; arguments may be any objects with
+            the right attributes.
 
     Raises:
         RuntimeError: the file is damaged, or its program does more than to compute, such as to call Python.
         ModuleNotFoundError: the package `flatbuffers` is not installed.
     """
     needs_flatbuffers("load_exported")
+    if not all(isinstance(c, type) for c in classes):
+        raise TypeError(f"load_exported: classes is a list of classes, got {classes!r}")
     known = {f"{c.__module__}.{c.__qualname__}": c for c in classes}
     with open(path, "rb") as file:
         return Exported(*read_exported(file), known)
@@ -195,7 +219,7 @@ def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) ->
 
 def export(
     f: Callable[..., Any], *args: Any, kwargs: Mapping[str, Any] | None = None, shapes: Any = None,
-    constraints: Sequence[str] = (), platforms: Sequence[str] | None = None, gradients: bool = False,
+    constraints: Sequence[str] = (), platforms: Sequence[str] | None = None, gradients: bool = False, rngs: Any = None,
 ) -> Exported:  # fmt: skip
     """A function over tensors (or a whole training step) as StableHLO, through jax.export.
 
@@ -204,16 +228,19 @@ def export(
             strings that are part of the program. What it reads and writes of the outside becomes the state.
         *args: arguments of the shapes and dtypes to export for.
         kwargs: arguments by name.
-        shapes: dimensions that may have any size. A list with one entry for each of `args`, or containers of entries
-            like those of the argument: "b, ..." names the first dimension of a tensor `b`, "b, 8*n" the second one
-            a multiple of 8; None leaves a tensor as it is. The same name means the same size.
+        shapes: dimensions that may have any size. A list with one entry for each of `args`, or a dict of entries by the
+            names of arguments: "b, ..." names the first dimension of a tensor `b`, "b, 8*n" the second one
+            a multiple of 8; None leaves a tensor as it is. Containers of tensors have containers of entries. The
+            same name means the same size.
         constraints: what holds of these sizes, as `["b >= 2"]`: `x[1:]` needs that.
         platforms: where it is to run, for example `["cpu", "cuda", "tpu"]`; by default where JAX runs now.
         gradients: also export the backward pass with respect to the arguments.
+        rngs: a key of `jax.random`, for functions that draw random numbers. The program takes them from the key that
+            it is called with, as `rngs=`.
 
     Raises:
-        RuntimeError: where `f` draws random numbers, makes new state, sets gradients that remain, or does something
-            else at another size.
+        RuntimeError: where `f` draws random numbers without a key, makes new state, sets gradients that remain,
+            looks at values, or does something else at another size.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -221,7 +248,8 @@ def export(
         >>> exported(torch.zeros(3))
         tensor([0., 0., 0.])
     """
-    made = _Maker(f, args, dict(kwargs or {}), shapes, constraints)
+    _check_options(kwargs, shapes, constraints, platforms)
+    made = _Maker(f, args, dict(kwargs or {}), shapes, constraints, rngs)
     forward = made.traced(False)
     state = [s.storage(forward.leaves[0]).array for s in _inputs(forward)]
     program = made.exported(forward, platforms)
@@ -264,24 +292,26 @@ class _Maker:
     """One call of `export`."""
 
     def __init__(
-        self, f: Any, args: Any, kwargs: dict[str, Any], shapes: Any, constraints: Any
-    ) -> None:
+        self, f: Any, args: Any, kwargs: dict[str, Any], shapes: Any, constraints: Any, rngs: Any
+    ) -> None:  # fmt: skip
         self.f, self.classes = f, dict[str, type]()
         self.leaves: list[Tensor] = []
         self.form = describe(([*args], kwargs), self.leaves, self.classes, "the arguments")
+        self.key = None if rngs is None else checked(_key_of(rngs))
+        """The last one of `leaves` has its words."""
+        if self.key is not None:
+            if "rngs" in kwargs:
+                raise ValueError("export: the function has an argument rngs of its own")
+            self.leaves.append(wrap_array(jax.random.key_data(self.key)))
         self.shapes = [list(t.shape) for t in self.leaves]
         """Of numbers, and of texts where a dimension may have any size."""
         if shapes is not None:
-            _name_dimensions(self.form[1][0], list(shapes), self.shapes)
+            _name_dimensions(_entries(f, self.form[1], shapes), self.shapes)
         names = dict.fromkeys(
             _parsed(s)[1] for shape in self.shapes for s in shape if isinstance(s, str)
         )
         self.names = [str(name) for name in names]
-        self.symbols = (
-            list(jax.export.symbolic_shape(", ".join(self.names), constraints=tuple(constraints)))
-            if names
-            else []
-        )
+        self.symbols = _symbols(self.names, constraints)
         self.points = self._points()
         """The sizes to trace at: some that tell, and those of the arguments."""
         self.out: Any = None
@@ -327,32 +357,42 @@ class _Maker:
             outs = self._call(leaves)
             return (self._gradients(outs, leaves, slopes) if backward else outs), None
 
-        program, _ = trace_program(run, [*leaves, *slopes], checked=False)
+        program = _traced(run, [*leaves, *slopes])
         _refuse_what_cannot_be_exported(program)
         return program, [*leaves, *slopes]
 
     def _arguments(self, sizes: Mapping[str, int]) -> list[Tensor]:
-        """The arguments at some sizes; where they are not those given, filled with zeros."""
+        """Tensors like the arguments at some sizes, each with memory of its own: those of the caller may share it."""
         out = []
         for t, shape in zip(self.leaves, self.shapes):
+            if t._m.device.type == "meta":
+                t = from_host(np.zeros(t._m.shape, t._m.dtype.np), devices.default_device())
             if all(isinstance(s, int) for s in shape):
-                out.append(t)
-                continue
-            here = [
-                s if isinstance(s, int) else _parsed(s)[0] * sizes[_parsed(s)[1]] for s in shape
-            ]
-            x = t.new_zeros(here)
+                x = t.detach().clone()
+            else:
+                x = t.new_zeros([_size(s, sizes) for s in shape])
             out.append(x.requires_grad_() if requires_grad_of(t) else x)
         return out
 
     def _call(self, leaves: Sequence[Tensor]) -> list[Tensor]:
         args, kwargs = build(self.form, leaves, self.classes)
         outs: list[Tensor] = []
-        form = describe(self.f(*args, **kwargs), outs, self.classes, "the results")
+        with self._drawing(leaves):
+            results = self.f(*args, **kwargs)
+        form = describe(results, outs, self.classes, "the results")
         if self.out is not None and form != self.out:
             raise SizeMatters("export: the results have another form at another size")
         self.out = form
         return outs
+
+    def _drawing(self, leaves: Sequence[Tensor]) -> Any:
+        """A context in which random numbers come from the key among the arguments, if there is one."""
+        if self.key is None:
+            return contextlib.nullcontext()
+        words = read(leaves[len(self.leaves) - 1])
+        return drawing_from(
+            jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key)))
+        )
 
     def _slopes(self, leaves: Sequence[Tensor]) -> list[Tensor]:
         """What comes in to the backward pass: like each result that requires a gradient."""
@@ -364,10 +404,10 @@ class _Maker:
             shapes[:] = [(tuple(outs[k].shape), outs[k].dtype) for k in self.sloped]
             return outs, None
 
-        trace_program(run, list(leaves), checked=False)
+        _traced(run, list(leaves))
         if not shapes:
             raise RuntimeError("export: no result requires a gradient")
-        return [self.leaves[0].new_zeros(shape, dtype=dtype) for shape, dtype in shapes]
+        return [leaves[0].new_zeros(shape, dtype=dtype) for shape, dtype in shapes]
 
     def _gradients(
         self, outs: Sequence[Tensor], leaves: Sequence[Tensor], slopes: Sequence[Tensor]
@@ -444,8 +484,30 @@ class _Maker:
         results -= sum(m is not None for _, _, m, _ in program.grads)
         return {
             "shapes": self.shapes, "writes": [(where[id(program.sources[i])], k) for i, k, _ in program.writes],
-            "results": results, "single": self.out[0] == "tensor", "form": self.form, "out": self.out,
+            "results": results, "form": self.form, "out": self.out,
+            "key": None if self.key is None else str(jax.random.key_impl(self.key)),
         }  # fmt: skip
+
+
+def _key_of(key: Any) -> Any:
+    """A key of JAX's, of which a tensor may hold the words."""
+    return read(key) if isinstance(key, Tensor) else key
+
+
+def _size(size: int | str, sizes: Mapping[str, int]) -> int:
+    if isinstance(size, int):
+        return size
+    times, name = _parsed(size)
+    return times * sizes[name]
+
+
+def _traced(run: Any, leaves: Sequence[Tensor]) -> Any:
+    try:
+        return trace_program(run, leaves, for_file=True)[0]
+    except AsWritten as error:
+        raise RuntimeError(f"export: {error}, which no program can do") from None
+    except Unsupported as error:
+        raise Unsupported(str(error).replace("torch.compile:", "export:")) from None
 
 
 def _refuse_what_cannot_be_exported(program: Any) -> None:
@@ -454,7 +516,9 @@ def _refuse_what_cannot_be_exported(program: Any) -> None:
             "export: the function makes state of its own; run it once before it is exported"
         )
     if any(s.kind == "draw" for s in program.sources):
-        raise RuntimeError("export: random draws cannot be exported")
+        raise RuntimeError(
+            "export: the function draws random numbers; export(..., rngs=jax.random.key(0)) takes them from a key"
+        )
     if any(i < 0 for i, _, _ in program.writes):
         raise RuntimeError("export: the function writes to its arguments")
 
@@ -485,11 +549,68 @@ def _parsed(text: str) -> tuple[int, str]:
     return int(match[1] or 1), match[2]
 
 
-def _name_dimensions(forms: Any, entries: list[Any], shapes: list[list[Any]]) -> None:
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
+def _check_options(kwargs: Any, shapes: Any, constraints: Any, platforms: Any) -> None:
+    if not isinstance(kwargs, Mapping | None) or not all(isinstance(k, str) for k in kwargs or ()):
+        raise TypeError(f"export: kwargs is a dict of arguments by name, got {kwargs!r}")
+    if not isinstance(shapes, list | tuple | Mapping | None):
+        raise TypeError(
+            f"export: shapes is a list or dict with an entry for each argument, got {shapes!r}"
+        )
+    if isinstance(constraints, str) or not all(isinstance(c, str) for c in constraints):
+        raise TypeError(
+            f"export: constraints is a list of texts such as 'b >= 2', got {constraints!r}"
+        )
+    if platforms is None:
+        return
+    if isinstance(platforms, str) or not platforms or any(p not in _PLATFORMS for p in platforms):
+        raise ValueError(
+            f"export: platforms is a list of some of {list(_PLATFORMS)}, got {platforms!r}"
+        )
+
+
+def _symbols(names: Sequence[str], constraints: Sequence[str]) -> list[Any]:
+    """JAX's dimensions of these names."""
+    for text in constraints:
+        for word in re.findall(r"[A-Za-z_]\w*", text):
+            if word not in (*names, "mod", "floordiv", "max", "min"):
+                raise ValueError(
+                    f"export: {text!r} in constraints names {word}, which shapes does not"
+                )
+    if not names:
+        return []
+    try:
+        return list(jax.export.symbolic_shape(", ".join(names), constraints=tuple(constraints)))
+    except ValueError as error:
+        raise ValueError(f"export: constraints={list(constraints)}: {error}") from None
+
+
+def _entries(f: Any, forms: Any, shapes: Any) -> list[tuple[Any, Any]]:
+    """The forms of arguments, each with its entry in `shapes`."""
+    args, kwargs = list(forms[0][1]), dict(forms[1][1])
+    if not isinstance(shapes, Mapping):
+        if len(shapes) != len(args):
+            raise ValueError(f"export: shapes has {len(shapes)} entries for {len(args)} arguments")
+        return list(zip(args, shapes))
+    named = {**dict(zip(_names_by_position(f), args)), **kwargs}
+    for name in shapes:
+        if name not in named:
+            raise ValueError(f"export: shapes names the argument {name!r}; there are {list(named)}")
+    return [(named[name], entry) for name, entry in shapes.items()]
+
+
+def _names_by_position(f: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(getattr(f, "forward", f)).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _name_dimensions(entries: Sequence[tuple[Any, Any]], shapes: list[list[Any]]) -> None:
     """Put the names that entries give to dimensions into the shapes of the tensors."""
-    args = forms[1]
-    if len(entries) != len(args):
-        raise ValueError(f"export: shapes has {len(entries)} entries for {len(args)} arguments")
 
     def look(form: Any, entry: Any) -> None:
         kind = form[0]
@@ -517,7 +638,7 @@ def _name_dimensions(forms: Any, entries: list[Any], shapes: list[list[Any]]) ->
                 f"export: {entry!r} in shapes does not fit a {form[0]} among the arguments"
             )
 
-    for form, entry in zip(args, entries):
+    for form, entry in entries:
         look(form, entry)
 
 

@@ -35,6 +35,11 @@ _DTYPES = {d.np.name: d.np for d in dtypes.ALL}
 _FACTS, _PROGRAM, _ARRAY = 16 << 20, 1 << 31, 1 << 46
 
 
+def is_of_numpy(dtype: np.dtype) -> bool:
+    """Whether NumPy itself knows a dtype, so that its files can say so; others are stored as unsigned integers."""
+    return dtype.isbuiltin == 1
+
+
 def needs_flatbuffers(name: str) -> None:
     """Say what to install where JAX could not write or read its format of programs."""
     if importlib.util.find_spec("flatbuffers") is None:
@@ -73,7 +78,7 @@ def read_exported(file: Any) -> tuple[Any, list[Any], dict[str, Any], Any]:
         raise
     except Exception as e:  # a damaged program raises anything
         raise RuntimeError(f"load_exported: the file is damaged ({type(e).__name__})") from e
-    kept = ("shapes", "writes", "results", "single", "form", "out", "gradient")
+    kept = ("shapes", "writes", "results", "form", "out", "key", "gradient")
     return program, state, {k: facts[k] for k in kept if k in facts}, gradient
 
 
@@ -126,7 +131,7 @@ def _check_facts(program: Any, facts: Any, names: Any) -> None:
     shapes, writes, n = facts["shapes"], facts["writes"], facts["state"]
     right = (
         type(names) is list and all(type(name) is str and name in _DTYPES for name in names)
-        and n == len(names) and n + len(shapes) == inputs and type(facts["single"]) is bool
+        and n == len(names) and n + len(shapes) == inputs
         and all(_is_natural(i, n) and _is_natural(k, outputs) for i, k in writes)
         and _is_natural(facts["results"], outputs + 1)
         and all(type(size) in (int, str) for s in shapes for size in s)
@@ -140,13 +145,12 @@ def _check_facts(program: Any, facts: Any, names: Any) -> None:
 
 
 def _check_forms(facts: Any) -> None:
-    if "form" not in facts and "out" not in facts:
-        return
-    form = facts["form"]
+    form, key = facts["form"], facts["key"]
     both = type(form) is list and len(form) == 2 and form[0] == "tuple" and len(form[1]) == 2
+    n = len(facts["shapes"]) - (key is not None)
     right = (
-        both and form[1][0][0] == "list" and form[1][1][0] == "dict"
-        and is_form(form, len(facts["shapes"])) and is_form(facts["out"], facts["results"])
+        both and form[1][0][0] == "list" and form[1][1][0] == "dict" and (key is None or type(key) is str)
+        and is_form(form, n) and is_form(facts["out"], facts["results"])
     )  # fmt: skip
     if not right:
         raise RuntimeError("load_exported: what the file says of its arguments is not so")
@@ -193,7 +197,7 @@ def _array(raw: bytes, name: str) -> np.ndarray:
     plain = stored.kind in "biufcV" and stored.fields is None and stored.subdtype is None
     if not plain or stored.itemsize != kind.itemsize or math.prod(shape) * kind.itemsize != size:
         raise RuntimeError("load_exported: an array has another size than it says")
-    if stored != kind and stored.kind != "V" and name != "bfloat16":
+    if stored != kind and (is_of_numpy(kind) or stored.kind not in "uV"):
         raise RuntimeError("load_exported: an array has another dtype than it says")
     flat = np.frombuffer(raw, kind, offset=file.tell())
     return flat.reshape(shape, order="F" if by_columns else "C")

@@ -37,6 +37,8 @@ class Run:
     """Where the steps are written down, if they are not JAX's to trace."""
     rows: Any = None
     """For a run of `vmap`: gives tensors of the run for all examples, outside."""
+    walks = False
+    """Whether backward passes go node by node: then what they are made of does not depend on what ran before."""
     log: Any = None
     """Numbers of Python that are carried from run to run, where this is a run of `compile`."""
     randomness = ""

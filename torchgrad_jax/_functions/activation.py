@@ -11,13 +11,16 @@ import numpy as np
 
 from .._core import dtypes, rng
 from .._core.dtypes import FLOATING
-from .._core.meta import Meta
+from .._core.errors import Unsupported
+from .._core.keys import KeyStream
+from .._core.meta import Meta, meta
+from .._core.rounding import cast
 from .._core.state import MODES
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from .create import from_host
-from .random import chosen
+from .random import chosen, draw, without_derivatives
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
@@ -167,16 +170,28 @@ def _unread(m: Meta) -> Tensor:
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     """A double drawn for each entry that is not positive, in row-major order; 1 for the others."""
     m = input._m
-    if not MODES.run.at_once:
+    if MODES.run.size is not None:
         raise RuntimeError("vmap: we do not yet support aten::rrelu. Please file an issue")
-    if MODES.keys is not None:
-        raise NotImplementedError(
-            "rrelu: draws a number for each entry that is not positive, whose count a traced program does not know"
+    generator = chosen("rrelu", None, m.device)
+    if (
+        generator.__class__ is KeyStream
+    ):  # a key draws one for each entry: a program does not know how many are negative
+        drawn = draw(
+            meta(m.shape, m.dtype, m.device),
+            lambda m: cast(
+                rng.uniform(m.shape, np.float64, lower, upper, generator=generator), m.dtype.np
+            ),
+        )
+        negative = without_derivatives(input) <= 0
+        return ops.where(negative, drawn, from_host(np.ones((), m.dtype.np), m.device))
+    if not MODES.run.at_once:
+        raise Unsupported(
+            "torch.compile: rrelu draws a number for each entry that is not positive, and a compiled function does not "
+            "know how many there are"
         )
     negative = concrete(input) <= 0
     noise = np.ones(m.shape, m.dtype.np)
     count = (int(np.count_nonzero(negative)),)
-    generator = chosen("rrelu", None, m.device)
     noise[negative] = rng.uniform(count, np.float64, lower, upper, generator=generator)
     return from_host(noise, m.device)
 

@@ -110,7 +110,7 @@ def _from_key() -> bool:
     if MODES.keys is None:
         return False
     run = MODES.run
-    if run.stateful:
+    if run.stateful and not run.ours(MODES.keys.key):
         raise RuntimeError(
             "torch.compile: numbers of a compiled function do not come from a key; call the function without compile "
             "where rngs is given (jax.jit compiles it there)"

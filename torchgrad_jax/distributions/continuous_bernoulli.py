@@ -8,7 +8,7 @@ from typing import Any
 from .. import max, nn, no_grad, ones_like, rand, where, zeros_like
 from . import constraints
 from ._odds import ShapedOdds
-from .distribution import require
+from .distribution import validate
 from .exp_family import ExponentialFamily
 from .utils import SCALAR, broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
@@ -37,7 +37,7 @@ class ContinuousBernoulli(ShapedOdds, ExponentialFamily):
         if probs is not None:
             if validate_args:
                 valid = self.arg_constraints["probs"].check(self.probs)
-                require(valid, [], lambda: ValueError("The parameter probs has invalid values"))
+                validate(valid, [], lambda: ValueError("The parameter probs has invalid values"))
             self._param = self.probs = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(self._param.size(), validate_args=validate_args)

@@ -45,6 +45,16 @@ def require(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Except
         raise error(*values)
 
 
+def validate(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Exception]) -> None:
+    """`require` for parameters: code that JAX's own transforms trace checks nothing that depends on values."""
+    if is_compiling() or not _is_traced(valid):
+        require(valid, values, error)
+
+
+def _is_traced(valid: Any) -> bool:
+    return isinstance(valid, Tensor) and MODES.run.size is None and is_traced(valid._st.array)
+
+
 class Distribution:
     """A probability distribution: batches of it, and events that it gives.
 
@@ -104,9 +114,7 @@ class Distribution:
         valid = constraint.check(value)
         if is_compiling():
             self._require_later(constraint, value, valid, text)
-        elif isinstance(valid, Tensor) and MODES.run.size is None and is_traced(valid._st.array):
-            return  # JAX's own transforms check nothing that depends on values
-        elif not _is_all_true(valid):
+        elif not _is_traced(valid) and not _is_all_true(valid):
             raise ValueError(text.format(repr(self), repr(constraint), value))
 
     def _require_later(self, constraint: Any, value: Tensor, valid: Any, text: str) -> None:

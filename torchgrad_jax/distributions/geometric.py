@@ -7,7 +7,7 @@ from typing import Any
 from .. import finfo, nn, no_grad, zeros_like
 from . import constraints
 from ._odds import Odds
-from .distribution import Distribution, require
+from .distribution import Distribution, validate
 from .utils import SCALAR, broadcast_all
 
 __all__ = ["Geometric"]
@@ -36,7 +36,7 @@ class Geometric(Odds, Distribution):
                     f"positive but found invalid values:\n{probs.data[~(probs > 0)]}"
                 )
 
-            require(value > 0, [value], error)
+            validate(value > 0, [value], error)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(Geometric, batch_shape, _instance, ("probs", "logits"))

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
+from .._core.state import MODES
 from .._engine.bind import ops
 from .._engine.tensor import Tensor
 from ..autograd.grad_mode import no_grad
@@ -136,7 +137,13 @@ def _no_grad_trunc_normal_(
     if tensor.is_meta:
         return tensor
     with no_grad():
-        if inside > 0.3:
+        if (
+            generator is None and MODES.keys is not None
+        ):  # a traced program cannot draw until all are inside
+            below = _below((a - mean) / std)
+            tensor.uniform_(2 * below - 1, 2 * (below + inside) - 1).erfinv_()
+            tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+        elif inside > 0.3:
             _redraw_outside(tensor, mean, std, a, b, generator)
         else:
             _accept_uniforms(tensor, mean, std, a, b, generator)

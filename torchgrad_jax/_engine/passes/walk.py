@@ -94,7 +94,8 @@ def _run(
 ) -> list[Tensor | None]:  # fmt: skip
     unreal = any(g._m.device.type == "meta" for g in grads)
     before_bits, before_task = MODES.bits, MODES.graph_task
-    compiles = not (task.create or before_bits & (DUAL | OBSERVED)) and MODES.grad_layout
+    compiles = not (task.create or before_bits & (DUAL | OBSERVED) or MODES.run.walks)
+    compiles = compiles and MODES.grad_layout
     MODES.graph_task = task
     MODES.bits = before_bits | GRAD if task.create else before_bits & ~GRAD
     try:

@@ -384,6 +384,22 @@ def test_gradients_by_dtype(dtype):
     torch.testing.assert_close(found, want)
 
 
+@pytest.mark.parametrize("shapes", [None, ["b, _"]], ids=["fixed", "any"])
+def test_constants_that_the_function_makes_are_no_state(shapes):
+    def f(x):
+        y = x * torch.tensor([1.0, 2.0, 3.0])
+        total = torch.zeros(3)
+        total += y.sum(0)
+        return torch.maximum(total, torch.full((), -100.0))
+
+    exported = torch.interop.export(f, torch.ones(4, 3), shapes=shapes, gradients=True)
+    assert exported.state == []
+    x = torch.ones(4, 3, requires_grad=True)
+    exported(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[1, 2, 3]] * 4
+
+
 KEY = jax.random.key(3)
 
 

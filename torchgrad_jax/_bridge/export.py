@@ -280,8 +280,14 @@ class _Trace:
 
 def _inputs(trace: _Trace) -> list[Any]:
     """What the program reads of the outside; what the function makes anew each time is a constant of it."""
+    own = trace.programs[0].constants
     both = zip(*[p.sources for p in trace.programs])
-    return [s[0] for s in both if s[0].kind == "grad" or (s[0].kind == "tensor" and _is_one(s))]
+    return [
+        s[0]
+        for s in both
+        if s[0].kind == "grad"
+        or (s[0].kind == "tensor" and _is_one(s) and id(s[0].what) not in own)
+    ]
 
 
 def _is_one(sources: Sequence[Any]) -> bool:

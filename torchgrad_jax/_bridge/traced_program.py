@@ -169,6 +169,8 @@ class StateLift(Lift):
         """What was drawn, in its order, and the number of the next draw."""
         self.given_to_numpy: set[int] = set()
         """Identities of storages whose memory the function asked for as a NumPy array."""
+        self.constants: set[int] = set()
+        """Identities of storages that stand for constants that the run made."""
         self.copied_arrays: list[CopiedArray] = []
         """NumPy arrays that were made tensors."""
         self.peers: dict[int, Storage] = {}
@@ -334,6 +336,7 @@ class StateLift(Lift):
                 st.array, st.meta
             )  # a tensor of its own: nobody may hold what the run made
         kept = owner._st
+        self.constants.add(id(kept))
         tracer, entry = self.tracers.pop(id(st), None), self.storages.pop(id(st), None)
         if tracer is None or entry is None:
             tracer = self._input(Source("tensor", kept, owner, st.meta), st.meta)
@@ -479,6 +482,7 @@ class Program:
 
     __slots__ = (
         "checks",
+        "constants",
         "consts",
         "counters",
         "flags",
@@ -501,6 +505,8 @@ class Program:
     run: Callable[[Sequence[Any]], list[Any]]
     """From the values of the sources to those of the results and of everything written."""
     sources: list[Source]
+    constants: set[int]
+    """Identities of storages among the sources that the run made: constants of it."""
     known_tensors: list[tuple[Any, ...]]
     """Tensors from outside (weakly), and how they were."""
     gradient_guards: list[tuple[Any, Meta | None]]
@@ -582,6 +588,8 @@ def trace_program(
     program.jaxpr, program.consts = jaxpr, consts
     program.run = lambda values: evaluate(jaxpr, (), values, consts)
     program.sources = lift.sources
+    tensors = [s.what for s in lift.sources if s.kind == "tensor"]
+    program.constants = {id(st) for st in tensors if id(st) in lift.constants or lift.made(st)}
     if any(k >= 0 for _, _, k, _ in program.peers):
         _let_peers_share(program)
     program.started_optimizers = list(lift.started_optimizers.values())

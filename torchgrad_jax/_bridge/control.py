@@ -27,6 +27,14 @@ from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._engine.values import loses_derivative
 from .._functions import symbolic
+from .inner_checks import (
+    any_failed,
+    failures_like,
+    first_failures,
+    note_once,
+    note_steps,
+    with_checks,
+)
 from .interop import FromJax, _array_of, from_jax
 
 _ORIGINALS = {
@@ -67,6 +75,13 @@ class _Over:
         self.tensors = [isinstance(x, Tensor) for x in leaves]
         self.returned: list[bool] = []
         """Which leaves of the last result were tensors."""
+        self.checks: list[Any] = []
+        """What the function checked when it was last called by `checked`."""
+
+    def checked(self, *args: Any) -> tuple[Any, list[Any]]:
+        """The result, and flags and arrays of what it checks."""
+        found, failures, self.checks = with_checks(self, *args)
+        return found, failures
 
     def __call__(self, *args: Any) -> Any:
         leaves, spec = jax.tree_util.tree_flatten(args)
@@ -165,7 +180,14 @@ def scan(
 
     def run(*arrays: Any) -> Any:
         carry, rows = jax.tree_util.tree_unflatten(spec, arrays)
-        return _ORIGINALS["scan"](over, carry, rows, **settings)
+
+        def step(carry: Any, row: Any) -> Any:
+            (carry, y), failures = over.checked(carry, row)
+            return carry, (y, failures)
+
+        carry, (ys, failures) = _ORIGINALS["scan"](step, carry, rows, **settings)
+        note_steps(failures, over.checks)
+        return carry, ys
 
     key = ("scan", spec, tuple(over.tensors), tuple(settings.items()))
     carry, ys = _recorded("scan", f, key, run, leaves)
@@ -182,9 +204,10 @@ def repeated(
 
     def run(*arrays: Any) -> Any:
         first, stacked, others = jax.tree_util.tree_unflatten(spec, arrays)
-        body = wrapped(lambda carry, row: over(carry, row, *others))
-        step = lambda carry, row: (body(carry, row), None)  # noqa: E731
-        return _ORIGINALS["scan"](step, first, stacked, length, unroll=unroll)[0]
+        body = wrapped(lambda carry, row: over.checked(carry, row, *others))
+        last, failures = _ORIGINALS["scan"](body, first, stacked, length, unroll=unroll)
+        note_steps(failures, over.checks)
+        return last
 
     return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves)
 
@@ -198,7 +221,9 @@ def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> An
 
     def run(*arrays: Any) -> Any:
         rows = jax.tree_util.tree_unflatten(spec, arrays)
-        return _ORIGINALS["map"](over, rows, batch_size=batch_size)
+        found, failures = _ORIGINALS["map"](over.checked, rows, batch_size=batch_size)
+        note_steps(failures, over.checks)
+        return found
 
     return _recorded("map", f, ("map", spec, tuple(over.tensors), batch_size), run, leaves)
 
@@ -238,7 +263,19 @@ def fori_loop(
 
     def run(*arrays: Any) -> Any:
         first, given = jax.tree_util.tree_unflatten(spec, arrays)
-        return _ORIGINALS["fori_loop"](*(bounds if fixed else given), over, first, unroll=unroll)
+        given = bounds if fixed else given
+        none, checks = failures_like(over, given[0], first)
+        if not none:
+            return _ORIGINALS["fori_loop"](*given, over, first, unroll=unroll)
+
+        def step(i: Any, state: Any) -> Any:
+            value, before = state
+            value, failures = over.checked(i, value)
+            return value, first_failures(before, failures)
+
+        found, failures = _ORIGINALS["fori_loop"](*given, step, (first, none), unroll=unroll)
+        note_once(failures, checks)
+        return found
 
     key = ("fori", spec, tuple(over.tensors), tuple(bounds) if fixed else None, unroll)
     return _like(over.tensors[1:], _recorded("fori_loop", body_fun, key, run, leaves))
@@ -264,12 +301,38 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
 
     def run(*arrays: Any) -> Any:
         first = jax.tree_util.tree_unflatten(spec, arrays)
-        from . import value_loops  # what it takes is slow to import
-
-        return value_loops.while_loop(lambda c: _flag(goes_on(c)), over, first)
+        return _while_checked(goes_on, over, first)
 
     key = ("while", spec, tuple(over.tensors), cond_fun)
     return _like(over.tensors, _recorded("while_loop", body_fun, key, run, leaves))
+
+
+def _while_checked(goes_on: _Over, over: _Over, first: Any) -> Any:
+    """The loop, whose body and condition may check values: it ends where a check fails."""
+    from . import value_loops  # what it takes is slow to import
+
+    def test(value: Any) -> Any:
+        return _flag(goes_on(value))
+
+    of_test, checks = failures_like(test, first)
+    of_body, more = failures_like(over, first)
+    if not of_test and not of_body:
+        return value_loops.while_loop(test, over, first)
+
+    def step(state: Any) -> Any:
+        value, before = state
+        _, tested, _ = with_checks(test, value)
+        value, failures = over.checked(value)
+        return value, first_failures(before, [*tested, *failures])
+
+    def goes_on_unfailed(state: Any) -> Any:
+        value, failures = state
+        return _flag(goes_on(value)) & ~any_failed(failures)
+
+    value, failures = value_loops.while_loop(goes_on_unfailed, step, (first, [*of_test, *of_body]))
+    note_once(failures, [*checks, *more])
+    note_once(*with_checks(test, value)[1:])
+    return value
 
 
 def _flag(x: Any) -> Any:
@@ -329,7 +392,19 @@ def _branches(
 
     def run(*arrays: Any) -> Any:
         chosen, given = jax.tree_util.tree_unflatten(spec, arrays)
-        return _ORIGINALS["switch"](number(chosen), overs, *given)
+        none, checks = zip(*[failures_like(over, *given) for over in overs])
+
+        def branch(k: int) -> Callable[..., Any]:
+            def of(*given: Any) -> Any:
+                found, failures = overs[k].checked(*given)
+                return found, [*none[:k], failures, *none[k + 1 :]]
+
+            return of
+
+        branches = [branch(k) for k in range(len(overs))]
+        found, failures = _ORIGINALS["switch"](number(chosen), branches, *given)
+        note_once([f for of in failures for f in of], [c for of in checks for c in of])
+        return found
 
     found = _recorded("cond", None, None, run, leaves)
     if not under_jax():
@@ -353,7 +428,10 @@ def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
         over = _Over(lambda args, kwargs: of(*args, **kwargs), given, kwargs)
 
         def run(*arrays: Any) -> Any:
-            return _CHECKPOINT(over, **settings)(*jax.tree_util.tree_unflatten(spec, arrays))
+            given = jax.tree_util.tree_unflatten(spec, arrays)
+            found, failures = _CHECKPOINT(over.checked, **settings)(*given)
+            note_once(failures, over.checks)
+            return found
 
         key = ("checkpoint", spec, tuple(over.tensors), fixed, chosen)
         return _recorded("checkpoint", fun, key, run, leaves)

@@ -13,6 +13,7 @@ import numpy as np
 
 from .._core import devices, dtypes, tree
 from .._core.caches import CALLS
+from .._core.checks import Check
 from .._core.errors import user_line
 from .._core.keys import checked, drawing_from, is_key
 from .._core.meta import Meta, meta
@@ -29,6 +30,7 @@ from .._engine.tensor import Tensor, make, wrap_array
 from .._engine.trace import Call
 from .._engine.values import sealed
 from . import trees as trees
+from .inner_checks import Frames, OperatorChecks, results_of_checks
 from .python_guards import PythonGuards
 
 # --- JAX functions as operators -------------------------------------------------------------------
@@ -136,7 +138,7 @@ class _Operator:
     """
 
     __slots__ = (
-        "call", "captured", "keys", "lasts", "looked", "metas", "out_tree", "single", "guards",
+        "call", "captured", "checks", "keys", "lasts", "looked", "metas", "out_tree", "single", "guards",
     )  # fmt: skip
 
     def __init__(
@@ -156,24 +158,36 @@ class _Operator:
             results, self.out_tree = jax.tree_util.tree_flatten(found, is_leaf=_is_tensor)
             plain = not any(map(_is_tensor, results))
             self.keys = {i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if is_key(r)}
-            return [_array_of(r) for r in results]
+            arrays = [_array_of(r) for r in results]
+            if MODES.run is not reading:
+                return arrays
+            noted[:] = reading.check_frames.frames[-1].noted
+            return arrays + results_of_checks(noted)
 
+        noted: list[Any] = []
         reading = FromJax()
         lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
         n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
         self.captured: list[Tensor] = []
         self.looked, self.guards = reading.looked, None
         self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
-        if n_captured or not plain or any(lifted.keys):  # else JAX sees the function itself
+        self.checks: OperatorChecks | None = None
+        if (
+            n_captured or not plain or noted or any(lifted.keys)
+        ):  # else JAX sees the function itself
             self._close_over(f, kept, lifted, n_captured)
             pure = lifted.function()
         else:
             pure = lambda *leaves: run(leaves)  # noqa: E731
+        if noted:
+            whole, n = pure, self.out_tree.num_leaves
+            self.checks = OperatorChecks(noted, n, whole)
+            pure = lambda *leaves: whole(*leaves)[: n + 1]  # noqa: E731
         from .forward_mode import has_custom_vjp, of_custom_vjp  # see `tests/test_import.py`
 
         if has_custom_vjp(lifted.jaxpr):
             pure = of_custom_vjp(pure, lifted.jaxpr.effects)
-        self.single = self.out_tree == _LEAF and not self.keys
+        self.single = self.out_tree == _LEAF and not self.keys and not noted
         if self.single:
             self.call = _call_of(f, lambda leaves: pure(*leaves)[0])
         else:
@@ -206,7 +220,8 @@ class _Operator:
         """Whether it reads its arguments alone, and gives one tensor or a plain tuple of them."""
         form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         flat = form.__class__ is tuple and form == tuple(range(len(form)))
-        return self.guards is None and not self.looked and not self.keys and (flat or self.single)
+        reads_more = self.guards is not None or self.looked or self.keys or self.checks is not None
+        return not reads_more and (flat or self.single)
 
     def of_tensors(self, leaves: Sequence[Tensor]) -> Any:
         """Of plain tensors, for an operator that is simple."""
@@ -224,11 +239,14 @@ class _Operator:
                 MODES.run.look_at_values(t)
 
     def __call__(self, leaves: Sequence[Tensor]) -> Any:
+        given = [*leaves, *self.captured]
         with sealed():
-            found = apply(self.call, [*leaves, *self.captured])
+            found = apply(self.call, given)
         if self.single:
             return found
         results = list(found)
+        if self.checks is not None:
+            self.checks.look(results.pop(), given)
         for i, impl in self.keys.items():
             results[i] = jax.random.wrap_key_data(read(results[i]), impl=impl)
         return jax.tree_util.tree_unflatten(self.out_tree, results)
@@ -237,12 +255,22 @@ class _Operator:
 class FromJax(lift.Lift):
     """A run of a function given to `from_jax`, which remembers the values of outside tensors that Python was told."""
 
-    __slots__ = ("looked",)
+    __slots__ = ("check_frames", "looked")
+    collects_checks = True
 
     def __init__(self) -> None:
         super().__init__()
         self.looked: list[tuple[Tensor, Any]] = []
         """Tensors, and the arrays that they held."""
+        self.check_frames = Frames()
+
+    def check_later(self, tensors: Sequence[Tensor], check: Check) -> None:
+        """Let the operator say whether a check of these tensors fails."""
+        self.check([self.array_of(t) for t in tensors], check)
+
+    def check(self, arrays: Sequence[Any], check: Check) -> None:
+        """Let the operator say whether a check of these arrays fails."""
+        self.check_frames.note(arrays, check)
 
     def look_at_values(self, t: Tensor) -> None:
         """Remember them; an error inside of a function that JAX traces once and keeps, as `jax.jit` does."""
@@ -265,9 +293,14 @@ def _recorded(
     before = MODES.bits
     MODES.bits |= GRAD
     try:
-        return lift.trace(run, avals, reading)
+        return lift.trace(lambda xs: _in_frame(run, xs, reading), avals, reading)
     finally:
         MODES.bits = MODES.bits & ~GRAD | before & GRAD
+
+
+def _in_frame(run: Callable[[list[Any]], list[Any]], xs: list[Any], reading: FromJax) -> list[Any]:
+    with reading.check_frames.frame():
+        return run(xs)
 
 
 def _array_of(result: Any) -> Any:

@@ -127,6 +127,7 @@ class StateLift(Lift):
     """One run of a function whose state is discovered."""
 
     stateful = True
+    collects_checks = True
     pure = False
     log: NumberLog | None = None
     """Numbers of Python that are carried from run to run."""

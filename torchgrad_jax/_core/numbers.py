@@ -58,7 +58,7 @@ def check_read(array: Any, dt: dtype) -> None:
     if isinstance(array, jax.core.Tracer):
         if dt.category <= FLOATING and jnp.iscomplexobj(array):
             raise overflow(c_name(dt))
-        if MODES.run.stateful:
+        if MODES.run.collects_checks:
             MODES.run.check([array], lambda found: _check_range(found[0], dt))
         return
     value = np.asarray(array)

@@ -27,6 +27,8 @@ class Run:
     """Whether the array of a storage is its value."""
     size: Any = None
     """How many examples stand side by side, where this is a run of `vmap`."""
+    collects_checks = False
+    """Whether a check of values that are not there yet becomes a result of the program or the operator."""
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
     pure = False

@@ -1,0 +1,162 @@
+"""What eager code checks is checked in loops and branches, too, whose functions JAX traces as a whole."""
+
+import jax
+import pytest
+
+import torchgrad_jax as torch
+from tests.programs import complaint
+from torchgrad_jax._higher_order_ops import map as torch_map, scan as torch_scan, while_loop
+
+TABLE = torch.arange(12.0).reshape(4, 3)
+SINGULAR = torch.stack([torch.eye(2), torch.zeros(2, 2), torch.eye(2)])
+
+CHECKED = {
+    "index": (lambda i: TABLE[i].sum(), torch.tensor([0, 3, 9]), torch.tensor([0, 3, -4])),
+    "gather": (
+        lambda i: TABLE.gather(0, i.expand(1, 3)).sum(),
+        torch.tensor([0, 4, 1]),
+        torch.tensor([0, 3, 1]),
+    ),
+    "division": (lambda i: (torch.tensor(12) // i).float(), torch.tensor([3, 0]), torch.tensor([3, 1])),
+    "inverse": (lambda a: torch.linalg.inv(a).sum(), SINGULAR, SINGULAR + 2 * torch.eye(2)),
+    "assertion": (
+        lambda x: (torch._assert_async(x > 0, "not positive"), x * 1)[1],
+        torch.tensor([1.0, -1.0]),
+        torch.tensor([1.0, 2.0]),
+    ),
+    "batch": (
+        lambda i: torch.vmap(lambda j: TABLE[j].sum())(torch.stack([i, i * 0])).sum(),
+        torch.tensor([0, 5]),
+        torch.tensor([0, 3]),
+    ),
+}  # fmt: skip
+NOTHING = torch.zeros(())
+
+
+def _nested(f, xs):
+    def outer(total, k):
+        return torch_scan(lambda c, x: (c + f(x), c * 1), total, xs)[0], total * 1
+
+    return torch_scan(outer, NOTHING, torch.arange(2))[0]
+
+
+def _in_the_condition(f, xs):
+    n = len(xs)
+    step = lambda k, total: (k + 1, total + 1.0)  # noqa: E731
+    return while_loop(lambda k, total: f(xs[k]) * 0 + k < n - 1, step, (torch.tensor(0), NOTHING))[
+        1
+    ]
+
+
+LOOPS = {
+    "scan": lambda f, xs: torch_scan(lambda c, x: (c + f(x), c * 1), NOTHING, xs)[0],
+    "jax.lax.scan": lambda f, xs: jax.lax.scan(lambda c, x: (c + f(x), None), NOTHING, xs)[0],
+    "map": lambda f, xs: torch_map(f, xs).sum(),
+    "fori": lambda f, xs: jax.lax.fori_loop(0, len(xs), lambda k, c: c + f(xs[k]), NOTHING),
+    "while": lambda f, xs: while_loop(
+        lambda k, _: k < len(xs), lambda k, c: (k + 1, c + f(xs[k])), (torch.tensor(0), NOTHING)
+    )[1],
+    "condition": _in_the_condition,
+    "cond": lambda f, xs: sum(
+        torch.cond(x.sum() > -9, f, lambda x: x.sum() * 1.0, (x,)) for x in xs.unbind(0)
+    ),
+    "switch": lambda f, xs: sum(
+        jax.lax.switch(torch.tensor(1), [lambda x: x.sum() * 1.0, f], x) for x in xs.unbind(0)
+    ),
+    "checkpoint": lambda f, xs: sum(jax.checkpoint(f)(x) for x in xs.unbind(0)),
+    "from_jax": lambda f, xs: sum(torch.from_jax(lambda a: f(torch.as_tensor(a)))(x) for x in xs.unbind(0)),
+    "nested": _nested,
+}  # fmt: skip
+
+
+def _complaint(f, *args):
+    kind, text = complaint(lambda: f(*args))
+    return kind, text.splitlines()[0]
+
+
+PAIRS = [
+    (loop, name)
+    for loop in LOOPS
+    for name in CHECKED
+    if loop == "scan" or name in ("index", "inverse")
+]
+
+
+@pytest.mark.parametrize(("loop", "name"), PAIRS)
+def test_loops_and_branches_check_values(loop, name):
+    loop, (f, bad, good) = LOOPS[loop], CHECKED[name]
+    wanted = _complaint(lambda: [f(x) for x in bad.unbind(0)])
+    run = torch.compile(lambda xs: loop(f, xs))
+    value = loop(f, good)
+    for _ in range(2):
+        torch.testing.assert_close(run(good), value)
+        assert _complaint(run, bad) == wanted
+    assert _complaint(loop, f, bad) == wanted
+    assert run.counts["traced"] == 1
+    torch.testing.assert_close(torch.compile(lambda xs: loop(f, xs), checks=False)(good), value)
+
+
+@pytest.mark.parametrize("name", ["scan", "map", "fori", "while"])
+def test_of_several_examples(name):
+    def f(i):
+        return TABLE[i].sum()
+
+    def of(xs):
+        return torch.vmap(lambda row: LOOPS[name](f, row))(xs)
+
+    good, bad = torch.tensor([[0, 1], [2, 3]]), torch.tensor([[0, 1], [2, 7]])
+    wanted = _complaint(f, torch.tensor(7))
+    assert of(good).tolist() == [15.0, 51.0]
+    assert _complaint(of, bad) == wanted
+    run = torch.compile(of)
+    assert run(good).tolist() == [15.0, 51.0]
+    assert _complaint(run, bad) == wanted
+
+
+@pytest.mark.parametrize("name", ["scan", "map", "fori", "cond", "checkpoint", "nested"])
+def test_gradients_and_state(name):
+    found = []
+    for compiled in (False, True):
+        w = torch.nn.Parameter(TABLE / 10)
+        opt = torch.optim.Adam([w], lr=0.1)
+
+        def step(i, w=w, opt=opt):
+            opt.zero_grad()
+            LOOPS[name](lambda i: (w[i] ** 2).sum(), i).backward()
+            opt.step()
+
+        step = torch.compile(step) if compiled else step
+        for _ in range(3):
+            step(torch.tensor([0, 3, 2]))
+        before = w.tolist(), w.grad.tolist(), opt.state[w]["exp_avg"].tolist()
+        if compiled:
+            assert _complaint(step, torch.tensor([0, 4])) == _complaint(lambda: TABLE[4])
+            assert before == (w.tolist(), w.grad.tolist(), opt.state[w]["exp_avg"].tolist())
+        step(torch.tensor([0, 3, 2]))
+        found.append(w.detach().clone())
+    torch.testing.assert_close(*found)
+
+
+def test_the_branch_that_is_not_taken_checks_nothing():
+    run = torch.compile(lambda i: torch.cond(i < 4, lambda i: TABLE[i], lambda i: TABLE[0], (i,)))
+    assert run(torch.tensor(9)).tolist() == [0, 1, 2]
+    assert run(torch.tensor(3)).tolist() == [9, 10, 11]
+    assert _complaint(run, torch.tensor(-5)) == _complaint(lambda: TABLE[-5])
+
+
+def test_layers_that_are_scanned():
+    layers = [Picks(torch.ones(2, 2)) for _ in range(3)]
+    assert torch.scan_layers(layers)(torch.tensor([0, 3])).tolist() == [0, 3]
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        torch.scan_layers(layers)(torch.tensor([0, 5]))
+
+
+class Picks(torch.nn.Module):
+    """Takes the elements of a weight that it is given the places of."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight.detach().clone())
+
+    def forward(self, places):
+        return places + self.weight.view(-1)[places].long() * 0

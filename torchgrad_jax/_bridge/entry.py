@@ -104,7 +104,7 @@ class Entry:
             list(unique.values()),
             lambda: self._gradients,
             log,
-            checked,
+            checked=checked,
         )
         self.program: Program = program
         known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}

@@ -132,7 +132,9 @@ class StateLift(Lift):
     log: NumberLog | None = None
     """Numbers of Python that are carried from run to run."""
 
-    def __init__(self, args: Sequence[Tensor], for_file: bool = False) -> None:
+    def __init__(
+        self, args: Sequence[Tensor], checked: bool = True, for_file: bool = False
+    ) -> None:
         super().__init__("host")
         self.args = args
         self.sources: list[Source] = []
@@ -155,7 +157,7 @@ class StateLift(Lift):
         """Arrays of one number, by identity: who holds it first, and as which source."""
         self.looked_at: dict[int, tuple[Storage, Any]] = {}
         """Storages, by identity, whose values Python has seen, and these values."""
-        self.checked = not for_file
+        self.checked = checked and not for_file
         """Whether what an eager call checks is checked in the program."""
         self.walks = for_file
         self.checks: list[Noted] = []
@@ -536,17 +538,18 @@ class Program:
 
 def trace_program(
     run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor],
-    more: Callable[[], list[Any]] = list, log: NumberLog | None = None, for_file: bool = False,
+    more: Callable[[], list[Any]] = list, log: NumberLog | None = None, *, checked: bool = True,
+    for_file: bool = False,
 ) -> tuple[Program, Any]:  # fmt: skip
     """Run a function once for its steps and its effects; nothing outside changes.
 
     `run` returns the tensors of its result and anything that describes it; `more` gives arrays that are to be
-    the last results of the program, and `log` carries numbers of Python. A program `for_file` does not check what
-    eager calls check, and consists of the same steps whatever ran before.
+    the last results of the program, and `log` carries numbers of Python. `checked` is whether the program checks what
+    eager calls check. A program `for_file` does not, and consists of the same steps whatever ran before.
     """
     from jax.extend.core import set_current_trace, take_current_trace
 
-    lift = StateLift(args, for_file)
+    lift = StateLift(args, checked, for_file)
     lift.log = log
     descriptions: list[Any] = []
     program = Program()

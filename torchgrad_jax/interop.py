@@ -10,6 +10,7 @@ from ._bridge.export import Exported as Exported, export as export, load_exporte
 from ._bridge.interop import as_jax, from_jax as from_jax
 from ._bridge.modules import combine as combine, partition as partition
 from ._core.keys import drawing_from as rngs
+from ._core.transfer import for_jax
 from ._engine.strided import read
 
 
@@ -43,7 +44,7 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     module: Any = f
 
     def held() -> dict[str, Any]:
-        return {name: read(t) for name, t in module.named_buffers()}
+        return {name: for_jax(read(t)) for name, t in module.named_buffers()}
 
     def forward(tensors: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         names = [name for name, _ in module.named_buffers()]
@@ -57,7 +58,7 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     def call(params: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         return pure({**held(), **params}, *args, **kwargs)
 
-    call.params = {name: read(t) for name, t in module.named_parameters()}  # type: ignore[attr-defined]
+    call.params = {name: for_jax(read(t)) for name, t in module.named_parameters()}  # type: ignore[attr-defined]
     call.buffers = held()  # type: ignore[attr-defined]
     return call
 

@@ -312,3 +312,21 @@ def test_an_operator_inside_of_another_has_its_gradient(compiled):
     assert (
         torch.func.hessian(lambda x: doubled(x).sum())(x.detach()).diagonal().tolist() == [4.0] * 3
     )
+
+
+def test_params_and_buffers_of_a_module_are_arrays_of_jax():
+    """Small parameters are NumPy's inside; these have `at`, and stay what they were when the module is trained."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    f = torch.to_jax(net)
+    given = {**f.params, **f.buffers}
+    assert {type(array) for array in given.values()} == {type(jnp.ones(1))}
+    before = {name: np.array(array) for name, array in given.items()}
+    with torch.no_grad():
+        for t in (*net.parameters(), *net.buffers()):
+            t.add_(1)
+    assert all((array == before[name]).all() for name, array in given.items())
+    zeroed = {**f.params, "0.weight": f.params["0.weight"].at[:].set(0.0)}
+    out = f(zeroed, jnp.ones((3, 2), jnp.float32))
+    np.testing.assert_allclose(
+        np.asarray(out), np.broadcast_to(np.asarray(net[1].bias.detach()) - 1, (3, 2)), atol=1e-6
+    )

@@ -25,7 +25,7 @@ from .derivative_stops import is_traced, storage_behind, under_jax
 from .history import edge_of, grad_fn_of, requires_grad_of
 from .node import AccumulateGrad
 from .same_for_all import SameForAll
-from .strided import is_direct, read, reader, stored
+from .strided import is_direct, read, read_stored, reader, stored
 from .tape import Look, Tape, Value, aval_of
 from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array
 from .traced_run import Lifted, Traced, outside_value
@@ -401,6 +401,8 @@ class Lift(BatchLayout):
             with self.outside():
                 return read(t)
         array = t._st.array
+        if not isinstance(array, jax.core.Tracer):
+            return read_stored(t)
         if array.__class__ is not Value or is_direct(t):
             return stored(t, array)
         al = t._al

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+import torchgrad_jax as tg
 from tests.programs import Programs, complaint
 
 program = Programs()
@@ -62,3 +65,58 @@ def what_is_refused(m):
         lambda: m.histogram(x * INF, 4), lambda: m.histc(x, 4, 2, 1),
     ]  # fmt: skip
     return [complaint(call) for call in calls]
+
+
+POINTS = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [4.0, 1.0], [3.9, 4.9]]
+GRIDS = {
+    "counts": lambda m, x, w: m.histogramdd(x, [2, 3]),
+    "one count": lambda m, x, w: m.histogramdd(x, 2, weight=w),
+    "a range": lambda m, x, w: m.histogramdd(x, [2, 3], range=[0.0, 4.0, 0.0, 5.0], density=True),
+    "edges": lambda m, x, w: m.histogramdd(x, [x.new_tensor([0, 2, 4]), x.new_tensor([0, 1, 9])], weight=w),
+    "several dimensions": lambda m, x, w: m.histogramdd(x[None], 2, weight=w[None]),
+}  # fmt: skip
+
+
+@program
+def points_in_two_dimensions(m):
+    found = {}
+    for name, count in GRIDS.items():
+        for dtype in (m.float32, m.float64):
+            x = m.tensor(POINTS, dtype=dtype)
+            hist, edges = count(m, x, x[:, 0] + 1)
+            found[f"{name} {dtype}"] = [hist, *edges]
+    return found
+
+
+@program
+def points_far_out_in_float32(m):
+    """The edges are numbers that float32 has, which few are there."""
+    found = []
+    for start in (1e9, 16777216.0, 3e4):
+        x = m.tensor([[start, 1.0], [start + 64, 2.0], [start + 128, 3.0], [start + 200, 1.5]])
+        for bins in ([3, 2], [7, 1], 5):
+            hist, edges = m.histogramdd(x, bins)
+            found += [hist, *edges]
+    return found
+
+
+@program
+def points_that_are_refused(m):
+    x = m.tensor([[0.0, INF], [1.0, 2.0]])
+    calls = [
+        lambda: m.histogramdd(x, 2),
+        lambda: m.histogramdd(x[1:], [2, 0]),
+        lambda: m.histogramdd(x[1:], [2]),
+    ]
+    return [complaint(call) for call in calls], *m.histogramdd(x[:0], 2)
+
+
+def test_points_in_a_compiled_function():
+    x = tg.tensor(POINTS)
+    for name, count in GRIDS.items():
+        hist, edges = count(tg, x, x[:, 0] + 1)
+        compiled, same_edges = tg.compile(lambda x, count=count: count(tg, x, x[:, 0] + 1))(x)
+        assert tg.allclose(hist, compiled), name
+        assert all(tg.allclose(a, b) for a, b in zip(edges, same_edges)), name
+    with pytest.raises(RuntimeError, match="dimension 0's range"):
+        tg.compile(lambda x: tg.histogramdd(x, 2)[0])(x * INF).tolist()

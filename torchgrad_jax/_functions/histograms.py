@@ -11,11 +11,10 @@ import numpy as np
 from .._core import dtypes
 from .._core.kernels import cpp_name
 from .._engine.arguments import as_int
-from .._engine.bind import NAMESPACES, composite
-from .._engine.concrete import concrete
+from .._engine.bind import composite, ops
 from .._engine.return_types import return_type
 from .._engine.tensor import Tensor
-from .create import from_host
+from .shape import reshape
 
 _Result = return_type("histogramdd", ("hist", "bin_edges"))
 
@@ -36,23 +35,12 @@ def histogramdd(
     n = m.shape[-1]
     count = as_int(bins)
     given: tuple[Any, ...] = (count,) * n if count is not None else tuple(bins)
-    points = concrete(input).reshape(-1, n)
-    if given and isinstance(given[0], Tensor):
-        edges = _given_edges(input, given)
-    else:
-        edges = _even_edges(input, points, given, range)
+    points = reshape(input.detach(), (math.prod(m.shape[:-1]), n))
+    even = not (given and isinstance(given[0], Tensor))
+    edges = _even_edges(points, given, range) if even else _given_edges(input, given)
     _check_weight(input, weight)
-    weights = None if weight is None else concrete(weight).reshape(-1)
-    hosts = [concrete(e) for e in edges]
-    hist = _counted(points, hosts, weights)
-    if density:
-        total = hist.sum()
-        for d, e in enumerate(hosts):
-            shape = [1] * n
-            shape[d] = -1
-            hist = hist / np.diff(e).reshape(shape)
-        hist = (hist / total).astype(m.dtype.np)
-    return _Result(from_host(np.ascontiguousarray(hist), m.device), tuple(edges))
+    weights = None if weight is None else reshape(weight.detach(), (-1,))
+    return _Result(ops.histogram_of_points(points, edges, weights, density, even), tuple(edges))
 
 
 def _given_edges(input: Tensor, bins: Sequence[Tensor]) -> list[Tensor]:
@@ -78,13 +66,11 @@ def _given_edges(input: Tensor, bins: Sequence[Tensor]) -> list[Tensor]:
                 f"torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor "
                 f"for dimension {d}"
             )
-    return [from_host(concrete(e).copy(), e._m.device) for e in bins]
+    return [ops.clone(e.detach()) for e in bins]
 
 
-def _even_edges(
-    input: Tensor, points: np.ndarray, bins: Sequence[Any], limits: Any
-) -> list[Tensor]:
-    n = input._m.shape[-1]
+def _even_edges(points: Tensor, bins: Sequence[Any], limits: Any) -> list[Tensor]:
+    n = points._m.shape[-1]
     if len(bins) != n:
         raise RuntimeError(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input."
@@ -99,29 +85,26 @@ def _even_edges(
             f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got "
             f"{len(limits)}"
         )
-    out = []
-    for d, k in enumerate(bins):
-        low, high = 0.0, 1.0
-        if limits is not None:
-            low, high = float(limits[2 * d]), float(limits[2 * d + 1])
-        elif len(points):
-            low, high = float(points[:, d].min()), float(points[:, d].max())
-        if not (math.isfinite(low) and math.isfinite(high)):
-            raise RuntimeError(
-                f"torch.histogramdd: dimension {d}'s range [{low:g}, {high:g}] is not finite"
-            )
-        if low > high:
-            raise RuntimeError(
-                f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}"
-            )
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        out.append(
-            NAMESPACES[""]["linspace"](
-                low, high, k + 1, dtype=input._m.dtype, device=input._m.device
-            )
+    ranges = [_range(limits, d) for d in range(n)]
+    return [
+        ops.histogram_edges(ops.select(points, 1, d), k, d, *ranges[d]) for d, k in enumerate(bins)
+    ]
+
+
+def _range(limits: Any, d: int) -> tuple[Any, Any]:
+    """The two ends that were given for a dimension."""
+    if limits is None:
+        return None, None
+    low, high = float(limits[2 * d]), float(limits[2 * d + 1])
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(
+            f"torch.histogramdd: dimension {d}'s range [{low:g}, {high:g}] is not finite"
         )
-    return out
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}"
+        )
+    return low, high
 
 
 def _check_weight(input: Tensor, weight: Tensor | None) -> None:
@@ -142,19 +125,3 @@ def _check_weight(input: Tensor, weight: Tensor | None) -> None:
 
 def _cpp(t: Tensor) -> str:
     return cpp_name(np.zeros(0, t._m.dtype.np))
-
-
-def _counted(
-    points: np.ndarray, edges: Sequence[np.ndarray], weights: np.ndarray | None
-) -> np.ndarray:
-    """Counts, or sums of weights; the last cell of a dimension is closed on both sides."""
-    out = np.zeros([len(e) - 1 for e in edges], points.dtype)
-    inside = np.ones(len(points), bool)
-    cells = []
-    for x, e in zip(points.T, edges):
-        inside &= (x >= e[0]) & (x <= e[-1])
-        at = np.searchsorted(e, x, side="right") - 1
-        cells.append(np.where(x == e[-1], len(e) - 2, at))
-    kept = tuple(c[inside] for c in cells)
-    np.add.at(out, kept, 1 if weights is None else weights[inside])
-    return out

@@ -18,7 +18,7 @@ from .._core.kernels import cpp_name
 from .._core.rounding import halves
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation
-from .registry import COMMON, Array, Grad, Layout, Scalar, op
+from .registry import COMMON, Array, Arrays, Grad, Layout, Scalar, op
 
 FLOAT0 = jax.dtypes.float0
 
@@ -309,6 +309,70 @@ def _check_histogram(input: Any, low: Any = None, **kwargs: Any) -> None:
         )
 
 
+def _ends(low: Array, high: Array) -> tuple[Array, Array]:
+    """A range without extent has one of 1 around it."""
+    point, half = low == high, jnp.asarray(0.5, low.dtype)
+    return jnp.where(point, low - half, low), jnp.where(point, high + half, high)
+
+
+def _check_edges(input: Any, bins: int, dim: int, low: Any = None, high: Any = None) -> None:
+    x = readable(input)
+    if low is None and x.size:
+        low, high = x.min(), x.max()
+        fail_if(
+            _not_finite(low, high),
+            lambda: RuntimeError(
+                f"torch.histogramdd: dimension {dim}'s range [{low:g}, {high:g}] is not finite"
+            ),
+        )
+
+
+@op(function=False, method=False, out=False, grad=Grad.NO, check=_check_edges)
+def histogram_edges(
+    input: Array, bins: int, dim: int, low: Scalar | None = None, high: Scalar | None = None
+) -> Array:
+    """The edges of equal bins along one dimension of points: over their extent, or over the given range."""
+    given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
+    if low is None:
+        given = _extent(input) if input.size else (given[0], given[1] + 1)
+    return _linspace(*_ends(*given), bins + 1, input.dtype)
+
+
+@op(function=False, method=False, out=False, grad=Grad.NO)
+def histogram_of_points(
+    input: Array, edges: Arrays, weight: Array | None, density: bool, even: bool
+) -> Array:
+    """How many of the points (rows) fall into each cell, or the sums of their weights."""
+    shape = tuple(e.shape[0] - 1 for e in edges)
+    cell, inside = jnp.zeros(input.shape[0], jnp.int64), jnp.ones(input.shape[0], bool)
+    for e, x in zip(edges, input.T):
+        place = _places(x, e, even) - 1
+        inside &= (x >= e[0]) & (x <= e[-1])
+        cell = cell * (e.shape[0] - 1) + jnp.clip(place, 0, e.shape[0] - 2)
+    size = math.prod(shape)
+    each = jnp.ones(input.shape[0], input.dtype) if weight is None else weight
+    hist = jnp.zeros(size, each.dtype).at[jnp.where(inside, cell, size)].add(each, mode="drop")
+    hist = hist.reshape(shape)
+    if not density:
+        return hist
+    total = jnp.sum(hist)
+    for d, e in enumerate(edges):
+        hist = hist / jnp.expand_dims(e[1:] - e[:-1], [k for k in range(len(edges)) if k != d])
+    return hist / total
+
+
+def _places(x: Array, edges: Array, even: bool) -> Array:
+    """After how many edges each number comes."""
+    place, bins = _search(edges, x, None, right=True), edges.shape[0] - 1
+    if not even:
+        return place
+    # torch looks among the nearest edges only, which decides where several of them are one number
+    near = _part_of_range(x, edges[0], edges[-1], bins)
+    return lax.clamp(
+        lax.max(near - 1, jnp.zeros_like(near)), place, lax.min(near + 2, bins + 1 + 0 * near)
+    )
+
+
 def _same_size(x: Array, weight: Array | None) -> None:
     if weight is not None and weight.shape != x.shape:
         raise RuntimeError(
@@ -330,13 +394,7 @@ def _histogram(
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(x)}'")
     _same_size(x, weight)
     flat, bins = x.reshape(-1), edges.shape[0] - 1
-    place = _search(edges, flat, None, right=True)
-    if even:  # torch looks among the nearest edges only, which decides where several of them are one number
-        near = _part_of_range(flat, edges[0], edges[-1], bins)
-        place = lax.clamp(
-            lax.max(near - 1, jnp.zeros_like(near)), place, lax.min(near + 2, bins + 1 + 0 * near)
-        )
-    hist = _sums(flat, place - 1, edges[0], edges[-1], bins, weight)
+    hist = _sums(flat, _places(flat, edges, even) - 1, edges[0], edges[-1], bins, weight)
     if density:
         hist = hist / (lax.reduce_sum(hist, axes=(0,)) * (edges[1:] - edges[:-1]))
     return hist, edges
@@ -358,9 +416,7 @@ def histogram_bin_ct(
     given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
     if low is None:
         given = _extent(input) if input.size else (given[0], given[1] + 1)
-    point, half = given[0] == given[1], jnp.asarray(0.5, input.dtype)
-    start, stop = (jnp.where(point, v + side, v) for v, side in zip(given, (-half, half)))
-    edges = _linspace(start, stop, bins + 1, input.dtype)
+    edges = _linspace(*_ends(*given), bins + 1, input.dtype)
     return _histogram(input, edges, weight, density, even=True)
 
 

@@ -422,6 +422,11 @@ class UndefinedGrad:
 # --- running the forward of a Function ------------------------------------------------------------
 
 
+SAVED_AS_IS = (
+    "An input that has been returned as-is as output is being saved for backward. This is not supported if you "
+    "override setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or setup "
+    "ctx inside the forward function itself."
+)
 NOT_RETURNED = (
     "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
     "inplace must all be outputs of the Function."
@@ -740,6 +745,7 @@ def _set_tangent(t: Tensor, g: Tensor, viewed: Sequence[Tensor]) -> None:
 
 __all__ = [
     "NOT_RETURNED",
+    "SAVED_AS_IS",
     "CopySlices",
     "DelayedError",
     "Error",

@@ -15,16 +15,17 @@ from typing import Any, NamedTuple
 
 from .._bridge.vmap import batch_outside, vmap
 from .._core import tree
-from .._core.meta import meta
+from .._core.meta import Meta, meta
 from .._core.shapes import preserve_strides
 from .._core.state import GRAD, MODES
 from .._engine import strided
-from .._engine.custom import NOT_RETURNED
+from .._engine.custom import NOT_RETURNED, SAVED_AS_IS
 from .._engine.dual import open_tangent
 from .._engine.history import requires_grad_of
 from .._engine.lift import Lift
 from .._engine.tensor import Tensor, make
 from .._functions.shape import movedim, sum_to_size
+from .._functions.strides import as_strided
 from .grad_mode import enable_grad, no_grad
 
 _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
@@ -95,14 +96,46 @@ def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], base: Any) -> Bat
     inner = [_entered(lift, t, d) for t, (_, d) in zip(fronts, everything)]
     along = [_tangent_entered(lift, s, d) for s, (_, d) in zip(slopes, everything)]
     arguments = {id(flat[i]): given[i] for i in written}
+    varying = [(v, t, d) for v, t, d in zip(given, flat, dims) if d is not None]
     for k, t in enumerate(outs):
         if id(t) in arguments:
             inner[k] = arguments[id(t)]
+        elif (seen := _seen_in(varying, t, places[k], slopes[k])) is not None:
+            inner[k] = seen
         elif along[k] is not None:
             MODES.tangents.set_tangent(inner[k], along[k])
     writes = [(given[i], inner[k], along[k]) for k, i in enumerate(written, len(outs))]
     output = tree.unflatten(inner[: len(outs)], out_spec)
     return Batched(output, writes, bool(MODES.bits & GRAD))
+
+
+def _seen_in(varying: Sequence[Any], t: Any, place: Any, slope: Any) -> Tensor | None:
+    """Where a result is a view of an argument, or that one itself: the same view of the argument for one example.
+
+    A result that has a gradient is a tensor of its own, as its place in the graph goes with its elements.
+    """
+    if not isinstance(t, Tensor) or place is None or slope is not None or requires_grad_of(t):
+        return None
+    for one, whole, dim in varying:
+        if whole._st is not t._st or requires_grad_of(one):
+            continue
+        if t._m.dtype is not whole._m.dtype or t.is_conj() or t.is_neg():
+            return None
+        if whole is t and place == dim:
+            return one
+        shape, strides = _row(t._m, place)
+        if _row(whole._m, dim) != (one._m.shape, one._m.strides):
+            return None
+        offsets = [strided.storage_offset(v) for v in (one, t, whole)]
+        with no_grad():
+            return as_strided(one, shape, strides, offsets[0] + offsets[1] - offsets[2])
+    return None
+
+
+def _row(m: Meta, dim: int) -> tuple[Any, Any]:
+    """Shape and strides of one example of a batch."""
+    dim %= len(m.shape)
+    return m.shape[:dim] + m.shape[dim + 1 :], m.strides[:dim] + m.strides[dim + 1 :]
 
 
 def _for_all(lift: Lift, given: Sequence[Any], own: bool) -> tuple[list[Any], list[int | None]]:
@@ -179,6 +212,8 @@ class _Kept:
         self.attributes: dict[str, Any] = {}
         self.materialize = True
         self.dims: list[int | None] = []
+        self.order: list[int] = []
+        """Which of the inputs, outputs, and others, in this order, each kept tensor is."""
         self.shapes: list[Any] = []
         """Of the inputs that are tensors; None for the others."""
 
@@ -194,11 +229,24 @@ def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str, base: Any) -
     """A subclass of `base` over the batch whose methods are the methods of `cls`, batched."""
     batched = functools.partial(vmap, randomness=randomness)
 
+    as_is: set[int] = set()
+    """Of the inputs followed by the outputs those that are both."""
+
     def forward(*args: Any) -> Any:
-        return batched(cls.forward, in_dims)(*args)
+        def one(*xs: Any) -> Any:
+            out = cls.forward(*xs)
+            outs = out if isinstance(out, tuple) else (out,)
+            both = {id(x) for x in xs if isinstance(x, Tensor)}.intersection(map(id, outs))
+            as_is.update(k for k, t in enumerate((*xs, *outs)) if id(t) in both)
+            return out
+
+        return batched(one, in_dims)(*args)
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         _setup(cls, ctx, inputs, output, in_dims, batched)
+        saved = (*ctx.kept.attributes["saved"], *ctx.kept.attributes["saved_for_forward"])
+        if any(isinstance(s, _Slot) and ctx.kept.order[s.index] in as_is for s in saved):
+            raise RuntimeError(SAVED_AS_IS)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         kept: _Kept = ctx.kept
@@ -311,6 +359,7 @@ def _setup(
 
     kept.attributes = {k: _map_slots(renumbered, v) for k, v in kept.attributes.items()}
     kept.dims = [slots[i].dim for i in order]
+    kept.order = order
 
 
 def _map_slots(fn: Any, value: Any) -> Any:

@@ -14,7 +14,13 @@ from typing import Any
 from .._bridge.interop import apply_traced
 from .._core import tree
 from .._core.state import GRAD, MODES
-from .._engine.custom import DelayedError, PyNode, apply_function, keep_returned_marks
+from .._engine.custom import (
+    SAVED_AS_IS,
+    DelayedError,
+    PyNode,
+    apply_function,
+    keep_returned_marks,
+)
 from .._engine.derivative_stops import is_traced
 from .._engine.dual import primals_only
 from .._engine.history import requires_grad_of
@@ -344,11 +350,22 @@ class Function(_SingleLevelFunction):
     def _forward_then_setup(cls, ctx: Any, *args: Any) -> Any:
         output = cls.forward(*args)
         cls.setup_context(ctx, args, output)
+        _check_saved(ctx, args, output)
         return output
 
     @staticmethod
     def _compiled_autograd_key(ctx: Any) -> Any:
         return (ctx._autograd_function_id,)
+
+
+def _check_saved(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
+    """Refuse to save what is both an input and an output: of which of the two it would be is not clear."""
+    outputs = output if isinstance(output, tuple) else (output,)
+    given = {id(t) for t in args if isinstance(t, Tensor)}
+    unclear = given.intersection(map(id, outputs)).difference(map(id, ctx.dirty_tensors or ()))
+    saved = (*(ctx.to_save or ()), *(ctx.saved_for_forward or ()))
+    if not unclear.isdisjoint(map(id, saved)):
+        raise RuntimeError(SAVED_AS_IS)
 
 
 def _positional(

@@ -147,7 +147,7 @@ def set_requires_grad(self: Tensor, value: Any) -> None:
         raise RuntimeError("requires_grad must be a bool")
     if value and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-    if self._fn is not None:  # as it was recorded: writes to a base since do not matter here
+    if self._fn is not None:  # the node as recorded: later writes to a base do not matter here
         hint = (
             ""
             if value
@@ -271,7 +271,7 @@ def get_grad_dtype(self: Tensor) -> Any:
 def set_grad_dtype(self: Tensor, value: Any) -> None:
     """Say which dtype gradients of a leaf are cast to; None leaves them as they come."""
     if grad_fn_of(self) is not None:
-        get_grad(self)  # torch looks at it first, which warns
+        get_grad(self)  # torch reads `.grad` first, which may warn
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
     if value is not None and not isinstance(value, dtypes.dtype):
         raise RuntimeError(
@@ -321,7 +321,8 @@ def share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
     out = alias_of(self, self._m, alias, vc, cls)
     if MODES.traced or MODES.run.pure:
         stop_derivative_if_traced(out, self)
-    if self._x is not None and self._x.inference:  # outside of the mode, one that counts writes
+    # Outside of inference mode it gets a counter of writes.
+    if self._x is not None and self._x.inference:
         x = extras(out)
         x.inference, x.uncounted = True, bool(MODES.bits & INFERENCE)
     elif vc is self._vc and uncounted(self):
@@ -410,7 +411,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
         al = new._al
         alias = Alias(0 if al is None else al.offset, base, 0, self._vc.version)
         own = self._al
-        if own is not None and base is not None:  # still the view of it that it was
+        if own is not None and base is not None:  # it is a view of the same base as before
             alias.creation, alias.replay = own.creation, own.replay
             alias.chain, alias.seen = own.chain, own.seen
         if al is not None:
@@ -423,7 +424,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
         note_reshaped(self)
         note_altered(self)
     if new._m.dtype is not self._m.dtype or new._m.device is not self._m.device:
-        self._acc = None  # the node of a graph recorded before takes gradients of the old kind
+        self._acc = None  # the node in older graphs keeps to gradients of the old dtype
     self._st, self._m, self._al = new._st, new._m, alias
     inference = new._x is not None and new._x.inference
     if inference != (self._x is not None and self._x.inference):
@@ -459,7 +460,7 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
         return f"tensor({array}, size={list(self._m.shape)})"
     if not unreal and not isinstance(
         array, jax.Array | np.ndarray
-    ):  # what JAX put there, a description of an array
+    ):  # JAX has put the description of an array in the data's place
         return f"tensor({array})"
     shown = None
     if not unreal:
@@ -707,7 +708,8 @@ def install() -> None:
     for name, fn in METHODS.items():
         if getattr(fn, "__name__", "") == "<lambda>":
             fn.__name__ = name
-        if fn.__module__ == tensor_hooks.__name__:  # in Python in torch too, whose errors say so
+        # These are Python functions in torch, too, and their errors say so.
+        if fn.__module__ == tensor_hooks.__name__:
             fn.__qualname__ = f"Tensor.{name}"
         setattr(Tensor, name, own(fn, name))
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]

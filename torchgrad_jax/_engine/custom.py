@@ -84,7 +84,7 @@ class PyNode(Node):
         return f"<{type(self).__module__}.{type(self).__qualname__} object at {id(self):#x}>"
 
     def __getattr__(self, name: str) -> Any:
-        if name == "materialize_grads":  # can only be set
+        if name == "materialize_grads":  # this attribute can be set, and not read
             raise AttributeError(
                 f"attribute '{name}' of 'torch._C._FunctionBase' objects is not readable"
             )
@@ -129,7 +129,8 @@ class PyNode(Node):
                 raise TypeError(
                     f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}"
                 )
-            mine = t._fn is self  # as recorded: a view that must not be looked at may be saved
+            # `_fn` as recorded: a view that must not be looked at may be saved.
+            mine = t._fn is self
             is_output.append(mine)
             versions.append(t._vc.version)
             entry: Any = t
@@ -138,7 +139,7 @@ class PyNode(Node):
             if isinstance(entry, Packed):
                 entry.output_nr = t._onr
                 entry.edge = None if mine or not requires_grad_of(t) else edge_of(t)
-            elif mine:  # an output that held its node would be a cycle
+            elif mine:  # an output that holds its node would be a cycle
                 entry = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
                 entry._onr = t._onr
             saved.append(entry)
@@ -153,7 +154,8 @@ class PyNode(Node):
         return self._saved_for_backward()
 
     def _saved_for_backward(self) -> tuple[Any, ...]:
-        saved = self.saved  # read once: a pass of another thread may free it in the meantime
+        # It is read once, as a pass of another thread may free it in the meantime.
+        saved = self.saved
         if self._freed:
             raise RuntimeError(errors.SECOND_BACKWARD)
         return tuple(self._unpacked(i, entry) for i, entry in enumerate(saved or ()))
@@ -246,7 +248,7 @@ class PyNode(Node):
         from .record import zeros_for
 
         zeros = zeros_for(m)
-        zeros._st.version = 1  # made empty and filled
+        zeros._st.version = 1  # torch makes it empty and fills it, which counts as a write
         return zeros
 
     def apply_boxed(self, *args: Any) -> Any:
@@ -472,7 +474,8 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     recording = bool(mode & GRAD) and any(ctx.needs_input_grad)
     ctx.edges = tuple(edge_of(t) for t in tensors) if recording else ()
     if recording:
-        ctx.seq = next_sequence_nr()  # younger than the nodes that views get when they are asked
+        # A higher number than those of nodes that views get when they are looked at.
+        ctx.seq = next_sequence_nr()
     inside = [t for t in tensors if born(t) >= MODES.birth] if MODES.transforms else []
     versions = {id(t): t._vc.version for t in inside}
     with _forward_mode():
@@ -489,7 +492,7 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     wrapped = _wrap_outputs(ctx, tensors, outputs, recording)
     if jvp is not None and any(g is not None for g in given):
         _push_tangents(ctx, args, before, outputs, wrapped, jvp)
-    if recording:  # after the jvp, which sees only what was saved for it
+    if recording:  # the jvp ran before this: it sees only what was saved for it
         ctx.save(_tuple_of(ctx, "to_save"))
     ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
     if recording and mode & OBSERVED and MODES.anomaly is not None:
@@ -556,7 +559,8 @@ def _wrap_outputs(
         n_diff += diff
         wrapped.append(t)
         if not (diff or ctx._materialize_non_diff_grads):
-            ctx.outs = (*ctx.outs[:nr], None, *ctx.outs[nr + 1 :])  # nothing to make zeros like
+            # There is nothing to make zeros like.
+            ctx.outs = (*ctx.outs[:nr], None, *ctx.outs[nr + 1 :])
     if n_diff > 1:
         for t in wrapped:
             if isinstance(t, Tensor) and t._al is not None and t._al.base is not None:

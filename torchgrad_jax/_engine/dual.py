@@ -56,7 +56,7 @@ def tangent_of(t: Any) -> Tensor | None:
     if not isinstance(t, Tensor):
         return None
     x = t._x
-    if x is not None and x.dual_level >= 0:  # also where it is set to be none
+    if x is not None and x.dual_level >= 0:  # a level with tangent None counts, too
         return x.dual if x.dual_level == MODES.dual_level else None
     al = t._al
     if al is not None and al.base is not None:
@@ -170,7 +170,7 @@ def snapshot(leaves: Sequence[Any]) -> Any:
     given = [tangent_of(v) if MODES.forward_grad else None for v in leaves]
     if not any(g is not None for g in given):
         return None
-    if given[0] is not None:  # it will be written to as well
+    if given[0] is not None:  # the tangent will be written to as well
         given[0] = _as_it_is(given[0])
     return (_as_it_is(leaves[0]), *leaves[1:]), given
 
@@ -229,7 +229,7 @@ def write_tangent(me: Tensor, new: Tensor) -> None:
         if old is None:
             set_tangent(me, new)
         else:
-            inside, MODES.level = MODES.level, 0  # this is no write of the user's
+            inside, MODES.level = MODES.level, 0  # the user did not write this
             try:
                 ops.copy_(old, new)
             finally:

@@ -366,7 +366,7 @@ def _run_lines(
     else:
         mask = " + ".join(f"({bit[p.name]} if _r{i} else 0)" for i, p in enumerate(tensors))
     alone = ""
-    if all(p.scalar for p in tensors):  # numbers may be all there is
+    if all(p.scalar for p in tensors):  # the call may have numbers alone, and no tensor
         numbers = " and ".join(f"_c{i} in _numbers" for i in range(len(tensors)))
         alone = f"\n        if {numbers}: return {fallback}"
     return _RUN.format(
@@ -489,7 +489,7 @@ def made(me: Any, b: Binding, args: Sequence[Any], statics: Sequence[Any]) -> An
 
 def raise_complaint(me: Any, b: Binding, args: Sequence[Any], out: Any = None) -> None:
     """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
-    if isinstance(sys.exc_info()[1], LinAlgError):  # it is the values of a matrix
+    if isinstance(sys.exc_info()[1], LinAlgError):  # the error is about the values of a matrix
         return
     positional, named = given(me, b, args)
     if out is not None:
@@ -517,9 +517,7 @@ def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str
     last = max((i for i, p in enumerate(b.params) if there[i] and not p.kwonly), default=-1)
     by_name = False
     for i, (p, value) in enumerate(zip(b.params, args)):
-        by_name |= (
-            p.kwonly or value is MISSING
-        )  # what follows an argument that is missing was named
+        by_name |= p.kwonly or value is MISSING  # arguments after a missing one came by name
         if by_name and there[i]:
             named[p.name] = value
         elif not by_name and i <= last:

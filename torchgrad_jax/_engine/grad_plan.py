@@ -58,7 +58,8 @@ class GradPlan:
         )
         name = plan.call.node_name
         self.name = name if isinstance(name, str) else name(plan.keys)
-        if self.name == "NotImplemented":  # made by torch's fallback, which asks who requires grad
+        # Torch's fallback makes it, and asks which inputs require a gradient.
+        if self.name == "NotImplemented":
             self.edge_leaves = tuple(i for i in self.edge_leaves if i in self.inputs)
         self.edge_grads = tuple(
             self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves
@@ -82,7 +83,8 @@ class GradPlan:
         self.saves_tensors = bool(self.saved_out) or any(
             isinstance(plan.keys[i], Meta) or i in self.edge_leaves for i in self.saved_in
         )
-        if self.name == "CopySlices":  # holds a write, which is freed whatever it saved
+        # It holds the node of a write, which a pass frees whatever that saved.
+        if self.name == "CopySlices":
             self.saves_tensors = True
         self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
         self.edge_pick = (
@@ -129,7 +131,7 @@ class GradPlan:
         self.sources = tuple([self._source(ref) for ref in self.grad_refs])
         _, read = steps.slice(self.grad_refs, self.cuts)
         ins, outs = self._reads(read)
-        if plan.call.row.from_inputs is True:  # and numbers, which only the recorded gradients read
+        if plan.call.row.from_inputs is True:  # recorded gradients alone read the numbers
             ins = tuple(
                 dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0]))
             )
@@ -169,7 +171,7 @@ class GradPlan:
         keys = tuple(_filled(k) if isinstance(k, Meta) else k for k in plan.keys)
         try:
             full = GradPlan(type(plan)(plan.call.full or plan.call, keys), self.mask)
-        except Exception:  # whatever a row says to arguments that do not fit
+        except Exception:  # a row may raise anything for arguments that do not fit
             return ins, outs
         self.filled = full
         return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(
@@ -182,7 +184,8 @@ class GradPlan:
         """The inputs and results to save: those that gradients read, and those that torch saves besides."""
         call, keys = self.plan.call, self.plan.keys
         stems = [_stem(name) for name in call.argnames]
-        mine = {stems[i] for i in self.inputs if i < len(stems)}  # not stand-ins, which come last
+        # Stand-ins come last, and are not among these.
+        mine = {stems[i] for i in self.inputs if i < len(stems)}
         if isinstance(call.row.keeps, tuple):
             names = {n for n in call.row.keeps if n in mine or n == "result"}
         else:
@@ -242,7 +245,8 @@ class GradPlan:
             )
         for k, v in zip(outs, saved[len(ins) :]):
             ref = self.out_refs[k]
-            if not isinstance(ref, Const):  # an empty result, which nothing reads
+            # A constant stands for an empty result that nothing reads.
+            if not isinstance(ref, Const):
                 env[ref] = v
         base = len(plan.present)
         for j, (k, ct) in enumerate(zip(self.diff, cts)):
@@ -278,7 +282,7 @@ class GradPlan:
     def forget(self) -> None:
         """Let go of what refers to this plan: kernels, and the calls of recorded gradients."""
         parts = list(self._parts.values())
-        self._parts.clear()  # first: a plan may be a part of itself
+        self._parts.clear()  # this comes first, as a plan may be a part of itself
         self.vjps.clear()
         self.calls.clear()
         for part in parts:
@@ -317,7 +321,8 @@ class GradPlan:
         axis, new = plan.call.row.joins(key.ndim, **plan.call.statics)
         outs = [plan.outs[k] for k in plan.diff]
         join = joining.forward(outs, key, axis, new)
-        with jax.ensure_compile_time_eval():  # kept, whatever is being traced now
+        # The kernel is kept, so it must not be part of a trace that runs now.
+        with jax.ensure_compile_time_eval():
             zeros = {m: jnp.zeros(m.shape, m.dtype.np) for m, p in zip(outs, present) if not p}
 
         def vjp(*cts: Any) -> list[Any]:
@@ -349,7 +354,7 @@ class GradPlan:
             base = len(self.plan.present)
             used = tuple(p and base + j in read for j, p in enumerate(present))
             full = None
-            if self.filled is not None:  # as in `reached`
+            if self.filled is not None:  # see `reached`
                 full, more_ins, more_outs, more = self.filled.call(which, present)
                 used = tuple(u or m for u, m in zip(used, more))
                 # What it reads comes first and in its order, so that the one can stand for the other.
@@ -412,7 +417,7 @@ class GradPlan:
         if self.raises or self.plan.call.row.joins is not None:
             return frozenset(range(len(self.inputs)))
         part, base = self._part(tuple([c is not None for c in cts])), len(self.plan.present)
-        if part.filled is not None:  # of empty tensors a trace reads nothing, a formula does
+        if part.filled is not None:  # a trace reads nothing of empty tensors, torch's formula does
             return part.filled.reached(cts)
         if part.dependent is None:
             reads = [part._steps.slice([r], part.cuts)[1] for r in part.grad_refs]
@@ -456,7 +461,7 @@ class RefusedGradPlan(GradPlan):
 
     __slots__ = ("about", "complaint")
     alone = True
-    about: int | None  # the one gradient that raises, if not all of them do
+    about: int | None  # the number of the gradient that raises; None if all do
 
     @property
     def raises(self) -> bool:  # type: ignore[override]
@@ -494,12 +499,13 @@ class MissingGradPlan(GradPlan):
         if self.complaint is not None:
             raise type(self.complaint)(*self.complaint.args)
         call = self.plan.call
-        if self.name != "NotImplemented":  # torch knows the op, and that it has no formula
+        if self.name != "NotImplemented":  # torch knows the op, and knows that it has no formula
             raise NotImplementedError(
                 f"the derivative for '{op_name(call.name)}' is not implemented."
             )
         name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
-        if hasattr(call, "inner") and call.argnames[:1] == ("input",):  # an operator in place
+        # The call is the in-place form of an operator.
+        if hasattr(call, "inner") and call.argnames[:1] == ("input",):
             name = name.rstrip("_") + "_"
         raise RuntimeError(f"derivative for {name} is not implemented")
 

@@ -229,7 +229,7 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
         if requires_grad_of(t):
             if _is_leaf(al.base):
                 raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
-            if t._fn is None:  # nobody looked at it since its base got a node
+            if t._fn is None:  # its base got a node, and nobody looked at the view since
                 raise RuntimeError(errors.LEAF_IN_PLACE)
     elif t._rg and _is_leaf(t):
         raise RuntimeError(errors.LEAF_IN_PLACE)
@@ -359,14 +359,14 @@ class CopySlicesPlan:
         self.has_self = bool(inner.mask & 1)
         others = [i for i in inner.inputs if i != 0]
         self.plan = _CopySlicesOuts(base, inner.plan, [inner.plan.keys[i] for i in others])
-        self.inputs = tuple(range(1 + len(others)))  # position 0: the base
+        self.inputs = tuple(range(1 + len(others)))  # position 0 is the base
         self.mask = (1 << len(self.inputs)) - 1
         rest = inner.edge_leaves[1:] if inner.edge_leaves[:1] == (0,) else inner.edge_leaves
         self.edge_leaves = (0, *[1 + others.index(i) if i in others else -1 for i in rest])
         self.edge_grads = self.edge_leaves
         self.saved_in = (0, *[1 + i for i in inner.saved_in])
         self.saved_out = inner.saved_out
-        self.saves_tensors = True  # the write itself is freed, whatever it saved
+        self.saves_tensors = True  # a pass frees the write itself, whatever that saved
         self.metas = tuple([meta(k.shape, k.dtype, k.device) for k in self.plan.keys])
         self.sources = (None,) * len(self.inputs)
         self.vjps: dict[Any, Any] = {}
@@ -379,7 +379,7 @@ class CopySlicesPlan:
         self.vjps.clear()
 
     raises = alone = False
-    unpacks = False  # torch asks for the gradient first
+    unpacks = False  # torch looks at the gradient before it unpacks
 
     def in_numpy(self) -> bool:
         """Nothing is known of the write inside."""

@@ -96,9 +96,11 @@ class InplacePlan(Plan):
     def __init__(self, call: InplaceCall, keys: tuple[Any, ...]) -> None:
         try:
             super().__init__(call, keys)
-        except NotImplementedError:  # that no kernel fits comes after that no result does
+        # Torch looks at the result's shape before it looks for a kernel.
+        except NotImplementedError:
             if Layout.steps(call.row.layout):
-                with contextlib.suppress(ValueError):  # they do not broadcast at all
+                # A ValueError says that the shapes do not broadcast.
+                with contextlib.suppress(ValueError):
                     shapes = [k.shape for k in keys if isinstance(k, Meta)]
                     _check_shape(keys[0].shape, np.broadcast_shapes(*shapes))
             computed = compute_dtype(call, keys)
@@ -153,7 +155,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     if plain is None or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
         return None
     for v in leaves[1:]:
-        if v.__class__ in PLAIN and v._st is me._st:  # which may overlap
+        if v.__class__ in PLAIN and v._st is me._st:  # the two may overlap
             return None
     keys, xs, mask = plain
     plan = writing.plans.get(keys)
@@ -224,7 +226,7 @@ def _check_written(call: InplaceCall, keys: tuple[Any, ...], leaves: Sequence[An
                 later = later or _LACKING.match(str(error))
             if not later:
                 raise error from None
-        call.forget_plan(keys)  # one that is there says that nothing overlaps
+        call.forget_plan(keys)  # a plan that is kept stands for operands that do not overlap
         raise
 
 
@@ -243,7 +245,8 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
             raise RuntimeError(run.outside_message(call.name, leaves))
         if not values:
             run.check_not_given(me, call.name + "_")
-            if run.size is None and under_jax(frozen=True):  # which would not do it again
+            # A later call would not repeat the write.
+            if run.size is None and under_jax(frozen=True):
                 raise RuntimeError(run.outside_message(call.name, leaves))
             if run.touches(leaves):
                 return _write_outside(call, leaves, run)
@@ -262,7 +265,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
                 _check_written(call, keys, leaves)
         elif overlaps is Overlap.WARNED:
             warn_of_overlap(me, call.name)
-        if call.rules.check is not None:  # torch looks at those before it plans the write
+        if call.rules.check is not None:  # torch checks the arguments before it plans the write
             new_plan(call, keys, leaves)
         if apart is not Apart.NO:
             check_disjoint(me, leaves[1:], apart is Apart.WHOLLY, apart is Apart.STORED)
@@ -270,7 +273,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         if mode & GRAD and mask and call.row.grad is not Grad.NO:
             for v in leaves:
                 if isinstance(v, Tensor):
-                    edge_of(v)  # which may be forbidden
+                    edge_of(v)  # this raises where the view is forbidden
         raise
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     recording = mode & GRAD and mask and plan.any_diff

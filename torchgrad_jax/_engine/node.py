@@ -37,7 +37,7 @@ class NodeExtras:
         self.retains: dict[int, Any] = {}
         self.metadata: dict[Any, Any] | None = None
         self.traceback: Any = None
-        self.reshaped = False  # an output has another shape now than when it was recorded
+        self.reshaped = False  # whether an output got another shape after it was recorded
 
     @property
     def observed(self) -> bool:
@@ -182,9 +182,9 @@ class AccumulateGrad(Node):
     """The sink that adds incoming gradients to a leaf's ``.grad``."""
 
     __slots__ = ("meta", "variable")
-    __module__ = "builtins"  # where torch's nodes say that they are from
+    __module__ = "builtins"  # torch's nodes name this module
     variable: Any
-    meta: Any  # what the variable looked like when the node was made
+    meta: Any  # shape and dtype of the variable when the node was made
 
     def __init__(self, variable: Any) -> None:
         self.variable = variable

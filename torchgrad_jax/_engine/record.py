@@ -110,7 +110,7 @@ def as_leaf(value: Any) -> Any:
 def gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
     """The gradient plan of a call on these leaves."""
     if plan.call.row.grad is Grad.REAL and mask not in plan.grads:
-        complain_first(leaves)  # nodes come before what is said about the result
+        complain_first(leaves)  # an error of a node comes before one about the result
     return grad_plan(plan, mask)
 
 
@@ -188,14 +188,14 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             # A view that knew its base would hold the base's node, which is this one or holds it.
             saved.append(t._st if plain else alias_of(t, t._m, plain_alias(t), t._vc))
             if mode & DUAL:
-                saved[-1]._x = extras(t)  # the tangent, which is attached later
+                saved[-1]._x = extras(t)  # the tangent is attached later
         versions = tuple([outs[k]._vc.version for k in gp.saved_out])
         node.vers += MODES.run.versions(saved, versions)
         node.saved += tuple(saved)
-    for nr, k in enumerate(gp.plan.diff):  # only differentiable outputs are numbered
+    for nr, k in enumerate(gp.plan.diff):  # other outputs have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True
-    if mode & PACKING and gp.saved_out:  # the hooks see the outputs in their place in the graph
+    if mode & PACKING and gp.saved_out:  # the pack hooks see outputs that have their node
         n = len(gp.saved_in)
         node.saved = node.saved[:n] + tuple([save_general(outs[k], True) for k in gp.saved_out])
     if mode & OBSERVED and MODES.anomaly is not None:
@@ -327,7 +327,7 @@ def plain_leaves(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int
                 xs.append(read(v))
                 if v._rg:
                     mask |= bit
-                elif requires_grad_of(v):  # its edge leads nowhere
+                elif requires_grad_of(v):  # no gradient can go along its edge
                     return None
         elif v is None:
             keys.append(None)
@@ -458,7 +458,7 @@ def new_plan(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> Plan:
     """The plan of a call; a view that must not be used any more comes before what is wrong with the call."""
     try:
         return call.plan(keys)
-    except Exception:  # raised again, unless looking at a leaf raises first
+    except Exception:  # it is raised again, unless a leaf has something to complain of first
         if MODES.bits & GRAD and call.row.grad is not Grad.IN_PLACE:
             for t in leaves:
                 if isinstance(t, Tensor) and requires_grad_of(t):

@@ -48,11 +48,11 @@ def accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
     ex = node.extras
     if ex is not None and ex.pre:
         (g,) = pre_hooks(node, [g])
-    if g is not None and leaf._rg:  # the flag may have been turned off since
+    if g is not None and leaf._rg:  # `requires_grad` may have been turned off since
         with GRAD_LOCK:
             store_grad(leaf, g, create)
     x = leaf._x
-    if x is not None and x.post_acc:  # also when no gradient came
+    if x is not None and x.post_acc:  # these hooks run even if no gradient came
         for hook in list(x.post_acc.values()):
             res = hook(leaf)
             if res is not None and res is not leaf:
@@ -74,20 +74,20 @@ def _recorded_copy(g: Tensor, want: Meta) -> Tensor:
 
 def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
     """`leaf.grad` takes a copy of the gradient, or it is added to what is there; as torch decides."""
-    if leaf._fn is not None:  # written to while it did not want a gradient
+    if leaf._fn is not None:  # somebody wrote to it while it did not require a gradient
         raise RuntimeError("leaf variable has been moved into the graph interior")
     MODES.run.before_accumulation(leaf)
     old = leaf._g
     if MODES.bits & TRACED:
         before_gradients((leaf,), (g._st.array,))
     want = grad_layout(leaf._m)
-    if want.dtype is not g._m.dtype:  # as the leaf's grad_dtype says
+    if want.dtype is not g._m.dtype:  # the leaf's `grad_dtype` is another one
         want = meta(want.shape, g._m.dtype, want.device, want.strides)
     if create:
         if old is None and g._m.shape != want.shape:  # the leaf got another shape since
             g = spread(g, want.shape)
         become_grad(leaf, _recorded_copy(g, want) if old is None else add(old, g, True))
-    elif MODES.bits & DUAL:  # the tangents come along
+    elif MODES.bits & DUAL:  # tangents are added, too
         if old is None:
             become_grad(leaf, g)
         else:

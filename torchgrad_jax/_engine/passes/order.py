@@ -57,7 +57,7 @@ def execution_order(
         if kind is _NOT_IMPLEMENTED:
             return _by_counting(nodes, roots, needed)
         backwards.append(node)
-    if len(backwards) < len(nodes):  # leaves among the roots, to which nothing leads
+    if len(backwards) < len(nodes):  # no edge leads to leaves that are roots
         backwards += [
             n for n in reversed(roots) if n.__class__ is AccumulateGrad and n not in placed
         ]
@@ -100,7 +100,7 @@ def _by_counting(
 
 def leading_to(nodes: Iterable[Node], targets: Sequence[tuple[Node, int]]) -> set[Node]:
     """The nodes from which a target can be reached, targets included."""
-    nodes = sorted(nodes, key=_SEQUENCE)  # leaves lead nowhere: their place does not matter
+    nodes = sorted(nodes, key=_SEQUENCE)  # a leaf has no edges, so its place does not matter
     needed = {n for n, _ in targets}.intersection(nodes)
     for node in nodes:
         if node not in needed:

@@ -30,7 +30,7 @@ def recorded_gradients(
     """Each wanted gradient as an op of its own, recorded on the graph."""
     saved = unpack_tensors(node, fitting=True)
     if gp.raises:
-        gp.fn()  # also where no gradient is wanted
+        gp.fn()  # torch raises even where nobody wants the gradient
     if isinstance(gp, CopySlicesPlan):
         return _through_a_part(node, gp, cts[0], saved, wanted)
     return _gradients(node, gp, cts, present, saved, wanted)
@@ -62,14 +62,15 @@ def _gradients(
     no_gradient = gp.plan.call.row.no_gradient
     with_zeros = no_gradient.get(NoGradient.ZEROS, ())
     with_nothing = no_gradient.get(NoGradient.NOTHING, ())
-    depends = with_zeros or with_nothing  # on more than what it reads
+    depends = with_zeros or with_nothing  # the gradient depends on more than it reads
     for p in wanted:
         source = gp.sources[p]
         if source is not None and cts[source] is not None and not depends:
             by_pos[p] = own(cts[source])
             continue
         known = None if gp.alone else gp.calls.get((p, present, form, "reads"))
-        call, given, picks = known or _reads(gp, p, present, form)  # which may refuse it
+        # This may raise what torch raises.
+        call, given, picks = known or _reads(gp, p, present, form)
         leaves = [_kept(cts[j]) for j in given]
         leaves += [how(saved[i]) for i, how in picks]
         idle = []

@@ -276,7 +276,7 @@ def _explain(node: Node, why: str) -> None:
 def segment_at(task: Task, at: int) -> Segment | None:
     """The segment that begins with the next node of a pass; None where that node is to be walked."""
     node, total = task.order[at], len(task.order)
-    saved = node.saved  # read once: a pass of another thread may free it in the meantime
+    saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
     packed = saved and saved[0].__class__ is Packed
     if packed or (
         (node.extras is not None or node.gp is None) and walked_because(node, task.runs(node))
@@ -445,7 +445,7 @@ def _gradients(
     present = [c is not None for c in cts]
     if not any(present):
         return []
-    if not all(present):  # torch has no other gradients where some results got none
+    if not all(present):  # where some results got no gradient, torch leaves the others out
         ways = plan.reached(cts)
         edges = [e for e in edges if e[0] in ways]
     wanted = tuple(dict.fromkeys([p for p, _, _ in edges]))

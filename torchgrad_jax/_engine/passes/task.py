@@ -91,7 +91,7 @@ class Task:
         for i, (node, nr) in enumerate(targets):
             if not (self.accumulates and node.__class__ is AccumulateGrad):
                 self.captures.setdefault(node, []).append((i, nr))
-        if self.accumulates:  # torch runs the nodes of non-leaf inputs too, freed or not
+        if self.accumulates:  # torch runs the nodes of inputs that are no leaves, even freed ones
             self.running.update(n for n, _ in targets)
 
     def runs(self, node: Node) -> bool:

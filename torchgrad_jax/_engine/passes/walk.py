@@ -76,7 +76,7 @@ def _in_thread(fn: Callable[[], Any]) -> Any:
         MODES.__dict__.update(modes)
         try:
             out.append((context.run(fn), None))
-        except BaseException as error:  # raised again by the thread that waits
+        except BaseException as error:  # the thread that waits raises it again
             out.append((None, error))
 
     thread = threading.Thread(target=body)
@@ -125,7 +125,7 @@ def _run_nodes(task: Task, compiles: bool) -> None:
             if segment.run(task):
                 at = end
                 continue
-            segment = None  # it holds what the nodes saved
+            segment = None  # the segment would keep alive what the nodes saved
         for node in order[at:end]:
             _visit(task, node)
         at = end
@@ -154,7 +154,7 @@ def _outcome(task: Task, node: Node, slots: list[Any]) -> Sequence[Any]:
         _tensor_hooks(node, slots, task.create)
     for i, nr in task.captures.get(
         node, ()
-    ):  # before the tensor hooks of a node that runs, as in torch
+    ):  # torch captures it before the tensor hooks of a node that runs
         task.captured[i] = slots[nr]
     if not runs:
         return ()
@@ -242,12 +242,13 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     present = (cts[0] is not None,) if len(cts) == 1 else tuple([c is not None for c in cts])
     if True not in present:
         if gp.unpacks:
-            unpack_arrays(node)  # which may complain, and calls hooks
-        if gp.raises and gp.name == "NotImplemented":  # whether or not there is a gradient
+            unpack_arrays(node)  # this checks versions and calls unpack hooks
+        if gp.raises and gp.name == "NotImplemented":  # torch raises even if no gradient came
             gp.fn()
         return [None] * len(node.edges)
     positions = gp.edge_grads
-    needed = None if gp.name == "Identity" else task.needed  # torch's looks at nothing
+    # Torch's identity does not ask which gradients are needed.
+    needed = None if gp.name == "Identity" else task.needed
     wanted = [
         p for p, e in zip(positions, edges)
         if e is not None and p >= 0 and (needed is None or e[0] in needed)
@@ -265,14 +266,12 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         gp = gp.whole()
         edges = positions = gp.edge_grads
         wanted = list(range(len(gp.inputs)))
-    if not wanted:  # torch's formulas look at what was saved, and compute nothing
+    if not wanted:  # the saved values were checked, and there is nothing to compute
         unpack_tensors(node)
         if gp.raises:
             gp.fn()
         return [None] * len(node.edges)
-    if (
-        task.create or MODES.bits & DUAL
-    ):  # an op of its own per gradient, which carries tangents too
+    if task.create or MODES.bits & DUAL:  # each gradient is an op of its own, and has a tangent
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
         return [
             by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)

@@ -37,7 +37,8 @@ def _eye(m: Meta, n: int, at: int) -> Any:
 
 @remember(256)
 def _small(m: Meta, n: int, at: int) -> Any:
-    with jax.ensure_compile_time_eval():  # also while something is being traced
+    # The arrays are values even while something is being traced.
+    with jax.ensure_compile_time_eval():
         if m.numel <= SMALL:
             return put(np.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape), m.device)
         return jnp.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape)

@@ -309,7 +309,7 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
 
 def _while_checked(goes_on: _Over, over: _Over, first: Any) -> Any:
     """The loop, whose body and condition may check values: it ends where a check fails."""
-    from . import value_loops  # what it takes is slow to import
+    from . import value_loops  # it imports modules that are slow to import
 
     def test(value: Any) -> Any:
         return _flag(goes_on(value))

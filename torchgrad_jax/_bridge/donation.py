@@ -69,7 +69,7 @@ class Donating:
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
-        return run(*args)  # there is no room for copies
+        return run(*args)  # the memory has no room for copies
 
 
 def _with_first_call(compiled: Any, first_call: Callable[..., Any]) -> Any:

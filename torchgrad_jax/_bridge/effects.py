@@ -163,7 +163,7 @@ def _printing(name: str, before: Any) -> Any:
         if watcher is None:
             before(*args, **kwargs)
             return
-        texts = [str(x) for x in args]  # as they are now
+        texts = [str(x) for x in args]  # the texts are taken now, since the objects may change
         watcher.hold_output(f"{name}() was called", lambda: before(*texts, **kwargs))
 
     return output
@@ -257,7 +257,8 @@ class _ReplacedFunctions:
             if self._wanted:
                 return
             for owner, name, before, ours in self._put:
-                if getattr(owner, name) is ours:  # else it is somebody else's, who may call ours
+                # Otherwise it is somebody else's function, which may call ours.
+                if getattr(owner, name) is ours:
                     setattr(owner, name, before)
             self._put.clear()
 

@@ -33,7 +33,8 @@ def has_hidden_state(x: Any) -> bool:
     if isinstance(x, np.random.BitGenerator):
         return True
     advance = getattr(type(x), "__next__", None)
-    written = isinstance(advance, types.FunctionType)  # whose state is in attributes
+    # A function of Python has its state in attributes.
+    written = isinstance(advance, types.FunctionType)
     return advance is not None and not written and not hasattr(x, "__dict__")
 
 
@@ -137,7 +138,8 @@ def _of_iterator(x: Any, depth: int) -> Any:
         raise _Opaque
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of itertools
+            # Copying iterators of itertools is deprecated.
+            warnings.simplefilter("ignore", DeprecationWarning)
             found = x.__reduce__()
     except TypeError:
         raise _Opaque from None

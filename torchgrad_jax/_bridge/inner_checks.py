@@ -188,7 +188,7 @@ class OperatorChecks:
         flag, *given = values
         if is_traced(flag):
             fail_if(flag.any(), _unseen)
-        elif flag.ndim:  # of several examples
+        elif flag.ndim:  # there is a flag for each example
             for k in np.flatnonzero(flag):
                 self._raise([v[k] for v in given])
         elif flag:

@@ -212,10 +212,11 @@ def _names(fn: Any) -> dict[int, str]:
         for name, cell in cells:
             try:
                 reachable[name] = cell.cell_contents
-            except ValueError:  # not set yet
+            except ValueError:  # the variable is not set yet
                 continue
     names: dict[int, str] = {}
-    for optimizers in (False, True):  # whose state is named after its parameters
+    # An optimizer's state is named after parameters, so these come first.
+    for optimizers in (False, True):
         for name, value in reachable.items():
             if hasattr(value, "param_groups") is optimizers:
                 _name(name, value, names, 2)

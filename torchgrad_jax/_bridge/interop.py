@@ -174,7 +174,7 @@ class _Operator:
         self.checks: OperatorChecks | None = None
         if (
             n_captured or not plain or noted or any(lifted.keys)
-        ):  # else JAX sees the function itself
+        ):  # otherwise JAX sees the function itself
             self._close_over(f, kept, lifted, n_captured)
             pure = lifted.function()
         else:

@@ -103,7 +103,7 @@ class SnapshotWriter:
         self.encode(root)
         leaf_rows = leaves()
         rows: list[Any] = []
-        for x in self.objects:  # which grows
+        for x in self.objects:  # the list grows on the way
             self.current_row = len(rows)
             rows.append(self._row(x))
         return ModuleSnapshot(tuple(rows), leaf_rows, self.kept)
@@ -310,7 +310,7 @@ def _held_by(x: Any) -> list[Any]:
     if isinstance(x, types.CellType):
         try:
             return [x.cell_contents]
-        except ValueError:  # it is empty
+        except ValueError:  # the cell is empty
             return []
     if isinstance(x, types.MethodType):
         return [x.__func__, x.__self__]
@@ -488,7 +488,8 @@ class SnapshotReader:
     def _view(self, n: int, row: Any) -> Any:
         _, cls, leaf, shape, strides, offset = row
         of = self.leaves[leaf]
-        if not hasattr(of._st.array, "dtype"):  # something else has the place of its array
+        # JAX has put something else in the place of the array.
+        if not hasattr(of._st.array, "dtype"):
             return of
         out = of.detach().as_strided(shape, strides, offset)
         return alias_of(out, out._m, out._al, cls=cls)

@@ -318,7 +318,7 @@ class NumberLog(Recording):
         self._snapshot()
         try:
             why = self._replay_steps(self.values.own, args)
-        except Exception:  # which tracing the function again will show to the user
+        except Exception:  # the function is traced again, and the user sees the error then
             why = "computing a number failed"
         except BaseException:
             self.restore()

@@ -27,12 +27,14 @@ from .._functions.fresh import own_array
 def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     leaf = t._rg and t._fn is None and (t._x is None or not t._x.followed)
     loses = loses_derivative(t)
-    if loses and isinstance(t._st.array, jax.core.Tracer):  # also a result that comes of a closure
+    # Results that come from a closure are refused, too.
+    if loses and isinstance(t._st.array, jax.core.Tracer):
         raise RuntimeError(GRAPH_LOST)
     description = (t.__class__, leaf, loses)
     if t._x is not None and t._x.inner is not None:
         return (t._x.inner,), description
-    if not isinstance(t._st.array, jax.Array | np.ndarray):  # what JAX put there itself
+    # JAX has put something of its own in the array's place.
+    if not isinstance(t._st.array, jax.Array | np.ndarray):
         return (t._st.array,), description
     own_array(t)
     return (value_for_jax(t),), description

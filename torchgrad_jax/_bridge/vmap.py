@@ -396,7 +396,7 @@ def _over(
     if call is None:
         call, numbers = _new_call(lifted, axes, nondiff, node)
     bits = MODES.bits
-    MODES.bits = bits & ~DUAL  # tangents go through on their own
+    MODES.bits = bits & ~DUAL  # tangents take their own way
     try:
         results = apply(call, (*inputs, *lifted.captured, *numbers))
     finally:
@@ -566,7 +566,7 @@ def _outputs(
             outs.append(_moved(k.tensor, 0, d))
         elif isinstance(k, _Given):
             outs.append(_moved(k.tensor(), k.at, d))
-        elif isinstance(k, Tensor) and d is not None:  # the same for every example
+        elif isinstance(k, Tensor) and d is not None:  # the result is the same for every example
             outs.append(_moved(ops.expand(k, (size, *k._m.shape)), 0, d))
         else:
             outs.append(k)
@@ -581,7 +581,7 @@ def _in_chunks(
     out_spec: Any = None
     state = random.get_rng_state() if randomness == "same" else None
     for start in range(0, size, chunk):
-        if state is not None:  # every chunk draws the same
+        if state is not None:  # every chunk draws the same numbers
             random.set_rng_state(state)
         n = min(chunk, size - start)
         part = [x if d is None else narrow(x, d, start, n) for x, d in zip(flat, dims)]

@@ -65,14 +65,16 @@ def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:
     for suffix in ("", "_") if row.inplace else ("",):
         if not (own or method or (row.function and not suffix)):
             continue
-        known = row.function or method  # others are of the engine, with parameters of their own
+        # The engine alone calls the others, with parameters of their own.
+        known = row.function or method
         where = f"{row.namespace or 'torch'}.{name}{suffix}" if known else None
         fn = generate(b, name + suffix, inplace=bool(suffix), where=where)
         if own:
             setattr(ops, own + suffix, fn)
         if method:
             enter(METHODS, name + suffix, fn)
-            if row.function and not suffix and spreading(b):  # not as so many arguments
+            # Functions take a size as one argument.
+            if row.function and not suffix and spreading(b):
                 fn = generate(b, name, spread=False, where=f"torch.{name}")
         if row.namespace and (suffix or row.function):
             named(fn, row.namespace, name + suffix)

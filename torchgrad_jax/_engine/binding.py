@@ -106,7 +106,7 @@ class Binding:
             return
         try:
             self._views.put((leaves[0]._m, *(x for v in args[1:] for x in (v, v.__class__))), known)
-        except TypeError:  # an unhashable list of dims
+        except TypeError:  # a list of dimensions has no hash
             pass
 
     def general(self, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
@@ -213,7 +213,7 @@ def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
         if isinstance(v, tuple):
             return tuple(value(x) for x in v)
         if type(v) is Number or not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
-            return v  # data stays where it is; a check that reads it asks for it
+            return v  # the data stays on its device until a check reads it
         return readable(v)
 
     return {k: value(v) for k, v in bound.items()}

@@ -232,7 +232,7 @@ def raise_complaint(
 ) -> None:
     """Raise what torch says of the arguments, if it does."""
     if any(isinstance(a, Sharding) for a in (*args, *kwargs.values())):
-        return  # which torch knows nothing of
+        return  # torch has no such function
     raise_if_any(torch_complaint(torch_name, said, args, kwargs))
 
 

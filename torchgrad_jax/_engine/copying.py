@@ -66,7 +66,7 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     if st is None:
         if not MODES.run.inside(
             t
-        ):  # the copy is a constant of the run, which is good for these values
+        ):  # the copy is a constant of the run, so the run depends on these values
             MODES.run.look_at_values(t)
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
         st.version = int(m.device.type != "meta")

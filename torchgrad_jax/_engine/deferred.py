@@ -93,9 +93,9 @@ def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
         try:
             call.check(trial)
             reads = False
-        except (_Looked, TypeError):  # what takes arrays only cannot do with a shape
+        except (_Looked, TypeError):  # the check needs an array, and there is only a shape
             reads = True
-        except Exception:  # the made-up indices are out of range: it looked at those
+        except Exception:  # the made-up indices are out of range, so the check looks at indices
             reads = False
         _READS_FLOATS.put(key, reads)
     return reads
@@ -112,7 +112,7 @@ def check_later(call: Call, leaves: Sequence[Any]) -> None:
         if isinstance(v, Tensor) and (floats or v._m.dtype.category < dtypes.FLOATING)
     ]  # fmt: skip
     given = [_Shape(v._m) if isinstance(v, Tensor) else v for v in leaves]
-    if not at:  # it looks at numbers and dtypes alone
+    if not at:  # the check looks at numbers and dtypes alone
         call.check(given)
         return
 
@@ -125,7 +125,7 @@ def check_later(call: Call, leaves: Sequence[Any]) -> None:
     if run.collects_checks:
         later([leaves[i] for i in at], check)
         return
-    if not any(run.inside(leaves[i]) for i in at):  # the same for all examples
+    if not any(run.inside(leaves[i]) for i in at):  # no operand differs between the examples
         with run.outside():
             values = [read(leaves[i]) for i in at]
         if not any(isinstance(v, jax.core.Tracer) for v in values):

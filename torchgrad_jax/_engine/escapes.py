@@ -92,7 +92,7 @@ def _remember(made: int, undo: Callable[[], None]) -> None:
     """Keep how to undo a write to something from outside of all of JAX's transforms that are running."""
     began_at = min(map(began, _running()), default=0)
     if made < began_at:
-        if MODES.undo and MODES.undo[0][0] < began_at:  # of an earlier call
+        if MODES.undo and MODES.undo[0][0] < began_at:  # these entries are left of an earlier call
             MODES.undo = []
         MODES.undo = [*MODES.undo, (next_level(), undo)]
 

@@ -52,7 +52,7 @@ class RemovableHandle:
         self.remove()
 
 
-RemovableHandle.__module__ = "torchgrad_jax.utils.hooks"  # where it is public
+RemovableHandle.__module__ = "torchgrad_jax.utils.hooks"  # the module where users find it
 
 Hooks = OrderedDict
 """Hooks by handle id, in order of registration."""

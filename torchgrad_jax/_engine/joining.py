@@ -86,7 +86,7 @@ def backward(
         grads: list[Any] = []
         for first, count in groups:
             k = keys[first]
-            if not new and k.ndim != out.ndim:  # the empty tensors of shape (0,)
+            if not new and k.ndim != out.ndim:  # `cat` takes empty tensors of shape (0,)
                 grads += [jnp.zeros(k.shape, k.dtype.np)] * count
                 continue
             size = 1 if new else k.shape[axis]

@@ -133,7 +133,7 @@ class Lift(BatchLayout):
         self.outer_dual = MODES.dual_level
         self.outer_traced = (
             MODES.bits & TRACED
-        )  # the trace that JAX makes for the run itself is no matter
+        )  # the trace that JAX makes for the run itself does not count
         self.birth = next_level()
         self.rows = rows
         self.own_leaves = False
@@ -427,7 +427,7 @@ class Lift(BatchLayout):
         self.captured.append(t)
         self.met.append(_as_met(t))
         self.mapped.append(mapped)
-        self.keep.append((t._st, t._fn))  # their identities are keys
+        self.keep.append((t._st, t._fn))  # they are kept alive, since their identities are keys
         value = self.place_for(len(self.captured) - 1, m)
         if mapped:
             self.entered[id(value)] = (value, t)
@@ -474,7 +474,7 @@ class Lift(BatchLayout):
         shape = leaves[0]._m.shape
         try:
             wanted = shapes.broadcast_shapes(*[v._m.shape for v in leaves if isinstance(v, Tensor)])
-        except RuntimeError:  # an operator that does not broadcast, whose message names no shape
+        except RuntimeError:  # the message of an operator that does not broadcast names no shape
             wanted = shape
         return errors.write_outside(name, self.level(), shape, (self.size or 0, *wanted))
 

@@ -191,7 +191,8 @@ def dispatch(
         if result is not NotImplemented:
             return result
         asked.append(f"  - mode object {mode!r}\n")
-    seen = getattr(func, "seen", None)  # how arguments are seen, where torch rewrites them first
+    # For functions whose arguments torch rewrites before modes see them.
+    seen = getattr(func, "seen", None)
     if seen is not None:
         args = seen(args)
     for a in overloaded:
@@ -229,7 +230,7 @@ def name_of(func: Any) -> str | None:
         if func not in _names:
             _names.update(_find_names())
         return _names.get(func)
-    except TypeError:  # unhashable
+    except TypeError:  # the object has no hash
         return None
 
 
@@ -267,7 +268,7 @@ def handle(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Answer a call that met an overriding argument where functions do not look for them."""
     if not ACTIVE:
         activate()
-        return func(*args, **kwargs)  # which looks now
+        return func(*args, **kwargs)  # the function looks for overrides by now
     return dispatch(func, overloaded(_flat(args, kwargs)), args, kwargs)
 
 
@@ -376,7 +377,7 @@ def _code(alone: bool, closed: int) -> types.CodeType:
     names = ", ".join(f"v{i}" for i in range(closed))
     space: dict[str, Any] = {}
     source = (_LOOK_AT_SELF if alone else _LOOK).format(names=names)
-    exec(compile(source, f"{__file__}:look", "exec"), space)  # not a line of this file
+    exec(compile(source, f"{__file__}:look", "exec"), space)  # tracebacks show no line of this file
     return space["closing_over"](*[None] * closed).__code__
 
 
@@ -403,7 +404,7 @@ def _overriding(func: Any, plain: Any, name: str, kind: str) -> Callable[..., An
             return override(args, kwargs)
         except TypeError:
             if overloaded(args) or modes_active():
-                return NotImplemented  # as torch does, so that Python asks the other operand
+                return NotImplemented  # Python then asks the other operand, as with torch
             raise
 
     return operator if kind == "operator" else override
@@ -427,7 +428,7 @@ def twin(fn: Any) -> Any:
     """A copy that gets its code when `fn` does, where that is written at the first call."""
     if fn.__globals__.get("_me") is not fn:
         return copied(fn)
-    space = dict(fn.__globals__)  # of its own, by which it knows itself
+    space = dict(fn.__globals__)  # the copy has its own globals, in which its name means itself
     out = space["_me"] = copied(fn, space)
     twins = fn.__globals__.setdefault("_twins", [fn])
     twins.append(out)

@@ -36,7 +36,7 @@ _ALSO_NAMED = {
 _PARAMETER = re.compile(
     r"(?P<kind>.+?)(?:\[(?P<size>\d+)\])?(?P<none>\?)? (?P<name>\w+)(?: = (?P<default>.*))?"
 )
-_SEPARATOR = re.compile(r", (?![^\[]*\])")  # none that stands in brackets
+_SEPARATOR = re.compile(r", (?![^\[]*\])")  # commas in brackets separate nothing
 _HEAP_TYPE = 1 << 9
 
 
@@ -159,7 +159,7 @@ _NAMED_TYPES = {
 
 
 def _layout(value: Any) -> bool:
-    return type(value).__name__ == "layout"  # of a file that comes after this one
+    return type(value).__name__ == "layout"  # the class is defined in a file that imports this one
 
 
 def _number(value: Any) -> bool:
@@ -403,7 +403,7 @@ def no_match(
     lines = [f"{head}got {_shown(args, kwargs)}, but expected one of:\n"]
     for option in options:
         lines.append(f" * ({option})\n")
-        pieces = option.split(", ")  # one, an empty one, where there are no parameters
+        pieces = option.split(", ")  # without parameters there is one piece, which is empty
         if len(args) + len(kwargs) != len(pieces):
             continue
         unmatched = _unmatched(pieces, kwargs)

@@ -279,7 +279,7 @@ def _widen(array: np.ndarray, dtype: str) -> np.ndarray:
     else:
         # numpy's own integers are kept (uint64 has no wider type); ml_dtypes' int4 is of kind "V"
         wide = array.dtype if array.dtype.kind in "biu" else np.int64
-    with np.errstate(invalid="ignore"):  # widening a signalling nan
+    with np.errstate(invalid="ignore"):  # NumPy warns when it widens a signalling NaN
         return array.astype(wide)
 
 
@@ -396,7 +396,7 @@ def _lay_out(
 def _lay_out_row(cells: list[str], is_cut: bool, indent: int, per_line: int) -> str:
     if is_cut:
         edge = _options.edgeitems
-        dots = " ..." if edge else "..."  # torch's odd extra blank in rows
+        dots = " ..." if edge else "..."  # torch writes one blank more in rows
         cells = [*cells[:edge], dots, *cells[edge:]]
     lines = [", ".join(cells[i : i + per_line]) for i in range(0, len(cells), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

@@ -24,10 +24,11 @@ class Packed:
 
     def __init__(self, packed: Any, unpack: Any, vc: Any, m: Any, is_output: bool) -> None:
         self.packed, self.unpack, self.meta = packed, unpack, m
-        self.version = vc.version  # the counter itself may be the storage, which need not stay
+        # A number, since the counter may be the storage, which need not stay alive.
+        self.version = vc.version
         self.is_output = is_output
         self.output_nr = 0
-        self.edge: Any = None  # where the value came from, for nodes whose own edges do not say
+        self.edge: Any = None  # where the value came from, if the node's own edges do not say it
 
 
 def pack(value: Any, is_output: bool) -> Any:
@@ -42,7 +43,7 @@ def pack(value: Any, is_output: bool) -> Any:
     if not hooks:
         return value
     before, recording = tensor._vc.version, MODES.bits & GRAD
-    MODES.pack_hooks = ()  # what a hook computes is neither packed itself nor recorded
+    MODES.pack_hooks = ()  # what a hook computes is not packed, and not recorded
     MODES.bits &= ~(PACKING | GRAD)
     try:
         packed = hooks[-1][0](tensor)
@@ -157,7 +158,7 @@ def _as_saved(node: Any, index: int, entry: Any) -> Any:
 
 def unpack_arrays(node: Any) -> list[Any]:
     """The saved values as arrays and numbers, after checking that nobody wrote to them."""
-    saved = node.saved  # read once: a pass of another thread may free it in the meantime
+    saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     out = []
@@ -258,7 +259,7 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         elif i >= n_in:
             t = alias_of(entry, entry._m, entry._al)
-            t._x = entry._x  # with the tangent that came with it
+            t._x = entry._x  # the tangent of the value comes along
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         else:
             m = _as_saved(node, i, entry) if ALTERED and fitting else None
@@ -279,7 +280,7 @@ def _on(st: Storage) -> Tensor:
 def _as_output(node: Any, nr: int, t: Tensor) -> Tensor:
     diff = node.gp.plan.diff
     if nr in diff:
-        part = written_part(node)  # what such a node puts out is the base, and it saved the part
+        part = written_part(node)  # the node's output is the base, but it saved the part
         t._fn, t._onr, t._rg = (part, 0, True) if part else (node, diff.index(nr), True)
     return t
 
@@ -400,4 +401,4 @@ class SavedTensor:
         return entry.unpack if isinstance(entry, Packed) else None
 
 
-SavedTensor.__module__ = "torch._C._autograd"  # which its repr names in torch
+SavedTensor.__module__ = "torch._C._autograd"  # torch's `repr` names this module

@@ -279,7 +279,7 @@ def tensor_on(array: np.ndarray, m: Meta) -> Tensor | None:
         m: how its elements lie in its memory.
     """
     run = MODES.run
-    if run.size is not None:  # what is there before a run of `vmap` is no part of it
+    if run.size is not None:  # an array made before a run of `vmap` is no part of the run
         with run.outside(users=True):
             return tensor_on(array, m)
     if not m.numel or m.device.type != "cpu" or _is_traced():

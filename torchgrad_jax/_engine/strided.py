@@ -41,7 +41,7 @@ def to_flat(x: Any, m: Meta) -> Any:
         return jnp.transpose(x, _dense_order(m)).reshape(-1)
     extent = m.extent
     shape = tuple([1 if s == 0 else n for n, s in zip(m.shape, m.strides)])
-    if 0 not in m.shape:  # elements in one place are one element
+    if 0 not in m.shape:  # expanded elements are one element of memory
         x = x[tuple([slice(n) for n in shape])]
     add = _nested(shape, m.strides) is not None
     return scatter(jnp.zeros(extent, x.dtype), shape, m.strides, 0, x, add=add)
@@ -219,7 +219,7 @@ def scatter(
     overlapping = any(n > 1 and s == 0 for n, s in zip(shape, strides))
     if nested is None or (overlapping and not add):
         places = places_in(shape, strides) + offset
-        if overlapping and not add:  # of elements in one place, the one that was changed stays
+        if overlapping and not add:  # of several values for one place, a changed one wins
             changed = (flat[places] != value) & ((value == value) | (flat[places] == flat[places]))
             places = jnp.where(changed, places, flat.shape[0])
             return flat.at[places].set(value, mode="drop")
@@ -343,7 +343,7 @@ class _Called(NamedTuple):
 
 @KERNELS.memo(0.125)
 def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
-    reader(store, m, conj, neg)  # which complains where the storage is too small
+    reader(store, m, conj, neg)  # this raises where the storage is too small
 
     def write_view(array: Any, offset: Any, value: Any) -> Any:
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
@@ -398,9 +398,10 @@ def read_stored(t: Tensor) -> Any:
         return al.array
     if is_direct(t):
         return st.array
-    stamp = st.stamp  # before the array: another thread may write in between
+    stamp = st.stamp  # it is read before the array, as another thread may write in between
     array = _seldom_read(st.meta, t._m, al.conj, al.neg).call(st.array, al.offset)
-    if not isinstance(array, jax.core.Tracer):  # one may not be met again outside of its trace
+    # A tracer must not be met again outside of its trace.
+    if not isinstance(array, jax.core.Tracer):
         al.array, al.stamp = array, stamp
     return array
 

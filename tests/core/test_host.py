@@ -458,3 +458,18 @@ def test_without_the_fast_way_to_silence_numpy(monkeypatch):
         loudly(token)
         with pytest.raises(FloatingPointError):
             np.ones(3) / np.zeros(3)
+
+
+def test_code_grows_with_the_number_of_arguments_and_no_faster():
+    """A thousand tensors that are stacked took seconds, and three thousand gigabytes."""
+
+    def size(n):
+        closed = jax.make_jaxpr(lambda *xs: sum(xs[1:], xs[0]))(*[np.ones(2, np.float32)] * n)
+        made = host.program(closed, jax.jit(lambda *xs: sum(xs)), True, limit=1e9)
+        arrays = [np.full(2, i, np.float32) for i in range(n)]
+        np.testing.assert_array_equal(made(*arrays), sum(arrays))
+        traced = jax.jit(lambda *xs: made(*xs))(*arrays)
+        np.testing.assert_array_equal(traced, sum(arrays))
+        return len(made.__code__.co_code)
+
+    assert size(200) < 2.5 * size(100)

@@ -39,7 +39,8 @@ from .number_log import is_number, is_number_or_list, with_plain_numbers
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _MISSING = object()
 _ABSENT = repeat(_MISSING)
-_KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
+_KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy", "_pytest", "pluggy")
+"""Whose objects no program depends on; those of pytest are reached through an `assert`, which it rewrites."""
 _MOST_PLACES = 20_000
 
 

@@ -57,6 +57,10 @@ INNER = {
 """The primitives that run a jaxpr once, and the parameter that holds it."""
 
 
+_FEW = 16
+"""Arguments of which each says itself what is done when NumPy can't take it: XLA does the call."""
+
+
 class _No(Exception):
     """A step for XLA, or too much work."""
 
@@ -112,8 +116,17 @@ class _Maker:
             f"def kernel({all_args}):",
             f"    if nans.value or infs.value: return xla({all_args})",
         ]
-        for name, v in zip(self.args, self.closed.jaxpr.invars):
-            lines += self._argument(name, v.aval, all_args)
+        few = len(self.args) <= _FEW
+        otherwise = f"return xla({all_args})" if few else "raise Unsure"
+        looks = [
+            f"    {line}"
+            for name, v in zip(self.args, self.closed.jaxpr.invars)
+            for line in self._argument(name, v.aval, otherwise)
+        ]
+        if not few:  # code in which each argument names all of them would be long
+            looks = ["    try:", *[f"    {line}" for line in looks]]
+            looks += [f"    except Unsure: return xla({all_args})"]
+        lines += looks
         outs = [f"own({name})" for name in map(self._spread, self.outs)]
         result = outs[0] if single else "[" + ", ".join(outs) + "]"
         inner = [*self._numbers(), *self.lines, f"return {result}"]
@@ -139,13 +152,13 @@ class _Maker:
         exec("\n".join([*lines, f"    return [{', '.join(outs)}]"]), self.space)
         return self.space["body"]
 
-    def _argument(self, name: str, aval: Any, all_args: str) -> list[str]:
+    def _argument(self, name: str, aval: Any, otherwise: str) -> list[str]:
         if aval.weak_type and not aval.shape:
-            return [f"    if {name}.__class__ not in numbers: return xla({all_args})"]
+            return [f"if {name}.__class__ not in numbers: {otherwise}"]
         return [
-            f"    if {name}.__class__ is not ndarray:",
-            f"        if {name}.__class__ is not Array or {name}.committed: return xla({all_args})",
-            f"        {name} = asarray({name})",
+            f"if {name}.__class__ is not ndarray:",
+            f"    if {name}.__class__ is not Array or {name}.committed: {otherwise}",
+            f"    {name} = asarray({name})",
         ]
 
     def _numbers(self) -> list[str]:

@@ -3,6 +3,8 @@
 Each is compared with the same formula in plain operators, whose derivatives are JAX's own.
 """
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -167,6 +169,43 @@ def test_a_forward_rule_that_calls_the_function_itself():
     rows = jax.hessian(torch.to_jax(lambda x: cube(x).pow(2).sum()))(jnp.array(X))
     same(rows, np.diag(30 * X**4))
     same(torch.func.hessian(lambda x: cube(x).pow(2).sum())(torch.tensor(X)), np.diag(30 * X**4))
+
+
+@jax.custom_vjp
+def called_by_bwd(x):
+    return jnp.exp(2 * x)
+
+
+called_by_bwd.defvjp(lambda x: (jnp.exp(2 * x), x), lambda x, g: (2 * called_by_bwd(x) * g,))
+
+
+@jax.custom_vjp
+def kept_by_fwd(x):
+    return jnp.exp(2 * x)
+
+
+def _kept(x):
+    y = kept_by_fwd(x)
+    return y, y
+
+
+kept_by_fwd.defvjp(_kept, lambda y, g: (2 * y * g,))
+FORWARD, REVERSE = torch.func.jacfwd, torch.func.jacrev
+
+
+@pytest.mark.parametrize("f", [called_by_bwd, kept_by_fwd, cube_of], ids=["bwd", "kept", "fwd"])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_functions_that_call_themselves_have_derivatives_of_every_mode(f, order):
+    x = torch.tensor(0.3, dtype=torch.float64)
+    want = (lambda x: x**3) if f is cube_of else (lambda x: (2 * x).exp())
+    for _ in range(order):
+        want = torch.func.grad(want)
+    for modes in itertools.product((FORWARD, REVERSE), repeat=order):
+        found = torch.from_jax(f)
+        for mode in modes:
+            found = mode(found)
+        same(found(x), want(x))
+        same(torch.compile(found)(x), want(x))
 
 
 def test_a_backward_that_is_not_linear_is_taken_near_zero():

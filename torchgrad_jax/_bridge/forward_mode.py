@@ -149,25 +149,42 @@ class _OfCustomVjp:
 
     def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
         moving = [i for i, a in enumerate(arrays) if is_inexact(a)]
+        treedef: Any = None
 
-        def inexact(*given: Any) -> tuple[list[Any], list[Any]]:
-            values = list(arrays)
-            for i, x in zip(moving, given):
-                values[i] = x
-            results = list(self.forward(*values))
-            return [r for r in results if is_inexact(r)], results
+        def pulled(*arrays: Any) -> list[Any]:
+            nonlocal treedef
+            inexact = functools.partial(self._inexact, arrays)
+            _, pullback, results = jax.vjp(inexact, *[arrays[i] for i in moving], has_aux=True)
+            kept, treedef = jax.tree.flatten(pullback)
+            return [*results, *kept]
 
-        given = [arrays[i] for i in moving]
-        _, pullback, results = jax.vjp(inexact, *given, has_aux=True)
-        kept, treedef = jax.tree.flatten(pullback)
-        steps = jax.make_jaxpr(lambda *given: jax.vjp(inexact, *given, has_aux=True)[2])(*given)
-        if has_custom_vjp(steps.jaxpr):  # a `fwd` that calls the function itself
-            results = _bind(self, no_effects, *arrays)
-        back = lambda kept, u: jax.tree.unflatten(treedef, kept)(list(u))  # noqa: E731
-        return results, kept, _Linear(back)
+        # A `fwd` or `bwd` that calls such a function again is differentiated in the same way.
+        values = _called_again(pulled, arrays)
+        n = len(jax.eval_shape(self.forward, *arrays))
+
+        def back(kept: Sequence[Any], u: Sequence[Any]) -> Sequence[Any]:
+            def run(*both: Any) -> Sequence[Any]:
+                return jax.tree.unflatten(treedef, both[: len(kept)])([*both[len(kept) :]])
+
+            return _called_again(run, [*kept, *u])
+
+        return values[:n], values[n:], _Linear(back)
+
+    def _inexact(self, arrays: Sequence[Any], *given: Any) -> tuple[list[Any], list[Any]]:
+        """The inexact results, and all, for other inexact arguments."""
+        rest = iter(given)
+        results = list(self.forward(*[next(rest) if is_inexact(a) else a for a in arrays]))
+        return [r for r in results if is_inexact(r)], results
 
     def batched(self) -> _Rule:
         return _OfCustomVjp(jax.vmap(self.forward))
+
+
+def _called_again(f: Forward, arrays: Sequence[Any]) -> Sequence[Any]:
+    """The results of a part of a derivative, which may call `jax.custom_vjp` functions itself."""
+    if has_custom_vjp(jax.make_jaxpr(f)(*arrays).jaxpr):
+        return _bind(_OfCustomVjp(f), no_effects, *arrays)
+    return f(*arrays)
 
 
 def has_custom_vjp(jaxpr: Any) -> bool:

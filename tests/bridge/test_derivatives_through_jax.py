@@ -109,3 +109,56 @@ def test_what_needs_no_gradient_is_given():
         grad(lambda r: (r * jax.jit(lambda e: e * 2)(ones())).sum())(x.detach()).tolist()
         == [[2.0] * 3] * 2
     )
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * g
+
+
+def hooked_cube(x):
+    y = x**3
+    if y.requires_grad:
+        y.register_hook(lambda g: g * 1)
+    return y
+
+
+FORWARD = {
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+    "jacfwd": jax.jacfwd,
+    "hessian": jax.hessian,
+    "forward over forward": lambda f: jax.jacfwd(jax.jacfwd(f)),
+    "reverse over forward": lambda f: jax.jacrev(jax.jacfwd(f)),
+    "reverse over reverse": lambda f: jax.jacrev(jax.jacrev(f)),
+    "product with the Hessian": lambda f: lambda x: jax.jvp(jax.grad(f), (x,), (x,)),
+    "third order": lambda f: jax.jacfwd(jax.hessian(f)),
+    "batch": lambda f: lambda x: jax.vmap(jax.hessian(f))(torch.stack([x, 2 * x])),
+    "checkpoint": lambda f: jax.hessian(jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)),
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "cube", [lambda x: x**3, Cube.apply, hooked_cube], ids=["plain", "Function", "hook"]
+)
+@pytest.mark.parametrize("name", FORWARD)
+def test_transforms_inside_of_compiled_functions(name, cube):
+    """JAX looks at the results of forward mode after it has left the trace."""
+    x = torch.tensor([0.3, -0.7, 1.2], dtype=torch.float64)
+    w = torch.arange(9.0, dtype=torch.float64).reshape(3, 3)
+
+    def f(x):
+        return ((w @ cube(x)).tanh() * x).sum()
+
+    take = FORWARD[name](f)
+    compiled = torch.compile(take)
+    for at in (x, x * 0.5):
+        for found, want in zip(jax.tree.leaves(compiled(at)), jax.tree.leaves(take(at))):
+            np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12)

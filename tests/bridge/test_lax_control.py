@@ -493,3 +493,79 @@ def test_both_modes_of_a_loop_that_ends_by_its_values(f):
         np.testing.assert_allclose(got, want, rtol=1e-4)
     jacobian = torch.compile(lambda x: torch.func.jacfwd(f)(x))(torch.tensor(x))
     np.testing.assert_allclose(jacobian.numpy(), jax.jacfwd(f)(jnp.asarray(x)), rtol=1e-4)
+
+
+class Switched(torch.nn.Module):
+    """What it computes depends on its mode, an attribute and a parameter, all of which change between calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((3,), 2.0))
+        self.scale = 1.0
+
+    def forward(self, x):
+        return x * self.weight * self.scale if self.training else x * 0 + self.weight
+
+
+CHANGES = [
+    lambda net: net,
+    lambda net: net.eval(),
+    lambda net: net.train(),
+    lambda net: setattr(net, "scale", 3.0),
+    lambda net: setattr(net, "weight", torch.nn.Parameter(torch.full((3,), 5.0))),
+]
+ROWS = torch.arange(6.0).reshape(2, 3)
+
+
+def of_method(net):
+    return net.forward
+
+
+def kept_function(net):
+    return lambda x: net(x)
+
+
+KEPT = {
+    "checkpoint": jax.checkpoint,
+    "scan": lambda f: lambda x, body=lambda c, r: (f(c) + r, None): jax.lax.scan(body, x, ROWS)[0],
+    "map": lambda f: lambda x: jax.lax.map(f, ROWS * x),
+    "fori": lambda f: lambda x, body=lambda i, c: f(c): jax.lax.fori_loop(0, 2, body, x),
+    "associative": lambda f: (
+        lambda x, add=lambda a, b: f(a) + b: jax.lax.associative_scan(add, ROWS * x)
+    ),
+}
+PLAIN = {
+    "checkpoint": lambda f: f,
+    "scan": lambda f: lambda x: f(f(x) + ROWS[0]) + ROWS[1],
+    "map": lambda f: lambda x: torch.stack([f(r * x) for r in ROWS]),
+    "fori": lambda f: lambda x: f(f(x)),
+    "associative": lambda f: lambda x: torch.stack([ROWS[0] * x, f(ROWS[0] * x) + ROWS[1] * x]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "take", [lambda net: net, of_method, kept_function], ids=["module", "method", "lambda"]
+)
+@pytest.mark.parametrize("name", KEPT)
+def test_what_is_kept_with_a_function_knows_its_state(name, take):
+    """Operators are made once for each function, and again when something that the function looks at has changed."""
+    net = Switched()
+    f = take(net)
+    kept, plain = KEPT[name](f), PLAIN[name](f)
+    x = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)
+    for change in (CHANGES[0], *CHANGES):
+        change(net)
+        pairs = []
+        for g in (kept, plain):
+            out = g(x)
+            pairs.append((out, *torch.autograd.grad(out.sum(), [x, net.weight])))
+        for found, want in zip(*pairs):
+            torch.testing.assert_close(found, want)
+
+
+def test_a_module_that_was_checkpointed_is_a_pytree_as_before():
+    net = torch.nn.Linear(3, 3)
+    before = jax.tree.structure(net)
+    jax.checkpoint(net)(torch.ones(3, requires_grad=True)).sum().backward()
+    assert jax.tree.structure(net) == before
+    assert jax.eval_shape(lambda net, x: net(x), net, torch.ones(3)).shape == (3,)

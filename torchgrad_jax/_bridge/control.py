@@ -36,6 +36,7 @@ from .inner_checks import (
     with_checks,
 )
 from .interop import FromJax, _array_of, from_jax
+from .python_guards import KEPT_UNDER
 
 _ORIGINALS = {
     name: getattr(jax.lax, name)
@@ -57,12 +58,21 @@ def _ours(*trees: Any) -> bool:
     """Whether a call is one of tensor code; in a function given to `from_jax` it is JAX's, unless it has tensors."""
     if not MODES.run.at_once and not under_jax() and not isinstance(MODES.run, FromJax):
         return True
+    return _has_tensors(*trees)
+
+
+def _has_tensors(*trees: Any) -> bool:
     return any(map(_is_tensor, jax.tree_util.tree_leaves(trees, is_leaf=_is_tensor)))
 
 
 def _has_values() -> bool:
     """Whether the values of tensors are there to decide."""
     return MODES.run.at_once and not under_jax()
+
+
+def _anew(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function as another object: JAX keeps traces by what it is given, and would find old tracers."""
+    return functools.wraps(f)(lambda *args, **kwargs: f(*args, **kwargs))
 
 
 class _Over:
@@ -96,16 +106,20 @@ def _as_arrays(tree: Any) -> Any:
     return jax.tree_util.tree_map(_array_of, tree, is_leaf=_is_tensor)
 
 
-def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+def _recorded(
+    name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequence[Any], *others: Any
+) -> Any:  # fmt: skip
     """What `run`, a function of arrays, gives for these leaves, as one operator of this name.
 
-    It is kept with the user's function `f`, whose next call with the same `key` is not traced again.
+    It is kept with the user's function `f`, whose next call with the same `key` is not traced again, unless what
+    `f` and `others` look at has changed.
     """
 
     def traced(*arrays: Any) -> Any:
         return jax.tree_util.tree_map(tensor_of_jax, run(*arrays))
 
     traced.__name__ = name
+    traced.__dict__["of"] = (f, *others)  # where guards find them
     if under_jax() and not any(isinstance(x, Tensor) and loses_derivative(x) for x in leaves):
         return traced(*[read(x) if isinstance(x, Tensor) else x for x in leaves])
     operators = _operators_of(f) if MODES.run.at_once else None
@@ -125,22 +139,21 @@ def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequ
 
 _KEPT = 16
 """How many operators are kept with a function."""
-KEPT_UNDER = "_torchgrad_jax_operators"
-"""The attribute that they are kept under."""
 
 
-class _Operators(dict[Any, Any]):
+class _Operators:
     """The operators made of one function; a copy or a pickle of the function begins without any."""
 
+    __slots__ = ("made", "owner")
+
     def __init__(self, owner: Any = None) -> None:
-        super().__init__()
-        self.owner = owner
+        self.owner, self.made = owner, dict[Any, Any]()
 
     def __reduce__(self) -> Any:
         return _Operators, ()
 
 
-def _operators_of(f: Any) -> _Operators | None:
+def _operators_of(f: Any) -> dict[Any, Any] | None:
     """The operators that are kept with a function (or with the object of a bound method), if they can be.
 
     `functools.wraps` and `copy.copy` hand on what is kept with a function, so the owner tells for whom it was made.
@@ -152,7 +165,7 @@ def _operators_of(f: Any) -> _Operators | None:
     found = kept.get(KEPT_UNDER)
     if found is None or found.owner is not owner:
         found = kept[KEPT_UNDER] = _Operators(owner)
-    return found
+    return found.made
 
 
 def _like(tensors: Sequence[bool], found: Any) -> Any:
@@ -209,7 +222,7 @@ def repeated(
         note_steps(failures, over.checks)
         return last
 
-    return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves)
+    return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves, layer)
 
 
 def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -221,7 +234,7 @@ def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> An
 
     def run(*arrays: Any) -> Any:
         rows = jax.tree_util.tree_unflatten(spec, arrays)
-        found, failures = _ORIGINALS["map"](over.checked, rows, batch_size=batch_size)
+        found, failures = _ORIGINALS["map"](_anew(over.checked), rows, batch_size=batch_size)
         note_steps(failures, over.checks)
         return found
 
@@ -239,7 +252,7 @@ def associative_scan(
 
     def run(*arrays: Any) -> Any:
         given = jax.tree_util.tree_unflatten(spec, arrays)
-        return _ORIGINALS["associative_scan"](over, given, reverse, axis)
+        return _ORIGINALS["associative_scan"](_anew(over), given, reverse, axis)
 
     return _recorded(
         "associative_scan",
@@ -266,7 +279,7 @@ def fori_loop(
         given = bounds if fixed else given
         none, checks = failures_like(over, given[0], first)
         if not none:
-            return _ORIGINALS["fori_loop"](*given, over, first, unroll=unroll)
+            return _ORIGINALS["fori_loop"](*given, _anew(over), first, unroll=unroll)
 
         def step(i: Any, state: Any) -> Any:
             value, before = state
@@ -304,7 +317,7 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
         return _while_checked(goes_on, over, first)
 
     key = ("while", spec, tuple(over.tensors), cond_fun)
-    return _like(over.tensors, _recorded("while_loop", body_fun, key, run, leaves))
+    return _like(over.tensors, _recorded("while_loop", body_fun, key, run, leaves, cond_fun))
 
 
 def _while_checked(goes_on: _Over, over: _Over, first: Any) -> Any:
@@ -317,7 +330,7 @@ def _while_checked(goes_on: _Over, over: _Over, first: Any) -> Any:
     of_test, checks = failures_like(test, first)
     of_body, more = failures_like(over, first)
     if not of_test and not of_body:
-        return value_loops.while_loop(test, over, first)
+        return value_loops.while_loop(test, _anew(over), first)
 
     def step(state: Any) -> Any:
         value, before = state
@@ -416,20 +429,23 @@ def _branches(
 def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
     """`jax.checkpoint`, of functions over tensors too."""
     plain = _CHECKPOINT(fun, **settings)
+    options = dict(settings)
     static = settings.pop("static_argnums", ())
     chosen = tuple(sorted(settings.items()))
 
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if under_jax() or not _ours(args, kwargs):
+        if MODES.run.at_once and not _has_tensors(args, kwargs):
             return plain(*args, **kwargs)
+        if under_jax() or not _ours(args, kwargs):
+            return _CHECKPOINT(_anew(fun), **options)(*args, **kwargs)
         of, given, fixed = _without(fun, args, static)
         leaves, spec = _flat((given, kwargs))
         over = _Over(lambda args, kwargs: of(*args, **kwargs), given, kwargs)
 
         def run(*arrays: Any) -> Any:
             given = jax.tree_util.tree_unflatten(spec, arrays)
-            found, failures = _CHECKPOINT(over.checked, **settings)(*given)
+            found, failures = _CHECKPOINT(_anew(over.checked), **settings)(*given)
             note_once(failures, over.checks)
             return found
 

@@ -32,6 +32,7 @@ from .._engine.kept_traces import made_inside
 from .._engine.strided import read
 from .._engine.tensor import Tensor, alias_of
 from .compile import Compiled
+from .python_guards import KEPT_UNDER
 
 REF = "ref"
 """In a row, instead of a class: the value that follows is the number of another row."""
@@ -180,7 +181,7 @@ class SnapshotWriter:
         if _is_node(x):
             parts, treedef = jax.tree.flatten(x, is_leaf=self._is_own)
             return ("tree", treedef, *self._items(parts))
-        reaches = self.reaches(getattr(x, "__dict__", None))
+        reaches = self.reaches([v for _, v in _state(x)])
         if is_plain(x) or (reaches and _is_python(x.__class__)):
             return ("object", x.__class__, *self._attributes(x))
         if reaches or self.reaches(getattr(x, "__wrapped__", None)):
@@ -306,7 +307,7 @@ _ROWS: dict[type, Any] = {
 def _held_by(x: Any) -> list[Any]:
     """What an object holds, as far as one that is copied may have to hold something else."""
     if isinstance(x, types.FunctionType):
-        return [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__, x.__dict__]
+        return [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__, [v for _, v in _state(x)]]
     if isinstance(x, types.CellType):
         try:
             return [x.cell_contents]
@@ -320,7 +321,7 @@ def _held_by(x: Any) -> list[Any]:
         return [*x, *(x.values() if isinstance(x, dict) else ())]
     if isinstance(x, Tensor | type | types.ModuleType) or not hasattr(x, "__dict__"):
         return []
-    return [x.__dict__, getattr(x, "__wrapped__", None)]
+    return [[v for _, v in _state(x)], getattr(x, "__wrapped__", None)]
 
 
 def _is_number_of_lift(t: Tensor) -> bool:
@@ -329,7 +330,7 @@ def _is_number_of_lift(t: Tensor) -> bool:
 
 def _state(x: Any) -> Iterator[tuple[str, Any]]:
     """Attributes of an object, those in slots included."""
-    yield from getattr(x, "__dict__", {}).items()
+    yield from ((k, v) for k, v in getattr(x, "__dict__", {}).items() if k != KEPT_UNDER)
     for name in copyreg._slotnames(x.__class__):  # type: ignore[attr-defined]
         if name != "__dict__" and hasattr(x, name):
             yield name, getattr(x, name)

@@ -602,8 +602,10 @@ _ATTRIBUTES_LOOKED_INTO = ("_parameters", "param_groups", "_per_optimizer_states
 """Attributes of modules, optimizers and gradient scalers."""
 _ENVIRONMENT_NAMES = frozenset(["environ", "environb", "getenv"])
 """Names by which functions look at the environment."""
-_UNWATCHED = ("_opt_called",)
-"""Attributes that a step sets in each call, to the same."""
+KEPT_UNDER = "_torchgrad_jax_operators"
+"""The attribute of functions, and of objects that are called, under which operators made of them are kept."""
+_UNWATCHED = ("_opt_called", KEPT_UNDER)
+"""Attributes that a step sets in each call, to the same, or that are no business of the user's."""
 _CONTAINERS = (
     "_thread", "argparse", "collections", "dataclasses", "queue", "threading", "types", "unittest.mock", "weakref",
 )  # fmt: skip

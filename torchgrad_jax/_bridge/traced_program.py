@@ -710,7 +710,7 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
     def alive() -> list[Storage]:
         storages = [ref() for ref in lift.born]
         return [
-            st for st in storages if st is not None and id(st) not in own and lift.ours(st.array)
+            st for st in storages if st is not None and id(st) not in own and lift.owns(st.array)
         ]
 
     own = {id(s.traced_storage) for s in lift.swapped}

@@ -180,19 +180,15 @@ class Lift(BatchLayout):
             return True
         if not MODES.traced or not isinstance(array, jax.core.Tracer):
             return False
-        return any(array._trace is s for s in self.inner_traces())
-
-    def inner_traces(self) -> Iterator[Any]:
-        """The transforms of JAX's that the code is in, as far as they were called in this run."""
-        from jax.extend.core import take_current_trace
-
-        with take_current_trace() as trace:
-            pass
-        while trace is not None and not any(trace is s for s in self.traces):
-            if trace is self.outer_trace:
-                return
-            yield trace
+        # JAX looks at the results of a transform where it has left it: what runs now does not tell.
+        trace = array._trace
+        if trace is self.outer_trace:
+            return False
+        while trace is not None and trace is not self.outer_trace:
             trace = getattr(trace, "parent_trace", None)
+            if any(trace is s for s in self.traces):
+                return True
+        return trace is not None and not self.traces
 
     def place_for(self, index: int, m: Meta, weak: bool = False) -> Any:
         """A tracer of the run itself, wherever in it the code is, that stands for an outside value."""

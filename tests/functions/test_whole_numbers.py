@@ -184,3 +184,24 @@ def bool_tensors_have_no_bounds(m):
         m.clamp(x, min=x),
         complaint(lambda: x.round(decimals=1)),
     ]
+
+
+@program
+def numbers_that_are_put_around(m):
+    """`pad` fills with a number, which the dtype has to hold."""
+    pad = m.nn.functional.pad
+    return {
+        f"{kind} {v}": attempt(lambda k=kind, v=v: pad(m.zeros(2, dtype=getattr(m, k)), (1, 1), value=v))
+        for kind in ("uint8", "int8", "int16", "int32", "float16", "bfloat16", "float32")
+        for v in (300, -1, -1.5, 1e5, 1e20, 1e300, 2.5)
+    }  # fmt: skip
+
+
+@program
+def distinct_elements_by_their_inner_name(m):
+    x = m.tensor([3, 1, 1, 2])
+    return [
+        m._unique2(x, return_inverse=i, return_counts=c)
+        for i in (False, True)
+        for c in (False, True)
+    ]

@@ -268,7 +268,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     # A half's number is made a tensor first, which lets it overflow to infinity; a subnormal one, to be kept.
     if isinstance(value, jax.Array):
         value = tensor_of_jax(value)
-    plain = value.__class__ in (int, float, bool) and self._m.dtype.itemsize != 2
+    half = self._m.dtype.itemsize == 2 and self._m.dtype.is_floating_point
+    plain = value.__class__ in (int, float, bool) and not half
     plain = plain and not flushed_by_kernels(value)
     if plain and not (MODES.bits & GRAD and requires_grad_of(self)):
         out, indices = parse(self, index)
@@ -283,7 +284,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
             given = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
             raise TypeError(f"can't assign a {given} to a torch.{self._m.dtype.type_name}")
         if isinstance(value, complex):
-            check_fits(value, dtypes.float64 if self._m.dtype.itemsize == 2 else self._m.dtype)
+            check_fits(value, dtypes.float64 if half else self._m.dtype)
         value = (
             tensor(value, dtype=self._m.dtype, device=self._m.device)
             if _fits(value, self)

@@ -159,6 +159,20 @@ def _unique(
     return ops._unique_at(input, first), _host(found, input)
 
 
+@composite(method=False)
+def _unique2(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`_unique`, and how often each element comes if `return_counts`."""
+    bools = {"sorted": sorted, "return_inverse": return_inverse, "return_counts": return_counts}
+    _check_bools("_unique2", **bools)
+    _no_complex(input, "unique")
+    first, inverse, counts = _distinct(input, "_unique2")
+    found = inverse.reshape(input._m.shape) if return_inverse else ()
+    values = ops._unique2_at(input, first)
+    return values, _host(found, input), _host(counts if return_counts else (), input)
+
+
 @composite
 def unique(
     input: Tensor,

@@ -55,7 +55,8 @@ def pad(
             f"length {len(amounts)} and input of dimension {ndim}"
         )
     if mode == "constant":
-        return ops.constant_pad_nd(input, amounts, 0 if value is None else value)
+        fill = 0 if value is None else value
+        return ops.constant_pad_nd(input, amounts, float(fill) if fill.__class__ is int else fill)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     k = len(amounts) // 2

@@ -197,7 +197,9 @@ def _with_gradients(program: Any, gradient: Any, about: Any) -> Callable[..., An
 def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) -> Exported:
     """What `Exported.save` wrote.
 
-    The file need not be trusted: its programs are looked through before anything of them runs.
+    The file need not be trusted: its programs are looked through before anything of them runs. XLA's reader of
+    programs, which is native code, ends the process for a few damaged ones; a service that reads the files of others
+    does so in a process of its own.
 
     Args:
         path: the file.

@@ -117,13 +117,13 @@ def _single(name: str, method: bool, least: int, most: int) -> str | None:
         ]
         has = {n for _, n, _ in row}
         extra = []
-        written = [{n: d for _, n, d in other if n} for other in rows if other is not row]
         outs = [
-            n for names in written for n, d in names.items()
-            if d is None and n not in has and needed == [k for k in needed if k in names]
+            [(kind, n) for kind, n, d in other if n and d is None and n not in has]
+            for other in rows if other is not row and {*needed} <= {n for _, n, _ in other}
         ]  # fmt: skip
-        if outs and not method and not name.endswith("_"):
-            extra.append("Tensor out = None" if "out" in outs else "tuple of Tensors out = None")
+        if any(outs) and not method and not name.endswith("_"):
+            one = [("Tensor", "out")] in outs
+            extra.append("Tensor out = None" if one else "tuple of Tensors out = None")
         if {"dtype", "layout", "device", "pin_memory"} <= has:
             extra.append("bool requires_grad = False")
         if extra:

@@ -169,3 +169,46 @@ def gradients_whose_elements_share_memory_take_no_sum(m):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a cycle
         return found, added(m.ones(1).expand(2), create_graph=True), added(m.ones(2).expand(1, 2))
+
+
+@program
+def tensors_to_write_to_of_several_results(m):
+    """Which dtypes, counts and devices of ``out=`` are refused: the class of the error of each."""
+    x = m.arange(6.0).reshape(2, 3)
+
+    def kind(call: Callable[[], Any]) -> str:
+        try:
+            call()
+        except Exception as error:
+            return type(error).__name__
+        return "written"
+
+    def tries(dtype: Any, device: str) -> list[str]:
+        def out(*shape: int) -> Any:
+            return m.empty(shape, dtype=dtype, device=device)
+
+        def index(*shape: int) -> Any:
+            return m.empty(shape, dtype=m.int64, device=device)
+
+        norm = (x, None, None, None, None, True, 0.1, 1e-5)
+        return [
+            kind(lambda: m.native_batch_norm(*norm, out=(out(2, 3), out(3), out(3)))),
+            kind(lambda: m.split_with_sizes_copy(x, [1, 2], 1, out=[out(2, 1), out(2, 2)])),
+            kind(lambda: m.split_with_sizes_copy(x, [1, 2], 1, out=[out(2, 1)])),
+            kind(lambda: m.unbind_copy(x, out=[out(3), out(3)])),
+            kind(lambda: m.unbind_copy(x, out=[out(3)])),
+            kind(lambda: m.unbind_copy(x, out=out(3))),
+            kind(lambda: m.sort(x, out=(out(2, 3), index(2, 3)))),
+            kind(lambda: m.sort(x, out=(out(2, 3),))),
+            kind(lambda: m.topk(x, 2, out=(out(2, 2), index(2, 2)))),
+            kind(lambda: m.kthvalue(x, 1, out=(out(2), index(2)))),
+            kind(lambda: m.nonzero(x, out=out(5, 2))),
+            kind(lambda: m.linalg.pinv(x, out=out(3, 2))),
+            kind(lambda: m.add(x, x, out=out(2, 3))),
+            kind(lambda: m.sum(x, 0, out=out(3))),
+            kind(lambda: m.cat([x, x], out=out(4, 3))),
+            kind(lambda: m.mm(x, x.T, out=out(2, 2))),
+        ]
+
+    dtypes = (m.float32, m.float64, m.int64, m.bool)
+    return [tries(dtype, device) for dtype in dtypes for device in ("cpu", "meta")]

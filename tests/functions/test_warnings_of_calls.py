@@ -84,3 +84,14 @@ def numerical_gradients_with_no_step(m):
         for o in ({}, {"fast_mode": True})
     ]
     return found, complaint(lambda: check(lambda x: x * 2, (x,), eps=0))[0]
+
+
+@program
+def moments_of_too_few_elements(m):
+    """Without results there are no degrees of freedom either."""
+    return [
+        _told(m, lambda n=name, s=shape, h=how: getattr(m, n)(m.ones(s), **h))
+        for name in ("std", "var", "std_mean", "var_mean")
+        for shape in ((0,), (0, 3), (3, 0), (1,), (2, 0, 2))
+        for how in ({}, {"dim": 0}, {"dim": -1}, {"dim": 0, "correction": 0})
+    ]

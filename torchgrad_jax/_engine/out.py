@@ -58,9 +58,17 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
         )
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
+        if not hasattr(result, "_fields"):  # as many as the arguments say
+            raise RuntimeError(
+                f"{me.__name__}_out expected an out= argument of size {len(results)}, got size {len(targets)}"
+            )
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
     reads = _reads(me, name, args, tensors)
     for i, (t, r) in enumerate(zip(targets, results)):
+        if t._m.device is not r._m.device:
+            raise RuntimeError(
+                f"Expected out tensor to have device {r._m.device}, but got {t._m.device} instead"
+            )
         refused = outputs.refusal(kind, len(results), r._m.dtype, t._m.dtype, i)
         if reads is not None and (refused is None or not outputs.refuses_first(kind)):
             check_writable(t)

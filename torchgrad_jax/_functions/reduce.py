@@ -94,9 +94,11 @@ def _moment(
     except IndexError:
         complain_first((input,))
         raise
-    count = math.prod(shape[d] for d in dims)
     results = math.prod(n for d, n in enumerate(shape) if d not in dims)
-    if results and count <= (1 if correction is None else correction):
+    count = (
+        math.prod(shape[d] for d in dims) if results else 0
+    )  # torch divides the numbers of elements
+    if count <= (1 if correction is None else correction):
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
             "factor (input numel divided by output numel).",

@@ -424,6 +424,28 @@ def test_modules_of_flax_and_equinox():
         )
 
 
+def test_jaxprs_of_modules_that_hold_functions():
+    eqx = pytest.importorskip("equinox")
+    layers = ours.nn.Sequential(ours.nn.Linear(3, 2), ours.nn.Tanh())
+    with jax.numpy_dtype_promotion("standard"):
+        other = eqx.nn.MLP(3, 2, 2, 0, final_activation=jnp.tanh, key=jax.random.key(0))
+
+    def to_equinox(state):
+        return eqx.tree_at(
+            lambda m: (m.layers[0].weight, m.layers[0].bias),
+            other,
+            (state["0.weight"], state["0.bias"]),
+        )
+
+    with pytest.raises(Differs) as caught:
+        assert_matches_jax(
+            layers, lambda m, x: 2 * jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"]
+        )
+    shown = str(caught.value).partition("what they compute:")[2].partition("to see it again:")[0]
+    assert shown.count("tanh") >= 2
+    assert "none: " not in shown
+
+
 def test_failing_input_is_shrunk_and_jaxprs_are_shown():
     pytest.importorskip("hypothesis")
     x = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)

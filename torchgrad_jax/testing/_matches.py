@@ -275,7 +275,16 @@ def _jaxprs(comparison: Comparison, tensor_fn: Any, jax_fn: Any, params: Any) ->
 
     def theirs() -> Any:
         given = inputs if params is None else (params(state), *inputs)
-        return jax.make_jaxpr(jax_fn)(*given)
+        leaves, spec = jax.tree.flatten(given)
+        at = [
+            i for i, x in enumerate(leaves) if hasattr(x, "dtype")
+        ]  # modules of equinox have functions, too
+
+        def of_arrays(*arrays: Any) -> Any:
+            values = dict(enumerate(leaves)) | dict(zip(at, arrays))
+            return jax_fn(*jax.tree.unflatten(spec, values.values()))
+
+        return jax.make_jaxpr(of_arrays)(*[leaves[i] for i in at])
 
     return side_by_side(ours, theirs, (_PACKAGE, "jax"))
 

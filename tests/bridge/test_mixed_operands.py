@@ -92,6 +92,33 @@ def test_dtypes_promote_as_between_tensors(a, dtype):
     assert (x * a).dtype is (a * x).dtype is dtype
 
 
+KINDS = ("float32", "float64", "bfloat16", "complex64", "int32", "bool")
+
+
+@pytest.mark.parametrize("name", ["mul", "truediv", "pow"])
+@pytest.mark.parametrize("shapes", [((2,), (2,)), ((), (2,)), ((2,), ())], ids=str)
+def test_every_pair_of_dtypes_gives_what_two_tensors_give(name, shapes):
+    f = getattr(operator, name)
+    for one in KINDS:
+        for other in KINDS:
+            x = torch.full(shapes[0], 3).to(getattr(torch, one))
+            y = torch.full(shapes[1], 7).to(getattr(torch, other))
+            a = jnp.full(shapes[1], 7).astype(getattr(jnp, other))
+            for order in ((x, y, x, a), (y, x, a, x)):
+                want, got = (
+                    [k, str(v)] for k, v in (_attempt(f, *p) for p in (order[:2], order[2:]))
+                )
+                assert got == want, (one, other)
+
+
+def _attempt(f, x, y):
+    try:
+        out = f(x, y)
+    except (RuntimeError, NotImplementedError) as error:
+        return type(error).__name__, ""
+    return str(out.dtype), out.tolist()
+
+
 def test_assignment_and_indices():
     x, a = leaf(), array()
     y = x * 1

@@ -10,11 +10,13 @@ import jax
 import numpy as np
 
 from .._core import dtypes, errors, warn
+from .._core.checks import Check, fail_if, outside
 from .._core.kernels import cpp_name
 from .._core.numbers import check_fits, check_read, flushed_by_kernels, may_not_fit
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
 from .._engine.concrete import concrete, is_traced
+from .._engine.deferred import later
 from .._engine.history import check_inplace, complain_first, forbid_gradient, requires_grad_of
 from .._engine.lift import tensor_of_jax
 from .._engine.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
@@ -151,6 +153,8 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
                     gathered[at] = t
                     at += 1
                 elif _is_traced(t):  # an index of its own for each example
+                    if place != at and MODES.run.collects_checks:
+                        later([t], _entry_check(out._m.shape[at], place))
                     gathered[at] = t
                     at += 1
                 else:
@@ -174,6 +178,20 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
 
 def _is_traced(t: Tensor) -> bool:
     return isinstance(t._st.array, jax.core.Tracer) and not t.is_meta
+
+
+def _entry_check(n: int, place: int) -> Check:
+    """That an index of one entry is in range, with the error of `_select`."""
+
+    def check(values: Sequence[Any]) -> None:
+        fail_if(
+            outside(values[0], n, True),
+            lambda: IndexError(
+                f"index {int(values[0])} is out of bounds for dimension {place} with size {n}"
+            ),
+        )
+
+    return check
 
 
 def _select(out: Tensor, at: int, number: int, x: Tensor, place: int) -> Tensor:

@@ -193,6 +193,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def _rtruediv_operator(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
         return ops.reciprocal(self) * other  # by way of NumPy, whose protocols give a tensor
+    if isinstance(other, jax.Array):  # one of two tensors, which are divided
+        return ops.true_divide(tensor_of_jax(other), self)
     return ops.mul(ops.reciprocal(self), _given(other)) if _operand(other) else NotImplemented
 
 

@@ -9,9 +9,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._core import dtypes
+from .._core.checks import fail_if
 from .._core.out_of_memory import OutOfMemoryError as OutOfMemoryError
 from .._core.state import MODES
 from .._engine.bind import NAMESPACES
+from .._engine.deferred import later
 from .._engine.overrides import dispatch, overloaded
 from .._engine.tensor import Tensor
 from .arguments import register
@@ -101,8 +103,15 @@ def _assert(condition: Any, message: str) -> Any:
     """`assert` as a function, which conditions that are being recorded can take part in."""
     if found := overloaded((condition,)):
         return dispatch(NAMESPACES[""]["_assert"], found, (condition, message), {})
-    assert condition, message
+    if MODES.run.collects_checks and isinstance(condition, Tensor) and condition._m.numel == 1:
+        later((condition,), lambda arrays: _fail_unless(arrays[0], message))
+    else:
+        assert condition, message
     return None
+
+
+def _fail_unless(condition: Any, message: str) -> None:
+    fail_if(~condition.astype(bool).all(), lambda: AssertionError(message))
 
 
 _NO_MESSAGE = (

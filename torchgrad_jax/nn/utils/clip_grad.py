@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import types
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 
 from ..._core import abstract
 from ..._core.caches import KERNELS
+from ..._core.checks import Check, fail_if, numpy_of
 from ..._core.python_numbers import Number
 from ..._core.state import MODES
 from ..._engine.bind import ops
+from ..._engine.deferred import now_or_later
 from ..._engine.strided import read
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import no_grad
@@ -56,13 +57,26 @@ def get_total_norm(
     else:
         norms = [ops.linalg_vector_norm(t, norm_type).to(first.device) for t in held]
         total = ops.linalg_vector_norm(torch.stack(norms), norm_type)
-    if error_if_nonfinite and not math.isfinite(total.item()):
-        raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
-            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-            "`error_if_nonfinite=False`"
-        )
+    if error_if_nonfinite:
+        now_or_later((total,), _finite_check(norm_type))
     return total
+
+
+def _finite_check(norm_type: float) -> Check:
+    """That a norm is finite."""
+
+    def check(arrays: Sequence[Any]) -> None:
+        (total,) = arrays
+        fail_if(
+            ~numpy_of(total).isfinite(total).all(),
+            lambda: RuntimeError(
+                f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+                "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+                "`error_if_nonfinite=False`"
+            ),
+        )
+
+    return check
 
 
 def _alone(grads: list[Any], factor: Any) -> bool:

@@ -478,3 +478,40 @@ def test_what_requires_a_gradient_from_inside_on_and_is_returned_with_its_graph(
     with pytest.warns(UserWarning, match="requires_grad"):
         f(torch.arange(3.0)).backward()
     assert w.grad.tolist() == [0, 1, 2]
+
+
+VIEWED = {
+    "a part": lambda b: (b * 1)[1:],
+    "a part of a leaf": lambda b: b[1:],
+    "turned": lambda b: b.t(),
+    "conjugated": lambda b: torch.complex(b, b).conj(),
+    "as another dtype": lambda b: torch.view_as_complex(b.view(3, 1, 2)),
+    "expanded": lambda b: b[0].expand(2, 2),
+    "detached": lambda b: b[1:].detach().requires_grad_(b.requires_grad),
+}
+OF_A_VIEW = {
+    "itself": lambda x: x,
+    "a row": lambda x: x[0],
+    "turned": lambda x: x.t(),
+    "detached": lambda x: x.detach()[0],
+    "two": lambda x: (x[0], x[:, 0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("f", OF_A_VIEW.values(), ids=OF_A_VIEW)
+@pytest.mark.parametrize("make", VIEWED.values(), ids=VIEWED)
+@pytest.mark.parametrize("place", ["argument", "outside"])
+def test_views_of_what_is_a_view_outside_share_its_memory(f, make, place):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        for recorded in (False, True):
+            base = torch.arange(6.0).view(3, 2).clone().requires_grad_(recorded)
+            x = make(base)
+            run = form((lambda y: f(y)) if place == "argument" else (lambda _, x=x: f(x)))
+            for _ in range(3):
+                out = run(x)
+                first = out[0] if isinstance(out, tuple) else out
+                first.detach()[(0,) * first.dim()].add_(10)
+                found.append((str(out), str(x), str(base), first.is_leaf))
+    assert found[6:] == found[:6]

@@ -125,10 +125,12 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
                 return OutsideTensor(i)
             if is_detached_leaf(x):
                 refuse_used_leaf(x)
-            if al is not None and al.chain:
-                return None  # outside it reads its memory as another dtype, or conjugated
+            if (
+                al is not None and al.chain
+            ):  # outside it reads its memory as another dtype, or conjugated
+                raise AsWritten(_VIEW_OF_A_VIEW, lasting=True)
             if al is not None and al.base is not None and requires_grad_of(x):
-                return None  # a recorded view of what is a view outside
+                raise AsWritten(_VIEW_OF_A_VIEW, lasting=True)  # whose graph goes by way of both
             return describe_view(i, t, x)
     if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
         return None
@@ -137,9 +139,16 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
     owner = x._al.base
     if owner is None and not requires_grad_of(x):
         return OutsideTensor(x)  # what was detached from a view: it has the memory, and no base
-    if owner is None or owner._al is not None:
-        return None
-    return describe_view(owner, owner, x)
+    view = None if owner is None or owner._al is not None else describe_view(owner, owner, x)
+    if view is None:
+        raise AsWritten(_VIEW_OF_A_VIEW, lasting=True)
+    return view
+
+
+_VIEW_OF_A_VIEW = (
+    "it returns a view of a tensor from outside that is a view itself, which a program cannot make; `clone()` of it "
+    "has memory of its own"
+)
 
 
 def own_constants(current: StateLift, leaves: Sequence[Any]) -> None:

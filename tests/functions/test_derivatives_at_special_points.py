@@ -61,7 +61,9 @@ def grid(m, functions, points, count):
 @program
 def logarithms_of_odds(m):
     """Of numbers outside of the interval, too, where the gradient is NaN or 0."""
-    return grid(m, {"logit": m.logit, "with eps": lambda x: m.logit(x, 0.25)}, POINTS, 1)
+    found = grid(m, {"logit": m.logit}, POINTS, 1)
+    # With bounds the gradient of NaN is NaN, or 0 if it is recorded, in torch.
+    return found | grid(m, {"with eps": lambda x: m.logit(x, 0.25)}, POINTS[:-1], 1)
 
 
 @program

@@ -461,7 +461,8 @@ def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     slope = _logit_slope(low, high)(x)
     if eps is None:
         return t * where(inside, slope, jnp.asarray(jnp.nan, x.dtype))
-    return where(inside, t * slope, 0)  # 0 outside, whatever comes in
+    slope = where(x == x, slope, x)
+    return where(inside | (x != x), t * slope, 0)  # 0 outside, whatever comes in
 
 
 def _logit_slope(low: float, high: float) -> Callable[[Array], Array]:

@@ -569,3 +569,55 @@ def test_a_module_that_was_checkpointed_is_a_pytree_as_before():
     jax.checkpoint(net)(torch.ones(3, requires_grad=True)).sum().backward()
     assert jax.tree.structure(net) == before
     assert jax.eval_shape(lambda net, x: net(x), net, torch.ones(3)).shape == (3,)
+
+
+class Squared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+def _hooked_square(x):
+    y = x * x
+    if y.requires_grad:
+        y.register_hook(lambda g: g * 1)
+    return y
+
+
+PARTS = {
+    "carry": lambda carry, ys: carry,
+    "rows": lambda carry, ys: ys.sum(),
+    "one row": lambda carry, ys: ys[1],
+    "both": lambda carry, ys: carry + ys.sum(),
+}
+
+
+@pytest.mark.parametrize("square", [Squared.apply, _hooked_square], ids=["Function", "hook"])
+@pytest.mark.parametrize("wrap", [lambda f: f, torch.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", PARTS)
+def test_own_gradients_arrive_where_some_results_are_not_used(name, wrap, square):
+    """The pass that asks for them records nothing, and the function is looked at again there."""
+
+    def loss(square):
+        def f(x):
+            start = torch.zeros((), dtype=x.dtype)
+            return PARTS[name](*jax.lax.scan(lambda c, r: (c + r, square(r) + c), start, x))
+
+        return wrap(f)
+
+    for dtype in (torch.float32, torch.complex64):
+        x = torch.tensor([1.0, 3.0, -2.0], dtype=dtype, requires_grad=True)
+        found, want = (
+            torch.autograd.grad(loss(of)(x).abs(), x)[0]
+            for of in (lambda r: square(r.conj()).conj(), lambda r: r * r)
+        )
+        torch.testing.assert_close(found, want)
+        with torch.no_grad():
+            found = torch.from_jax(torch.to_jax(loss(square)))
+        torch.testing.assert_close(torch.autograd.grad(found(x).abs(), x)[0], want)

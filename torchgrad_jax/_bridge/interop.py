@@ -17,7 +17,7 @@ from .._core.checks import Check
 from .._core.errors import user_line
 from .._core.keys import checked, drawing_from, is_key
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, MODES
+from .._core.state import MODES, recording
 from .._engine import lift
 from .._engine.custom import Error, PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
@@ -290,12 +290,8 @@ def _recorded(
     run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax
 ) -> lift.Traced:
     """The steps of a function, as they are where gradients are wanted."""
-    before = MODES.bits
-    MODES.bits |= GRAD
-    try:
+    with recording():
         return lift.trace(lambda xs: _in_frame(run, xs, reading), avals, reading)
-    finally:
-        MODES.bits = MODES.bits & ~GRAD | before & GRAD
 
 
 def _in_frame(run: Callable[[list[Any]], list[Any]], xs: list[Any], reading: FromJax) -> list[Any]:
@@ -436,7 +432,8 @@ def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callab
 
         def gradients(inputs: list[Tensor]) -> list[Any]:
             inputs, slopes = inputs[: len(arrays)], inputs[len(arrays) :]
-            results = [t for t in f(inputs) if is_inexact(_aval_of_result(t))]
+            with recording():
+                results = [t for t in f(inputs) if is_inexact(_aval_of_result(t))]
             roots = [
                 (t, g)
                 for t, g in zip(results, slopes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type[Any])
@@ -93,6 +95,21 @@ class Modes(threading.local):
 
 
 MODES = Modes()
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Operations are recorded inside.
+
+    Code that is traced for its derivatives runs again where somebody asks for them, which may be a pass that records
+    nothing.
+    """
+    before = MODES.bits
+    MODES.bits |= GRAD
+    try:
+        yield
+    finally:
+        MODES.bits = MODES.bits & ~GRAD | before & GRAD
 
 
 class Settings:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from .._core import abstract, dtypes, errors, host
 from .._core.caches import remember
 from .._core.meta import Meta, meta
-from .._core.state import MODES
+from .._core.state import MODES, recording
 from .._ops.aten import kernel_name, op_name
 from .._ops.registry import Compares, Grad, NoGradient
 from .._ops.saved_names import SAVED_TENSORS
@@ -120,7 +120,8 @@ class GradPlan:
 
         avals = [aval(plan.keys[i]) for i in plan.present]
         cts = [aval(plan.outs[k]) for k in diff]
-        steps = Steps(jax.make_jaxpr(both)(*avals, *cts))
+        with recording():
+            steps = Steps(jax.make_jaxpr(both)(*avals, *cts))
         n_out = len(plan.outs)
         self._steps = steps
         self.prim_pos = dict(positions)

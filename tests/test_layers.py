@@ -134,7 +134,7 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
 ONLY: Mapping[str, frozenset[str]] = {
     "_core.errors": frozenset(),
     "_core.state": frozenset(),
-    "_engine.hooks": frozenset(),
+    "_engine.hooks": frozenset({"_core.warn"}),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
     "_engine.shared_values": frozenset(),
     "_engine.steps": frozenset(),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 import jax
 
 from ._bridge.python_guards import AMBIENT
-from ._core import products
+from ._core import products, warn
 from ._core.state import SETTINGS
 
 _PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}
@@ -70,10 +69,9 @@ def set_float32_matmul_precision(precision: str) -> None:
             f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
         )
     if precision not in _PRECISIONS:
-        warnings.warn(
+        warn.to_user(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
-            "setFloat32MatmulPrecision call has no effect.",
-            stacklevel=2,
+            "setFloat32MatmulPrecision call has no effect."
         )
         return
     _kept["precision"] = precision

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ._core import warn
 from ._core.errors import no_such_name as _no_such_name
 from ._engine.tensor import Tensor as Tensor
 from ._functions.shape import movedim as _movedim
@@ -26,7 +26,7 @@ _OLD = "Please use `torch.vmap` instead of `torch._vmap_internals.vmap`."
 
 def vmap(func: Callable, in_dims: in_dims_t = 0, out_dims: out_dims_t = 0) -> Callable:
     """An older `torch.vmap`, which warns and takes less."""
-    warnings.warn(_OLD, FutureWarning, stacklevel=2)
+    warn.to_user(_OLD, FutureWarning)
     return _vmap(func, in_dims, out_dims)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from . import cuda
-from ._core import devices
+from ._core import devices, warn
 from ._core.devices import device
 from ._core.errors import no_such_name as _no_such_name
 
@@ -49,7 +48,7 @@ def current_device_index() -> int:
 
 def current_device_idx() -> int:
     """The former name of `current_device_index`."""
-    warnings.warn("Use `current_device_index` instead.", FutureWarning, stacklevel=2)
+    warn.to_user("Use `current_device_index` instead.", FutureWarning)
     return current_device_index()
 
 
@@ -61,7 +60,7 @@ def set_device_index(device: Any) -> None:
 
 def set_device_idx(device: Any) -> None:
     """The former name of `set_device_index`."""
-    warnings.warn("Use `set_device_index` instead.", FutureWarning, stacklevel=2)
+    warn.to_user("Use `set_device_index` instead.", FutureWarning)
     set_device_index(device)
 
 

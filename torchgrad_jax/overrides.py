@@ -14,12 +14,12 @@ import functools
 import inspect
 import re
 import types
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ._core import warn
 from ._core.state import MODES, steady
 from ._engine import overrides as _engine
 from ._engine.tensor import Tensor
@@ -201,9 +201,8 @@ class TorchFunctionMode:
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
         """Deprecated: an instance."""
-        warnings.warn(
-            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`",
-            stacklevel=2,
+        warn.to_user(
+            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`"
         )
         return cls(*args, **kwargs)
 

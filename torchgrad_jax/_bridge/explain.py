@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from .._core import warn
 from .._core.compiling import asks_for
 from .keys import name_of
 from .stance import POLICY
@@ -141,7 +141,7 @@ def _warn(text: str) -> None:
     if POLICY.graph_breaks:
         log.warning("%s", text)
     else:
-        warnings.warn(text, stacklevel=2 + _own_frames())
+        warn.to_user(text)
 
 
 def _own_frames() -> int:

@@ -474,11 +474,17 @@ def user_line() -> str:
     return f'\n  File "{told.filename}", line {told.lineno}, in {told.name}\n    {told.line}'
 
 
-def users_place() -> str:
-    """The file and line of the user's code that is running now, be it called back by a library."""
+def users_frame() -> Any:
+    """The frame of the user's code that is running now, be it called back by a library; None if there is none."""
     frame = _outside(sys._getframe(1))
     while frame is not None and _library(frame):
         frame = _outside(frame.f_back)
+    return frame
+
+
+def users_place() -> str:
+    """The file and line of the user's code that is running now."""
+    frame = users_frame()
     return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 

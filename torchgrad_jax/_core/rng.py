@@ -47,14 +47,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import kernels, rejection
+from . import kernels, rejection, warn
 from .checks import fail_if, is_traced, numpy_of
 from .generator import (
     Generator as Generator,
@@ -365,11 +364,10 @@ def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
         if abs(value) > _MAX[dtype.name]:
             raise RuntimeError(f"{name} is out of bounds for {cpp_name(dtype)}")
         if abs(value) > 2**digits:
-            warnings.warn(
+            warn.to_user(
                 f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
                 f"{cpp_name(dtype)} can support discrete uniform distribution only within this range. "
-                "This warning will become an error in version 1.7 release, please fix the code in advance",
-                stacklevel=3,
+                "This warning will become an error in version 1.7 release, please fix the code in advance"
             )
     # Keep clear of integers that the dtype would round out of the range.
     stored_low, stored_last = (int(cast(np.array(float(v)), dtype)) for v in (low + 1, last))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import jax
 
+from . import warn
 from .state import MODES, TRACED, next_level
 
 _BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
@@ -161,10 +161,9 @@ def _watch_traces() -> None:
         entered = type(home.set_current_trace(None))
         enter, leave = entered.__enter__, entered.__exit__
     except (AttributeError, KeyError, TypeError):
-        warnings.warn(
+        warn.to_user(
             f"torchgrad_jax does not know JAX {jax.__version__}: code under jax.jit, jax.grad and the like that writes "
-            "to a tensor from outside is not refused, and leaves a tracer there",
-            stacklevel=2,
+            "to a tensor from outside is not refused, and leaves a tracer there"
         )
         return
 

@@ -1,32 +1,33 @@
-"""Warnings that torch gives once per process, unless asked to repeat them."""
+"""Warnings, which point at the line of the program that they are about."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from pathlib import Path
 
-_PACKAGE = str(Path(__file__).parents[1])
+from .errors import users_frame
+
 _seen: set[str] = set()
 _always = False
 
 
-def once(message: str, stacklevel: int | None = 3) -> None:
-    """Warn, the first time only; with no level, at the line outside of this package that led here."""
+def once(message: str) -> None:
+    """`to_user`, the first time only."""
     if _always or message not in _seen:
         _seen.add(message)
-        if stacklevel is None:
-            to_user(message)
-        else:
-            warnings.warn(message, stacklevel=stacklevel)
+        to_user(message)
 
 
 def to_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of this package that led here, however deep this is."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    """Warn at the line of the user's code that led here, however deep this is."""
+    frame = users_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+        return
+    known = frame.f_globals.setdefault("__warningregistry__", {})
+    module = frame.f_globals.get("__name__") or "<unknown>"
+    warnings.warn_explicit(
+        message, category, frame.f_code.co_filename, frame.f_lineno, module, known
+    )
 
 
 def set_warn_always(b: bool, /) -> None:

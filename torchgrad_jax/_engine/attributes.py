@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, events, formats, shapes, transfer
+from .._core import dtypes, errors, events, formats, shapes, transfer, warn
 from .._core.abstract import is_abstract
 from .._core.devices import FakeDevice
 from .._core.state import DUAL, INFERENCE, MODES, OBSERVED, TRACED
@@ -187,13 +186,12 @@ def get_grad(self: Tensor) -> Any:
     """The accumulated gradient, or None."""
     MODES.run.look_at_grad(self)
     if self._g is None and self._fn is not None and not (self._x is not None and self._x.retains):
-        warnings.warn(
+        warn.to_user(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
             "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
             "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
             "mistake, make sure you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for "
-            "more information.",
-            stacklevel=3,
+            "more information."
         )
     return self._g
 

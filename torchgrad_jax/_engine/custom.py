@@ -6,11 +6,10 @@ is checked and fitted to the inputs it belongs to.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import dtypes, errors, events, shapes
+from .._core import dtypes, errors, events, shapes, warn
 from .._core.formats import contiguous_format
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
@@ -202,9 +201,7 @@ class PyNode(Node):
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """The old name of `saved_tensors`; it never shows what was saved for forward mode."""
-        warnings.warn(
-            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
-        )
+        warn.to_user("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self._saved_for_backward()
 
     def maybe_clear_saved_tensors(self) -> None:
@@ -408,7 +405,7 @@ class WarnNotImplemented(_Undefined):
 
     def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
         """Say so."""
-        warnings.warn(self.message, UserWarning, stacklevel=2)
+        warn.to_user(self.message)
         return super().backward_tensors(tensors)
 
 
@@ -543,10 +540,9 @@ def _wrap_outputs(
         if is_dirty:
             modified.add(id(out))
             if not is_input:
-                warnings.warn(
+                warn.to_user(
                     "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
-                    "mutated should be passed to ctx.mark_dirty().",
-                    stacklevel=4,
+                    "mutated should be passed to ctx.mark_dirty()."
                 )
         diff = recording and id(out) not in frozen and out._m.dtype.category >= dtypes.FLOATING
         t = (

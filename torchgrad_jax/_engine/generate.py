@@ -421,7 +421,7 @@ def numbers_first(me: Any, b: Binding, args: tuple[Any, ...], named: dict[str, A
         fits = number if slot in names else alone or not number
         if not fits or not (number or isinstance(a, Tensor)):
             return NotImplemented
-    warn.once(_deprecated(me, b, slots, others), 4)
+    warn.once(_deprecated(me, b, slots, others))
     named.update(zip(slots, args))
     return me(*[named.pop(name) for name in others], **named)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict
 from typing import Any
+
+from .._core import warn
 
 
 class RemovableHandle:
@@ -70,10 +71,9 @@ def warn_if_has_hooks(tensor: Any) -> None:
     if tensor._backward_hooks:
         for hook in tensor._backward_hooks.values():
             if not hasattr(hook, "__torch_unserializable__"):
-                warnings.warn(
+                warn.to_user(
                     f"backward hook {hook!r} on tensor will not be "
                     "serialized.  If this is expected, you can "
                     "decorate the function with @torch.utils.hooks.unserializable_hook "
-                    "to suppress this warning",
-                    stacklevel=2,
+                    "to suppress this warning"
                 )

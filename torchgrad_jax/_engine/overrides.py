@@ -11,10 +11,10 @@ import copy
 import functools
 import inspect
 import types
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from .._core import warn
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.formats import memory_format
@@ -210,11 +210,10 @@ def ask(a: Any, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
     """Call one argument's `__torch_function__`."""
     method = a.__torch_function__
     if getattr(method, "__self__", None) is a:
-        warnings.warn(
+        warn.to_user(
             "Defining your `__torch_function__ as a plain method is deprecated and will be an error in future, "
             "please define it as a classmethod.",
             DeprecationWarning,
-            stacklevel=4,
         )
     return method(func, kinds, args, kwargs)
 

@@ -7,7 +7,6 @@ overlap (unfold, odd as_strided) it is a gather. Writing is the transpose of rea
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import abstract, errors, shapes
+from .._core import abstract, errors, shapes, warn
 from .._core.caches import KERNELS
 from .._core.meta import Meta
 from .._core.placement import MANY
@@ -491,10 +490,9 @@ def warn_of_overlap(t: Tensor, name: str, example: str = "tensor[mask] = scalar"
     """Whether several elements share one location, in which case writing to them is deprecated."""
     if not t._m.overlaps:
         return False
-    warnings.warn(
+    warn.to_user(
         f"Use of {name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-        f"operation. This also applies to advanced indexing e.g. {example}",
-        stacklevel=4,
+        f"operation. This also applies to advanced indexing e.g. {example}"
     )
     return True
 

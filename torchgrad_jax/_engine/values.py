@@ -230,7 +230,7 @@ def truth(self: Tensor) -> bool:
 def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
     if kind is not int and MODES.bits & GRAD and requires_grad_of(self):
         # As torch does of these two, and not of int() or item().
-        warn.once(errors.SCALAR_OF_GRAD, 4)
+        warn.once(errors.SCALAR_OF_GRAD)
     if self._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     value = item(self)

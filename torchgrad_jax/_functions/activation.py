@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, rng
+from .._core import dtypes, rng, warn
 from .._core.dtypes import FLOATING
 from .._core.errors import Unsupported
 from .._core.keys import KeyStream
@@ -358,9 +357,8 @@ def _cast(input: Tensor, dtype: Any) -> Tensor:
 
 
 def _implicit_dim(name: str, ndim: int) -> int:
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=4,
+    warn.to_user(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument."
     )
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -411,7 +409,7 @@ def gumbel_softmax(
 ) -> Tensor:
     """A sample from the Gumbel-softmax distribution; `hard` makes it one-hot, gradients unchanged."""
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn.to_user("`eps` parameter is deprecated and has no effect.")
     if logits._m.dtype.category != FLOATING:
         raise RuntimeError("gumbel_softmax() expects a floating-point tensor")
     noise = ops.neg(ops.log(logits.detach().new_empty(logits._m.shape).exponential_()))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import math
 import threading
-import warnings
 from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, rng
+from .._core import dtypes, errors, rng, warn
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
 from .._engine.arguments import real as _real
@@ -280,9 +279,8 @@ def _additive(
     if d is not dtypes.bool_ and not d.is_floating_point:
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and d is not other:
-        warnings.warn(
-            f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both instead.",
-            stacklevel=4,
+        warn.to_user(
+            f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both instead."
         )
     return mask if d is not dtypes.bool_ else ops._attention_bias(mask.logical_not(), dtype)
 

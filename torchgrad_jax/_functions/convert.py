@@ -143,7 +143,7 @@ def cast(t: Tensor, dt: dtypes.dtype) -> Tensor:
     if m.dtype is dt:
         return t
     if m.dtype.is_complex and not dt.is_complex and dt.category != dtypes.BOOL:
-        warn.once("Casting complex values to real discards the imaginary part", 5)
+        warn.once("Casting complex values to real discards the imaginary part")
     return ops._to_copy(t, dt)
 
 
@@ -165,7 +165,7 @@ def move(
     if m.dtype is dt and m.device is dev and not copy and ordered:
         return t
     if m.dtype.is_complex and not dt.is_complex and dt.category != dtypes.BOOL:
-        warn.once("Casting complex values to real discards the imaginary part", 5)
+        warn.once("Casting complex values to real discards the imaginary part")
     if dev is not m.device:
         return transfer(move(t, None, dt, False, kind), dev)
     if kind is None or kind is preserve_format:

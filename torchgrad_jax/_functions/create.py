@@ -6,7 +6,6 @@ a buffer (`exchange.py`).
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax
@@ -382,7 +381,7 @@ def from_data(
         host, _ = data_.array_of(data, dt)
         return from_host(host, devices.default_device() if dev is None else dev, requires_grad)
     if isinstance(data, Tensor):
-        warnings.warn(_COPY_CONSTRUCT.format(call=call), stacklevel=5)
+        warn.to_user(_COPY_CONSTRUCT.format(call=call))
         return _copied(data, dt, dev, requires_grad)
     if isinstance(data, jax.Array):
         return _copied(wrap_array(data), dt, dev, requires_grad)
@@ -420,7 +419,7 @@ def _from_numpy_copy(
     found = data_.numpy_dtype(array)
     strides = shapes.preserve_strides(array.shape, data_.numpy_strides(array))
     if array.dtype.kind == "c" and dt is not None and not dt.is_complex:
-        warn.once("Casting complex values to real discards the imaginary part", 6)
+        warn.once("Casting complex values to real discards the imaginary part")
     host = data_.convert(np.ascontiguousarray(array).reshape(array.shape), dt or found)
     return from_host(host, dev, requires_grad, strides)
 

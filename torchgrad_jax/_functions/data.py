@@ -176,8 +176,7 @@ def _store(data: Any, shape: tuple[int, ...], dim: int, element: Any, out: list[
     if isinstance(data, np.ndarray):
         warn.once(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
-            "a single numpy.ndarray with numpy.array() before converting to a tensor.",
-            7 + dim,
+            "a single numpy.ndarray with numpy.array() before converting to a tensor."
         )
     try:
         items = data if isinstance(data, list | tuple) else list(data)
@@ -212,7 +211,7 @@ def _tensor_element(value: Tensor, dt: dtypes.dtype) -> Any:
     if value._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if MODES.bits & GRAD and requires_grad_of(value):
-        warn.once(errors.SCALAR_OF_GRAD, 6)
+        warn.once(errors.SCALAR_OF_GRAD)
     out = concrete(value).reshape(()).item()
     if isinstance(out, complex) and not dt.is_complex:
         raise RuntimeError("value cannot be converted to type double without overflow")

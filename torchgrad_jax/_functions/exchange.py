@@ -41,8 +41,7 @@ def _warn_of_reading(given: str, meaning: str, what: str) -> None:
     warn.once(
         f"The given {given} is not writable, and PyTorch does not support non-writable tensors. This means {meaning}. "
         f"You may want to copy the {what} to protect its data or make it writable before converting it to a tensor. "
-        "This type of warning will be suppressed for the rest of this program.",
-        None,
+        "This type of warning will be suppressed for the rest of this program."
     )
 
 
@@ -243,7 +242,7 @@ def _with_flag(obj: Tensor, out: Tensor, requires_grad: bool | None) -> Tensor:
     """`requires_grad` of a tensor made from a tensor: off detaches, on turns it on where possible."""
     if requires_grad is None:
         if requires_grad_of(obj):
-            warn.once(_REQUIRES_GRAD_KEPT, 5)
+            warn.once(_REQUIRES_GRAD_KEPT)
         return out
     if requires_grad_of(out) and not requires_grad:
         return detach(out)

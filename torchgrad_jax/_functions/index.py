@@ -75,8 +75,7 @@ def _scatter(
     if reduce is not None and kind == "scatter_src":
         warn.once(
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future "
-            "PyTorch release. Use torch.scatter_reduce instead for more reduction options.",
-            5,
+            "PyTorch release. Use torch.scatter_reduce instead for more reduction options."
         )
     if kind == "scatter_value" and isinstance(given, complex):
         check_fits(given, input._m.dtype)

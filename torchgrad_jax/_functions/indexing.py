@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -245,7 +244,7 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
             at += 1
             continue
         if t._m.dtype is dtypes.uint8 and t._m.ndim:
-            warnings.warn(_BYTE_MASK, stacklevel=4)
+            warn.to_user(_BYTE_MASK)
         mask = t._m.shape
         for k, n in enumerate(mask):
             if x._m.shape[at + k] != n:

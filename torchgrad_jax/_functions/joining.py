@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._core import warn
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
 from .arguments import no_match, only_tensors, wrong
@@ -122,11 +123,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         if t._m.dtype is not parts[0]._m.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        import warnings
-
-        warnings.warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
-            stacklevel=2,
+        warn.to_user(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
         )
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 
 import numpy as np
 
-from .._core import errors, rng, shapes
+from .._core import errors, rng, shapes, warn
 from .._core.dtypes import FLOATING, bool_, scalar_type_name
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
@@ -256,15 +255,14 @@ def dropout2d(
     _check_probability(p)
     ndim = input._m.ndim
     if ndim not in (3, 4):
-        warnings.warn(_DEPRECATED.format(k=2, ndim=ndim, low=3, high=4), stacklevel=3)
+        warn.to_user(_DEPRECATED.format(k=2, ndim=ndim, low=3, high=4))
     if ndim == 3:
-        warnings.warn(
+        warn.to_user(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
             "is desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
             "will change in a future release to interpret the input as one without a batch dimension, i.e. "
             "shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using "
-            "dropout1d instead.",
-            stacklevel=3,
+            "dropout1d instead."
         )
     return _dropout(input, p, training, inplace, features=True)
 
@@ -277,7 +275,7 @@ def dropout3d(
     _check_probability(p)
     ndim = input._m.ndim
     if ndim not in (4, 5):
-        warnings.warn(_DEPRECATED.format(k=3, ndim=ndim, low=4, high=5), stacklevel=3)
+        warn.to_user(_DEPRECATED.format(k=3, ndim=ndim, low=4, high=5))
     return _channels(input, p, training, inplace, ndim == 5)
 
 

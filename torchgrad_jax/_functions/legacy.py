@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from .._core import warn
 from .._core.formats import memory_format, strides_in
 from .._core.shapes import contiguous_strides
 from .._engine import attributes
@@ -87,14 +87,14 @@ def view_as_complex_copy(input: Tensor) -> Tensor:
 @_method
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """`view`, for tensors whose size stays the same; deprecated."""
-    warnings.warn("non-inplace resize is deprecated", stacklevel=3)
+    warn.to_user("non-inplace resize is deprecated")
     return METHODS["reshape"](self, *sizes)
 
 
 @_method
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """`view` to another tensor's shape; deprecated."""
-    warnings.warn("non-inplace resize_as is deprecated", stacklevel=3)
+    warn.to_user("non-inplace resize_as is deprecated")
     return torch["reshape"](self, tensor._m.shape)
 
 
@@ -279,7 +279,7 @@ attributes.PROPERTIES.setdefault("name", property(lambda self: None))
 
 
 def _volatile(self: Tensor) -> bool:
-    warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=3)
+    warn.to_user("volatile was removed (Variable.volatile is always False)")
     return False
 
 

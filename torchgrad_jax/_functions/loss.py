@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import dtypes, shapes
+from .._core import dtypes, shapes, warn
 from .._core.checks import fail_if
 from .._core.dtypes import FLOATING
 from .._engine.arguments import real as _real
@@ -27,11 +26,10 @@ def _reduction(reduction: str, size_average: bool | None = None, reduce: bool | 
     if size_average is not None or reduce is not None:
         average = size_average is None or size_average
         reduction = "none" if reduce is not None and not reduce else "mean" if average else "sum"
-        warnings.warn(_LEGACY.format(reduction), stacklevel=4)
+        warn.to_user(_LEGACY.format(reduction))
     if reduction == "elementwise_mean":
-        warnings.warn(
-            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
-            stacklevel=4,
+        warn.to_user(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead."
         )
         reduction = "mean"
     if reduction not in ("none", "mean", "sum"):
@@ -51,10 +49,9 @@ def _pair(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both expanded to one shape, with torch's warning when they were not."""
     if input._m.shape == target._m.shape:
         return input, target
-    warnings.warn(
+    warn.to_user(
         f"Using a target size ({_size(target)}) that is different to the input size ({_size(input)}). "
-        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-        stacklevel=4,
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
     )
     return _expanded(input, target)
 
@@ -178,11 +175,10 @@ def kl_div(
     """Kullback-Leibler divergence of log-probabilities from probabilities."""
     legacy = size_average is not None or reduce is not None
     if reduction == "mean" and not legacy:
-        warnings.warn(
+        warn.to_user(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
-            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
-            stacklevel=3,
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release."
         )
     how = _reduction("sum" if reduction == "batchmean" else reduction, size_average, reduce)
     loss = divergence(input, target, how, log_target)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -383,10 +382,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of several matrices (deprecated name of `linalg.multi_dot`)."""
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    warnings.warn(
+    warn.to_user(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
-        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than multiple parameters.",
-        stacklevel=3,
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than multiple parameters."
     )
     result = matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))
     return result if out is None else _store(out, result, "chain_matmul")
@@ -416,8 +414,7 @@ def cross(
         warn.once(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
             "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
-            "in a future release.",
-            4,
+            "in a future release."
         )
         dim = next((d for d, n in enumerate(input._m.shape) if n == 3), None)
         if dim is None:
@@ -482,10 +479,9 @@ def cov(
     if not isinstance(norm, Tensor):
         norm = max(norm, 0)
         if norm <= 0:
-            warnings.warn(
+            warn.to_user(
                 "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
-                "observations.",
-                stacklevel=3,
+                "observations."
             )
     x = ops.sub(x, ops.unsqueeze(mean, 1))
     y = ops.t(x if w is None else ops.mul(x, w))

@@ -277,8 +277,7 @@ def _chosen(condition: Any, input: Any, other: Any) -> Tensor:
     if isinstance(condition, Tensor) and condition._m.dtype is dtypes.uint8:
         warn.once(
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-            "version of PyTorch. Use a boolean condition instead.",
-            5,
+            "version of PyTorch. Use a boolean condition instead."
         )
     if isinstance(other, complex):
         input = _as_complex(input)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from .._core import dtypes, shapes, warn
@@ -95,14 +94,12 @@ def _moment(
         complain_first((input,))
         raise
     results = math.prod(n for d, n in enumerate(shape) if d not in dims)
-    count = (
-        math.prod(shape[d] for d in dims) if results else 0
-    )  # torch divides the numbers of elements
+    # Torch divides the numbers of elements.
+    count = math.prod(shape[d] for d in dims) if results else 0
     if count <= (1 if correction is None else correction):
-        warnings.warn(
+        warn.to_user(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-            "factor (input numel divided by output numel).",
-            stacklevel=4,
+            "factor (input numel divided by output numel)."
         )
     return getattr(ops, f"{name}_correction")(input, dim, correction=correction, keepdim=keepdim)
 
@@ -274,8 +271,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
     """The sum of singular values."""
     warn.once(
         "at::nuclear_norm is deprecated and it is just left for JIT compatibility. It will be removed in a future "
-        "PyTorch release. Please use `linalg.matrix_norm(A, 'nuc', dim, keepdim)` instead",
-        4,
+        "PyTorch release. Please use `linalg.matrix_norm(A, 'nuc', dim, keepdim)` instead"
     )
     if isinstance(dim, bool):  # an overload without dimensions
         dim, keepdim = (-2, -1), dim

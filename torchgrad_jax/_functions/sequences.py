@@ -7,13 +7,12 @@ torch's in the last bit, since torch's own depend on the processor's vector widt
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes
+from .._core import devices, dtypes, warn
 from .._core.meta import meta
 from .._core.rounding import fma64, halves, spaced
 from .._engine.arguments import as_int
@@ -111,11 +110,10 @@ def arange(
         raise wrong("arange", "out", "Tensor", out)
     n = _count(first, last, by, target)
     if out is not None and out._m.numel not in (0, n):
-        warnings.warn(
+        warn.to_user(
             f"The number of elements in the out tensor of shape {list(out._m.shape)} is {out._m.numel} which does not "
             f"match the computed number of elements {n}. Note that this may occur as a result of rounding error. "
-            f"The out tensor will be resized to a tensor of shape ({n},).",
-            stacklevel=3,
+            f"The out tensor will be resized to a tensor of shape ({n},)."
         )
     if out is None:
         return _whole_numbers(first, by, n, target, dev, requires_grad)
@@ -186,10 +184,9 @@ def range(
     pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """Numbers from `start` up to and including `end`; deprecated in favour of `arange`."""
-    warnings.warn(
+    warn.to_user(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=3,
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end)."
     )
     first, last, by = (
         _bound("range", k, v, i + 1)

@@ -326,7 +326,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the last two dimensions."""
     if not input._m.ndim:
-        warn.once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().", None)
+        warn.once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().")
         return conj(input)
     if input._m.ndim < 2:
         raise RuntimeError(
@@ -342,7 +342,7 @@ def _deprecated(name: str, input: Tensor) -> Tensor:
         out = input
     else:
         what, out = "Consider using x.conj().", conj(input)
-    warn.once(f"Tensor.{name} is deprecated on 0-D tensors. {what}", 4)
+    warn.once(f"Tensor.{name} is deprecated on 0-D tensors. {what}")
     return out
 
 
@@ -355,8 +355,7 @@ def transposed(input: Tensor) -> Tensor:
         warn.once(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
             "will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
-            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
-            None,
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
         )
     return ops.permute(input, tuple(range(n - 1, -1, -1)))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from .._core import dtypes, warn
@@ -204,10 +202,9 @@ def istft(
     if single:
         out = ops.squeeze_dim(out, 0)
     if end > whole:
-        warnings.warn(
+        warn.to_user(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
-            "Please check your center and hop_length settings.",
-            stacklevel=3,
+            "Please check your center and hop_length settings."
         )
         out = _pad(out, (0, end - whole), "constant")
     return out

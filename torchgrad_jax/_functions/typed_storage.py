@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes
+from .._core import devices, dtypes, warn
 from .._engine.bind import composite
 from .._engine.storages import UntypedStorage, flat, handle, new_storage, untyped_storage
 from .._engine.tensor import Tensor, make
@@ -26,12 +25,10 @@ _always_warn = False
 def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
     global _warned
     if not _warned or _always_warn:
-        warnings.warn(
+        warn.to_user(
             "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
             "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
-            "directly, use tensor.untyped_storage() instead of tensor.storage()",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+            "directly, use tensor.untyped_storage() instead of tensor.storage()"
         )
         _warned = True
 

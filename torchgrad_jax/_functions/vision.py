@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._core import warn
 from .._engine.arguments import as_int, type_name
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
@@ -240,19 +240,15 @@ def upsample(
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The former name of `interpolate`."""
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=3,
-    )
+    warn.to_user("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @_functional
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The former name of `interpolate` with mode 'nearest'."""
-    warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=3,
+    warn.to_user(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead."
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -260,9 +256,8 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 @_functional
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The former name of `interpolate` with mode 'bilinear' and aligned corners."""
-    warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=3,
+    warn.to_user(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead."
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
@@ -303,7 +298,7 @@ def grid_sample(
             f"but got: '{padding_mode}'"
         )
     if align_corners is None:
-        warnings.warn(_ALIGN, stacklevel=3)
+        warn.to_user(_ALIGN)
         align_corners = False
     return grid_sampler(
         input, grid, _MODES.index(mode), _PADDINGS.index(padding_mode), align_corners
@@ -314,7 +309,7 @@ def grid_sample(
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The grid at which `grid_sample` shows an image under the affine maps `theta`."""
     if align_corners is None:
-        warnings.warn(_ALIGN, stacklevel=3)
+        warn.to_user(_ALIGN)
         align_corners = False
     m = theta._m
     if not m.dtype.is_floating_point:
@@ -331,11 +326,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"torch.Size({list(m.shape)})."
         )
     if align_corners and min(size[2:]) == 1:
-        warnings.warn(
+        warn.to_user(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when "
             "align_corners=True. This is not an intended use case of affine_grid. See the documentation of "
-            "affine_grid for details.",
-            stacklevel=3,
+            "affine_grid for details."
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

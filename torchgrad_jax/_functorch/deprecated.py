@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import textwrap
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from .. import func as _func
+from .._core import warn
 from . import make_functional as _old
 
 
@@ -23,7 +23,7 @@ def _moved(fn: Callable[..., Any], new: str) -> Any:
 
     @functools.wraps(fn)
     def moved(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(text, FutureWarning, stacklevel=2)
+        warn.to_user(text, FutureWarning)
         return fn(*args, **kwargs)
 
     moved.__module__ = __name__

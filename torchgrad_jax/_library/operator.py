@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from .._core import warn
 from .._core.dtypes import dtype
 from .._core.state import GRAD, MODES
 from .._engine.custom import WarnNotImplemented
@@ -119,7 +119,7 @@ class Operator:
             if not (out.is_floating_point() or out.is_complex()):
                 continue
             if out.requires_grad:
-                out.register_hook(lambda _: warnings.warn(message, UserWarning, stacklevel=2))
+                out.register_hook(lambda _: warn.to_user(message))
             elif not any(out is t for t in inputs):
                 bare.append(out)
         if bare and any(t.requires_grad for t in inputs):

@@ -346,8 +346,7 @@ def _deprecated(*_: Any, **__: Any) -> None:
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
         "of the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = "
-        "torch.linalg.solve_triangular(A, B).",
-        2,
+        "torch.linalg.solve_triangular(A, B)."
     )
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from .._core import warn
 from . import autocast_mode, grad_scaler
 
 
 def _recommend(name: str, device: str) -> None:
-    warnings.warn(
+    warn.to_user(
         f"`torch.{device}.amp.{name}(args...)` is deprecated. "
         f"Please use `torch.amp.{name}('{device}', args...)` instead.",
         FutureWarning,
-        stacklevel=3,
     )
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import warnings
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 import jax
 
-from .._core import devices, dtypes
+from .._core import devices, dtypes, warn
 from .._core.state import MODES
 from .._engine import overrides
 from .._engine.history import requires_grad_of
@@ -257,16 +256,13 @@ class autocast:
             )
         self.fast_dtype = STATE.dtype[self.device] if dtype is None else dtype
         if self.device == "cuda" and enabled and not _has_gpu():
-            warnings.warn(
-                "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
-            )
+            warn.to_user("CUDA is not available or torch_xla is imported. Disabling autocast.")
             enabled = False
         if enabled and self.fast_dtype not in _KNOWN:
             name = self.device.upper()
-            warnings.warn(
+            warn.to_user(
                 f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
-                f"{name} Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
-                stacklevel=2,
+                f"{name} Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."
             )
             enabled = False
         self._enabled = enabled

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import warnings
 from collections import defaultdict
 from typing import Any
 
 from .._bridge.choose import choose
-from .._core import devices, dtypes
+from .._core import devices, dtypes, warn
 from .._core.errors import Unsupported
 from .._core.state import MODES
 from .._engine.bind import NAMESPACES
@@ -55,9 +54,8 @@ class GradScaler:
             from .autocast_mode import _has_gpu
 
             if not _has_gpu():
-                warnings.warn(
-                    "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
-                    stacklevel=2,
+                warn.to_user(
+                    "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling."
                 )
                 self._enabled = False
         if self._enabled:

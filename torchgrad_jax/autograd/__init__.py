@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
-from .._core import errors, state as _state
+from .._core import errors, state as _state, warn
 from .._core.shapes import Size
 from .._core.state import MODES
 from .._engine.overrides import public as overridable
@@ -95,11 +94,7 @@ def backward(
     if MODES.transforming():
         raise RuntimeError(errors.BACKWARD_INSIDE)
     if grad_variables is not None:
-        warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
+        warn.to_user("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
@@ -190,11 +185,10 @@ def grad(
         return dict(zip(inputs, found))
     starts, targets = _as_outputs(outputs), _as_outputs(inputs)
     if not only_inputs:
-        warnings.warn(
+        warn.to_user(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
             "other parts of the graph, please use torch.autograd.backward.",
             FutureWarning,
-            stacklevel=2,
         )
     if not targets:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")

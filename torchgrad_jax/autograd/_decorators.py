@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from typing import Any
+
+from .._core import warn
 
 
 class DecoratorContext:
@@ -23,12 +24,11 @@ class DecoratorContext:
 
     def __call__(self, target: Any) -> Any:
         if inspect.isclass(target):
-            warnings.warn(
+            warn.to_user(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
                 "functions or methods. To preserve the current behavior of class decoration, you can directly "
                 "decorate the `__init__` method and nothing else.",
                 FutureWarning,
-                stacklevel=2,
             )
             return self._function(lambda *args, **kwargs: target(*args, **kwargs))
         if inspect.isgeneratorfunction(target):

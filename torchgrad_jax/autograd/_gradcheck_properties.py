@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._core import warn
 from .._core.meta import meta
 from .._core.transfer import filled
 from .._engine.custom import UndefinedGrad
@@ -66,11 +66,10 @@ _NOTES = (
 
 
 def _warn_undefined() -> None:
-    warnings.warn(
+    warn.to_user(
         "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may "
         "break existing callers of this function. If this is true for you, you can call this function with "
-        '"check_undefined_grad=False" to disable the feature',
-        stacklevel=5,
+        '"check_undefined_grad=False" to disable the feature'
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from .._core import events
+from .._core import events, warn
 from .._core.errors import AsWritten
 from .._core.state import MODES, OBSERVED
 from .._engine.node import Node
@@ -116,7 +115,7 @@ def _warn(text: str) -> None:
     ):
         frame = frame.f_back
         level += 1
-    warnings.warn(text, UserWarning, stacklevel=level - 1)
+    warn.to_user(text)
 
 
 def _metadata(node: Node) -> dict[Any, Any]:
@@ -260,11 +259,9 @@ class detect_anomaly(_Setting):
         self.check_nan = check_nan
         self.prev_check_nan = is_anomaly_check_nan_enabled()
         self.check_forward = check_forward
-        warnings.warn(
+        warn.to_user(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
-            "debugging.",
-            UserWarning,
-            stacklevel=2,
+            "debugging."
         )
 
     def __enter__(self) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from .._bridge.interop import apply_traced
-from .._core import tree
+from .._core import tree, warn
 from .._core.state import GRAD, MODES
 from .._engine.custom import (
     SAVED_AS_IS,
@@ -68,11 +67,10 @@ class FunctionCtx:
 
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Do nothing but warn: shared storage is tracked anyway."""
-        warnings.warn(
+        warn.to_user(
             "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. Note that "
             "calls to `set_()` are not tracked",
             FutureWarning,
-            stacklevel=2,
         )
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
@@ -219,12 +217,11 @@ class Function(_SingleLevelFunction):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn.to_user(
             f"{self.__class__} should not be instantiated. Methods on autograd functions are all static, so you should "
             "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
             "version of PyTorch.",
             DeprecationWarning,
-            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

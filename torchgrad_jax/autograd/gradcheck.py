@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._core.meta import meta
 from .._core.state import MODES, TRACED
 from .._engine.tensor import Tensor
@@ -43,10 +42,9 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
     for i in wanted:
         t = inputs[i]
         if t._m.dtype not in (dtypes.float64, dtypes.complex128):
-            warnings.warn(
+            warn.to_user(
                 f"Input #{i} requires gradient and is not a double precision floating point or complex. This check "
-                "will likely fail if all the inputs are not of double precision floating point or complex. ",
-                stacklevel=4,
+                "will likely fail if all the inputs are not of double precision floating point or complex. "
             )
         if any(s == 0 and n > 1 for s, n in zip(t._m.strides, t._m.shape)):
             raise RuntimeError(

@@ -12,7 +12,6 @@ import json
 import os
 import socket
 import uuid
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 
 import jax
 
+from .._core import warn
 from .._core.files import replacing
 from .._core.state import MODES
 from .._engine.bind import NAMESPACES
@@ -87,10 +87,9 @@ class profile:
         if not enabled:
             return
         if use_cuda:
-            warnings.warn(
+            warn.to_user(
                 "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead.",
                 FutureWarning,
-                stacklevel=2,
             )
             use_device = "cuda"
         if use_device is not None:
@@ -301,7 +300,7 @@ def _explain(kind: str) -> None:
         )
     else:
         text = f"{kind.upper()} is not available, disabling {kind.upper()} profiling"
-    warnings.warn(text, stacklevel=3)
+    warn.to_user(text)
 
 
 class record_function(contextlib.ContextDecorator):
@@ -548,10 +547,9 @@ class KinetoStepTracker:
         now = max(cls._step_dict.values())
         if now > cls._current_step:
             if now - cls._current_step > 1:
-                warnings.warn(
+                warn.to_user(
                     "Profiler step count has increased more than 1 - current_step = "
-                    f"{cls._current_step} step dict =  {cls._step_dict}",
-                    stacklevel=2,
+                    f"{cls._current_step} step dict =  {cls._step_dict}"
                 )
             cls._current_step = now
         return cls._current_step

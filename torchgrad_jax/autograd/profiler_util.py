@@ -5,11 +5,11 @@ from __future__ import annotations
 import bisect
 import enum
 import json
-import warnings
 from collections import defaultdict, namedtuple
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .._core import warn
 from .._core.files import replacing
 from ._profiler_table import build_table, format_time
 
@@ -112,7 +112,7 @@ def _old_name(old: str, new: str, text: str | None = None) -> property:
     message = text or f"`{old}` is deprecated. Use `{new}` instead."
 
     def get(self: Any) -> Any:
-        warnings.warn(message, FutureWarning, stacklevel=2)
+        warn.to_user(message, FutureWarning)
         return getattr(self, new)
 
     return property(get)

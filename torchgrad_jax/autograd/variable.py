@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._engine.attributes import share
 from .._engine.tensor import Tensor, watchers
 from .._functions.create import empty
@@ -42,9 +41,8 @@ class Variable(metaclass=VariableMeta):
         """The tensor's data with `requires_grad` and a name; `volatile` is a relic."""
         requires_grad, volatile = bool(operator.index(requires_grad)), bool(operator.index(volatile))  # fmt: skip
         if volatile:
-            warnings.warn(
-                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
-                stacklevel=2,
+            warn.to_user(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead."
             )
         if volatile and requires_grad:
             raise ValueError("Variable can't be volatile and require_grad at the same time!")

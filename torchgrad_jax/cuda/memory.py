@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import collections
-import warnings
 from typing import Any
 
+from .._core import warn
 from .._core.errors import no_such_name as _no_such_name
 from ._gpus import gpu as _gpu, gpus as _gpus
 
@@ -75,9 +75,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def _former(name: str, now: str) -> None:
-    warnings.warn(
-        f"`torch.cuda.{name}` has been renamed to `torch.cuda.{now}`", FutureWarning, stacklevel=3
-    )
+    warn.to_user(f"`torch.cuda.{name}` has been renamed to `torch.cuda.{now}`", FutureWarning)
 
 
 def memory_cached(device: Any = None) -> int:
@@ -93,10 +91,9 @@ def max_memory_cached(device: Any = None) -> int:
 
 
 def _all_peaks(name: str, device: Any) -> None:
-    warnings.warn(
+    warn.to_user(
         f"torch.cuda.{name} now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak memory stats.",
         FutureWarning,
-        stacklevel=3,
     )
     reset_peak_memory_stats(device)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
+from .._core import warn
 from .._core.meta import meta
 from .._core.transfer import put
 from .._engine.record import no_grad
@@ -136,9 +136,7 @@ def group_for(call: str, group: Any) -> ProcessGroup | None:
     """The group, or None with a warning where this process is not in it."""
     if outside(group):
         rank = -1 if _default.WORLD is None else _default.WORLD.rank()
-        warnings.warn(
-            f"Running {call} on global rank {rank} which does not belong to the given group.", stacklevel=3
-        )  # fmt: skip
+        warn.to_user(f"Running {call} on global rank {rank} which does not belong to the given group.")  # fmt: skip
         return None
     return member_of(group)
 

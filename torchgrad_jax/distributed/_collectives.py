@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._core import warn
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 from . import _exchange
@@ -333,10 +333,9 @@ def all_gather_single(
 def _older(name: str, newer: Any) -> Any:
     @functools.wraps(newer)
     def older(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(
+        warn.to_user(
             f"`torch.distributed.{name}` is deprecated. Please use `torch.distributed.{newer.__name__}` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         return newer(*args, **kwargs)
 

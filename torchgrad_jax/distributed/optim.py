@@ -6,10 +6,10 @@ parameters, and sends them to the other process.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from .._core import warn
 from .._core.errors import no_such_name as _no_such_name
 from .._engine.tensor import Tensor
 from ..optim.optimizer import Optimizer
@@ -80,9 +80,8 @@ class PostLocalSGDOptimizer(Optimizer):
         """Take both from a dictionary; an averager whose step is not in it begins anew."""
         self.optim.load_state_dict(state_dict)
         if "step" not in state_dict:
-            warnings.warn(
-                "Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.",
-                stacklevel=2,
+            warn.to_user(
+                "Loaded state dict does not contain a step counter for an averager. Setting step counter to 0."
             )
         self.averager.step = state_dict.get("step", 0)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .._core import warn
 from .distribution import Distribution
 
 _KL_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
@@ -37,11 +37,10 @@ def _dispatch_kl(p: type, q: type) -> Any:
 
     left, right = min(fits, key=far), min(fits, key=lambda k: far(k)[::-1])
     if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:
-        warnings.warn(
+        warn.to_user(
             f"Ambiguous kl_divergence({p.__name__}, {q.__name__}). "
             f"Please register_kl({left[0].__name__}, {right[1].__name__})",
             RuntimeWarning,
-            stacklevel=3,
         )
     return _KL_REGISTRY[left]
 

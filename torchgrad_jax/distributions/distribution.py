@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import Size, Tensor, _is_all_true, no_grad, tensor
+from .._core import warn
 from .._core.checks import fail_if, is_traced
 from .._core.state import MODES
 from .._engine.deferred import later
@@ -137,10 +137,9 @@ class Distribution:
 
     def _undefined(self, name: str, advice: str) -> None:
         what = f"`{name}`" + (" to enable sample validation" if name == "support" else "")
-        warnings.warn(
+        warn.to_user(
             f"{self.__class__} does not define {what}. {advice} the distribution with `validate_args=False` "
-            "to turn off validation.",
-            stacklevel=5,
+            "to turn off validation."
         )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -203,11 +202,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Any:
         """Deprecated: ``sample((n,))``."""
-        warnings.warn(
-            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
+        warn.to_user("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from .. import (
@@ -21,6 +20,7 @@ from .. import (
     tensor,
     tril_indices,
 )
+from .._core import warn
 from . import constraints
 from ._factors import CholeskyForms
 from .chi2 import Chi2
@@ -90,9 +90,8 @@ class Wishart(CholeskyForms, ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {least}.")
         setattr(self, name, matrix.expand((*batch, -1, -1)))
         if self.df.lt(event[-1]).any():
-            warnings.warn(
-                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
-                stacklevel=2,
+            warn.to_user(
+                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim."
             )
         super().__init__(batch, event, validate_args=validate_args)
         if name == "scale_tril":
@@ -170,7 +169,7 @@ class Wishart(CholeskyForms, ExponentialFamily):
         if self._batch_shape:
             singular = singular.amax(self._batch_dims)
         if singular.any():
-            warnings.warn("Singular sample detected.", stacklevel=2)
+            warn.to_user("Singular sample detected.")
             for _ in range(10 if max_try_correction is None else max_try_correction):
                 again = self._bartlett_sampling(singular[singular].shape)
                 out[singular] = again

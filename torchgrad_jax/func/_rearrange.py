@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import keyword
 import math
-import warnings
 from collections.abc import Sequence
 
+from .._core import warn
 from .._engine.bind import ops
 from .._engine.tensor import Tensor
 
@@ -153,10 +153,8 @@ def _named(name: str) -> str:
             f"Invalid axis identifier: {name}\naxis name should should not start or end with underscore"
         )
     if keyword.iskeyword(name):
-        warnings.warn(
-            f"It is discouraged to use axes names that are keywords: {name}",
-            RuntimeWarning,
-            stacklevel=5,
+        warn.to_user(
+            f"It is discouraged to use axes names that are keywords: {name}", RuntimeWarning
         )
     return name
 

@@ -6,10 +6,10 @@ import builtins
 import contextlib
 import functools
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final as Final
 
+from .._core import warn
 from .._core.errors import NO_SCRIPT as _NO_SCRIPT, no_such_name as _no_such_name
 from .._engine.tensor import Tensor
 from .casts import with_casts as _with_casts
@@ -234,9 +234,7 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
 
 def set_fusion_strategy(strategy: Any) -> list[Any]:
     """Warn: XLA decides what is fused."""
-    warnings.warn(
-        "torch.jit.set_fusion_strategy has no effect: XLA decides what is fused", stacklevel=2
-    )
+    warn.to_user("torch.jit.set_fusion_strategy has no effect: XLA decides what is fused")
     return []
 
 

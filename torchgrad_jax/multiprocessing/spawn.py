@@ -12,9 +12,10 @@ import sys
 import tempfile
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from .._core import warn
 
 __all__ = [
     "ProcessContext",
@@ -160,7 +161,7 @@ class SpawnContext(ProcessContext):
     """The former name of `ProcessContext`."""
 
     def __init__(self, processes: Sequence[Any], error_files: Sequence[str]) -> None:
-        warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
+        warn.to_user("SpawnContext is renamed to ProcessContext since 1.4 release.")
         super().__init__(processes, error_files)
 
 
@@ -217,10 +218,9 @@ def spawn(
         The processes, unless they were waited for.
     """
     if start_method != "spawn":
-        warnings.warn(
+        warn.to_user(
             f"This method only supports start_method=spawn (got: {start_method}).\n"
             "To use a different start_method use:\n\t\t torch.multiprocessing.start_processes(...)",
             FutureWarning,
-            stacklevel=2,
         )
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from .._core import warn
 
 _NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -14,9 +14,8 @@ def get_enum(reduction: str) -> int:
         reduction: "none", "mean" or "sum".
     """
     if reduction == "elementwise_mean":
-        warnings.warn(
-            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
-            stacklevel=2,
+        warn.to_user(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead."
         )
         return 1
     if reduction not in _NUMBERS:
@@ -39,9 +38,8 @@ def legacy_get_string(
     else:
         out = "sum" if size_average is False else "mean"
     if emit_warning:
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{out}' instead.",
-            stacklevel=2,
+        warn.to_user(
+            f"size_average and reduce args will be deprecated, please use reduction='{out}' instead."
         )
     return out
 

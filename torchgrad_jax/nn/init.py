@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
+from .._core import warn
 from .._core.state import MODES
 from .._engine.bind import ops
 from .._engine.tensor import Tensor
@@ -128,10 +128,9 @@ def _no_grad_trunc_normal_(
     tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None
 ) -> Tensor:
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
+        warn.to_user(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
-            "incorrect.",
-            stacklevel=2,
+            "incorrect."
         )
     inside = _below((b - mean) / std) - _below((a - mean) / std)
     if tensor.is_meta:
@@ -304,7 +303,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 def _kaiming_std(tensor: Any, a: float, mode: Any, nonlinearity: Any) -> float | None:
     """The standard deviation; None for tensors without elements."""
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn.to_user("Initializing zero-element tensors is a no-op")
         return None
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
@@ -390,10 +389,8 @@ def _make_deprecate(fn: Callable[..., Any]) -> Callable[..., Any]:
     old = new[:-1]
 
     def deprecated(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(
-            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.",
-            FutureWarning,
-            stacklevel=2,
+        warn.to_user(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning
         )
         return fn(*args, **kwargs)
 

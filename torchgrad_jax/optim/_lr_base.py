@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .._core import warn
 from .._core.state import MODES
 from .._engine.kept_traces import watch_always
 from .._engine.tensor import Tensor
@@ -188,12 +188,12 @@ class LRScheduler:
         """
         if self._step_count == 1:  # the first step after the initial one
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-                warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=2)
+                warn.to_user(_OVERRIDDEN)
             elif not getattr(self.optimizer, "_opt_called", False):
-                warnings.warn(_TOO_EARLY, UserWarning, stacklevel=2)
+                warn.to_user(_TOO_EARLY)
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warn.to_user(EPOCH_DEPRECATION_WARNING)
         self._update_lr(epoch)
 
     @contextmanager
@@ -220,10 +220,8 @@ class LRScheduler:
 
     def _warn_unless_stepping(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn(
-                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
-                UserWarning,
-                stacklevel=3,
+            warn.to_user(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`."
             )
 
     def _unchanged(self) -> list[Any]:

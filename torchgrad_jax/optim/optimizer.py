@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._core.placement import MANY
 from .._core.state import MODES, TRACED
 from .._engine.escapes import refuse_escape
@@ -389,11 +388,10 @@ class Optimizer:
                 )
             param_group.setdefault(name, default)
         if len(set(params)) != len(params):
-            warnings.warn(
+            warn.to_user(
                 "optimizer contains a parameter group with duplicate parameters; "
                 "in future, this will cause an error; "
-                "see github.com/pytorch/pytorch/issues/40967 for more information",
-                stacklevel=3,
+                "see github.com/pytorch/pytorch/issues/40967 for more information"
             )
         named = "param_names" in param_group
         for group in self.param_groups:

@@ -9,10 +9,10 @@ import os
 import socket
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._core import warn
 from .._core.files import replacing
 from ..autograd import profiler as prof
 
@@ -85,9 +85,7 @@ def schedule(
             f"active={active} (need > 0), repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
         )
     if warmup == 0:
-        warnings.warn(
-            "Profiler won't be using warmup, this can skew profiler results", stacklevel=2
-        )
+        warn.to_user("Profiler won't be using warmup, this can skew profiler results")
     cycle = wait + warmup + active
 
     def plan(step: int) -> ProfilerAction:
@@ -159,7 +157,7 @@ _told: set[str] = set()
 def _warn_once(text: str) -> None:
     if text not in _told:
         _told.add(text)
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn.to_user(text)
 
 
 class _KinetoProfile:
@@ -362,10 +360,8 @@ class profile(_KinetoProfile):
         custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
     ) -> None:  # fmt: skip
         if use_cuda is not None:
-            warnings.warn(
-                "`use_cuda` is deprecated, use `activities` argument instead",
-                FutureWarning,
-                stacklevel=2,
+            warn.to_user(
+                "`use_cuda` is deprecated, use `activities` argument instead", FutureWarning
             )
         if activities is not None:
             activities = list(activities)
@@ -451,9 +447,7 @@ class profile(_KinetoProfile):
         records = after in (RECORD, SAVE)
         if (before, after) in ((WARMUP, NONE), (RECORD, NONE), (RECORD, WARMUP)):
             assert after is not None
-            warnings.warn(
-                f"Incorrect schedule: {before.name} followed by {after.name}", stacklevel=3
-            )
+            warn.to_user(f"Incorrect schedule: {before.name} followed by {after.name}")
         if before is WARMUP and after in (None, NONE):
             self.start_trace()
             self.stop_trace()

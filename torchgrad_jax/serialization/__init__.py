@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os as _os
 import pickle as _pickle
-import warnings as _warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .._core import warn as _warn
 from .._core.devices import device as _device
 from .._core.errors import no_such_name as _no_such_name
 from ..types import FileLike as _FileLike, Storage as _Storage
@@ -112,7 +112,7 @@ def load(
         if pickle_module is not _pickle:
             raise NotImplementedError("torch.load: only Python's own pickle is supported")
     if safely and pickle_load_args:
-        _warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+        _warn.to_user("pickle_load_args only works if `weights_only=False`.")
     return _load_from(f, _Options(map_location, safely, dict(_safe), pickle_load_args))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._engine.bind import NAMESPACES
 from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
@@ -296,12 +295,11 @@ def assert_allclose(
         equal_nan: whether two NaNs agree.
         msg: the text of the error.
     """
-    warnings.warn(
+    warn.to_user(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
         "use `torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
         "https://github.com/pytorch/pytorch/issues/61844.",
         FutureWarning,
-        stacklevel=2,
     )
     as_tensor = NAMESPACES[""]["as_tensor"]
     a, b = (t if isinstance(t, Tensor) else as_tensor(t) for t in (actual, expected))

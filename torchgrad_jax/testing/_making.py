@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._engine.bind import NAMESPACES
 from .._engine.tensor import Tensor
 
@@ -24,11 +23,10 @@ def _within(
 ) -> tuple[float, float]:
     """Bounds of the numbers: those given, cut to what the dtype has, or the usual ones."""
     if low is not None and high is not None and low == high and inexact:
-        warnings.warn(
+        warn.to_user(
             "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
             "and will be removed in 2.3. Use `torch.full(...)` instead.",
             FutureWarning,
-            stacklevel=3,
         )
     usual = _RANGES.get(dtype.name, (-9, 9) if inexact else (-9, 10))
     least, most = usual[0] if low is None else low, usual[1] if high is None else high

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .._core import tree as _tree
+from .._core import tree as _tree, warn
 
 WITH_KEYS: dict[type, Callable[[Any], Any]] = {}
 """By class: from an instance to its parts, each with its key, and what else is needed."""
@@ -176,18 +175,16 @@ def _register_pytree_node(
     cls: type, flatten_fn: Any, unflatten_fn: Any, to_str_fn: Any = None, maybe_from_str_fn: Any = None, **options: Any
 ) -> None:  # fmt: skip
     """The old name of `register_pytree_node`."""
-    warnings.warn(
+    warn.to_user(
         "`torch.utils._pytree._register_pytree_node` is deprecated. "
         "Please use `torch.utils._pytree.register_pytree_node` instead.",
         FutureWarning,
-        stacklevel=2,
     )
     if to_str_fn is not None or maybe_from_str_fn is not None:
-        warnings.warn(
+        warn.to_user(
             "`to_str_fn` and `maybe_from_str_fn` is deprecated. "
             "Please use `to_dumpable_context` and `from_dumpable_context` instead.",
             FutureWarning,
-            stacklevel=2,
         )
     register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
 

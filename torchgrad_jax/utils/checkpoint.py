@@ -7,11 +7,10 @@ runs it again to get that back.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
-from .._core import devices, keys
+from .._core import devices, keys, warn
 from .._core.state import GRAD, MODES
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
@@ -117,13 +116,12 @@ def _tensors(value: Any) -> Generator[Tensor, None, None]:
 def _infer_device_type(*args: Any) -> str:
     found = [t._m.device.type for t in _tensors(args) if t._m.device.type != "cpu"]
     if len(set(found)) > 1:
-        warnings.warn(
+        warn.to_user(
             "Tensor arguments, excluding CPU tensors, are detected on at least two types of devices. Device state will "
             "only be saved for devices of a single device type, and the remaining devices will be ignored. "
             "Consequently, if any checkpointed functions involve randomness, this may result in incorrect gradients. "
             "(Note that if CUDA devices are among the devices detected, it will be prioritized; otherwise, the first "
-            f"device encountered will be selected.)\nDevice types: {sorted(set(found))} first device type: {found[0]}",
-            stacklevel=2,
+            f"device encountered will be selected.)\nDevice types: {sorted(set(found))} first device type: {found[0]}"
         )
     return (
         DefaultDeviceType.get_device_type()
@@ -255,9 +253,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
         inputs: the arguments of a reentrant checkpoint.
     """
     if not any(requires_grad_of(v) for v in inputs if isinstance(v, Tensor)):
-        warnings.warn(
-            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
-        )
+        warn.to_user("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 class CheckpointFunction(Function):
@@ -352,12 +348,11 @@ def checkpoint(
         >>> y.sum().backward()
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn.to_user(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, "
             "calling checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but "
             "if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for "
-            "more details on the differences between the two variants.",
-            stacklevel=2,
+            "more details on the differences between the two variants."
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
@@ -436,12 +431,11 @@ def checkpoint_sequential(
         >>> checkpoint_sequential(steps, 2, x, use_reentrant=False).backward()
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn.to_user(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In "
             "version 2.9 we will raise an exception if use_reentrant is not passed. use_reentrant=False is "
             "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True. "
-            "Refer to docs for more details on the differences between the two variants.",
-            stacklevel=2,
+            "Refer to docs for more details on the differences between the two variants."
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._core import events, tree
+from .._core import events, tree, warn
 from .._core.errors import no_such_name as _no_such_name
 from .._core.shapes import Size
 from .._core.state import GRAD, MODES
@@ -194,9 +193,7 @@ class FlopCounterMode(events.Observer):
         self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None
     ) -> None:
         if mods is not None:
-            warnings.warn(
-                "mods argument is not needed anymore, you can stop passing it", stacklevel=2
-            )
+            warn.to_user("mods argument is not needed anymore, you can stop passing it")
         self.depth, self.display = depth, display
         self.flop_counts: defaultdict[str, defaultdict[Any, int]] = defaultdict(
             lambda: defaultdict(int)

@@ -6,12 +6,12 @@ A process that has no batches left goes on taking part in the collectives of the
 from __future__ import annotations
 
 import abc
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core import warn
 from .. import _exchange
 from .._groups import ProcessGroup
 
@@ -112,10 +112,7 @@ class Join:
                 raise RuntimeError(f"Rank {self._group.rank()} exhausted all inputs.")
             last, waited = False, waited + 1
             if waited == 1000:
-                warnings.warn(
-                    _SKEW.format(self._group.rank()),
-                    stacklevel=2,
-                )
+                warn.to_user(_SKEW.format(self._group.rank()))
             for hook in self._hooks:
                 hook.main_hook()
         for hook in self._hooks:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pickle
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..._core import warn
 from .. import _exchange
 from .._groups import ProcessGroup, get_rank, is_initialized, member_of
 from .._objects import _opened, _packed
@@ -125,9 +125,8 @@ def alone(no_dist: bool, to: str | None = None) -> bool:
     """
     by_itself = no_dist or not is_initialized() or get_rank() < 0
     if by_itself and to is not None:
-        warnings.warn(
+        warn.to_user(
             f"torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to {to} in a single "
-            "process.",
-            stacklevel=3,
+            "process."
         )
     return by_itself

@@ -15,13 +15,13 @@ import queue
 import threading
 import types
 import uuid
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from ..._core import warn
 from ..._core.files import replacing
 from ..._engine.tensor import Tensor
 from ...futures import Future
@@ -215,11 +215,10 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         if self.fs.exists(self._metadata_path(None if self.use_collectives else 0)):
             if not self.overwrite:
                 raise RuntimeError(f"Checkpoint already exists and {self.overwrite=}.")
-            warnings.warn(
+            warn.to_user(
                 f"Detected an existing checkpoint in {self.path}, overwriting since {self.overwrite=}."
                 " Past version 2.5 of PyTorch, `overwrite` will default to False. Set this variable to True to"
-                " maintain this functionality or False to raise when an existing checkpoint is found.",
-                stacklevel=2,
+                " maintain this functionality or False to raise when an existing checkpoint is found."
             )
         if self._alone:
             plan = dataclasses.replace(plan, storage_data=_StoragePrefix(f"__{self.rank}_"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
+from ..._core import warn
 from ._storages import reader_for
 from ._together import Together, alone
 from .default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner
@@ -22,10 +22,9 @@ def load_state_dict(
     no_dist: bool = False, planner: LoadPlanner | None = None,
 ) -> None:  # fmt: skip
     """Deprecated in torch: `load`."""
-    warnings.warn(
+    warn.to_user(
         "`load_state_dict` is deprecated and will be removed in future versions. Please use `load` instead.",
         FutureWarning,
-        stacklevel=2,
     )
     storage_reader.reset()
     together = Together(process_group, no_dist, coordinator_rank)

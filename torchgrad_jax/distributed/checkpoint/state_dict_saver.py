@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import os
 import threading
-import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from ..._core import warn
 from ._storages import writer_for
 from ._together import Together, alone, in_turn
 from .default_planner import DefaultSavePlanner
@@ -42,10 +42,9 @@ def save_state_dict(
     no_dist: bool = False, planner: SavePlanner | None = None,
 ) -> Metadata:  # fmt: skip
     """Deprecated in torch: `save`."""
-    warnings.warn(
+    warn.to_user(
         "`save_state_dict` is deprecated and will be removed in future versions.Please use `save` instead.",
         FutureWarning,
-        stacklevel=2,
     )
     storage_writer.reset()
     together = Together(process_group, no_dist, coordinator_rank)

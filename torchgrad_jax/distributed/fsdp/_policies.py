@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from ..._core import warn
 from ...nn.modules.batchnorm import _BatchNorm
 from ...nn.modules.module import Module
 
@@ -106,9 +106,8 @@ def check_reduction(precision: MixedPrecisionPolicy | MixedPrecision) -> None:
     """Warn where gradients are added up in a narrower dtype than was asked for."""
     computed, wanted = precision.param_dtype, precision.reduce_dtype
     if computed is not None and wanted is not None and wanted.itemsize > computed.itemsize:
-        warnings.warn(
-            f"reduce_dtype={wanted} has no effect: gradients are computed and added up in {computed} (param_dtype)",
-            stacklevel=3,
+        warn.to_user(
+            f"reduce_dtype={wanted} has no effect: gradients are computed and added up in {computed} (param_dtype)"
         )
 
 

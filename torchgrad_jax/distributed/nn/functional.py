@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ..._functions.create import empty_like, zeros_like
 from ...autograd.function import Function
@@ -145,11 +145,10 @@ def _older(newer: str) -> Any:
     def decorate(fn: Any) -> Any:
         @functools.wraps(fn)
         def older(*args: Any, **kwargs: Any) -> Any:
-            warnings.warn(
+            warn.to_user(
                 f"torch.distributed.nn.functional.{fn.__name__} is deprecated, use "
                 f"torch.distributed._functional_collectives.{newer} instead.",
                 FutureWarning,
-                stacklevel=2,
             )
             return fn(*args, **kwargs)
 

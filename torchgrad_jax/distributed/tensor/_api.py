@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ..._functions import create, random
 from ...autograd.grad_mode import no_grad
@@ -124,11 +124,10 @@ def _of_three(given: Any, kind: str) -> Any:
         return given
     if n != 2:
         raise ValueError(f"{kind}_fn should take in 3 arguments, but got {n} arguments!")
-    warnings.warn(
+    warn.to_user(
         f"Deprecating {kind}_fn that takes two arguments ({kind}s, device_mesh), "
         f"please use {kind}_fn that takes in (module, {kind}s, device_mesh) instead!",
         FutureWarning,
-        stacklevel=3,
     )
     return lambda module, values, mesh: given(values, mesh)
 

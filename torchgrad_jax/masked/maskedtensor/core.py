@@ -8,11 +8,10 @@ its data, so that gradients need nothing of their own. Which functions it has, a
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import dtypes
+from ..._core import dtypes, warn
 from ..._engine.bind import NAMESPACES
 from ..._engine.overrides import DisableTorchFunctionSubclass
 from ..._engine.subclass import retyped
@@ -87,9 +86,9 @@ class MaskedTensor(Tensor):
         for name, given in (("data", data), ("mask", mask)):
             if is_masked_tensor(given) or not isinstance(given, Tensor):
                 raise TypeError(f"{name} must be a Tensor")
-        warnings.warn(_PROTOTYPE, UserWarning, stacklevel=2)
+        warn.to_user(_PROTOTYPE)
         if data.requires_grad:
-            warnings.warn(_REQUIRES_GRAD, UserWarning, stacklevel=2)
+            warn.to_user(_REQUIRES_GRAD)
         return Tensor._make_subclass(cls, data.detach().clone(), requires_grad)
 
     def __init__(self, data: Any, mask: Any, requires_grad: bool = False) -> None:
@@ -180,13 +179,12 @@ class MaskedTensor(Tensor):
         if name in _ANSWERS:
             out = _run(func, args, kwargs)
             return _of_gradient(out, args[0]) if func == _GRAD else out
-        warnings.warn(
+        warn.to_user(
             f"{name} is not implemented in __torch_dispatch__ for MaskedTensor.\n"
             "If you would like this operator to be supported, please file an issue for a feature request at "
             "https://github.com/pytorch/maskedtensor/issues with a minimal reproducible code snippet.\n"
             "In the case that the semantics for the operator are not trivial, it would be appreciated "
-            "to also include a proposal for the semantics.",
-            stacklevel=2,
+            "to also include a proposal for the semantics."
         )
         raise TypeError(f"{name}() is not implemented for MaskedTensor")
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from enum import IntEnum, auto
 from typing import Any
 
-from ..._core import dtypes
+from ..._core import dtypes, warn
 from ..._engine.bind import ops
 from ..._engine.tensor import Tensor
 from ..._functions.create import ones, zeros
@@ -45,9 +44,8 @@ class CausalBias(Tensor):
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
         self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant is CausalVariant.LOWER_RIGHT:
-            warnings.warn(
-                "Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!",
-                stacklevel=3,
+            warn.to_user(
+                "Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!"
             )
 
     def _materialize(self, device: Any = None) -> Tensor:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from jax.sharding import Sharding
 
+from ..._core import warn
 from ..._core.abstract import NO_DATA
 from ..._core.placement import check_divides
 from ..._core.state import MODES, TRACED
@@ -140,12 +140,11 @@ class Conversion:
                     f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
                 )
             if dtype.is_complex:
-                warnings.warn(
+                warn.to_user(
                     "Complex modules are a new feature under active development whose design may change, and some "
                     "modules might not work as expected when using complex tensors as parameters or buffers. Please "
                     "file an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
-                    "complex module does not work as expected.",
-                    stacklevel=2,
+                    "complex module does not work as expected."
                 )
 
         def convert(t: Any) -> Any:
@@ -208,12 +207,11 @@ class Conversion:
             set_to_none: whether they become None rather than zeros.
         """
         if getattr(self, "_is_replica", False):
-            warnings.warn(
+            warn.to_user(
                 "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. The parameters are "
                 "copied (in a differentiable manner) from the original module. This means they are not leaf nodes in "
                 "autograd and so don't accumulate gradients. If you need gradients in your forward method, consider "
-                "using autograd.grad instead.",
-                stacklevel=2,
+                "using autograd.grad instead."
             )
         for param in self.parameters():
             if set_to_none:  # whatever there was: a compiled step need not look

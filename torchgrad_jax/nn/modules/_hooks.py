@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..._bridge.python_guards import AMBIENT
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ...utils.hooks import BackwardHook, RemovableHandle
 
@@ -194,10 +194,9 @@ def call(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: An
                 out = hook(module, args, kwargs, None) if with_kwargs else hook(module, args, None)
                 del out
             except Exception as error:
-                warnings.warn(
+                warn.to_user(
                     f"{whose} forward hook with ``always_call=True`` raised an exception that was silenced as another "
-                    f"error was raised in forward: {error!s}",
-                    stacklevel=4,
+                    f"error was raised in forward: {error!s}"
                 )
         raise
 
@@ -214,10 +213,9 @@ def _call(
     result = _after(module, args, kwargs, run(*args, **kwargs), called)
     if watch is not None:
         if not isinstance(result, Tensor | tuple):
-            warnings.warn(
+            warn.to_user(
                 "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
-                f"{type(result)}",
-                stacklevel=4,
+                f"{type(result)}"
             )
         result = watch.setup_output_hook(result)
     if older:
@@ -298,7 +296,7 @@ def warn_about_older(inputs: Any, result: Any, node: Any) -> None:
     """Say what a hook of the older kind will not see."""
     text = _what_is_missed(inputs, result, node)
     if text:
-        warnings.warn(text, FutureWarning, stacklevel=6)
+        warn.to_user(text, FutureWarning)
 
 
 def _what_is_missed(inputs: Any, result: Any, node: Any) -> str | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ..parameter import Parameter, is_lazy
@@ -99,7 +99,7 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
         with no_grad():
             if not assign:
                 if param.is_meta and not given.is_meta:
-                    warnings.warn(_NOT_ASSIGNED.format(key=key), stacklevel=6)
+                    warn.to_user(_NOT_ASSIGNED.format(key=key))
                 param.copy_(given)
                 return None
             if isinstance(param, Parameter):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
+from ..._core import warn
 from . import _loading
 from ._parts import part_of_module
 
@@ -66,11 +66,10 @@ class StateDict:
             ['weight', 'bias']
         """
         if args:
-            warnings.warn(
+            warn.to_user(
                 "Positional args are being deprecated, use kwargs instead. Refer to "
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
                 FutureWarning,
-                stacklevel=2,
             )
             if destination is None:
                 destination = args[0]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from types import FunctionType
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from .. import functional as F, init
 from .._top import torch
@@ -176,10 +176,9 @@ class Hardtanh(Module):
         super().__init__()
         for name, former in (("min", min_value), ("max", max_value)):
             if former is not None:
-                warnings.warn(
+                warn.to_user(
                     f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`",
                     FutureWarning,
-                    stacklevel=2,
                 )
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value

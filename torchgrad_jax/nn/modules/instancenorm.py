@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from .. import functional as F
 from .batchnorm import _expect, _LazyNormBase, _NormBase
@@ -71,10 +71,9 @@ class _InstanceNorm(_NormBase):
                     f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: "
                     f"{input.size(dim)}."
                 )
-            warnings.warn(
+            warn.to_user(
                 f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing "
-                "in num_features, which is not used because affine=False",
-                stacklevel=2,
+                "in num_features, which is not used because affine=False"
             )
         return self._handle_no_batch_input(input) if single else self._apply_instance_norm(input)
 

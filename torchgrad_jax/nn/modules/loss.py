@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ..._functions.linear_loss import LinearCrossEntropyOptions
 from .. import _reduction, functional as F
@@ -99,13 +100,11 @@ class NLLLoss2d(NLLLoss):
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
         reduction: str = "mean",
     ) -> None:  # fmt: skip
-        import warnings
 
-        warnings.warn(
+        warn.to_user(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
             "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 

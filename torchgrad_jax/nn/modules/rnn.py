@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ...amp.autocast_mode import STATE as AUTOCAST
 from .. import init
@@ -33,10 +33,9 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
         permutation: the places.
         dim: the dimension.
     """
-    warnings.warn(
+    warn.to_user(
         "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",
         FutureWarning,
-        stacklevel=2,
     )
     return _apply_permutation(tensor, permutation, dim)
 
@@ -51,10 +50,9 @@ def _check_arguments(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
         )
     if dropout > 0 and num_layers == 1:
-        warnings.warn(
+        warn.to_user(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
-            f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-            stacklevel=4,
+            f"greater than 1, but got dropout={dropout} and num_layers={num_layers}"
         )
     for name, value, kind in (
         ("bias", bias, bool), ("batch_first", batch_first, bool), ("input_size", input_size, int),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..._core import dtypes
+from ..._core import dtypes, warn
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import is_grad_enabled
 from .. import functional as F
@@ -56,9 +55,8 @@ def _canonical_mask(mask: Any, name: str, other: Any, other_name: str, dtype: An
     if mask.dtype is not dtypes.bool_ and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype != mask.dtype:
-        warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=3,
+        warn.to_user(
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead."
         )
     if mask.is_floating_point():
         return mask
@@ -201,9 +199,8 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
         why_not = _why_not_nested(encoder_layer)
         if enable_nested_tensor and why_not:
-            warnings.warn(
-                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why_not}",
-                stacklevel=2,
+            warn.to_user(
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why_not}"
             )
             self.use_nested_tensor = False
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
@@ -302,12 +302,11 @@ def _check_parameters(module: Module, trained: Sequence[Tensor]) -> None:
 def _warn(broadcast_buffers: Any, forward_sync_buffers: Any, check_reduction: bool) -> None:
     if broadcast_buffers is not None:
         text = _DEPRECATED if forward_sync_buffers is None else _BOTH
-        warnings.warn(text, FutureWarning, stacklevel=3)
+        warn.to_user(text, FutureWarning)
     if check_reduction:
-        warnings.warn(
+        warn.to_user(
             "The `check_reduction` argument in `DistributedDataParallel` module is deprecated. Please avoid using it.",
             FutureWarning,
-            stacklevel=3,
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..._core import warn
 from ..._core.devices import device as Device
 from ..._engine.tensor import Tensor
 
@@ -20,10 +20,8 @@ def _refused(name: str) -> NotImplementedError:
 
 def is_namedtuple(obj: Any) -> bool:
     """Whether something is an instance of a named tuple."""
-    warnings.warn(
-        "`is_namedtuple` is deprecated, please use the python checks instead",
-        FutureWarning,
-        stacklevel=2,
+    warn.to_user(
+        "`is_namedtuple` is deprecated, please use the python checks instead", FutureWarning
     )
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 
-from ..._core import abstract
+from ..._core import abstract, warn
 from ..._core.caches import KERNELS
 from ..._core.checks import Check, fail_if, numpy_of
 from ..._core.python_numbers import Number
@@ -158,9 +157,7 @@ def clip_grad_norm_(
     """
     held = _listed(parameters)
     if not held and isinstance(parameters, types.GeneratorType):
-        warnings.warn(
-            "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3
-        )
+        warn.to_user("`parameters` is an empty generator, no gradient clipping will occur.")
     total = get_total_norm(_gradients(held), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(held, max_norm, total, foreach)
     return total
@@ -171,10 +168,9 @@ def clip_grad_norm(
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The former name of `clip_grad_norm_`."""
-    warnings.warn(
+    warn.to_user(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
-        stacklevel=2,
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 
 _MISSING = object()
@@ -26,11 +26,10 @@ def functional_call(
         tie_weights: whether tensors that the module holds under several names are replaced under all of them.
         strict: raise unless exactly all tensors are given.
     """
-    warnings.warn(
+    warn.to_user(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
         "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
         FutureWarning,
-        stacklevel=2,
     )
     return call_with(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict

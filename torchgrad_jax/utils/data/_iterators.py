@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-import warnings
 from typing import Any, Self
 
+from ..._core import warn
 from ..._core.carried import ExceptionWrapper
 from ...accelerator import is_available
 from ...autograd.profiler import record_function
@@ -26,16 +26,14 @@ class _BaseDataLoaderIter:
         self._index_sampler = loader._index_sampler
         self._num_workers = loader.num_workers
         if loader.pin_memory and loader.pin_memory_device:
-            warnings.warn(
+            warn.to_user(
                 "pin_memory_device is deprecated, the current accelerator will be used as the device,"
-                f"ignore pin_memory_device='{loader.pin_memory_device}'.",
-                stacklevel=2,
+                f"ignore pin_memory_device='{loader.pin_memory_device}'."
             )
         if loader.pin_memory and not is_available():
-            warnings.warn(
+            warn.to_user(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't "
-                "be used.",
-                stacklevel=2,
+                "be used."
             )
         self._sampler_iter = iter(self._index_sampler)
         # Drawn in any case, as torch does, and before the first index is.
@@ -80,7 +78,7 @@ class _BaseDataLoaderIter:
                 "IterableDataset replica at each worker. Please see "
                 "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
             )
-        warnings.warn(said, stacklevel=3)
+        warn.to_user(said)
 
     def __len__(self) -> int:
         return len(self._index_sampler)

@@ -6,10 +6,10 @@ import math
 import multiprocessing
 import multiprocessing.context
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from ..._core import warn
 from ._iterators import (
     _BaseDataLoaderIter as _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter as _MultiProcessingDataLoaderIter,
@@ -189,12 +189,11 @@ class DataLoader(Generic[T_co]):
         n = len(os.sched_getaffinity(0)) if limited else os.cpu_count() or 1
         if self.num_workers > n:
             note = "" if limited else " (`cpuset` is not taken into account)"
-            warnings.warn(
+            warn.to_user(
                 f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
                 f"of worker in current system is {n}{note}, which is smaller than what this DataLoader is going to "
                 "create. Please be aware that excessive worker creation might get DataLoader running slow or even "
-                "freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
-                stacklevel=2,
+                "freeze, lower the worker number to avoid potential slowness/freeze if necessary."
             )
 
 

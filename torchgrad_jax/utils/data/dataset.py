@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from ..._core import warn
 from ..._engine.tensor import Tensor
 from ..._functions.random import Generator, default_generator
 from ._draw import permutation
@@ -108,10 +108,8 @@ class ConcatDataset(Dataset[T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The older spelling of `cumulative_sizes`."""
-        warnings.warn(
-            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`",
-            FutureWarning,
-            stacklevel=2,
+        warn.to_user(
+            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning
         )
         return self.cumulative_sizes
 
@@ -205,8 +203,7 @@ def _of_fractions(fractions: Sequence[float], total: int) -> list[int]:
         sizes[i % len(sizes)] += 1
     for i, n in enumerate(sizes):
         if n == 0:
-            warnings.warn(
-                f"Length of split at index {i} is 0. This might result in an empty dataset.",
-                stacklevel=3,
+            warn.to_user(
+                f"Length of split at index {i} is 0. This might result in an empty dataset."
             )
     return sizes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from fnmatch import fnmatch
 from typing import Any
 
+from ...._core import warn
 from ....nn.modules.module import Module
 from ...device_mesh import DeviceMesh, current_mesh
 from .style import ParallelStyle
@@ -26,10 +26,9 @@ def parallelize_module(
     """
     mesh = current_mesh(device_mesh)
     if parallelize_plan is None:
-        warnings.warn(
+        warn.to_user(
             "No parallelize_plan is provided and auto-parallel is not supported "
-            "at the moment, so this parallelize_module call will do nothing.",
-            stacklevel=2,
+            "at the moment, so this parallelize_module call will do nothing."
         )
         return module
     if isinstance(parallelize_plan, ParallelStyle):
@@ -56,10 +55,9 @@ def _matching(module: Module, path: str) -> list[Module]:
     token, _, rest = path.partition(".")
     children = [child for name, child in module.named_children() if fnmatch(name, token)]
     if not children:
-        warnings.warn(
+        warn.to_user(
             f"Parallelize plan key '{path}' could not be resolved: "
             f"no submodule matching token '{token}' in module {module}, "
-            f"skipping this plan entry.",
-            stacklevel=3,
+            f"skipping this plan entry."
         )
     return [found for child in children for found in _matching(child, rest)]

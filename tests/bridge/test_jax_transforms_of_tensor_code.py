@@ -374,3 +374,25 @@ def test_modules_with_buffers():
         np.testing.assert_allclose(g[name], p.grad.numpy(), rtol=1e-3, atol=1e-4)
     same(held["1.running_mean"], net[1].running_mean)
     assert int(held["1.num_batches_tracked"]) == 1
+
+
+def summed(t):
+    return (t * t).sum()
+
+
+BOUNDARIES = {
+    "jit": jax.jit(summed), "grad": jax.grad(summed), "value_and_grad": jax.value_and_grad(summed),
+    "jacfwd": jax.jacfwd(summed), "jacrev": jax.jacrev(summed), "hessian": jax.hessian(summed),
+    "vmap": jax.vmap(lambda a: a * 2), "linearize": lambda t: jax.linearize(summed, t),
+    "grad inside of vmap": lambda t: jax.vmap(lambda a: a * jax.grad(summed)(t))(jnp.ones((3, 2), jnp.float32)),
+    "a function with a derivative of its own": jax.nn.relu, "another one": jax.nn.relu6, "jnp": jnp.sin,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDARIES)
+def test_a_tensor_with_a_graph_is_refused_by_functions_of_jax(name):
+    """What they return would have no graph, and nobody would notice."""
+    h = torch.tensor([1.0, 2.0], requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match=r"from_jax\(function\)\(tensor\)"):
+        BOUNDARIES[name](h)
+    assert BOUNDARIES[name](h.detach()) is not None

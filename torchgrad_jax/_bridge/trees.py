@@ -14,12 +14,13 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._core.meta import meta
-from .._core.state import GRAD, MODES, Modes
-from .._core.traces import HOME_OF_JAX, began
-from .._engine.history import requires_grad_of
+from .._core.state import GRAD, MODES, TRACED, Modes
+from .._core.traces import HOME_OF_JAX, began, running
+from .._engine.derivative_stops import is_traced
+from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import follow_jax
 from .._engine.strided import read
-from .._engine.tensor import Tensor, alias_of, extras, make_of, wrap_array
+from .._engine.tensor import Tensor, alias_of, born, extras, make_of, wrap_array
 from .._engine.values import GRAPH_LOST, array_for_jax, loses_derivative, value_for_jax
 from .._functions.fresh import own_array
 
@@ -28,7 +29,7 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     leaf = t._rg and t._fn is None and (t._x is None or not t._x.followed)
     loses = loses_derivative(t)
     # Results that come from a closure are refused, too.
-    if loses and isinstance(t._st.array, jax.core.Tracer):
+    if (loses and isinstance(t._st.array, jax.core.Tracer)) or _is_given_from_outside(t):
         raise RuntimeError(GRAPH_LOST)
     description = (t.__class__, leaf, loses)
     if t._x is not None and t._x.inner is not None:
@@ -38,6 +39,16 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
         return (t._st.array,), description
     own_array(t)
     return (value_for_jax(t),), description
+
+
+def _is_given_from_outside(t: Tensor) -> bool:
+    """Whether a tensor with a graph of its own is given to a function of JAX's in code that JAX traces.
+
+    `jax.jacfwd(f)(h)` looks at `h` once more inside of its own trace, in which `h` was not made.
+    """
+    if not (MODES.bits & TRACED and MODES.bits & GRAD) or grad_fn_of(t) is None or is_traced(t):
+        return False
+    return born(t) < min(map(began, running()), default=0)
 
 
 def rebuilt(description: Any, children: Any) -> Tensor:
@@ -141,6 +152,26 @@ def _teach_jax() -> None:
         return jax.tree.map(seed, x) if isinstance(x, Tensor) else seed(x)
 
     jax_lax._one_vjp = one
+
+
+def _teach_custom_derivatives() -> None:
+    """Refuse tensors whose graph would end at a function with a derivative of JAX's, such as `jax.nn.relu`.
+
+    Called by code that nothing traces, it would compute with arrays, and give an array.
+    """
+    for cls in (jax.custom_jvp, jax.custom_vjp):
+        cls.__call__ = _refusing(cls.__call__)
+
+
+def _refusing(call: Any) -> Any:
+    @functools.wraps(call)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for x in (*args, *kwargs.values()):
+            if isinstance(x, Tensor) and loses_derivative(x):
+                raise RuntimeError(GRAPH_LOST)
+        return call(self, *args, **kwargs)
+
+    return checked
 
 
 def _teach_indexing() -> None:
@@ -266,6 +297,7 @@ _new_class.__name__ = "__init_subclass__"
 Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 _teach_jax()
 _teach_indexing()
+_teach_custom_derivatives()
 _teach_trees()
 
 __all__ = ["MODULES", "as_class", "rebuilt", "register"]

@@ -350,19 +350,9 @@ class Compiled:
             why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(why)
             explain.traced_again(self.fn, why)
-        guards, containers = PythonGuards(), PythonGuards()
-        guards.add_function(self.fn)
-        for x in flat:
-            if isinstance(x, Tensor):
-                guards.add_attributes_of_tensor(x)
-            else:
-                guards.add_value(x)
-        containers.add_value(given)
-        for watched in (guards, containers):
-            watched.add_optimizer_states()
-        if (
-            why := guards.describe_unknowable_state() or containers.describe_unknowable_state()
-        ) is not None:
+        guards, containers = self._python_state(given, flat)
+        why = guards.describe_unknowable_state() or containers.describe_unknowable_state()
+        if why is not None:
             return self._not_traced(why)
         for entry in self.entries.get(
             key, ()
@@ -370,14 +360,9 @@ class Compiled:
             self.carried.update(
                 {place_of(*place): place for place in entry.python_guards.drifted_numbers()}
             )
-        known_twice = {} if together else {
-            id(x): stand_in(x) for x in (*given[0], *given[1].values()) if id(x) in guards.reached_tensors
-        }  # fmt: skip
-        if known_twice:
-            given = (
-                tuple([known_twice.get(id(x), x) for x in given[0]]),
-                {name: known_twice.get(id(x), x) for name, x in given[1].items()},
-            )
+        known_twice: dict[int, Tensor] = {}
+        if not together:
+            given, known_twice = _with_stand_ins(given, guards.reached_tensors)
         traced = [known_twice.get(id(t), t) for t in tensors]
         plain = self.plain_numbers or guards.calls_type
         arguments = NumberArguments(given, flat, lambda x: id(x) not in guards.visited_ids, plain)
@@ -403,18 +388,7 @@ class Compiled:
                 guards.put_plain_numbers()
                 containers.put_plain_numbers()
             effects.release_output()
-            for watched in (guards, containers):
-                watched.forget_unused_states(entry.program.used_optimizers)
-            for optimizer in entry.program.started_optimizers:
-                guards.optimizer_state_began(optimizer)
-                containers.optimizer_state_began(optimizer)
-            effect = effects.first_effect or numbers.unrepeatable
-            for watched in (guards, containers):
-                effect = effect or watched.describe_advanced_state() or watched.describe_change()
-            if MODES.bits & ~TRACED != modes:
-                effect = (
-                    "a mode, such as whether operations are recorded, is another one afterwards"
-                )
+            effect = _effect_in_python(entry, effects, numbers, (guards, containers), modes)
             if effect:
                 self.carried.update({place_of(*place): place for place in guards.drifted_numbers()})
             entry.single_use = bool(effect)
@@ -450,6 +424,20 @@ class Compiled:
                 )
             return out
         return self._as_written(failed, effects, (guards, containers), modes)
+
+    def _python_state(self, given: Any, flat: Sequence[Any]) -> tuple[PythonGuards, PythonGuards]:
+        """What the function can read of Python's state, and what the containers among its arguments hold."""
+        guards, containers = PythonGuards(), PythonGuards()
+        guards.add_function(self.fn)
+        for x in flat:
+            if isinstance(x, Tensor):
+                guards.add_attributes_of_tensor(x)
+            else:
+                guards.add_value(x)
+        containers.add_value(given)
+        for watched in (guards, containers):
+            watched.add_optimizer_states()
+        return guards, containers
 
     def _not_traced(self, why: str) -> Any:
         """Let the function run as it is written, now and from now on."""
@@ -549,6 +537,36 @@ class Compiled:
         elif error.lasting:
             explain.never_compiled(self.fn, error)
         return _AS_WRITTEN
+
+
+def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:
+    """The arguments, with others in the place of tensors that the function also knows from elsewhere; and those."""
+    args, kwargs = given
+    known_twice = {id(x): stand_in(x) for x in (*args, *kwargs.values()) if id(x) in reached}
+    if not known_twice:
+        return given, known_twice
+    args = tuple([known_twice.get(id(x), x) for x in args])
+    return (args, {name: known_twice.get(id(x), x) for name, x in kwargs.items()}), known_twice
+
+
+def _effect_in_python(
+    entry: Entry,
+    effects: EffectWatcher,
+    numbers: NumberLog,
+    all_guards: Sequence[PythonGuards],
+    modes: int,
+) -> Any:
+    """What the function did in Python that only its own code can do again; None if there is nothing."""
+    for guards in all_guards:
+        guards.forget_unused_states(entry.program.used_optimizers)
+        for optimizer in entry.program.started_optimizers:
+            guards.optimizer_state_began(optimizer)
+    effect = effects.first_effect or numbers.unrepeatable
+    for guards in all_guards:
+        effect = effect or guards.describe_advanced_state() or guards.describe_change()
+    if MODES.bits & ~TRACED != modes:
+        return "a mode, such as whether operations are recorded, is another one afterwards"
+    return effect
 
 
 _AS_WRITTEN = object()

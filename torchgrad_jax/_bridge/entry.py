@@ -126,14 +126,9 @@ class Entry:
         self.outs = return_what_is_kept(outs, self._made, kept)
         self._made = []
         given = log.number_arguments
+        at = given.leaf_positions
         self.constants = [
-            Constant(
-                len(tensors) + i,
-                given.leaf_positions[i],
-                given.values[i],
-                name(given.leaf_positions[i]),
-                place,
-            )
+            Constant(len(tensors) + i, at[i], given.values[i], name(at[i]), place)
             for i, place in given.constants.items()
         ]
         """Numbers among the arguments whose values are part of the program."""
@@ -147,6 +142,11 @@ class Entry:
             self.parts = ForwardAndBackward(program.jaxpr, program.consts, n_results, self.checks)
         self._gradients = []
         self._as_operator: Call | None = None
+        self._make_kernel()
+
+    def _make_kernel(self) -> None:
+        """What runs the program, and what can be known beforehand of a run."""
+        program = self.program
         self._reorder()
         overwritten = len(self.donated) + len(self.spare)
         self.program_kernel = Donating(

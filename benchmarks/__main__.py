@@ -18,8 +18,8 @@ from .timing import best_of
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
 CHECKPOINT_TARGET = 1.3
-APART = "## Small tensors and whole programs"
-"""Where the part of the page begins that was measured in other ways, and is kept."""
+APART = "What the table misses"
+"""Where the part of the page begins that people write, and that is kept."""
 
 
 def main() -> int:

@@ -42,10 +42,14 @@ def _nested(f, xs):
 
 def _in_the_condition(f, xs):
     n = len(xs)
-    step = lambda k, total: (k + 1, total + 1.0)  # noqa: E731
-    return while_loop(lambda k, total: f(xs[k]) * 0 + k < n - 1, step, (torch.tensor(0), NOTHING))[
-        1
-    ]
+
+    def goes_on(k, total):
+        return f(xs[k]) * 0 + k < n - 1
+
+    def step(k, total):
+        return k + 1, total + 1.0
+
+    return while_loop(goes_on, step, (torch.tensor(0), NOTHING))[1]
 
 
 LOOPS = {

@@ -354,9 +354,8 @@ class Compiled:
         why = guards.describe_unknowable_state() or containers.describe_unknowable_state()
         if why is not None:
             return self._not_traced(why)
-        for entry in self.entries.get(
-            key, ()
-        ):  # numbers that were changed from outside may change again
+        # Numbers that were changed from outside may change again.
+        for entry in self.entries.get(key, ()):
             self.carried.update(
                 {place_of(*place): place for place in entry.python_guards.drifted_numbers()}
             )

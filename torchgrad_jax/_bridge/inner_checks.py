@@ -105,7 +105,7 @@ def note_steps(failures: list[Any], checks: Sequence[Check]) -> None:
             fail_if(_any([flag for flag, _ in rows]), _unseen)
             return
         for k in range(len(values[0])):
-            _raise_first(checks, jax.tree.map(lambda v: v[k], rows))  # noqa: B023
+            _raise_first(checks, jax.tree.map(operator.itemgetter(k), rows))
 
     MODES.run.check(flat, check)
 

@@ -126,6 +126,11 @@ def _followed(t: Tensor) -> Tensor:
     return t
 
 
+def _first_results(f: Callable[..., Any], n: int) -> Callable[..., Any]:
+    """A function that gives so many of the results of another one."""
+    return lambda *args: f(*args)[:n]
+
+
 _LEAF = jax.tree.structure(0)
 
 
@@ -180,9 +185,9 @@ class _Operator:
         else:
             pure = lambda *leaves: run(leaves)  # noqa: E731
         if noted:
-            whole, n = pure, self.out_tree.num_leaves
-            self.checks = OperatorChecks(noted, n, whole)
-            pure = lambda *leaves: whole(*leaves)[: n + 1]  # noqa: E731
+            n = self.out_tree.num_leaves
+            self.checks = OperatorChecks(noted, n, pure)
+            pure = _first_results(pure, n + 1)
         from .forward_mode import has_custom_vjp, of_custom_vjp  # see `tests/test_import.py`
 
         if has_custom_vjp(lifted.jaxpr):

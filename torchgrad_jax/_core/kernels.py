@@ -43,6 +43,29 @@ def refuse(x: Any, kernel: str, *categories: int) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
 
 
+def refusing(fn: Callable[..., Any], kernel: str, *categories: int) -> Callable[..., Any]:
+    """`fn` of arrays, which raises torch's complaint about its `kernel` where the first has such a dtype."""
+
+    def checked(x: Any, *rest: Any) -> Any:
+        refuse(x, kernel, *categories)
+        return fn(x, *rest)
+
+    return checked
+
+
+def refusing_complex(
+    fn: Callable[..., Any], message: str, error: type[Exception] = NotImplementedError
+) -> Callable[..., Any]:
+    """`fn` of arrays, which raises `error` where the first is complex."""
+
+    def checked(x: Any, *rest: Any) -> Any:
+        if category(x) == dtypes.COMPLEX:
+            raise error(message)
+        return fn(x, *rest)
+
+    return checked
+
+
 def is_half(x: Any) -> bool:
     """Whether torch would compute this dtype in float32."""
     return x.dtype in _HALF

@@ -5,10 +5,10 @@ import importlib
 from .registry import TABLE as TABLE
 
 FAMILIES = (
-    "shape", "joining", "pointwise", "xlogy", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan",
-    "sort", "index", "scatter", "embedding", "matmul", "linalg", "lstsq", "matrix_exp", "decomp", "ldl", "fft", "conv",
-    "pool", "norm", "attention", "vision", "pad", "resize", "grid", "layers", "incomplete_gamma", "special",
-    "copies", "recurrent", "norms", "gamma_grads", "quantize",
+    "shape", "joining", "signs", "rounding", "powers", "trigonometry", "gamma", "xlogy", "arith", "compare",
+    "activation", "loss", "reduce", "extrema", "scan", "sort", "index", "scatter", "embedding", "matmul", "linalg",
+    "lstsq", "matrix_exp", "decomp", "ldl", "fft", "conv", "pool", "norm", "attention", "vision", "pad", "resize",
+    "grid", "layers", "incomplete_gamma", "special", "copies", "recurrent", "norms", "gamma_grads", "quantize",
 )  # fmt: skip
 
 for _family in FAMILIES:

@@ -36,15 +36,12 @@ from .registry import (
     Compares,
     Fits,
     Grad,
-    Layout,
     Numbers,
     Scalar,
+    elementwise_op,
     op,
     with_rule,
 )
-
-_elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
-
 
 # --- sums and products --------------------------------------------------------------------------
 
@@ -105,9 +102,9 @@ def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
     return _plus_half(x, y, alpha), t
 
 
-@_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",), left_out=("alpha",),
-              wraps=True, operators=("__add__", "__radd__", "__iadd__"),
-              fits=Fits.ALPHA)  # fmt: skip
+@elementwise_op(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",),
+                left_out=("alpha",), wraps=True, operators=("__add__", "__radd__", "__iadd__"),
+                fits=Fits.ALPHA)  # fmt: skip
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -133,8 +130,8 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
     return _plus(x, y, alpha, -1)
 
 
-@_elementwise(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",), left_out=("alpha",),
-              wraps=True, operators=("__sub__", "__isub__"), fits=Fits.ALPHA)  # fmt: skip
+@elementwise_op(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",), left_out=("alpha",),
+                wraps=True, operators=("__sub__", "__isub__"), fits=Fits.ALPHA)  # fmt: skip
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
     return _sub(input, other, alpha)
@@ -178,8 +175,8 @@ def _divide_widely(fn: Any, x: Array, y: Array) -> Array:
     return _widely(fn, x if x.dtype == y.dtype or y.dtype == jnp.float32 else x.astype(y.dtype), y)
 
 
-@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",), numbers=Numbers.WIDE,
-              wraps=True, operators=("__mul__", "__rmul__", "__imul__"))  # fmt: skip
+@elementwise_op(promote=COMMON, inplace=True, aliases=("multiply",), numbers=Numbers.WIDE,
+                wraps=True, operators=("__mul__", "__rmul__", "__imul__"))  # fmt: skip
 def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * other``."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -194,9 +191,9 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
     return _divide_widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
-@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", numbers=Numbers.WIDE,
-              forward=_true_divide_forward, wraps=True,
-              operators=("__truediv__", "__itruediv__"))  # fmt: skip
+@elementwise_op(promote=FLOAT, inplace=True, node="DivBackward0", numbers=Numbers.WIDE,
+                forward=_true_divide_forward, wraps=True,
+                operators=("__truediv__", "__itruediv__"))  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
     return _divide_widely(divide, *broadcast(jnp.asarray(input), jnp.asarray(other)))
@@ -209,7 +206,7 @@ def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options
         return fn(input, other)
 
     impl.__name__ = impl.__qualname__ = name
-    _elementwise(
+    elementwise_op(
         name=name, promote=promote, promoted=("input", "other"), function=False, method=False, node=node,
         **options,
     )(impl)  # fmt: skip
@@ -262,9 +259,9 @@ def _divided_by_mode(x: Array, y: Array, rounding_mode: str) -> Array:
     return half_as_float(_floor_div)(x, y) if rounding_mode == "floor" else _trunc_div(x, y)
 
 
-@_elementwise(name="div_mode", promote=COMMON, wraps=True, function=False, method=False, inplace=True,
-              node="DivBackward2", numbers=Numbers.WIDE,
-              check=_no_zero_mode, keeps={"input": ("other",), "other": ("input", "other")})  # fmt: skip
+@elementwise_op(name="div_mode", promote=COMMON, wraps=True, function=False, method=False, inplace=True,
+                node="DivBackward2", numbers=Numbers.WIDE,
+                check=_no_zero_mode, keeps={"input": ("other",), "other": ("input", "other")})  # fmt: skip
 def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
     if rounding_mode not in ("floor", "trunc"):
@@ -276,8 +273,8 @@ def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) 
     return _divide_widely(by_mode, x, y)
 
 
-@_elementwise(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero, numbers=Numbers.WIDE,
-              operators=("__floordiv__", "__ifloordiv__"))  # fmt: skip
+@elementwise_op(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero, numbers=Numbers.WIDE,
+                operators=("__floordiv__", "__ifloordiv__"))  # fmt: skip
 def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """The quotient rounded down; torch gives it no derivative."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -308,8 +305,13 @@ def _fmod_jvp(primals: Any, tangents: Any) -> Any:
     return _fmod(x, y), tx - ty * _trunc_div(x, y)
 
 
-@_elementwise(promote=COMMON, inplace=True, check=_no_zero, operators=("__mod__", "__imod__"),
-              node=lambda a: "RemainderBackward0" if a.get("other") == "scalar" else "RemainderBackward1")  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    inplace=True,
+    check=_no_zero,
+    operators=("__mod__", "__imod__"),
+    node=lambda a: f"RemainderBackward{0 if a.get('other') == 'scalar' else 1}",
+)
 def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
     """What is left of the division, with the sign of the divisor."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -317,8 +319,8 @@ def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
     return half_as_float(_remainder)(x, y)
 
 
-@_elementwise(promote=COMMON, inplace=True, check=_no_zero,
-              node=lambda a: "FmodBackward0" if a.get("other") == "scalar" else "FmodBackward1")  # fmt: skip
+@elementwise_op(promote=COMMON, inplace=True, check=_no_zero,
+                node=lambda a: "FmodBackward0" if a.get("other") == "scalar" else "FmodBackward1")  # fmt: skip
 def fmod(input: Array, other: Array | Scalar) -> Array:
     """What is left of the division, with the sign of the dividend."""
     x, y = broadcast(input, jnp.asarray(other))
@@ -329,9 +331,9 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 # --- sums of products, interpolation ------------------------------------------------------------
 
 
-@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              numbers_first=("value",), left_out=("value",),
-              fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
+@elementwise_op(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
+                numbers_first=("value",), left_out=("value",),
+                fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     refuse(input, "addcmul_cpu_out", BOOL)
@@ -368,9 +370,9 @@ def _divides_in_place(
     return f"result type {have} can't be cast to the desired output type {made}", "tensor1"
 
 
-@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              numbers_first=("value",), left_out=("value",), check=_check_addcdiv, refused=_divides_in_place,
-              keeps={"input": ("tensor2",)}, fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
+@elementwise_op(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
+                numbers_first=("value",), left_out=("value",), check=_check_addcdiv, refused=_divides_in_place,
+                keeps={"input": ("tensor2",)}, fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
     if tensor1.dtype == tensor2.dtype != input.dtype:
@@ -445,9 +447,9 @@ def _lerp_forward(input: Array, end: Array, weight: Any) -> Array:
     return _lerp(_between_forward, input, end, weight)
 
 
-@_elementwise(promote=NONE, inplace=True, compares=Compares.IN_GRADIENTS, fits=Fits.AS_FLOAT,
-              keeps={"weight": ("weight",)}, forward=_lerp_forward,
-              node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
+@elementwise_op(promote=NONE, inplace=True, compares=Compares.IN_GRADIENTS, fits=Fits.AS_FLOAT,
+                keeps={"weight": ("weight",)}, forward=_lerp_forward,
+                node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
     return _lerp(_between, input, end, weight)

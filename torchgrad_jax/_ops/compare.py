@@ -12,7 +12,7 @@ from jax import lax
 
 from .._core import control, dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
-from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
+from .._core.kernels import category, cpp_name, refuse, refusing, scalar_name, where as choose
 from .._core.layouts import elementwise, preserved
 from .._core.meta import Meta
 from .helpers import broadcast, stays_complex
@@ -30,29 +30,17 @@ from .registry import (
     Scalar,
     binary,
     compare,
+    elementwise_op,
     op,
     unary,
     with_rule,
 )
 
-_elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
-
-
 # --- comparisons and logic ----------------------------------------------------------------------
 
 
-def _kernel(fn: Callable[..., Array], kernel: str, *refused: int) -> Callable[..., Array]:
-    """`fn`, refusing dtypes of these categories the way torch's `kernel` does."""
-
-    def checked(x: Array, *rest: Array) -> Array:
-        refuse(x, kernel, *refused)
-        return fn(x, *rest)
-
-    return checked
-
-
 def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
-    return _kernel(fn, f"{name}_cpu", COMPLEX)
+    return refusing(fn, f"{name}_cpu", COMPLEX)
 
 
 def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
@@ -132,7 +120,7 @@ unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=F
 unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
 
 
-@_elementwise(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
+@elementwise_op(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
 def isclose(
     input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
@@ -173,7 +161,7 @@ def _heaviside(x: Array, values: Array) -> Array:
     return choose(x == zero, values, (x > zero).astype(x.dtype))
 
 
-@_elementwise(inplace=True, grad=Grad.MISSING)
+@elementwise_op(inplace=True, grad=Grad.MISSING)
 def heaviside(input: Array, values: Array) -> Array:
     """0 left of 0, 1 right of it, `values` on it."""
     return _heaviside(*broadcast(input, values))
@@ -193,7 +181,7 @@ def _bitwise(
         return fn(x, y)
 
     impl.__name__ = impl.__qualname__ = name
-    _elementwise(impl, name=name, promote=COMMON, grad=Grad.NO, inplace=True, **options)
+    elementwise_op(impl, name=name, promote=COMMON, grad=Grad.NO, inplace=True, **options)
 
 
 def _shift_right(x: Array, y: Array) -> Array:
@@ -209,7 +197,7 @@ _bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL,
          operators=("__lshift__", "__ilshift__"))  # fmt: skip
 _bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL,
          operators=("__rshift__", "__irshift__"))  # fmt: skip
-unary("bitwise_not", _kernel(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
+unary("bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
 
 
 def _size(x: Array) -> Array:
@@ -237,8 +225,8 @@ def _lcm(x: Array, y: Array) -> Array:
     return choose(none, 0, _size(lax.div(x, by) * y).astype(divisor.dtype))
 
 
-binary("gcd", _kernel(_gcd, "gcd_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
-binary("lcm", _kernel(_lcm, "lcm_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
+binary("gcd", refusing(_gcd, "gcd_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
+binary("lcm", refusing(_lcm, "lcm_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
 
 # --- the larger, the smaller --------------------------------------------------------------------
 
@@ -391,7 +379,7 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
         )
 
 
-@_elementwise(
+@elementwise_op(
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
     aliases=("clip",),
@@ -408,7 +396,7 @@ def clamp(
     return _clamp_any(input, min, max)
 
 
-@_elementwise(
+@elementwise_op(
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
     compares=Compares.INPUTS,
@@ -421,7 +409,7 @@ def clamp_min(input: Array, min: Array | Scalar) -> Array:
     return _clamp_any(input, min, None)
 
 
-@_elementwise(
+@elementwise_op(
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
     compares=Compares.INPUTS,
@@ -437,7 +425,7 @@ def clamp_max(input: Array, max: Array | Scalar) -> Array:
 # --- choosing -----------------------------------------------------------------------------------
 
 
-@_elementwise(
+@elementwise_op(
     name="where",
     promote=COMMON,
     promoted=("input", "other"),

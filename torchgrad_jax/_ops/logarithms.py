@@ -1,6 +1,8 @@
-"""Products with logarithms, as gradients have them."""
+"""The logarithm of 2, and products with logarithms, as gradients have them."""
 
 from __future__ import annotations
+
+import math
 
 import jax.numpy as jnp
 from jax import lax
@@ -8,6 +10,7 @@ from jax import lax
 from .._core.kernels import where
 from .registry import Array, with_rule
 
+LN2 = math.log(2.0)
 _log_or_one = with_rule(
     lambda y: where(y == 0, jnp.ones_like(y), lax.log(y)),
     lambda y, out, t: t * where(y == 0, -1 / y, 1 / y),

@@ -390,6 +390,9 @@ def op(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **op
     return fn
 
 
+elementwise_op = functools.partial(op, layout=Layout.ELEMENTWISE)
+
+
 def _in_place(form: InPlace | bool | None) -> InPlace | None:
     """The form in place that ``inplace=True`` or ``inplace=False`` stands for."""
     return InPlace() if form is True else form or None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax.numpy as jnp
 from jax import lax
 
@@ -11,9 +9,7 @@ from .._core.dtypes import COMPLEX
 from .._core.kernels import half_as_float, refuse, where
 from .helpers import broadcast
 from .logarithms import times_log
-from .registry import FLOAT, Array, Compares, Layout, Scalar, op, with_rule
-
-_elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
+from .registry import FLOAT, Array, Compares, Scalar, elementwise_op, with_rule
 
 
 def _xlogy(x: Array, y: Array) -> Array:
@@ -36,9 +32,9 @@ def _xlogy_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
 _xlogy_ruled = with_rule(_xlogy, _xlogy_rule)
 
 
-@_elementwise(promote=FLOAT, inplace=True, compares=Compares.IN_GRADIENTS,
-              node=lambda a: "XlogyBackward1" if a.get("input") == "scalar"
-              else "XlogyBackward2" if a.get("other") == "scalar" else "XlogyBackward0")  # fmt: skip
+@elementwise_op(promote=FLOAT, inplace=True, compares=Compares.IN_GRADIENTS,
+                node=lambda a: "XlogyBackward1" if a.get("input") == "scalar"
+                else "XlogyBackward2" if a.get("other") == "scalar" else "XlogyBackward0")  # fmt: skip
 def xlogy(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * log(other)``, 0 where the input is 0."""
     return _xlogy_ruled(*broadcast(jnp.asarray(input), jnp.asarray(other)))

@@ -1,0 +1,207 @@
+"""The sigmoid, error functions, the gamma function with its derivatives, and a Bessel function."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+from jax import lax
+
+from .._core.custom_jvp import custom_jvp
+from .._core.division import divide
+from .._core.dtypes import COMPLEX
+from .._core.kernels import (
+    category,
+    half_as_float,
+    refuse,
+    refusing,
+    where,
+)
+from . import complexes
+from .helpers import erf, from_zero
+from .registry import (
+    FLOAT,
+    Array,
+    InPlace,
+    Layout,
+    elementwise_op,
+    unary,
+    with_rule,
+)
+
+
+def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
+    low, high = (0.0, 1.0) if eps is None else (eps, 1.0 - eps)
+    inside = (x >= low) & (x <= high)
+    slope = _logit_slope(low, high)(x)
+    if eps is None:
+        return t * where(inside, slope, jnp.asarray(jnp.nan, x.dtype))
+    slope = where(x == x, slope, x)
+    return where(inside | (x != x), t * slope, 0)  # 0 outside, whatever comes in
+
+
+def _logit_slope(low: float, high: float) -> Callable[[Array], Array]:
+    """1 outside, but with 0 times the true slope's derivative there, which is NaN where that one is not finite."""
+
+    def inside(x: Array) -> Array:
+        return (x >= low) & (x <= high)
+
+    def steeper(square: Array, x: Array) -> Array:
+        return square * x - square * (1 - x)
+
+    return with_rule(
+        lambda x: where(inside(x), 1 / (x * (1 - x)), jnp.ones_like(x)),
+        lambda x, y, t: where(inside(x), t, t * 0) * steeper(lax.square(1 / (x * (1 - x))), x),
+    )
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _logit(x: Array, eps: float | None) -> Array:
+    def body(x: Array) -> Array:
+        z = x if eps is None else jnp.clip(x, eps, 1.0 - eps)
+        return lax.log(z / (1 - z))
+
+    return half_as_float(body)(x)
+
+
+@_logit.defjvp
+def _logit_jvp(eps: float | None, primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _logit(x, eps), _logit_rule(x, t, eps)
+
+
+@elementwise_op(promote=FLOAT, inplace=True)
+def logit(input: Array, eps: float | None = None) -> Array:
+    """The inverse of sigmoid, on ``[eps, 1 - eps]`` when `eps` is given."""
+    refuse(input, "logit_cpu", COMPLEX)
+    return _logit(input, eps)
+
+
+def _digamma(x: Array) -> Array:
+    """torch: the poles at 0 and -0 are infinite with opposite signs; XLA: nan."""
+    return where(x == 0, -lax.div(jnp.ones_like(x), x), lax.digamma(x))
+
+
+def _trigamma(x: Array) -> Array:
+    """Stirling's series six steps to the right, as torch cuts it short: ten digits, and a pole is as high as the sine
+    of a rounded multiple of pi is small."""
+    left = x < 0.5
+    z = where(left, 1 - x, x)
+    y = jnp.zeros_like(x)
+    for _ in range(6):
+        y, z = y + 1 / lax.square(z), z + 1
+    w = 1 / lax.square(z)
+    y += (1 + 0.5 / z + w * (1 / 6 - w * (1 / 30 - w / 42))) / z
+    pole = math.pi**2 / lax.square(lax.sin(jnp.asarray(math.pi, x.dtype) * x))
+    return where(left, pole - y, y)
+
+
+def _cot_derivative(n: int) -> np.ndarray:
+    """Coefficients, highest first, of the n-th derivative of cot as a polynomial in cot."""
+    p = np.array([1.0, 0.0])
+    for _ in range(n):
+        p = np.polymul(-np.polyder(p), [1.0, 0.0, 1.0])
+    return p
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(0,))
+def _polygamma(n: int, x: Array) -> Array:
+    """Left of 0 by reflection: XLA's zeta loses all digits there."""
+    if n < 2:
+        return _trigamma(x) if n else _digamma(x)
+    if x.dtype != jnp.float64:  # where it cancels, float32 keeps few digits
+        return _polygamma(n, x.astype(jnp.float64)).astype(x.dtype)
+    sign = 1.0 if n % 2 else -1.0
+    left = x < 0
+    y = sign * math.gamma(n + 1) * lax.zeta(jnp.full_like(x, n + 1), where(left, 1 - x, x))
+    y = where(
+        x == 0, sign * jnp.inf, where(x == jnp.inf, jnp.nan, y)
+    )  # torch: NaN, not its limit 0
+    turn = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+    cot = 1 / lax.tan(jnp.pi * where(left, turn, 0.5))
+    wave = math.pi ** (n + 1) * jnp.polyval(jnp.asarray(_cot_derivative(n), x.dtype), cot)
+    pole = left & ((turn == 0) | (x == -jnp.inf))
+    return where(pole, sign * jnp.inf, where(left, -sign * y - wave, y))
+
+
+@_polygamma.defjvp
+def _polygamma_jvp(n: int, primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _polygamma(n, x), t * _polygamma(n + 1, x)
+
+
+def _sigmoid(x: Array) -> Array:
+    if category(x) != COMPLEX:
+        return lax.logistic(x)
+    return divide(jnp.ones_like(x), 1 + complexes.exp(-x))
+
+
+_log_gamma = with_rule(lax.lgamma, lambda x, y, t: t * _polygamma(0, x))
+
+
+def _lgamma(x: Array) -> Array:
+    # in float64, as XLA's float32 kernel has few correct digits next to the zeros at 1 and 2
+    return lax.lgamma(x.astype(jnp.float64)).astype(x.dtype)
+
+
+@custom_jvp
+def _i1(x: Array) -> Array:
+    return from_zero(jsp.i1(x))
+
+
+@_i1.defjvp
+def _i1_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    y, small = _i1(x), ~(lax.abs(x) > jnp.finfo(x.dtype).eps)  # torch: nan included
+    return y, t * where(small, 0.5, jsp.i0(x) - y / where(small, 1, x))
+
+
+unary("sigmoid", _sigmoid, promote=FLOAT,
+      rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))  # fmt: skip
+unary("erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
+unary("erfc", refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
+unary("erfinv", refusing(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX), promote=FLOAT,
+      # through the input, not the result: that is what torch saves
+      rule=lambda x, y, t: t * (0.5 * math.sqrt(math.pi)) * lax.exp(lax.square(lax.erf_inv(x))))  # fmt: skip
+unary("lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT,
+      rule=lambda x, y, t: t * _polygamma(0, x))  # fmt: skip
+unary(
+    "digamma",
+    refusing(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX),
+    promote=FLOAT,
+)
+# JAX's slope of i0 at 0 is not 0
+unary("i0", refusing(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX), promote=FLOAT,
+      rule=half_as_float(lambda x, y, t: t * _i1(x)))  # fmt: skip
+
+
+@elementwise_op(
+    promote=FLOAT, function=False, method=False, inplace=InPlace(node="PolygammaBackward1")
+)
+def polygamma(input: Array, n: int) -> Array:
+    """The `n`-th derivative of digamma."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    refuse(input, {0: "digamma", 1: "trigamma"}.get(n, "polygamma"), COMPLEX)
+    return half_as_float(lambda x: _polygamma(n, x))(input)
+
+
+@elementwise_op(promote=FLOAT, inplace=True, layout=Layout.CONTIGUOUS)
+def mvlgamma(input: Array, p: int) -> Array:
+    """The logarithm of the multivariate gamma function of dimension `p`."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    refuse(input, "mvlgamma", COMPLEX)
+
+    def body(x: Array) -> Array:
+        total = jnp.full_like(x, p * (p - 1) / 4 * math.log(math.pi))
+        for j in range(p):
+            total += _log_gamma(x - j / 2)
+        return total
+
+    return half_as_float(body)(input)

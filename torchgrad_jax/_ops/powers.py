@@ -1,0 +1,243 @@
+"""Powers, roots, exponentials and logarithms."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from .._core import control
+from .._core.custom_jvp import custom_jvp
+from .._core.division import divide
+from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.kernels import (
+    category,
+    half_as_float,
+    refuse,
+    refusing,
+    where,
+)
+from . import complexes
+from .helpers import broadcast
+from .logarithms import LN2
+from .registry import (
+    COMMON,
+    FLOAT,
+    Array,
+    Compares,
+    Layout,
+    Scalar,
+    Static,
+    binary,
+    elementwise_op,
+    unary,
+    variant,
+)
+
+
+def _scaled_parts(x: Array, factor: float) -> Array:
+    """Both parts times a real number: a complex one would turn infinities into NaN."""
+    return lax.complex(lax.real(x) * factor, lax.imag(x) * factor)
+
+
+def _log2(x: Array) -> Array:
+    """Through the exponent, so that powers of two come out exact: XLA has no log2 of its own."""
+    if category(x) == COMPLEX:
+        return _scaled_parts(lax.log(x), 1 / LN2)
+    m, e = jnp.frexp(x)
+    low = m < math.sqrt(0.5)
+    m, e = where(low, 2 * m, m), where(low, e - 1, e)
+    plain = (x > 0) & (x < jnp.inf)
+    return where(plain, e.astype(x.dtype) + lax.log(where(plain, m, 1)) / LN2, lax.log(x))
+
+
+def _log10(x: Array) -> Array:
+    if x.dtype == jnp.float32:  # powers of ten come out exact
+        return (lax.log(x.astype(jnp.float64)) * (1 / math.log(10.0))).astype(jnp.float32)
+    y, factor = lax.log(x), 1 / math.log(10.0)
+    return _scaled_parts(y, factor) if category(x) == COMPLEX else y * factor
+
+
+def _exp2(x: Array) -> Array:
+    """XLA's exp2 is exp(x ln 2), inexact for whole numbers; its pow is not."""
+    return (
+        complexes.exp(_scaled_parts(x, LN2))
+        if category(x) == COMPLEX
+        else lax.pow(jnp.full_like(x, 2), x)
+    )
+
+
+unary(
+    "reciprocal",
+    lambda x: divide(jnp.ones_like(x), x),
+    promote=FLOAT,
+    rule=lambda x, y, t: -t * (y * y),
+)
+unary("sqrt", complexes.sqrt, promote=FLOAT)
+unary(
+    "rsqrt",
+    half_as_float(complexes.rsqrt),
+    promote=FLOAT,
+    rule=lambda x, y, t: -0.5 * t * (y * y * y),
+)
+unary("exp", complexes.exp, promote=FLOAT)
+unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
+unary("expm1", complexes.expm1, promote=FLOAT)
+unary("log", lax.log, promote=FLOAT)
+unary("log2", half_as_float(_log2), promote=FLOAT, rule=lambda x, y, t: t / (x * LN2))
+unary("log10", half_as_float(_log10), promote=FLOAT, rule=lambda x, y, t: t / (x * math.log(10.0)))
+unary("log1p", complexes.log1p, promote=FLOAT, node="Log1PBackward0")
+
+_EXACT = 8
+"""Whole exponents up to this size are products; larger ones, like torch's above 3, a `pow`."""
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _pow_const(x: Array, e: Any) -> Array:
+    if e == 0:  # read from x, as JAX cannot batch a rule whose value is a constant
+        return lax.select(x == x, jnp.ones_like(x), jnp.ones_like(x))
+    if category(x) == INTEGRAL:
+        if e < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        return lax.integer_pow(x, int(e))
+    if x.dtype == jnp.float16 and abs(e) == 0.5:
+        # torch takes roots of every other dtype, and here a power: inf of -inf, and 0 of -0.0
+        return half_as_float(complexes.power)(x, jnp.full_like(x, e))
+    return half_as_float(_pow_const_float)(x, e)
+
+
+def _pow_const_float(x: Array, e: Any) -> Array:
+    if not isinstance(e, complex):
+        if e == int(e) and abs(e) <= _EXACT:
+            if category(x) == COMPLEX and e < 0:
+                return divide(jnp.ones_like(x), lax.integer_pow(x, -int(e)))
+            return lax.integer_pow(x, int(e))
+        if e == 0.5:
+            return complexes.sqrt(x)
+        if e == -0.5:
+            return complexes.rsqrt(x)
+    return complexes.power(x, jnp.full_like(x, e))
+
+
+@_pow_const.defjvp
+def _pow_const_jvp(e: Any, primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    if e == 0:  # flat, whatever comes in
+        return _pow_const(x, e), lax.select(x == x, jnp.zeros_like(t), jnp.zeros_like(t))
+    return _pow_const(x, e), t * (_pow_const(x, e - 1) * jnp.asarray(e, x.dtype))
+
+
+def _repeated_squares(out: Array, x: Array, y: Array, bits: int) -> tuple[Array, Array, Array]:
+    """`out` times `x` to the power of the lowest `bits` bits of `y`; and what of base and exponent is left."""
+    for _ in range(bits):
+        out = where((y & 1) == 1, out * x, out)
+        x, y = x * x, lax.shift_right_logical(y, jnp.ones_like(y))
+    return out, x, y
+
+
+def _whole_power(x: Array, y: Array) -> Array:
+    """Wraps around as torch's product does, modulo 2 to the number of bits; `y` is not negative."""
+    bits = jnp.iinfo(y.dtype).bits
+    first = bits if bits == 8 else 6
+    out, x, y = _repeated_squares(jnp.ones_like(x), x, y, first)
+    if first == bits:
+        return out
+    # Exponents from 64 on are rare, and the steps for them many.
+    return control.cond(
+        jnp.any(y != 0), lambda o, x, y: _repeated_squares(o, x, y, bits - first)[0], lambda o, x, y: o, out, x, y
+    )  # fmt: skip
+
+
+def _pow_integers(x: Array, y: Array) -> Array:
+    size = _whole_power(x, lax.max(y, jnp.zeros_like(y)))
+    sign = where((y & 1) == 1, x, x * x)
+    unit = (x == 1) | (x == jnp.full_like(x, -1))
+    return where(y < 0, where(unit, sign, 0), size)
+
+
+@custom_jvp
+def _pow(x: Array, y: Array) -> Array:
+    refuse(x, "pow", BOOL)
+    if category(x) == INTEGRAL:
+        return _pow_integers(x, y)
+    return half_as_float(complexes.power)(x, y)
+
+
+@_pow.defjvp
+def _pow_jvp(primals: Any, tangents: Any) -> Any:
+    """torch: 0 to the 0 is flat in the base, and 0 to a power >= 0 flat in the exponent."""
+    (x, y), (tx, ty) = primals, tangents
+    out = _pow(x, y)
+    slope = where(y == 0, jnp.zeros_like(x), y * _pow(x, y - 1))
+    flat = (x == 0) & (lax.real(y) >= 0 if category(y) == COMPLEX else y >= 0)
+    if category(y) == COMPLEX:
+        flat &= lax.imag(y) == 0
+    zero = jnp.zeros_like(out)
+    along = where(y == 0, zero, tx) * slope
+    return out, along + ty * where(flat, zero, out * lax.log(x))
+
+
+@elementwise_op(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0",
+                keeps=("input",))  # fmt: skip
+def _pow_const_row(input: Array, exponent: Static) -> Array:
+    """A power that is known when the kernel is compiled: squares are products, not logarithms."""
+    refuse(input, "pow", BOOL)
+    return _pow_const(input, exponent)
+
+
+@elementwise_op(name="pow_tensor", promote=COMMON, function=False, method=False, inplace=True,
+                node=lambda a: "PowBackward0" if a.get("exponent") == "scalar"
+                else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1",
+                keeps={"input": ("result",)}, compares=Compares.IN_GRADIENTS)  # fmt: skip
+def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(exponent))
+    return _pow(x, y)
+
+
+# torch makes the result of a number to the power of a tensor itself, without a look at the tensor's order.
+variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
+
+
+def _log_add(
+    exp: Callable[[Array], Array], log1p: Callable[[Array], Array]
+) -> Callable[..., Array]:
+    def body(x: Array, y: Array) -> Array:
+        same = (x == y) & (lax.abs(x) == jnp.inf)  # inf - inf
+        high = where(x >= y, x, y)
+        high = where((x != x) | (y != y), x + y, high)
+        gap = where(same, 0, lax.abs(x - y))
+        return where(same, x, high + log1p(exp(-gap)))
+
+    return half_as_float(body)
+
+
+def _logaddexp_complex(x: Array, y: Array) -> Array:
+    swap = lax.real(x) < lax.real(y)
+    high, low = where(swap, y, x), where(swap, x, y)
+    return high + lax.log1p(lax.exp(low - high))
+
+
+_logaddexp_real = _log_add(lax.exp, lax.log1p)
+_logaddexp2_real = _log_add(_exp2, lambda z: lax.log1p(z) / LN2)
+
+
+def _logaddexp(x: Array, y: Array) -> Array:
+    refuse(x, "logaddexp_cpu", BOOL, INTEGRAL)
+    return _logaddexp_complex(x, y) if category(x) == COMPLEX else _logaddexp_real(x, y)
+
+
+def _logaddexp_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    return tx / (1 + lax.exp(y - x)) + ty / (1 + lax.exp(x - y))
+
+
+def _logaddexp2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    return tx / (1 + lax.exp2(y - x)) + ty / (1 + lax.exp2(x - y))
+
+
+binary("logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule)
+binary("logaddexp2", refusing(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX),
+       scalar=False, inplace=False, rule=_logaddexp2_rule)  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,14 +30,14 @@ from . import explain
 from .apart import ONE_MEMORY, stand_in
 from .buckets import Bucketed
 from .donation import surely
-from .effects import EffectWatcher
 from .entry import VALUES_CHANGED, Entry
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .keys import recompile, shape_of, shared_with
 from .many_steps import Batches, StepsDone, run_all
 from .number_arguments import NeedsPlainNumbers, NumberArguments, is_input
-from .number_log import CHANGED_NUMBER_DECIDES, NumberLog
-from .python_guards import PythonGuards, place_of
+from .number_log import CHANGED_NUMBER_DECIDES
+from .python_guards import place_of
+from .python_watch import PythonWatch
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 
 
@@ -350,93 +350,74 @@ class Compiled:
             why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(why)
             explain.traced_again(self.fn, why)
-        guards, containers = self._python_state(given, flat)
-        why = guards.describe_unknowable_state() or containers.describe_unknowable_state()
+        watch = PythonWatch(self.fn, given, flat)
+        why = watch.describe_unknowable_state()
         if why is not None:
             return self._not_traced(why)
         # Numbers that were changed from outside may change again.
         for entry in self.entries.get(key, ()):
-            self.carried.update(
-                {place_of(*place): place for place in entry.python_guards.drifted_numbers()}
-            )
+            self._carry(entry.python_guards.drifted_numbers())
         known_twice: dict[int, Tensor] = {}
         if not together:
-            given, known_twice = _with_stand_ins(given, guards.reached_tensors)
+            given, known_twice = _with_stand_ins(given, watch.guards.reached_tensors)
         traced = [known_twice.get(id(t), t) for t in tensors]
-        plain = self.plain_numbers or guards.calls_type
-        arguments = NumberArguments(given, flat, lambda x: id(x) not in guards.visited_ids, plain)
-        numbers = self._carrying(arguments, guards, containers)
+        visited = watch.guards.visited_ids
+        plain = self.plain_numbers or watch.guards.calls_type
+        arguments = NumberArguments(given, flat, lambda x: id(x) not in visited, plain)
+        numbers = watch.log_numbers(arguments, self.carried.values())
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
-        modes = MODES.bits & ~TRACED
-        effects = EffectWatcher(
-            [id(h.of) for w in (guards, containers) for h in w.hidden],
-            guards.may_be_impure,
-            lenient,
-        )
+        watch.prepare_effects(stops=lenient)
         entry: Entry | None = None
         try:
-            try:
-                with effects:
-                    entry = Entry(
-                        self.fn, flat, guards, traced, numbers, self.checks,
-                        lambda i: explain.argument(self.fn, key[1], i), guards.reached_tensors,
-                    )  # fmt: skip
-            finally:
-                guards.reached_tensors.clear()
-                containers.reached_tensors.clear()
-                guards.put_plain_numbers()
-                containers.put_plain_numbers()
-            effects.release_output()
-            effect = _effect_in_python(entry, effects, numbers, (guards, containers), modes)
+            with watch:
+                entry = Entry(
+                    self.fn, flat, watch.guards, traced, numbers, self.checks,
+                    lambda i: explain.argument(self.fn, key[1], i), watch.guards.reached_tensors,
+                )  # fmt: skip
+            watch.effects.release_output()
+            effect = watch.describe_effect(entry.program, numbers)
             if effect:
-                self.carried.update({place_of(*place): place for place in guards.drifted_numbers()})
+                self._carry(watch.guards.drifted_numbers())
             entry.single_use = bool(effect)
             self._keep(key, entry, effect, reason, known)
             if entry.apart.clash(entry.arguments(tensors)):
-                self._forget(entry)
-                self.counts["run"] -= 1
-                if self.fullgraph and known_twice:
-                    raise NeedsOneTensor
-                self._one_memory()
-                raise AsWritten(ONE_MEMORY, lasting=False)
+                self._refuse_one_memory(entry, bool(known_twice))
             out = run(entry, [*tensors, *arguments.values])
             caches.KERNELS.program()
         except BaseException as error:
             failed = error
-            if entry is None or not entry.has_run:
+            ran = entry is not None and entry.has_run
+            if not ran:
                 surely(numbers.restore)
-            if not isinstance(error, AsWritten) and not (
+            runs_as_written = isinstance(error, AsWritten) or (
                 lenient and isinstance(error, Unsupported)
-            ):
-                if entry is None or not entry.has_run:
+            )
+            if not runs_as_written:
+                if not ran:
                     self._forget(entry)
-                    surely(lambda: self._restore_python(effects, (guards, containers), modes))
+                    surely(watch.undo_call)
                 if entry is None and numbers.reads_arguments() and isinstance(error, Exception):
                     raise NeedsPlainNumbers from error
                 raise
         else:
             if self.wasted > _PATIENCE:
-                self._give_up(
-                    effect
-                    or reason
-                    or "it makes tensors that are kept outside, new ones in each call"
-                )
+                new_state = "it makes tensors that are kept outside, new ones in each call"
+                self._give_up(effect or reason or new_state)
             return out
-        return self._as_written(failed, effects, (guards, containers), modes)
+        return self._as_written(failed, watch)
 
-    def _python_state(self, given: Any, flat: Sequence[Any]) -> tuple[PythonGuards, PythonGuards]:
-        """What the function can read of Python's state, and what the containers among its arguments hold."""
-        guards, containers = PythonGuards(), PythonGuards()
-        guards.add_function(self.fn)
-        for x in flat:
-            if isinstance(x, Tensor):
-                guards.add_attributes_of_tensor(x)
-            else:
-                guards.add_value(x)
-        containers.add_value(given)
-        for watched in (guards, containers):
-            watched.add_optimizer_states()
-        return guards, containers
+    def _carry(self, places: Iterable[tuple[Any, Any]]) -> None:
+        """Remember the places of numbers that the function changes."""
+        self.carried.update({place_of(*place): place for place in places})
+
+    def _refuse_one_memory(self, entry: Entry, known_twice: bool) -> NoReturn:
+        """Arguments share memory with what the function knows from elsewhere: its new program cannot run."""
+        self._forget(entry)
+        self.counts["run"] -= 1
+        if self.fullgraph and known_twice:
+            raise NeedsOneTensor
+        self._one_memory()
+        raise AsWritten(ONE_MEMORY, lasting=False)
 
     def _not_traced(self, why: str) -> Any:
         """Let the function run as it is written, now and from now on."""
@@ -487,45 +468,17 @@ class Compiled:
             for key, kept in list(self.entries.items()):
                 self.entries[key] = [e for e in kept if e is not entry]
 
-    def _restore_python(
-        self, effects: EffectWatcher, all_guards: Sequence[PythonGuards], modes: int
-    ) -> None:
-        """After an error or an interrupt: what the function has changed in Python is as it was before the call."""
-        effects.leave()
-        effects.release_output()
-        effects.restore()
-        for guards in all_guards:
-            guards.restore()
-        MODES.bits = MODES.bits & TRACED | modes
-
     def _give_up(self, why: Any) -> None:
         """Run the function as it is written from now on, and say so once."""
         self.written = True
         self.reasons.append(f"from now on it runs as it is written: {why}")
         explain.given_up(self.fn, why)
 
-    def _carrying(self, arguments: NumberArguments, *all_guards: PythonGuards) -> NumberLog:
-        """The log of the numbers that a run of the function changes."""
-        places = {
-            place_of(*place): place
-            for w in all_guards
-            for place in w.take_number_places(self.carried.values())
-        }
-        tensors = {id(t): t for w in all_guards for t in w.optimizer_tensors()}
-        return NumberLog(list(places.values()), list(tensors.values()), arguments)
-
-    def _as_written(
-        self, error: BaseException, effects: EffectWatcher, all_guards: Any, modes: int
-    ) -> Any:
+    def _as_written(self, error: BaseException, watch: PythonWatch) -> Any:
         """Let the function run as it is written, once all that the attempt to trace it has done is undone."""
-        effects.restore()
-        for guards in all_guards:
-            guards.restore()
-            done = guards.describe_advanced_state() or guards.describe_change()
-            if MODES.bits & ~TRACED != modes or done is not None:  # nobody may see an effect twice
-                raise (
-                    Unsupported(f"{error} (and {done})") if isinstance(error, AsWritten) else error
-                )
+        left = watch.undo_trace()
+        if left is not None:  # nobody may see an effect twice
+            raise Unsupported(f"{error} (and {left})") if isinstance(error, AsWritten) else error
         if self.fullgraph and isinstance(error, AsWritten) and error.lasting:
             raise Unsupported(f"torch.compile: {error}")
         if not isinstance(error, AsWritten) or error.lasting:
@@ -546,26 +499,6 @@ def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:
         return given, known_twice
     args = tuple([known_twice.get(id(x), x) for x in args])
     return (args, {name: known_twice.get(id(x), x) for name, x in kwargs.items()}), known_twice
-
-
-def _effect_in_python(
-    entry: Entry,
-    effects: EffectWatcher,
-    numbers: NumberLog,
-    all_guards: Sequence[PythonGuards],
-    modes: int,
-) -> Any:
-    """What the function did in Python that only its own code can do again; None if there is nothing."""
-    for guards in all_guards:
-        guards.forget_unused_states(entry.program.used_optimizers)
-        for optimizer in entry.program.started_optimizers:
-            guards.optimizer_state_began(optimizer)
-    effect = effects.first_effect or numbers.unrepeatable
-    for guards in all_guards:
-        effect = effect or guards.describe_advanced_state() or guards.describe_change()
-    if MODES.bits & ~TRACED != modes:
-        return "a mode, such as whether operations are recorded, is another one afterwards"
-    return effect
 
 
 _AS_WRITTEN = object()
@@ -629,16 +562,7 @@ def compile(
         )  # fmt: skip
     asked = checked_mode(mode, options)
     backend = get_default_backend() if backend is None else checked_backend(backend)
-    if dynamic is not None and not isinstance(dynamic, bool):
-        raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
-    if dynamic:
-        explain.one_program_per_shape("torch.compile(dynamic=True)")
-    if shapes_spec is not None:
-        raise NotImplementedError(
-            "torch.compile: shapes_spec is not supported; each shape is compiled for itself"
-        )
-    if not callable(model):
-        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    _check_arguments(model, dynamic, shapes_spec)
     if buckets or shapes:
         if hasattr(model, "named_parameters"):
             raise TypeError(
@@ -656,6 +580,20 @@ def compile(
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return of_module(model, settings)
     return of_function(model, settings)
+
+
+def _check_arguments(model: Any, dynamic: Any, shapes_spec: Any) -> None:
+    """Refuse what `compile` cannot do; warn of what it does for each shape in turn."""
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
+    if dynamic:
+        explain.one_program_per_shape("torch.compile(dynamic=True)")
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "torch.compile: shapes_spec is not supported; each shape is compiled for itself"
+        )
+    if not callable(model):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
 
 
 def _programs() -> caches.CacheInfo:

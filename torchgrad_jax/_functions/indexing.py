@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -35,10 +35,11 @@ def _as_int(value: Any) -> int | None:
 
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
-    """A list, array or tensor used as an index."""
+    """A bool, sequence, array or tensor used as an index."""
     if not isinstance(value, Tensor):
         from .create import tensor
 
+        value = list(value) if isinstance(value, range) else value
         value = tensor(value, device=like._m.device)
         if value._m.numel == 0 and value._m.dtype.is_floating_point:
             value = ops._to_copy(value, dtypes.int64)
@@ -47,11 +48,21 @@ def _tensor_index(value: Any, like: Tensor) -> Tensor:
     return value
 
 
+def _is_mask(t: Tensor) -> bool:
+    """Whether a tensor used as an index says of each element if it is wanted."""
+    return t._m.dtype in (dtypes.bool_, dtypes.uint8)
+
+
+def _dims_of_index(t: Tensor) -> int:
+    """How many dimensions a tensor used as an index stands for; a mask without any stands for a new one."""
+    return max(t._m.ndim, 1) if _is_mask(t) else 1
+
+
 def _width(value: Any) -> int:
     """How many dimensions of the source an index consumes."""
     if value is None or value is Ellipsis or isinstance(value, bool | np.bool_):
         return 0
-    if isinstance(value, Tensor) and value._m.dtype in (dtypes.bool_, dtypes.uint8):
+    if isinstance(value, Tensor) and _is_mask(value):
         return value._m.ndim
     if isinstance(value, list | np.ndarray):
         array = np.asarray(value)
@@ -93,23 +104,17 @@ def _bound(value: Any) -> int | None:
     return value.__index__()
 
 
+_GATHERED = (Tensor, bool, np.bool_, list, tuple, range, np.ndarray)
+"""What of an index becomes a tensor; anything else has to be a number."""
+
+
 def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     """Apply ints, slices, None and Ellipsis as views; collect what must be gathered."""
     items = _wrap_tuple(index)
     used = sum(_width(v) for v in items)
     ndim = x._m.ndim
     if used > ndim:
-        if ndim == 0:
-            if isinstance(index, slice):
-                complain_first((x,))
-                raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-            if not isinstance(index, tuple) and (number := _as_int(index)) is not None:
-                raise IndexError(
-                    f"index {number} is out of bounds for dimension 0 with size 0"
-                    if number
-                    else errors.NO_INDEX
-                )
-        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+        _refuse_too_many(x, index)
     out, at = x, 0
     gathered: dict[int, Tensor] = {}
     for place, value in enumerate(items):
@@ -124,55 +129,63 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
             at += 1
         elif value is Ellipsis:
             at += ndim - used
-        elif isinstance(value, bool | np.bool_):
-            from .create import tensor
-
-            out = ops.unsqueeze(out, at)
-            gathered[at] = tensor(bool(value), device=x._m.device)
-            at += 1
+        elif not isinstance(value, _GATHERED):
+            out = _select(out, at, _number_of_object(value), x, place)
         else:
-            if not isinstance(value, Tensor | list | tuple | range | np.ndarray):
-                try:
-                    out = _select(out, at, value.__index__(), x, place)
-                    continue
-                except AttributeError:
-                    if isinstance(value, str | bytes):  # sequences, of which torch makes a tensor
-                        raise TypeError(
-                            f"new(): invalid data type '{type(value).__name__}'"
-                        ) from None
-                    raise IndexError(
-                        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-                        f"indices (got {type(value).__name__})"
-                    ) from None
-            t = _tensor_index(list(value) if isinstance(value, range) else value, x)
-            m = t._m
-            if m.ndim == 0 and m.dtype.category < dtypes.FLOATING:
-                if m.dtype in (dtypes.bool_, dtypes.uint8):
+            t = _tensor_index(value, x)
+            if t._m.ndim == 0:
+                if _is_mask(t):
                     out = ops.unsqueeze(out, at)
-                    gathered[at] = t
-                    at += 1
-                elif _is_traced(t):  # an index of its own for each example
-                    if place != at and MODES.run.collects_checks:
-                        later([t], _entry_check(out._m.shape[at], place))
-                    gathered[at] = t
-                    at += 1
-                else:
+                elif not _is_traced(t):
                     out = _select(out, at, int(concrete(t)), x, place)
-            else:
-                gathered[at] = t
-                at += m.ndim if m.dtype in (dtypes.bool_, dtypes.uint8) else 1
-    if not gathered:
-        return out, []
+                    continue
+                elif (
+                    place != at and MODES.run.collects_checks
+                ):  # an index of its own for each example
+                    later([t], _entry_check(out._m.shape[at], place))
+            gathered[at] = t
+            at += _dims_of_index(t)
+    return out, _by_dimension(gathered) if gathered else []
+
+
+def _refuse_too_many(x: Tensor, index: Any) -> NoReturn:
+    """More indices than `x` has dimensions."""
+    if x._m.ndim == 0:
+        if isinstance(index, slice):
+            complain_first((x,))
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        if not isinstance(index, tuple) and (number := _as_int(index)) is not None:
+            raise IndexError(
+                f"index {number} is out of bounds for dimension 0 with size 0"
+                if number
+                else errors.NO_INDEX
+            )
+    raise IndexError(f"too many indices for tensor of dimension {x._m.ndim}")
+
+
+def _number_of_object(value: Any) -> int:
+    """The number that an object with a method `__index__` stands for."""
+    try:
+        return value.__index__()
+    except AttributeError:
+        kind = type(value).__name__
+        if isinstance(value, str | bytes):  # sequences, of which torch makes a tensor
+            raise TypeError(f"new(): invalid data type '{kind}'") from None
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+            f"indices (got {kind})"
+        ) from None
+
+
+def _by_dimension(gathered: dict[int, Tensor]) -> list[Tensor | None]:
+    """The tensors among the indices in order, with None for each dimension in between that has none."""
     indices: list[Tensor | None] = []
-    for d in range(max(gathered) + 1):
-        if d in gathered:
-            indices.append(gathered[d])
-        elif not any(
-            g <= d < g + (t._m.ndim if t._m.dtype in (dtypes.bool_, dtypes.uint8) else 1)
-            for g, t in gathered.items()
-        ):
-            indices.append(None)
-    return out, indices
+    last, d = max(gathered), 0
+    while d <= last:
+        t = gathered.get(d)
+        indices.append(t)
+        d += 1 if t is None else _dims_of_index(t)
+    return indices
 
 
 def _is_traced(t: Tensor) -> bool:
@@ -238,7 +251,7 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
             out.append(None)
             at += 1
             continue
-        if t._m.dtype not in (dtypes.bool_, dtypes.uint8):
+        if not _is_mask(t):
             elsewhere = t._m.device.type == "cpu" and x._m.device.type != "cpu"
             out.append(transfer(t, x._m.device) if elsewhere else t)
             at += 1
@@ -322,8 +335,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
 def _is_one_flag(index: Any) -> bool:
     """Whether a bool, or a tensor of one, is among the indices, which torch takes for the index of a new dimension."""
     return any(
-        isinstance(i, bool)
-        or (isinstance(i, Tensor) and not i._m.ndim and i._m.dtype in (dtypes.bool_, dtypes.uint8))
+        isinstance(i, bool) or (isinstance(i, Tensor) and not i._m.ndim and _is_mask(i))
         for i in (index if isinstance(index, tuple) else (index,))
     )
 

@@ -219,23 +219,34 @@ def assert_matches_jax(
             if dtypes is None and own and name not in own and e.difference.name == "exception":
                 report.skipped[name] = str(e).partition(";")[0]
                 continue
-            options = {"order": order, "dtypes": [name], "factor": factor, "draws": draws, "seed": seed}  # fmt: skip
-            functions = [("tensor_fn", tensor_fn), ("jax_fn", jax_fn)]
-            if params is not None:
-                options["params"], functions = params, [*functions, ("params", params)]
-            if optimizers is not None:
-                options |= {"optimizers": optimizers, "steps": steps}
-                functions += [("optimizers", optimizers)]
             if shrink and e.difference.name != "exception":
                 comparison, e = _smaller(comparison, e)
-            inputs = comparison.given.fill(comparison.arrays.__getitem__)
             both = _jaxprs(comparison, tensor_fn, jax_fn, params)
             named = Differs(f"{name}: {e}\n\nwhat they compute:\n{both}", e.difference)
-            program = snippet("assert_matches_jax", functions, inputs, options)
-            raise _with_snippet(named, program) from e.__cause__
+            functions = {
+                "tensor_fn": tensor_fn, "jax_fn": jax_fn, "params": params, "optimizers": optimizers
+            }  # fmt: skip
+            options = {
+                "order": order, "dtypes": [name], "factor": factor, "draws": draws, "seed": seed, "steps": steps
+            }  # fmt: skip
+            raise _with_program(named, comparison, functions, options) from e.__cause__
         report.compared += [f"{name}: {k}" for k in found.compared]
         report.skipped |= {f"{name}: {k}": v for k, v in found.skipped.items()}
     return report
+
+
+def _with_program(
+    error: Differs, comparison: Comparison, functions: dict[str, Any], options: dict[str, Any]
+) -> AssertionError:
+    """The error with a program that calls `assert_matches_jax` and shows it again."""
+    functions = {name: fn for name, fn in functions.items() if fn is not None}
+    options |= {name: functions[name] for name in ("params", "optimizers") if name in functions}
+    if "optimizers" not in functions:
+        del options["steps"]
+    inputs = comparison.given.fill(comparison.arrays.__getitem__)
+    return _with_snippet(
+        error, snippet("assert_matches_jax", list(functions.items()), inputs, options)
+    )
 
 
 def _smaller(comparison: Comparison, error: Differs) -> tuple[Comparison, Differs]:

@@ -14,7 +14,7 @@ from ._helpers import mask_not_all_zeros as mask_not_all_zeros
 from ._missing import missing_in
 from ._op_tests import wrapper_set_seed as wrapper_set_seed
 from .opinfo import core as _core
-from .opinfo._calls import Draw, layer_rows, matrix_rows, reduction_rows, shape_rows
+from .opinfo._calls import Draw, call_rows
 from .opinfo._rows import binary_rows, dtypes, knows, unary_rows
 from .opinfo.core import (
     XS as XS,
@@ -54,9 +54,7 @@ def _sorted(rows: list[OpInfo]) -> list[OpInfo]:
     return sorted(rows, key=lambda r: (r.name, r.variant_test_name))
 
 
-op_db: list[OpInfo] = _sorted(
-    [*unary_rows(), *binary_rows(), *shape_rows(), *reduction_rows(), *matrix_rows(), *layer_rows()]
-)
+op_db: list[OpInfo] = _sorted([*unary_rows(), *binary_rows(), *call_rows()])
 
 
 def _of(kind: type) -> list[Any]:

@@ -87,59 +87,58 @@ def _same(letters: str, flags: str, **named: Calls) -> list[OpInfo]:
     return [row(name, letters, flags, calls) for name, calls in named.items()]
 
 
-def shape_rows() -> list[OpInfo]:
-    """What moves elements without computing."""
-    views = _same(
-        ALL,
-        "agfw",
-        broadcast_to=lambda d: [s(d(3, 1), (3, 4)), s(d(), (2,))],
-        chunk=lambda d: [s(d(5, 2), 2), s(d(2, 5), 3, 1)],
-        clone=lambda d: [s(d(2, 3)), s(d())],
-        contiguous=lambda d: [s(d(2, 3))],
-        diag_embed=lambda d: [s(d(2, 3)), s(d(3), offset=1)],
-        diagonal=lambda d: [s(d(3, 4)), s(d(2, 3, 3), 1, 0, 2)],
-        expand=lambda d: [s(d(3, 1), (3, 4)), s(d(2), (3, 2))],
-        flatten=lambda d: [s(d(2, 3, 2)), s(d(2, 3, 2), 1)],
-        flip=lambda d: [s(d(2, 3), (0,)), s(d(2, 3), (0, 1))],
-        fliplr=lambda d: [s(d(2, 3))],
-        flipud=lambda d: [s(d(2, 3))],
-        movedim=lambda d: [s(d(2, 3, 4), 0, 2), s(d(2, 3, 4), (0, 1), (1, 0))],
-        narrow=lambda d: [s(d(4, 3), 0, 1, 2), s(d(4, 3), 1, -2, 2)],
-        permute=lambda d: [s(d(2, 3, 4), (2, 0, 1))],
-        ravel=lambda d: [s(d(2, 3))],
-        reshape=lambda d: [s(d(2, 6), (3, 4)), s(d(2, 6), (-1,))],
-        roll=lambda d: [s(d(2, 3), 1), s(d(2, 3), (1, 2), (0, 1))],
-        rot90=lambda d: [s(d(2, 3)), s(d(2, 3), 2, (1, 0))],
-        select=lambda d: [s(d(2, 3), 1, 2), s(d(2, 3), 0, -1)],
-        split=lambda d: [s(d(5, 2), 2), s(d(2, 5), [2, 3], 1)],
-        tensor_split=lambda d: [s(d(5, 2), 3), s(d(5, 2), (1, 3))],
-        unbind=lambda d: [s(d(3, 2)), s(d(2, 3), 1)],
-        unflatten=lambda d: [s(d(6, 2), 0, (2, 3))],
-        view_as=lambda d: [s(d(2, 6), d(3, 4))],
-        hsplit=lambda d: [s(d(2, 4), 2)],
-        vsplit=lambda d: [s(d(4, 2), 2)],
-        dsplit=lambda d: [s(d(2, 2, 4), 2)],
-        atleast_1d=lambda d: [s(d()), s(d(2))],
-        atleast_2d=lambda d: [s(d(2))],
-        atleast_3d=lambda d: [s(d(2))],
-        repeat_interleave=lambda d: [s(d(2, 3), 2), s(d(2, 3), 2, dim=1)],
-        resolve_conj=lambda d: [s(d(2, 3))],
-        masked_fill=lambda d: [s(d(2, 3), d.mask(2, 3), 1), s(d(2, 3), d.mask(3), d())],
-        masked_scatter=lambda d: [s(d(2, 3), d.mask(2, 3), d(6))],
-        index_fill=lambda d: [s(d(4, 3), 0, d.index(2, high=4), 1)],
-        index_put=lambda d: [s(d(4, 3), (torch.tensor([0, 2], device=d.device),), d(2, 3))],
-        squeeze=lambda d: [s(d(2, 1, 3)), s(d(2, 1, 3), 1), s(d(1, 2, 1), (0, 2))],
-        unsqueeze=lambda d: [s(d(2, 3), 1), s(d(), 0)],
-        transpose=lambda d: [s(d(2, 3), 0, 1)],
-        t=lambda d: [s(d(2, 3))],
-        block_diag=lambda d: [s(d(2, 3), d(1, 2))],
-        cartesian_prod=lambda d: [s(d(2), d(3))],
-        combinations=lambda d: [s(d(4)), s(d(3), 2, True)],
-        diagonal_scatter=lambda d: [s(d(3, 3), d(3))],
-        as_strided_scatter=lambda d: [s(d(6), d(2, 2), (2, 2), (3, 1))],
-    )
+def view_rows() -> list[OpInfo]:
+    """What returns a view, or would if it could, and copies with the same elements in another place."""
     return [
-        *views,
+        *_same(
+            ALL,
+            "agfw",
+            broadcast_to=lambda d: [s(d(3, 1), (3, 4)), s(d(), (2,))],
+            chunk=lambda d: [s(d(5, 2), 2), s(d(2, 5), 3, 1)],
+            clone=lambda d: [s(d(2, 3)), s(d())],
+            contiguous=lambda d: [s(d(2, 3))],
+            diag_embed=lambda d: [s(d(2, 3)), s(d(3), offset=1)],
+            diagonal=lambda d: [s(d(3, 4)), s(d(2, 3, 3), 1, 0, 2)],
+            expand=lambda d: [s(d(3, 1), (3, 4)), s(d(2), (3, 2))],
+            flatten=lambda d: [s(d(2, 3, 2)), s(d(2, 3, 2), 1)],
+            flip=lambda d: [s(d(2, 3), (0,)), s(d(2, 3), (0, 1))],
+            fliplr=lambda d: [s(d(2, 3))],
+            flipud=lambda d: [s(d(2, 3))],
+            movedim=lambda d: [s(d(2, 3, 4), 0, 2), s(d(2, 3, 4), (0, 1), (1, 0))],
+            narrow=lambda d: [s(d(4, 3), 0, 1, 2), s(d(4, 3), 1, -2, 2)],
+            permute=lambda d: [s(d(2, 3, 4), (2, 0, 1))],
+            ravel=lambda d: [s(d(2, 3))],
+            reshape=lambda d: [s(d(2, 6), (3, 4)), s(d(2, 6), (-1,))],
+            roll=lambda d: [s(d(2, 3), 1), s(d(2, 3), (1, 2), (0, 1))],
+            rot90=lambda d: [s(d(2, 3)), s(d(2, 3), 2, (1, 0))],
+            select=lambda d: [s(d(2, 3), 1, 2), s(d(2, 3), 0, -1)],
+            split=lambda d: [s(d(5, 2), 2), s(d(2, 5), [2, 3], 1)],
+            tensor_split=lambda d: [s(d(5, 2), 3), s(d(5, 2), (1, 3))],
+            unbind=lambda d: [s(d(3, 2)), s(d(2, 3), 1)],
+            unflatten=lambda d: [s(d(6, 2), 0, (2, 3))],
+            view_as=lambda d: [s(d(2, 6), d(3, 4))],
+            hsplit=lambda d: [s(d(2, 4), 2)],
+            vsplit=lambda d: [s(d(4, 2), 2)],
+            dsplit=lambda d: [s(d(2, 2, 4), 2)],
+            atleast_1d=lambda d: [s(d()), s(d(2))],
+            atleast_2d=lambda d: [s(d(2))],
+            atleast_3d=lambda d: [s(d(2))],
+            repeat_interleave=lambda d: [s(d(2, 3), 2), s(d(2, 3), 2, dim=1)],
+            resolve_conj=lambda d: [s(d(2, 3))],
+            masked_fill=lambda d: [s(d(2, 3), d.mask(2, 3), 1), s(d(2, 3), d.mask(3), d())],
+            masked_scatter=lambda d: [s(d(2, 3), d.mask(2, 3), d(6))],
+            index_fill=lambda d: [s(d(4, 3), 0, d.index(2, high=4), 1)],
+            index_put=lambda d: [s(d(4, 3), (torch.tensor([0, 2], device=d.device),), d(2, 3))],
+            squeeze=lambda d: [s(d(2, 1, 3)), s(d(2, 1, 3), 1), s(d(1, 2, 1), (0, 2))],
+            unsqueeze=lambda d: [s(d(2, 3), 1), s(d(), 0)],
+            transpose=lambda d: [s(d(2, 3), 0, 1)],
+            t=lambda d: [s(d(2, 3))],
+            block_diag=lambda d: [s(d(2, 3), d(1, 2))],
+            cartesian_prod=lambda d: [s(d(2), d(3))],
+            combinations=lambda d: [s(d(4)), s(d(3), 2, True)],
+            diagonal_scatter=lambda d: [s(d(3, 3), d(3))],
+            as_strided_scatter=lambda d: [s(d(6), d(2, 2), (2, 2), (3, 1))],
+        ),
         row("view", ALL, "agfw", lambda d: [s(d(2, 6), (3, 4))], op=lambda x, *a: x.view(*a)),
         row(
             "unfold",
@@ -155,6 +154,12 @@ def shape_rows() -> list[OpInfo]:
             "agfw",
             lambda d: [s(d(3, 4), (2, 2), (1, 4)), s(d(6), (2, 2), (2, 1), 1)],
         ),
+    ]
+
+
+def selection_rows() -> list[OpInfo]:
+    """What joins tensors, selects elements of them, or says where they are."""
+    return [
         *_same(
             ALL,
             "agfwo",
@@ -199,7 +204,7 @@ def shape_rows() -> list[OpInfo]:
 
 
 def reduction_rows() -> list[OpInfo]:
-    """What reduces dimensions, and what scans and sorts along one."""
+    """What reduces dimensions, by the arguments `dim` and `keepdim`."""
 
     def one(name: str, letters: str, flags: str, **more: Any) -> OpInfo:
         return ReductionOpInfo(
@@ -240,6 +245,12 @@ def reduction_rows() -> list[OpInfo]:
                 lambda d: [s(d(2, 3)), s(d(2, 3), dim=1), s(d(2, 3, 2), dim=(0, 2))]
             ),
         ),
+    ]
+
+
+def order_rows() -> list[OpInfo]:
+    """What finds the largest and smallest elements, or sorts them."""
+    return [
         *(
             row(
                 name,
@@ -274,6 +285,12 @@ def reduction_rows() -> list[OpInfo]:
         row("topk", "IFbh", "agfwo", lambda d: [s(d(5), 2), s(d(3, 5), 2, 1, False)]),
         row("aminmax", "IF?bh", "agfwo", lambda d: [s(d(3, 5)), s(d(3, 5), dim=1)]),
         row("quantile", "F", "agfwo", lambda d: [s(d(5), 0.3), s(d(3, 5), 0.5, 1, True)]),
+    ]
+
+
+def statistics_rows() -> list[OpInfo]:
+    """Running sums along a dimension, moments, norms, and counts of values."""
+    return [
         *_same(
             "IFCbh",
             "agfwo",
@@ -301,34 +318,35 @@ def reduction_rows() -> list[OpInfo]:
     ]
 
 
-def matrix_rows() -> list[OpInfo]:
-    """Products, and functions of matrices."""
-    hermitian: dict[str, Any] = {"gradcheck_wrapper": gradcheck_wrapper_hermitian_input}
-    products = _same(
-        "IFCbh",
-        "agfwo",
-        dot=lambda d: [s(d(3), d(3))],
-        vdot=lambda d: [s(d(3), d(3))],
-        mv=lambda d: [s(d(2, 3), d(3))],
-        bmm=lambda d: [s(d(2, 2, 3), d(2, 3, 2))],
-        cross=lambda d: [s(d(2, 3), d(2, 3), dim=1)],
-        matmul=lambda d: [
-            s(d(3), d(3)),
-            s(d(2, 3), d(3)),
-            s(d(2, 2, 3), d(3, 2)),
-            s(d(3), d(2, 3, 2)),
-        ],
-        mm=lambda d: [s(d(2, 3), d(3, 2))],
-        inner=lambda d: [s(d(2, 3), d(4, 3))],
-        tensordot=lambda d: [s(d(2, 3), d(3, 2), 1), s(d(2, 3), d(2, 3), dims=([0, 1], [0, 1]))],
-        addmm=lambda d: [s(d(2, 2), d(2, 3), d(3, 2)), s(d(2), d(2, 3), d(3, 2))],
-        addmv=lambda d: [s(d(2), d(2, 3), d(3))],
-        baddbmm=lambda d: [s(d(2, 2, 2), d(2, 2, 3), d(2, 3, 2))],
-        addbmm=lambda d: [s(d(2, 2), d(2, 2, 3), d(2, 3, 2))],
-        addcmul=lambda d: [s(d(2, 3), d(2, 3), d(3), value=2)],
-    )
+def product_rows() -> list[OpInfo]:
+    """Products of vectors and matrices, and sums with them."""
     return [
-        *products,
+        *_same(
+            "IFCbh",
+            "agfwo",
+            dot=lambda d: [s(d(3), d(3))],
+            vdot=lambda d: [s(d(3), d(3))],
+            mv=lambda d: [s(d(2, 3), d(3))],
+            bmm=lambda d: [s(d(2, 2, 3), d(2, 3, 2))],
+            cross=lambda d: [s(d(2, 3), d(2, 3), dim=1)],
+            matmul=lambda d: [
+                s(d(3), d(3)),
+                s(d(2, 3), d(3)),
+                s(d(2, 2, 3), d(3, 2)),
+                s(d(3), d(2, 3, 2)),
+            ],
+            mm=lambda d: [s(d(2, 3), d(3, 2))],
+            inner=lambda d: [s(d(2, 3), d(4, 3))],
+            tensordot=lambda d: [
+                s(d(2, 3), d(3, 2), 1),
+                s(d(2, 3), d(2, 3), dims=([0, 1], [0, 1])),
+            ],
+            addmm=lambda d: [s(d(2, 2), d(2, 3), d(3, 2)), s(d(2), d(2, 3), d(3, 2))],
+            addmv=lambda d: [s(d(2), d(2, 3), d(3))],
+            baddbmm=lambda d: [s(d(2, 2, 2), d(2, 2, 3), d(2, 3, 2))],
+            addbmm=lambda d: [s(d(2, 2), d(2, 2, 3), d(2, 3, 2))],
+            addcmul=lambda d: [s(d(2, 3), d(2, 3), d(3), value=2)],
+        ),
         row(
             "einsum",
             "IFCbh",
@@ -340,6 +358,13 @@ def matrix_rows() -> list[OpInfo]:
         row(
             "lerp", "FCbh", "agfwo", lambda d: [s(d(2, 3), d(2, 3), 0.3), s(d(2, 3), d(2, 3), d(3))]
         ),
+    ]
+
+
+def matrix_rows() -> list[OpInfo]:
+    """Functions of matrices: inverses, decompositions, solutions of equations."""
+    hermitian: dict[str, Any] = {"gradcheck_wrapper": gradcheck_wrapper_hermitian_input}
+    return [
         row("renorm", "FCbh", "agfwo", lambda d: [s(d(3, 4), 2, 0, 1)]),
         row("matrix_exp", "FCbh", "agfw", lambda d: [s(d.square())]),
         *(
@@ -405,6 +430,12 @@ def matrix_rows() -> list[OpInfo]:
                 gradcheck_wrapper_triangular_input_real_positive_diagonal(*a, idx=1, **k)
             ),
         ),
+    ]
+
+
+def spectral_rows() -> list[OpInfo]:
+    """Fourier transforms."""
+    return [
         *(
             SpectralFuncInfo(
                 f"fft.{n}{suffix}",
@@ -420,6 +451,12 @@ def matrix_rows() -> list[OpInfo]:
                 ("n", SpectralFuncType.ND),
             )
         ),
+    ]
+
+
+def repetition_rows() -> list[OpInfo]:
+    """What repeats a tensor."""
+    return [
         ShapeFuncInfo(
             "tile",
             ref=np.tile,
@@ -441,7 +478,7 @@ def matrix_rows() -> list[OpInfo]:
 
 
 def layer_rows() -> list[OpInfo]:
-    """Functions of torch.nn.functional."""
+    """Activations, normalization, convolutions and pooling."""
     f = "nn.functional."
     return [
         row("softmax", "Fbh", "agfwo", lambda d: [s(d(2, 3), 1), s(d(3), 0)]),
@@ -488,6 +525,13 @@ def layer_rows() -> list[OpInfo]:
         ),
         row(f + "max_pool1d", "Fbh", "agfw", lambda d: [s(d(1, 2, 6), 2)]),
         row(f + "max_pool2d", "IFbh", "agfw", lambda d: [s(d(1, 2, 4, 4), 2)]),
+    ]
+
+
+def loss_rows() -> list[OpInfo]:
+    """Losses, and what else torch.nn.functional has."""
+    f = "nn.functional."
+    return [
         row(
             f + "mse_loss",
             "Fbh",
@@ -537,3 +581,12 @@ def layer_rows() -> list[OpInfo]:
         ),
         row("clamp", "IFbh", "agfwo", lambda d: [s(d(2, 3), -1, 1), s(d(2, 3), d(3), d(3))]),
     ]
+
+
+def call_rows() -> list[OpInfo]:
+    """All rows of this file."""
+    groups = (
+        view_rows, selection_rows, reduction_rows, order_rows, statistics_rows, product_rows, matrix_rows,
+        spectral_rows, repetition_rows, layer_rows, loss_rows,
+    )  # fmt: skip
+    return [row for group in groups for row in group()]

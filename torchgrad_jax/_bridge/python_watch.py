@@ -1,0 +1,118 @@
+"""What one trace of a function reads and changes in Python, so that it can be checked again or undone.
+
+`compile` makes a `PythonWatch` for each trace. Inside of ``with watch:`` the function runs; afterwards the watch says
+what the function did that only its own code can do again, and can put back what it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from .._core.state import MODES, TRACED
+from .._engine.tensor import Tensor
+from .effects import EffectWatcher
+from .number_arguments import NumberArguments
+from .number_log import NumberLog
+from .python_guards import PythonGuards, place_of
+from .traced_program import Program
+
+
+class PythonWatch:
+    """Python's state around one trace of a function.
+
+    Args:
+        fn: the function.
+        given: its arguments.
+        flat: the leaves of these.
+    """
+
+    def __init__(self, fn: Callable[..., Any], given: Any, flat: Sequence[Any]) -> None:
+        self.guards = guards = PythonGuards()
+        """What the function can read of Python's state."""
+        self.containers = PythonGuards()
+        """What the containers among its arguments hold."""
+        guards.add_function(fn)
+        for x in flat:
+            if isinstance(x, Tensor):
+                guards.add_attributes_of_tensor(x)
+            else:
+                guards.add_value(x)
+        self.containers.add_value(given)
+        for guards in self:
+            guards.add_optimizer_states()
+        self._modes = MODES.bits & ~TRACED
+        self.effects = EffectWatcher()
+
+    def __iter__(self) -> Iterator[PythonGuards]:
+        yield self.guards
+        yield self.containers
+
+    def describe_unknowable_state(self) -> str | None:
+        """Why the function's state cannot be known, in words; None if it can."""
+        return next(filter(None, (g.describe_unknowable_state() for g in self)), None)
+
+    def log_numbers(
+        self, arguments: NumberArguments, carried: Iterable[tuple[Any, Any]]
+    ) -> NumberLog:
+        """The log of the numbers that the function changes; it was seen to change those at `carried`."""
+        carried = list(carried)
+        places = {place_of(*place): place for g in self for place in g.take_number_places(carried)}
+        tensors = {id(t): t for g in self for t in g.optimizer_tensors()}
+        return NumberLog(list(places.values()), list(tensors.values()), arguments)
+
+    def prepare_effects(self, stops: bool) -> None:
+        """Look out for calls with effects, and with `stops` end the trace before one that cannot be undone."""
+        iterators = [id(hidden.of) for g in self for hidden in g.hidden]
+        self.effects = EffectWatcher(iterators, self.guards.may_be_impure, stops)
+
+    def __enter__(self) -> None:
+        self.effects.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.effects.__exit__(*exc)
+        finally:
+            for guards in self:
+                guards.reached_tensors.clear()
+            for guards in self:
+                guards.put_plain_numbers()
+
+    def describe_effect(self, program: Program, numbers: NumberLog) -> Any:
+        """What the function did in Python that only its own code can do again; None if there is nothing."""
+        for guards in self:
+            guards.forget_unused_states(program.used_optimizers)
+            for optimizer in program.started_optimizers:
+                guards.optimizer_state_began(optimizer)
+        effect = self.effects.first_effect or numbers.unrepeatable or self._describe_change()
+        if self._modes_changed:
+            return "a mode, such as whether operations are recorded, is another one afterwards"
+        return effect
+
+    def undo_trace(self) -> str | None:
+        """Put back what the trace has changed; what cannot be put back, in words."""
+        self.effects.restore()
+        for guards in self:
+            guards.restore()
+        done = self._describe_change()
+        return done or ("a mode is another one afterwards" if self._modes_changed else None)
+
+    def undo_call(self) -> None:
+        """After an error or an interrupt: what the function has changed in Python is as it was before the call."""
+        self.effects.leave()
+        self.effects.release_output()
+        self.effects.restore()
+        for guards in self:
+            guards.restore()
+        MODES.bits = MODES.bits & TRACED | self._modes
+
+    @property
+    def _modes_changed(self) -> bool:
+        return MODES.bits & ~TRACED != self._modes
+
+    def _describe_change(self) -> str | None:
+        changes = (g.describe_advanced_state() or g.describe_change() for g in self)
+        return next(filter(None, changes), None)
+
+
+__all__ = ["PythonWatch"]

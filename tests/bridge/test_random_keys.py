@@ -191,6 +191,8 @@ SAMPLES = {
     "beta": lambda x: D.Beta(x.abs() + 1, x.abs() + 2).sample(),
     "categorical": lambda x: D.Categorical(logits=x).sample((3,)),
     "bernoulli": lambda x: D.Bernoulli(logits=x).sample(),
+    "von-mises": lambda x: D.VonMises(x, x.exp()).sample(),
+    "wishart": lambda x: D.Wishart(x[0, 0] + 3, torch.eye(3)).rsample((2,)),
 }
 
 
@@ -203,3 +205,93 @@ def test_distributions_draw_from_the_key(name):
     keys = jax.random.split(KEY, 2)
     rows = jax.vmap(lambda key: pure(X, rngs=key))(keys)
     np.testing.assert_allclose(rows[1], pure(X, rngs=keys[1]), rtol=1e-5)
+
+
+def test_angles_around_their_mean():
+    """The mean direction and its length are those of the distribution: I1(k) / I0(k)."""
+    k = torch.tensor([0.1, 2.0, 30.0])
+    angles = torch.to_jax(lambda: D.VonMises(torch.tensor(1.0), k).sample((20_000,)))(rngs=KEY)
+    mean = np.exp(1j * np.asarray(angles)).mean(0)
+    length = jax.scipy.special.i1(k.numpy()) / jax.scipy.special.i0(k.numpy())
+    np.testing.assert_allclose(mean, np.exp(1j) * np.asarray(length), atol=0.02)
+
+
+def test_a_compiled_function_draws_angles_and_matrices():
+    @torch.compile
+    def f(x):
+        return D.VonMises(x, x.exp()).sample(), D.Wishart(
+            x + 4, torch.eye(3).expand(5, 3, 3)
+        ).rsample()
+
+    torch.manual_seed(0)
+    angles, matrices = f(torch.linspace(-1, 1, 5))
+    assert angles.abs().max() <= np.pi
+    assert (torch.linalg.eigvalsh(matrices) > 0).all()
+    assert not torch.equal(angles, f(torch.linspace(-1, 1, 5))[0])
+    with pytest.raises(ValueError, match="expected to be greater than ndim - 1"):
+        f(torch.full((5,), -3.0))
+
+
+# --- loops and branches that hand a key on --------------------------------------------------------
+
+
+def _noise(key, x):
+    key, own = jax.random.split(key)
+    with torch.interop.rngs(own):
+        return key, torch.rand_like(x)
+
+
+def _step(key, x):
+    key, u = _noise(key, x)
+    return key, x * 1.1 * u
+
+
+def _while(key, x):
+    return jax.lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, *_step(*c[1:])), (0, key, x)
+    )[1:]
+
+
+def _cond(key, x):
+    return jax.lax.cond(x.sum() > 0, _step, lambda key, x: (key, x), key, x)
+
+
+LOOPS = {
+    "while": _while,
+    "fori": lambda key, x: jax.lax.fori_loop(0, 3, lambda i, c: _step(*c), (key, x)),
+    "scan": lambda key, x: jax.lax.scan(lambda c, _: (_step(*c), None), (key, x), None, 3)[0],
+    "scan-rows": lambda key, x: jax.lax.scan(
+        lambda x, key: _step(key, x)[::-1], x, jax.random.split(key, 3)
+    )[::-1],
+    "map": lambda key, x: jax.lax.map(lambda a: _step(*a), (jax.random.split(key, 4), x)),
+    "cond": _cond,
+    "switch": lambda key, x: jax.lax.switch(1, [lambda k, x: (k, x), _step], key, x),
+    "checkpoint": lambda key, x: jax.checkpoint(_step)(key, x),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_keys_pass_through(name):
+    """The keys that come out, values and gradients are the same in every way of running it."""
+    f = LOOPS[name]
+    start = torch.linspace(0.5, 1.0, 4)
+
+    def trained(key, x):
+        x = x.detach().clone().requires_grad_()
+        keys, y = f(key, x)
+        y.sum().backward()
+        return keys, y.detach(), x.grad
+
+    def pure(key, x):
+        (keys, y), back = jax.vjp(lambda x: torch.to_jax(f)(key, x), x)
+        zeros = np.zeros(keys.shape, jax.dtypes.float0)
+        return keys, y, back((zeros, jnp.ones_like(y)))[0]
+
+    keys, *want = trained(KEY, start)
+    assert jnp.issubdtype(keys.dtype, jax.dtypes.prng_key)
+    array = jnp.asarray(start.numpy())
+    for way, x in ((torch.compile(trained), start), (pure, array), (jax.jit(pure), array)):
+        keys_here, *got = way(KEY, x)
+        assert (jax.random.key_data(keys_here) == jax.random.key_data(keys)).all()
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(np.asarray(a), b.numpy(), rtol=1e-5)

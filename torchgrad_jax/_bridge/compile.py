@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+import jax
 import numpy as np
 
 from .._core import caches, tree
@@ -28,6 +29,7 @@ from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from . import explain
 from .apart import ONE_MEMORY, stand_in
+from .array_arguments import is_array_input, tensor_for
 from .buckets import Bucketed
 from .donation import surely
 from .entry import VALUES_CHANGED, Entry
@@ -127,11 +129,12 @@ class Compiled:
         """Call the function once for each row of its tensors, all calls in one program where they can be.
 
         Args:
-            args, kwargs: as for a single call, but each tensor has one more dimension in front: the steps. All else is
-                the same for each step.
+            args, kwargs: as for a single call, but each tensor and each array of JAX has one more dimension in front:
+                the steps. All else is the same for each step.
 
         Returns:
-            What the calls return: tensors stacked, without a graph; numbers as lists; one and the same object as it is.
+            What the calls return: tensors (without a graph) and arrays stacked; numbers as lists; one and the same
+            object as it is.
 
         Raises:
             ValueError: if tensors have different numbers of rows, or require a gradient.
@@ -236,6 +239,9 @@ class Compiled:
                     (x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x))
                 )
                 tensors.append(x)
+            elif not self.plain_numbers and is_array_input(x):
+                key.append((jax.Array, jax.typeof(x)))
+                tensors.append(tensor_for(x))
             elif is_input(x):
                 key.append((x.__class__,))
                 numbers.append(x)
@@ -274,7 +280,13 @@ class Compiled:
             or sum(bool(e.apart.fixed) for e in entries or ()) >= _PATIENCE
         ):
             return self._one_memory()
-        return self._trace(whole, (args, kwargs), flat, tensors, reason, run, together=together)
+        plain = self.plain_numbers
+        try:
+            return self._trace(whole, (args, kwargs), flat, tensors, reason, run, together=together)
+        except NeedsPlainNumbers:
+            if plain or not any(map(is_array_input, flat)):
+                raise
+        return self._run_or_trace(args, kwargs, mode, run)
 
     def _one_memory(self) -> Any:
         """Let the function run as it is written: no program is right for these arguments."""
@@ -331,6 +343,8 @@ class Compiled:
                     raise
                 self.plain_numbers = True
                 explain.plain_numbers(self.fn, error.__cause__)
+                if any(map(is_array_input, what[2])):  # which are then no inputs either
+                    raise
 
     def _trace_once(
         self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any,
@@ -363,7 +377,7 @@ class Compiled:
         traced = [known_twice.get(id(t), t) for t in tensors]
         visited = watch.guards.visited_ids
         plain = self.plain_numbers or watch.guards.calls_type
-        arguments = NumberArguments(given, flat, lambda x: id(x) not in visited, plain)
+        arguments = NumberArguments(given, flat, tensors, lambda x: id(x) not in visited, plain)
         numbers = watch.log_numbers(arguments, self.carried.values())
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
         watch.prepare_effects(stops=lenient)
@@ -371,7 +385,7 @@ class Compiled:
         try:
             with watch:
                 entry = Entry(
-                    self.fn, flat, watch.guards, traced, numbers, self.checks,
+                    self.fn, arguments.constants_of_key, watch.guards, traced, numbers, self.checks,
                     lambda i: explain.argument(self.fn, key[1], i), watch.guards.reached_tensors,
                 )  # fmt: skip
             watch.effects.release_output()

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from .._core.dtypes import INTEGRAL
+from .._core.keys import is_key
 from .._core.python_numbers import Number
 from .._core.state import MODES
 from .._engine.derivative_stops import under_jax
@@ -103,7 +104,9 @@ class _Over:
 
 
 def _as_arrays(tree: Any) -> Any:
-    return jax.tree_util.tree_map(_array_of, tree, is_leaf=_is_tensor)
+    return jax.tree_util.tree_map(
+        lambda x: x if is_key(x) else _array_of(x), tree, is_leaf=_is_tensor
+    )
 
 
 def _recorded(
@@ -116,7 +119,7 @@ def _recorded(
     """
 
     def traced(*arrays: Any) -> Any:
-        return jax.tree_util.tree_map(tensor_of_jax, run(*arrays))
+        return jax.tree_util.tree_map(lambda x: x if is_key(x) else tensor_of_jax(x), run(*arrays))
 
     traced.__name__ = name
     traced.__dict__["of"] = (f, *others)  # where guards find them

@@ -16,6 +16,7 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.errors import AsWritten
 from .._core.generator import restorable
+from .._core.keys import is_key
 from .._core.meta import Meta, meta
 from .._core.out_of_memory import explained
 from .._core.placement import MANY, OnAllDevices, is_complete, place
@@ -34,6 +35,7 @@ from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from .._engine.trace import Call
 from .apart import ONE_MEMORY, OTHER_TENSOR, Apart
+from .array_arguments import tensor_for
 from .checks import any_of, is_true
 from .compiled_backward import (
     BackwardDescription,
@@ -53,6 +55,7 @@ from .python_guards import PythonGuards
 from .results import (
     ELSEWHERE,
     MadeTensor,
+    ResultArray,
     ResultBeside,
     ResultOutside,
     ResultTensor,
@@ -79,11 +82,11 @@ class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
     def __init__(
-        self, fn: Any, flat: list[Any], python_guards: PythonGuards, tensors: list[Tensor], log: NumberLog,
+        self, fn: Any, kept_arguments: list[Any], python_guards: PythonGuards, tensors: list[Tensor], log: NumberLog,
         checked: bool = True, name: Callable[[int], str] = str, fixed: Any = (),
     ) -> None:  # fmt: skip
         # Identities of arguments are part of the key: they must stay theirs.
-        self.kept_arguments = [x for x in flat if not isinstance(x, Tensor)]
+        self.kept_arguments = kept_arguments
         self.python_guards = python_guards
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
@@ -292,6 +295,7 @@ class Entry:
         tensors: list[Tensor] = []
         outs: list[Any] = []
         live, hides = [], []
+        impls = _with_tensors_for_arrays(leaves)
         own_constants(MODES.run, leaves)
         leaves = with_common_bases(leaves)
         made = made_inside(leaves)
@@ -308,6 +312,10 @@ class Entry:
             requires = requires_grad_of(x)
             m = x._m if x._m.dense else meta(x._m.shape, x._m.dtype, x._m.device)
             out = ResultTensor(len(tensors), m, False, "", False)
+            if len(outs) in impls:
+                outs.append(ResultArray(out, impls[len(outs)]))
+                tensors.append(x)
+                continue
             beside = result_of_memory(MODES.run, out, x, made.get(len(outs)))
             if beside is not None:
                 outs.append(beside)
@@ -655,7 +663,7 @@ class Entry:
                 t._fn, t._rg = spent(o.node, o.meta), True
             elif o.requires and node is not None:
                 t._fn, t._onr, t._rg = node, node.description.roots.index(o.index), True
-            if MODES.bits & INFERENCE:
+            if MODES.bits & INFERENCE and isinstance(t, Tensor):
                 mark_inference(t)
             leaves.append(t)
         for k, o in enumerate(self.outs):
@@ -685,7 +693,29 @@ class Entry:
         return self._as_operator
 
 
-_HIDE_NOTHING = (int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic)
+def _with_tensors_for_arrays(leaves: list[Any]) -> dict[int, Any]:
+    """Put tensors in the place of traced arrays; their places, and the implementations of those that are keys."""
+    impls: dict[int, Any] = {}
+    for i, x in enumerate(leaves):
+        if isinstance(x, jax.core.Tracer):
+            impls[i] = jax.random.key_impl(x) if is_key(x) else None
+            leaves[i] = tensor_for(x)
+    return impls
+
+
+_HIDE_NOTHING = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    dtype,
+    device,
+    np.ndarray,
+    np.generic,
+    jax.Array,
+)
 """Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""

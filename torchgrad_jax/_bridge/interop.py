@@ -15,7 +15,7 @@ from .._core import devices, dtypes, tree
 from .._core.caches import CALLS
 from .._core.checks import Check
 from .._core.errors import user_line
-from .._core.keys import checked, drawing_from, is_key
+from .._core.keys import checked, drawing_from, is_key, words_of
 from .._core.meta import Meta, meta
 from .._core.state import MODES, recording
 from .._engine import lift
@@ -101,7 +101,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if is_key(flat[i])}
         kept = tuple(words.get(i) if i in dynamic else _Kept(x) for i, x in enumerate(flat))
         leaves = [
-            x if isinstance(x, Tensor) else _followed(wrap_array(_words_of(x)))
+            x if isinstance(x, Tensor) else _followed(wrap_array(words_of(x)))
             for x in (flat[i] for i in dynamic)
         ]
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
@@ -306,7 +306,7 @@ def _in_frame(run: Callable[[list[Any]], list[Any]], xs: list[Any], reading: Fro
 
 def _array_of(result: Any) -> Any:
     if not isinstance(result, Tensor):
-        return _words_of(result)
+        return words_of(result)
     return MODES.run.array_of(result)
 
 
@@ -353,7 +353,7 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
             trees[:] = [out_tree]
             return out
 
-        found = over_arrays(over, [_words_of(flat[i]) for i in at])
+        found = over_arrays(over, [words_of(flat[i]) for i in at])
         return jax.tree_util.tree_unflatten(trees[0], found)
 
     def with_key(key: Any, *args: Any, **kwargs: Any) -> Any:
@@ -369,11 +369,6 @@ def _has_argument(f: Any, name: str) -> bool:
         return name in inspect.signature(f).parameters
     except (TypeError, ValueError):
         return False
-
-
-def _words_of(x: Any) -> Any:
-    """An array; of typed keys, the words that they consist of."""
-    return jax.random.key_data(x) if is_key(x) else jnp.asarray(x)
 
 
 def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -> list[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -21,12 +22,13 @@ from .._core.meta import meta
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, make
+from .array_arguments import is_array_input, tensors_for
 from .checks import any_of
 from .donation import Donating, put_back, surely
 from .entry import Entry
 from .number_log import ReturnedNumber
 from .outside_results import OutsideTensor, OutsideView
-from .results import ELSEWHERE, ResultTensor
+from .results import ELSEWHERE, ResultArray, ResultTensor
 from .traced_program import resolve_argument
 
 _HOST_BYTES = 1 << 28
@@ -45,10 +47,11 @@ class StepsDone(NamedTuple):
 
 
 class Batches:
-    """Arguments whose tensors have a row for each step."""
+    """Arguments whose tensors and arrays have a row for each step."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.flat, self._spec = tree.flatten((args, kwargs))
+        self._given, self._spec = tree.flatten((args, kwargs))
+        self.flat = tensors_for(self._given)
         tensors = [x for x in self.flat if isinstance(x, Tensor)]
         if not tensors:
             raise TypeError(
@@ -66,7 +69,7 @@ class Batches:
 
     def row(self, i: int) -> Any:
         """The arguments of a step."""
-        rows = [x[i] if isinstance(x, Tensor) else x for x in self.flat]
+        rows = [x[i] if isinstance(x, Tensor) or is_array_input(x) else x for x in self._given]
         return tree.unflatten(rows, self._spec)
 
 
@@ -94,12 +97,10 @@ def run_all(call: Callable[..., Any], batches: Batches) -> Any:
 def _of_one(out: Any, alone: bool, outside: Sequence[bool] = ()) -> StepsDone:
     """The results of one step. If it is the only one, each tensor gets its row here, save those from `outside`."""
     leaves, spec = tree.flatten(out)
-    stacked = [alone and isinstance(x, Tensor) for x in leaves]
+    stacked = [alone and isinstance(x, _STACKED) for x in leaves]
     for i, as_it_is in enumerate(outside):
         stacked[i] &= not as_it_is
-    return StepsDone(
-        1, [ops.stack([x]) if s else _Rows([x]) for x, s in zip(leaves, stacked)], spec
-    )
+    return StepsDone(1, [_stack([x]) if s else _Rows([x]) for x, s in zip(leaves, stacked)], spec)
 
 
 class _Rows(list[Any]):
@@ -115,19 +116,26 @@ def _joined(done: Sequence[StepsDone]) -> Any:
 
 
 def _leaf(parts: list[Any]) -> Any:
-    """One leaf for all steps: tensors stacked, one and the same object as it is, numbers as a list."""
-    if len(parts) == 1 and isinstance(parts[0], Tensor):
+    """One leaf for all steps: tensors and arrays stacked, one and the same object as it is, numbers as a list."""
+    if len(parts) == 1 and isinstance(parts[0], _STACKED):
         return parts[0]
     rows = [x for p in parts if isinstance(p, _Rows) for x in p]
-    if len(rows) == len(parts) or not any(isinstance(p, Tensor) for p in parts):
+    if len(rows) == len(parts) or not any(isinstance(p, _STACKED) for p in parts):
         same = all(x is rows[0] for x in rows)
         if same and not isinstance(rows[0], int | float | complex):
             return rows[0]
-        if not all(isinstance(x, Tensor) for x in rows):
+        if not all(isinstance(x, _STACKED) for x in rows):
             return list(rows)
-        return ops.stack(rows)
-    whole = [p if isinstance(p, Tensor) else ops.stack(list(p)) for p in parts]
-    return ops.cat(whole)
+        return _stack(rows)
+    whole = [p if isinstance(p, _STACKED) else _stack(list(p)) for p in parts]
+    return ops.cat(whole) if isinstance(whole[0], Tensor) else jnp.concatenate(whole)
+
+
+_STACKED = (Tensor, jax.Array)
+
+
+def _stack(rows: list[Any]) -> Any:
+    return ops.stack(rows) if isinstance(rows[0], Tensor) else jnp.stack(rows)
 
 
 # --- one loop -------------------------------------------------------------------------------------
@@ -365,7 +373,8 @@ class Loop:
 
     def _row(self, inputs: Sequence[Any], batches: Batches, i: int) -> Sequence[Any]:
         """The inputs of step `i`."""
-        tensors = [x for x in tree.flatten(batches.row(i))[0] if isinstance(x, Tensor)]
+        leaves = tensors_for(tree.flatten(batches.row(i))[0])
+        tensors = [x for x in leaves if isinstance(x, Tensor)]
         return [*tensors, *inputs[len(tensors) :]]
 
     def _done(
@@ -379,7 +388,8 @@ class Loop:
             if isinstance(o, ResultTensor):
                 m = meta((steps, *o.meta.shape), o.meta.dtype, o.meta.device)
                 array = buffers[entry.result_order[o.index]]
-                leaves.append(make(array if steps == self.room else array[:steps], m))
+                array = array if steps == self.room else array[:steps]
+                leaves.append(o.of_array(array) if isinstance(o, ResultArray) else make(array, m))
             elif isinstance(o, ReturnedNumber):
                 leaves.append(_Rows(rows[:steps]))
             elif _is_argument(o):

@@ -1,8 +1,8 @@
-"""Python numbers among the arguments of a compiled function, which are inputs of its program.
+"""Python numbers and arrays of JAX among the arguments of a compiled function, which are inputs of its program.
 
 In `step(x, 0.1)` the program reads 0.1 anew in each call. While the function is traced a `Number` stands in the place
 of each such argument. A number whose value the function asks for (a branch, a size, text) is a constant of that program
-instead, and the line that asked is remembered.
+instead, and the line that asked is remembered. An array is a traced one meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 
 from .._core import tree
 from .._core.python_numbers import Number, same
+from .._engine.tensor import Tensor
+from .array_arguments import array_of, is_array_input
 
 _LARGEST = 1 << 63
 
@@ -37,14 +39,24 @@ class NumberArguments:
     Args:
         arguments: positional and named ones.
         flat: their leaves.
+        tensors: the tensors among these, and those that stand for arrays.
         apart: whether a list or dict is reached by the arguments alone.
         plain: all numbers are constants.
     """
 
     def __init__(
-        self, arguments: Any, flat: Sequence[Any], apart: Callable[[Any], bool], plain: bool
-    ) -> None:
+        self, arguments: Any, flat: Sequence[Any], tensors: Sequence[Tensor], apart: Callable[[Any], bool],
+        plain: bool,
+    ) -> None:  # fmt: skip
         self._arguments, self._apart = arguments, apart
+        given = [x for x in flat if isinstance(x, Tensor) or is_array_input(x)]
+        as_tensors = len(given) == len(tensors)
+        self._arrays = [t for x, t in zip(given, tensors) if x is not t] if as_tensors else []
+        """What stands for each array."""
+        self.constants_of_key = [
+            x for x in flat if not isinstance(x, Tensor) and not (as_tensors and is_array_input(x))
+        ]
+        """The leaves whose identities or values tell kinds of calls apart."""
         self.leaf_positions = [i for i, x in enumerate(flat) if is_input(x)]
         """The leaves that are numbers."""
         self.values = [flat[i] for i in self.leaf_positions]
@@ -53,7 +65,10 @@ class NumberArguments:
         self._containers: dict[int, Any] = {}
         self._replaced_items: list[tuple[Any, Any, Any, Any]] = []
         self._n = 0
+        self._next_array: Iterator[Tensor] = iter(())
         if plain or not self._each_once(arguments):
+            if self._arrays:
+                raise NeedsPlainNumbers
             self.constants = dict.fromkeys(range(len(self.leaf_positions)), "")
 
     def _each_once(self, x: Any) -> bool:
@@ -68,8 +83,8 @@ class NumberArguments:
         return all(map(self._each_once, parts[0]))
 
     def with_numbers(self, number: Callable[[int], Any]) -> Any:
-        """The arguments with `number(i)` in the place of each number that is an input."""
-        self._n = 0
+        """The arguments with `number(i)` in the place of each number that is an input, and traced arrays."""
+        self._n, self._next_array = 0, iter(self._arrays)
         return self._with_numbers(self._arguments, number, True)
 
     def _with_numbers(self, x: Any, number: Callable[[int], Any], can: bool) -> Any:
@@ -90,12 +105,20 @@ class NumberArguments:
         return x
 
     def _leaf(self, x: Any, number: Callable[[int], Any], can: bool) -> Any:
+        if self._arrays and is_array_input(x):
+            if not can:
+                raise NeedsPlainNumbers
+            return array_of(next(self._next_array), x)
         if not is_input(x):
             return x
         i, self._n = self._n, self._n + 1
         if not can:
             self.constants[i] = ""
         return x if i in self.constants else number(i)
+
+    def has_arrays(self) -> bool:
+        """Whether arrays are inputs."""
+        return bool(self._arrays)
 
     def put_plain_numbers(self) -> bool:
         """Put plain numbers back into lists and dicts; whether the function wrote to none of them."""

@@ -100,8 +100,8 @@ class NumberLog(Recording):
         return self.number_arguments.with_numbers(self._argument)
 
     def reads_arguments(self) -> bool:
-        """Whether numbers among the arguments are inputs."""
-        return bool(self._argument_of_slot)
+        """Whether numbers or arrays among the arguments are inputs."""
+        return bool(self._argument_of_slot) or self.number_arguments.has_arrays()
 
     def _argument(self, i: int) -> Number:
         value = self.number_arguments.values[i]

@@ -27,8 +27,10 @@ from itertools import repeat
 from operator import is_
 from typing import Any
 
+import jax
 import numpy as np
 
+from .._core import tree
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
 from .hidden_state import HiddenState, has_hidden_state
@@ -127,6 +129,14 @@ class PythonGuards:
             if len(holder) != n:
                 return f"a dict had {n} entries and has {len(holder)}"
         return self._describe_list_change()
+
+    def keeps_traced_array(self) -> bool:
+        """Whether a place, a dict or a list holds an array that JAX traces, which is of no use after the trace."""
+        held: list[Any] = [holder.get(key, None) for holder, key, _ in self.places]
+        held += [list(holder) for holder, _ in self.lists]
+        for holder, _ in self.dicts:
+            held += list(holder.values())
+        return any(isinstance(x, jax.core.Tracer) for x in tree.flatten(held)[0])
 
     def restore(self) -> None:
         """Put back the values of all places, after a trace that failed or was undone."""

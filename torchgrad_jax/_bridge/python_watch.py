@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import jax
+
+from .._core.errors import AsWritten
 from .._core.state import MODES, TRACED
 from .._engine.tensor import Tensor
 from .effects import EffectWatcher
@@ -36,7 +39,7 @@ class PythonWatch:
         for x in flat:
             if isinstance(x, Tensor):
                 guards.add_attributes_of_tensor(x)
-            else:
+            elif not isinstance(x, jax.Array):
                 guards.add_value(x)
         self.containers.add_value(given)
         for guards in self:
@@ -84,7 +87,13 @@ class PythonWatch:
             guards.forget_unused_states(program.used_optimizers)
             for optimizer in program.started_optimizers:
                 guards.optimizer_state_began(optimizer)
-        effect = self.effects.first_effect or numbers.unrepeatable or self._describe_change()
+        changed = self._describe_change()
+        if changed is not None and any(guards.keeps_traced_array() for guards in self):
+            raise AsWritten(
+                "it keeps an array of JAX outside that it computes; return the array, or keep a tensor",
+                lasting=True,
+            )
+        effect = self.effects.first_effect or numbers.unrepeatable or changed
         if self._modes_changed:
             return "a mode, such as whether operations are recorded, is another one afterwards"
         return effect

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._core.dtypes import FLOATING
@@ -21,6 +22,7 @@ from .._core.state import GRAD, MODES
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.strided import storage_offset
 from .._engine.tensor import Storage, Tensor, make, make_of, plain_alias
+from .array_arguments import as_array
 from .number_log import ReturnedNumber
 from .outside_results import (
     OutsideTensor,
@@ -100,6 +102,20 @@ class ResultLeaf(ResultTensor):
         t = make_of(self.cls, array, self.meta)
         t._rg = True
         return t
+
+
+class ResultArray(ResultTensor):
+    """A result that is an array of JAX, or a key where there is an implementation of keys."""
+
+    __slots__ = ("impl",)
+
+    def __init__(self, out: ResultTensor, impl: Any) -> None:
+        super().__init__(out.index, out.meta, False, "", False)
+        self.impl = impl
+
+    def of_array(self, array: Any) -> Any:
+        """The result of a run that computed this."""
+        return as_array(jnp.asarray(array), self.impl)
 
 
 class MadeTensor:
@@ -285,6 +301,7 @@ ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)
 __all__ = [
     "ELSEWHERE",
     "MadeTensor",
+    "ResultArray",
     "ResultBeside",
     "ResultLeaf",
     "ResultOutside",

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 from .._core import control
+from .._core.keys import is_key, words_of
 from .forward_mode import with_rule
 
 _SLOTS = 64
@@ -26,13 +27,18 @@ _SLOTS = 64
 def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
     """`jax.lax.while_loop`, with a derivative."""
     flat, spec = jax.tree_util.tree_flatten(init)
-    first = [jnp.asarray(x) for x in flat]
+    keys = [jax.random.key_impl(x) if is_key(x) else None for x in flat]
+    first = [words_of(x) for x in flat]
+
+    def value_of(arrays: Sequence[Any]) -> Any:
+        leaves = [
+            x if impl is None else jax.random.wrap_key_data(x, impl=impl)
+            for x, impl in zip(arrays, keys)
+        ]
+        return jax.tree_util.tree_unflatten(spec, leaves)
 
     def over(f: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arrays: Any) -> list[Any]:
-            return jax.tree_util.tree_leaves(f(jax.tree_util.tree_unflatten(spec, arrays)))
-
-        return run
+        return lambda *arrays: [words_of(x) for x in jax.tree_util.tree_leaves(f(value_of(arrays)))]
 
     like = jax.eval_shape(over(body), *first)
     first = [_alike(x, y) for x, y in zip(first, like)]
@@ -47,7 +53,7 @@ def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any)
         lambda kept, v: _push(loop, kept[:n], v),
         effects | more,
     )
-    return jax.tree_util.tree_unflatten(spec, of_loop(*first, *read, *tested))
+    return value_of(of_loop(*first, *read, *tested))
 
 
 def _closed(f: Callable[..., Any], like: Sequence[Any]) -> tuple[Any, list[Any], Any]:

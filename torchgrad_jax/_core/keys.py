@@ -19,6 +19,11 @@ def is_key(x: Any) -> bool:
     return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
+def words_of(x: Any) -> Any:
+    """An array; of typed keys, the words that they consist of."""
+    return jax.random.key_data(x) if is_key(x) else jnp.asarray(x)
+
+
 def checked(key: Any) -> Any:
     """A typed key, also of the two words of `jax.random.PRNGKey`.
 
@@ -140,4 +145,4 @@ def resumed(stream: KeyStream | None, drawn: int) -> Iterator[None]:
         MODES.keys = before
 
 
-__all__ = ["KeyStream", "checked", "drawing_from", "is_key", "resumed"]
+__all__ = ["KeyStream", "checked", "drawing_from", "is_key", "resumed", "words_of"]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes, rng
+from .._core import control, dtypes, rng
 from .._core.caches import CALLS
 from .._core.meta import meta
 from .._engine.deferred import later
@@ -147,4 +147,37 @@ def dirichlet(alpha: Tensor, gen: Any) -> Tensor:
         return apply(_dirichlet, (_key(alpha, gen), alpha))
 
 
-__all__ = ["bernoulli", "binomial", "dirichlet", "multinomial", "poisson", "standard_gamma"]
+def _first_accepted(key: Any, r: Any, concentration: Any) -> Any:
+    """Each entry keeps its first angle that is accepted (Best and Fisher 1979)."""
+
+    def some_are_missing(state: tuple[Any, ...]) -> Any:
+        return ~jnp.all(state[1])
+
+    def one_more_round(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        key, done, angles = state
+        key, own = jax.random.split(key)
+        u = jax.random.uniform(own, (3, *r.shape), r.dtype)
+        z = jnp.cos(jnp.pi * u[0])
+        f = (1 + r * z) / (r + z)
+        c = concentration * (r - f)
+        accepted = (c * (2 - c) > u[1]) | (jnp.log(c / u[1]) + 1 - c >= 0)
+        proposed = jnp.sign(u[2] - 0.5) * jnp.arccos(f)
+        return key, done | accepted, jnp.where(accepted & ~done, proposed, angles)
+
+    never = jnp.isnan(r + concentration)
+    start = (key, never, jnp.full_like(r, jnp.nan))
+    return control.while_loop(some_are_missing, one_more_round, start)[2]
+
+
+_von_mises = _by_key("von_mises", _first_accepted)
+
+
+def von_mises(r: Tensor, concentration: Tensor, gen: Any) -> Tensor:
+    """Angles around 0, where `r` is the shape of the distribution that proposals are drawn from."""
+    with no_grad():
+        return apply(_von_mises, (_key(r, gen), r, concentration))
+
+
+__all__ = [
+    "bernoulli", "binomial", "dirichlet", "multinomial", "poisson", "standard_gamma", "von_mises",
+]  # fmt: skip

@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from .. import Size, no_grad, rand, where
+from .._functions import batched_sampling
+from .._functions.random import chosen, inside_trace
 from . import constraints
 from .distribution import Distribution
 from .utils import SCALAR, broadcast_all, lazy_property
@@ -38,6 +40,22 @@ def _log_modified_bessel_fn(x: Any, order: int = 0) -> Any:
     small = x.abs() * small if order == 1 else small
     large = x - 0.5 * x.log() + _polynomial(3.75 / x, _LARGE[order]).log()
     return where(x < 3.75, small.log(), large)
+
+
+def _accepted(r: Any, k: Any) -> Any:
+    """Angles around 0; proposals are drawn again for all of them until every one is accepted."""
+    x = r.new_empty(r.shape)
+    done = x.new_zeros(r.shape, dtype=_bool())
+    while not done.all():
+        u: Any = rand((3, *r.shape), dtype=x.dtype, device=x.device)
+        z = (math.pi * u[0]).cos()
+        f = (1 + r * z) / (r + z)
+        c = k * (r - f)
+        accept = (c * (2 - c) - u[1] > 0) | ((c / u[1]).log() + 1 - c >= 0)
+        if accept.any():
+            x = where(accept, (u[2] - 0.5).sign() * f.acos(), x)
+            done = done | accept
+    return x
 
 
 class VonMises(Distribution):
@@ -82,21 +100,14 @@ class VonMises(Distribution):
         return where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape: Any = SCALAR) -> Any:
-        """Samples; proposals are drawn again for all of them until every one is accepted."""
+        """Samples; inside of a program or with a key of JAX's, they are not torch's numbers."""
         with no_grad():
             shape = self._extended_shape(sample_shape)
             r, k = (v.expand(shape) for v in (self._proposal_r, self._concentration))
-            x = self._loc.new_empty(shape)
-            done = x.new_zeros(shape, dtype=_bool())
-            while not done.all():
-                u: Any = rand((3, *shape), dtype=x.dtype, device=x.device)
-                z = (math.pi * u[0]).cos()
-                f = (1 + r * z) / (r + z)
-                c = k * (r - f)
-                accept = (c * (2 - c) - u[1] > 0) | ((c / u[1]).log() + 1 - c >= 0)
-                if accept.any():
-                    x = where(accept, (u[2] - 0.5).sign() * f.acos(), x)
-                    done = done | accept
+            if inside_trace():
+                x = batched_sampling.von_mises(r, k, chosen("von_mises", None, r.device))
+            else:
+                x = _accepted(r, k)
             return ((x + math.pi + self._loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
 
     @property

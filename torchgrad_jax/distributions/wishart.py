@@ -19,11 +19,14 @@ from .. import (
     randn,
     tensor,
     tril_indices,
+    where,
 )
 from .._core import warn
+from .._functions.random import inside_trace
 from . import constraints
 from ._factors import CholeskyForms
 from .chi2 import Chi2
+from .distribution import validate
 from .exp_family import ExponentialFamily
 from .multivariate_normal import _half_log_det, _precision_to_scale_tril
 from .utils import SCALAR, lazy_property
@@ -86,10 +89,15 @@ class Wishart(CholeskyForms, ExponentialFamily):
             self.df = df.expand(batch)
         event = matrix.shape[-2:]
         least = event[-1] - 1
-        if self.df.le(least).any():
-            raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {least}.")
+        validate(
+            self.df > least,
+            [self.df],
+            lambda _: ValueError(
+                f"Value of df={df} expected to be greater than ndim - 1 = {least}."
+            ),
+        )
         setattr(self, name, matrix.expand((*batch, -1, -1)))
-        if self.df.lt(event[-1]).any():
+        if not inside_trace() and self.df.lt(event[-1]).any():
             warn.to_user(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim."
             )
@@ -168,6 +176,8 @@ class Wishart(CholeskyForms, ExponentialFamily):
         singular = self.support.check(out)
         if self._batch_shape:
             singular = singular.amax(self._batch_dims)
+        if inside_trace():  # how many are singular is not known there
+            return self._redrawn_once(out, sample_shape)
         if singular.any():
             warn.to_user("Singular sample detected.")
             for _ in range(10 if max_try_correction is None else max_try_correction):
@@ -180,6 +190,11 @@ class Wishart(CholeskyForms, ExponentialFamily):
                 if not singular.any():
                     break
         return out
+
+    def _redrawn_once(self, out: Any, sample_shape: Any) -> Any:
+        """The samples, each replaced by another one where it is singular."""
+        good = self.support.check(out)[..., None, None]
+        return where(good, out, self._bartlett_sampling(sample_shape))
 
     def _half_log_det_of_double(self) -> Any:
         """Half the logarithm of the determinant of twice the covariance."""

@@ -1,6 +1,7 @@
 """Arrays and keys of JAX that compiled functions take and return: inputs and results of one program."""
 
 from collections import namedtuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ X = torch.tensor([1.0, 2.0, 3.0])
 Pair = namedtuple("Pair", ["key", "scale"])
 
 
-def _array(i, dtype=jnp.float32):
+def _array(i, dtype: Any = jnp.float32) -> Any:
     return jnp.arange(3, dtype=dtype) + i
 
 

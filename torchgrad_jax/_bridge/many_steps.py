@@ -127,7 +127,7 @@ def _leaf(parts: list[Any]) -> Any:
         if not all(isinstance(x, _STACKED) for x in rows):
             return list(rows)
         return _stack(rows)
-    whole = [p if isinstance(p, _STACKED) else _stack(list(p)) for p in parts]
+    whole: list[Any] = [p if isinstance(p, _STACKED) else _stack(list(p)) for p in parts]
     return ops.cat(whole) if isinstance(whole[0], Tensor) else jnp.concatenate(whole)
 
 

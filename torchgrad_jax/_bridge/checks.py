@@ -1,14 +1,15 @@
 """What an eager call would have checked, checked by a compiled program.
 
 Each check is a traced bool: does it fail? Those that follow from arguments and random numbers by a few cheap steps, as
-nearly all checks of indices do, are computed by a small program of their own before anything is overwritten. The others
-are an output of the program, which keeps the old values of what it overwrites where one of them fails. Only then are
+nearly all checks of indices do, are computed by a small program of their own before anything is overwritten: by NumPy on
+a CPU, where a call of XLA costs more than all of it. The others are an output of the program, which keeps the old values of what it overwrites where one of them fails. Only then are
 the values computed that the check reads, and it raises what it raises in eager code.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -17,7 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._core import devices
 from .._core.checks import Check
+from .._engine.executors import choose_later
 from .._engine.traced_run import evaluate, placeholder
 from .equal_steps import called
 
@@ -28,10 +31,6 @@ _COSTLY = (
     "schur", "sort", "svd", "top_k", "triangular", "tridiagonal", "while",
 )  # fmt: skip
 """How the names of steps begin that are not to be taken twice."""
-
-
-_SMALL = 1 << 12
-"""Elements that NumPy checks in the time that a call of XLA takes."""
 
 
 class Noted(NamedTuple):
@@ -61,10 +60,9 @@ class Checks:
         self.late: list[Any] = []
         """Flags that the program itself computes."""
         cheap = {i for i, s in enumerate(sources) if i not in written and s.kind in _CHEAP_KINDS}
-        early, inputs = [], set()
+        inputs: set[int] = set()
         self.ahead_flags: list[Any] = []
         """Flags of checks that are looked at before the program runs."""
-        in_numpy: list[tuple[Check, list[int]]] = []
         for check, arrays, _, line in run.checks:
             flag = next(values)
             noted = Noted(check, [next(values) for _ in arrays], flag, line)
@@ -77,51 +75,34 @@ class Checks:
                 self.late.append(flag)
                 continue
             self.ahead_flags.append(flag)
-            given = [steps.small_input(v) for v in noted.arrays]
-            if cheap.issuperset(given):
-                in_numpy.append((check, given))  # type: ignore[arg-type]
-                needed.update(given)  # type: ignore[arg-type]
-            else:
-                early.append(flag)
             inputs |= needed
         self._tensors = [i for i in sorted(inputs) if sources[i].kind == "tensor"]
         self._storages = [sources[i].what for i in self._tensors]
         self.inputs = [i for i in sorted(inputs) if sources[i].kind != "tensor"]
         """The sources that the other flags follow from, besides tensors from outside."""
-        self.early = self._ahead(early) if early else None
-        order = [*self._tensors, *self.inputs]
-        self._in_numpy = [(check, [order.index(i) for i in given]) for check, given in in_numpy]
-        """Checks of a few numbers that come from outside, where NumPy answers before XLA has begun."""
+        self._ahead = self._made_ahead() if self.ahead_flags else None
 
-    def _ahead(self, flags: Sequence[Any]) -> Callable[..., Any]:
-        """A program of the inputs of these flags: does any check fail?"""
-        steps, consts, inputs = (
-            sliced(self._jaxpr, flags),
-            self._consts,
-            [*self._tensors, *self.inputs],
-        )
+    def _made_ahead(self) -> Callable[..., Any]:
+        """A program of the inputs of the flags that come first: does any check fail?"""
+        inputs = [*self._tensors, *self.inputs]
 
         def fails(*values: Any) -> Any:
-            return any_of(evaluate(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
+            return self.fails_ahead(dict(zip(inputs, values)))
 
-        return jax.jit(fails)
+        return choose_later(jax.jit(fails), devices.default_device(), limit=math.inf)
 
-    def fails_ahead(self, values: Sequence[Any]) -> Any:
-        """Whether a check fails that does not wait for the program, in a trace and of the values of all sources."""
+    def fails_ahead(self, values: Any) -> Any:
+        """Whether a check fails that does not wait for the program, in a trace and of values by the sources' numbers."""
         steps = sliced(self._jaxpr, self.ahead_flags)
         return any_of(evaluate(steps, (), values, self._consts))
 
     def fail_ahead(self, values: Sequence[Any], places: Sequence[int]) -> bool:
         """Whether a check fails that the program does not compute; its inputs stand at these places."""
-        if self.early is None and not self._in_numpy:
+        if self._ahead is None:
             return False
-        read = [*[st.array for st in self._storages], *[values[i] for i in places]]
-        for check, given in self._in_numpy:
-            try:
-                check([np.asarray(read[i]) for i in given])
-            except Exception:
-                return True
-        return self.early is not None and is_true(self.early(*read))
+        return is_true(
+            self._ahead(*[st.array for st in self._storages], *[values[i] for i in places])
+        )
 
     def raise_failed_check(self, values: Sequence[Any]) -> NoReturn:
         """Raise for the first check that fails on these values of the sources."""
@@ -153,13 +134,6 @@ class _Steps:
     def __init__(self, jaxpr: Any) -> None:
         self._made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self._outside = placeholder()
-
-    def small_input(self, value: Any) -> int | None:
-        """The number of the input that a value is, where it lies in this machine's memory and is small."""
-        eqn = self._made_by.get(value)
-        if eqn is None or eqn.primitive is not self._outside or jax.default_backend() != "cpu":
-            return None
-        return eqn.params["index"] if value.aval.size <= _SMALL else None
 
     def behind(self, value: Any) -> tuple[set[int], bool]:
         """The numbers of the inputs that a value follows from, and whether by costly steps."""

@@ -20,6 +20,8 @@ traced value, with an array that was put on a device, or under `jax_debug_nans`.
 from __future__ import annotations
 
 import functools
+import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
@@ -72,7 +74,7 @@ def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float 
         closed: the jaxpr.
         kernel: the compiled function, for calls that NumPy can't do.
         single: whether `kernel` gives its one result, and not a list of results.
-        limit: microseconds that it may take.
+        limit: microseconds that it may take; infinite where NumPy is to do it for arrays of any size.
 
     Returns:
         A function of the same arguments as `kernel`, with the same results.
@@ -103,6 +105,8 @@ class _Maker:
         """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
         self.count = 0
         self.largest = OF_ROUNDS if self.loops else LARGEST
+        if limit == math.inf:
+            self.largest = sys.maxsize
         for v in closed.jaxpr.invars:
             _check(v.aval, self.largest)
         self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]

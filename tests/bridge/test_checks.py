@@ -339,6 +339,59 @@ def test_indices_from_outside_are_looked_at_ahead():
     assert run(M).tolist() == [[10.0, 11.0, 12.0]] * 2
 
 
+IN_OTHER_FORMS = {
+    "as they are": lambda i: M[i],
+    "flattened": lambda i: F.nll_loss(M, i.flatten()),
+    "as a column": lambda i: M.gather(0, i.view(-1, 1)),
+    "transposed": lambda i: M[i.view(2, 2).t()],
+    "expanded": lambda i: F.embedding(i.expand(3, -1), M),
+    "split": lambda i: M[i.view(2, 2).unbind(1)[1]],
+    "a part": lambda i: M[i[1:]],
+    "computed": lambda i: M[i * 2 - i],
+    "narrow": lambda i: M[i.to(torch.int32)],
+    "wrapped": lambda i: M[i.to(torch.uint8).long()],
+    "two conditions": lambda i: M[i, i.clamp(max=1)],
+    "one ignored": lambda i: F.nll_loss(M, i, ignore_index=2),
+}
+PLACES_OF_FOUR = [
+    (0, 1, 2, 3),
+    (3, 2, 1, -1),
+    (0, 0, 0, -4),
+    (0, 1, 0, 4),
+    (4, 0, 1, 0),
+    (2, 2, 0, 2),
+    (0, 260, 1, 256),
+]
+
+
+@pytest.mark.parametrize("form", IN_OTHER_FORMS)
+def test_indices_in_range_pass_and_others_do_not(form):
+    f = IN_OTHER_FORMS[form]
+    run = torch.compile(f)
+
+    def told(f, i):
+        try:
+            return [x.tolist() for x in leaves(f(i))]
+        except Exception as error:
+            return type(error), str(error).split("\n")[0]
+
+    for places in PLACES_OF_FOUR:
+        np.testing.assert_equal(told(run, ints(*places)), told(f, ints(*places)))
+    assert run.counts["traced"] == 1
+
+
+def test_no_program_is_made_for_indices_from_outside_and_numpy_runs_the_others():
+    run = torch.compile(lambda i, j: F.nll_loss(M, i.flatten()) + F.embedding(j % 5, M).sum())
+    run(ints(0, 1, 2, 2), ints(0, 3))
+    ((entry,),) = run.entries.values()
+    flat, computed = entry.checks._in_bounds, entry.checks._ahead
+    assert [bounds.high for _, bounds in flat] == [3]
+    assert (
+        computed._run.__name__ == "kernel"
+    )  # NumPy's code: XLA's is a wrapper of a compiled function
+    assert entry.late == []
+
+
 # --- functions whose result needs a gradient ------------------------------------------------------
 
 

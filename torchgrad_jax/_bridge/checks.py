@@ -1,9 +1,11 @@
 """What an eager call would have checked, checked by a compiled program.
 
 Each check is a traced bool: does it fail? Those that follow from arguments and random numbers by a few cheap steps, as
-nearly all checks of indices do, are computed by a small program of their own before anything is overwritten: by NumPy on
-a CPU, where a call of XLA costs more than all of it. The others are an output of the program, which keeps the old values of what it overwrites where one of them fails. Only then are
-the values computed that the check reads, and it raises what it raises in eager code.
+nearly all checks of indices do, are computed by a small program of their own before anything is overwritten. On a CPU
+NumPy runs it, since a call of XLA costs more than all of it; where all that is asked is whether indices from outside
+are in range, two calls of NumPy's tell. The others are an output of the program, which keeps the old values of what it
+overwrites where one of them fails. Only then are the values computed that the check reads, and it raises what it raises
+in eager code.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import devices
-from .._core.checks import Check
+from .._core.checks import Bounds, Check, Condition, readable
 from .._engine.executors import choose_later
 from .._engine.traced_run import evaluate, placeholder
 from .equal_steps import called
@@ -41,6 +43,16 @@ class Noted(NamedTuple):
     flag: Any
     line: str
     """The line of the user's code."""
+    bounds: Sequence[tuple[int, Bounds]] | None
+    """Which arrays are in which bounds if the check holds; None where it asks anything else."""
+
+
+def bounded(found: Sequence[Condition], arrays: Sequence[Any]) -> list[tuple[int, Bounds]] | None:
+    """The places of the arrays that these conditions are about, with bounds; None if one is about anything else."""
+    places = {id(x): k for k, x in enumerate(arrays)}
+    if not all(c.bounds is not None and id(c.index) in places for c in found):
+        return None
+    return [(places[id(c.index)], c.bounds) for c in found if c.bounds is not None]
 
 
 class Checks:
@@ -63,9 +75,10 @@ class Checks:
         inputs: set[int] = set()
         self.ahead_flags: list[Any] = []
         """Flags of checks that are looked at before the program runs."""
-        for check, arrays, _, line in run.checks:
+        in_program, in_bounds = [], []
+        for check, arrays, _, line, bounds in run.checks:
             flag = next(values)
-            noted = Noted(check, [next(values) for _ in arrays], flag, line)
+            noted = Noted(check, [next(values) for _ in arrays], flag, line, bounds)
             needed, costly = steps.behind(flag)
             if any(i >= len(sources) for i in needed):  # a gradient that comes in
                 self.backward.append(noted)
@@ -76,33 +89,42 @@ class Checks:
                 continue
             self.ahead_flags.append(flag)
             inputs |= needed
+            found = steps.bounded_inputs(noted)
+            in_bounds += found or ()
+            if found is None:
+                in_program.append(flag)
         self._tensors = [i for i in sorted(inputs) if sources[i].kind == "tensor"]
         self._storages = [sources[i].what for i in self._tensors]
         self.inputs = [i for i in sorted(inputs) if sources[i].kind != "tensor"]
         """The sources that the other flags follow from, besides tensors from outside."""
-        self._ahead = self._made_ahead() if self.ahead_flags else None
+        order = [*self._tensors, *self.inputs]
+        self._in_bounds = [(order.index(i), bounds) for i, bounds in in_bounds]
+        """Inputs that are indices, by their places."""
+        self._ahead = self._program_of(in_program, order) if in_program else None
 
-    def _made_ahead(self) -> Callable[..., Any]:
-        """A program of the inputs of the flags that come first: does any check fail?"""
-        inputs = [*self._tensors, *self.inputs]
+    def _program_of(self, flags: Sequence[Any], inputs: Sequence[int]) -> Callable[..., Any]:
+        """A program of the values of these sources: is any of the flags true?"""
+        steps, consts = sliced(self._jaxpr, flags), self._consts
 
         def fails(*values: Any) -> Any:
-            return self.fails_ahead(dict(zip(inputs, values)))
+            return any_of(evaluate(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
 
         return choose_later(jax.jit(fails), devices.default_device(), limit=math.inf)
 
-    def fails_ahead(self, values: Any) -> Any:
-        """Whether a check fails that does not wait for the program, in a trace and of values by the sources' numbers."""
+    def fails_ahead(self, values: Sequence[Any]) -> Any:
+        """Whether a check fails that does not wait for the program, in a trace and of the values of all sources."""
         steps = sliced(self._jaxpr, self.ahead_flags)
         return any_of(evaluate(steps, (), values, self._consts))
 
     def fail_ahead(self, values: Sequence[Any], places: Sequence[int]) -> bool:
         """Whether a check fails that the program does not compute; its inputs stand at these places."""
-        if self._ahead is None:
+        if self._ahead is None and not self._in_bounds:
             return False
-        return is_true(
-            self._ahead(*[st.array for st in self._storages], *[values[i] for i in places])
-        )
+        read = [*[st.array for st in self._storages], *[values[i] for i in places]]
+        for i, bounds in self._in_bounds:
+            if bounds.broken_by(readable(read[i])):
+                return True
+        return self._ahead is not None and is_true(self._ahead(*read))
 
     def raise_failed_check(self, values: Sequence[Any]) -> NoReturn:
         """Raise for the first check that fails on these values of the sources."""
@@ -134,6 +156,17 @@ class _Steps:
     def __init__(self, jaxpr: Any) -> None:
         self._made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self._outside = placeholder()
+        self._reads_here = jax.default_backend() == "cpu" and jax.process_count() == 1
+
+    def bounded_inputs(self, noted: Noted) -> list[tuple[int, Bounds]] | None:
+        """The inputs that a check finds in bounds, by their numbers; None if it asks more or NumPy cannot read them."""
+        found = []
+        for k, bounds in noted.bounds or ():
+            eqn = _before_moves(self._made_by, noted.arrays[k])[0]
+            if eqn is None or eqn.primitive is not self._outside or not self._reads_here:
+                return None
+            found.append((eqn.params["index"], bounds))
+        return found or None
 
     def behind(self, value: Any) -> tuple[set[int], bool]:
         """The numbers of the inputs that a value follows from, and whether by costly steps."""
@@ -152,6 +185,31 @@ class _Steps:
                 costly = costly or _is_costly(eqn)
                 stack += eqn.invars
         return inputs, costly
+
+
+_MOVES = frozenset(["broadcast_in_dim", "expand_dims", "reshape", "squeeze", "transpose"])
+"""Steps that give the elements of their first input, each at least once, and no others."""
+
+
+def _before_moves(made_by: dict[Any, Any], v: Any) -> tuple[Any, Any]:
+    """The first step that changes elements on the way back from a value, or None; and what it gives."""
+    while True:
+        eqn = None if hasattr(v, "val") else made_by.get(v)
+        if eqn is None or not _only_moves(eqn):
+            return eqn, v
+        v = eqn.invars[0]
+
+
+def _only_moves(eqn: Any) -> bool:
+    """Whether a step gives the elements of its first input in another order or shape."""
+    inner = called(eqn)
+    if inner is None:
+        return eqn.primitive.name in _MOVES
+    jaxpr = inner.jaxpr
+    made_by = {v: e for e in jaxpr.eqns for v in e.outvars}
+    return (
+        len(jaxpr.outvars) == 1 and _before_moves(made_by, jaxpr.outvars[0])[1] is jaxpr.invars[0]
+    )
 
 
 def _is_costly(eqn: Any) -> bool:
@@ -190,4 +248,13 @@ def sliced(jaxpr: Any, wanted: Sequence[Any]) -> Part:
     return Part(eqns[::-1], jaxpr.invars, jaxpr.constvars, list(wanted))
 
 
-__all__ = ["Checks", "Noted", "Part", "any_of", "is_true", "raise_failed_check", "sliced"]
+__all__ = [
+    "Checks",
+    "Noted",
+    "Part",
+    "any_of",
+    "bounded",
+    "is_true",
+    "raise_failed_check",
+    "sliced",
+]

@@ -21,7 +21,7 @@ from jax import lax
 
 from .._core import devices, dtypes
 from .._core.abstract import is_abstract
-from .._core.checks import Check, failure_flag, is_traced
+from .._core.checks import Check, any_failed, conditions, is_traced
 from .._core.errors import AsWritten, Unsupported, user_line
 from .._core.meta import Meta, meta
 from .._core.python_numbers import Values
@@ -32,7 +32,7 @@ from .._engine.lift import Lift, is_tracked
 from .._engine.strided import read, stored, view_into
 from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, make
 from .._engine.traced_run import evaluate
-from .checks import Checks, Noted, Part
+from .checks import Checks, Noted, Part, bounded
 from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated
 from .equal_steps import equal_results
 from .number_arguments import use_plain_numbers_in_closure
@@ -422,9 +422,10 @@ class StateLift(Lift):
         if not self.checked or any(is_traced(a) and not self.owns(a) for a in arrays):
             return
         with set_current_trace(self.traces[0]):
-            flag = failure_flag(check, arrays)
+            found = conditions(check, arrays)
+            flag = any_failed(found)
         if flag is not None:
-            self.checks.append(Noted(check, arrays, flag, user_line()))
+            self.checks.append(Noted(check, arrays, flag, user_line(), bounded(found, arrays)))
 
     def draw(self, m: Meta, values: Callable[[], Any]) -> Any:
         """Random numbers, drawn for each run of the program; what the draw is given is a constant of it.

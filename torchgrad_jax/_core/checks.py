@@ -11,7 +11,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,43 @@ import numpy as np
 Check = Callable[[Sequence[Any]], None]
 
 
+class Bounds(NamedTuple):
+    """Which indices are in range: from `low` up to and without `high`, and `ignored`, if there is such a one."""
+
+    low: int
+    high: int
+    ignored: int | None = None
+
+    def broken_by(self, index: np.ndarray) -> bool:
+        """Whether any of these indices is out of range."""
+        if not index.size or (  # the cheapest calls of NumPy's that tell
+            self.low <= index.item(index.argmin()) and index.item(index.argmax()) < self.high
+        ):
+            return False
+        return bool(self.wrong(index).any())
+
+    def wrong(self, index: Any) -> Any:
+        """Which of these indices are out of range."""
+        index = integers(index)
+        wrong = (index < self.low) | (index >= self.high)
+        return wrong if self.ignored is None else wrong & (index != self.ignored)
+
+
+class Condition(NamedTuple):
+    """What a traced check fails on."""
+
+    failed: Any
+    """A traced bool."""
+    index: Any = None
+    """The traced indices, where all that it asks is whether any is out of range."""
+    bounds: Bounds | None = None
+
+
 class _Collected(threading.local):
-    flags: list[Any] | None = None
-    """The traced conditions of the check that is being traced."""
+    conditions: list[Condition] | None = None
+    """Those of the check that is being traced."""
+    of_indices: Condition | None = None
+    """The one that `outside` gave last."""
 
 
 _collected = _Collected()
@@ -60,47 +94,56 @@ def numpy_of(x: Any) -> Any:
 def fail_if(failed: Any, error: Callable[[], Exception]) -> None:
     """Raise `error()` where `failed` is true; where it is traced, let the program say so when it runs."""
     if is_traced(failed):
-        if _collected.flags is not None:  # else it is JAX that traces, which knows no errors
-            _collected.flags.append(failed)
+        if _collected.conditions is not None:  # else it is JAX that traces, which knows no errors
+            last = _collected.of_indices
+            known = last is not None and last.failed is failed
+            _collected.conditions.append(last if known else Condition(failed))  # type: ignore[arg-type]
     elif failed:
         raise error()
 
 
-def failure_flag(check: Check, arrays: Sequence[Any]) -> Any:
-    """Whether a check would raise, as a traced bool; None if it looks at no traced value."""
-    before, _collected.flags = _collected.flags, []
+def conditions(check: Check, arrays: Sequence[Any]) -> list[Condition]:
+    """What a check of these arrays fails on, as far as that is traced."""
+    before, _collected.conditions = _collected.conditions, []
     try:
         check(arrays)
-        flags = _collected.flags
+        return _collected.conditions
     finally:
-        _collected.flags = before
+        _collected.conditions, _collected.of_indices = before, None
+
+
+def any_failed(found: Sequence[Condition]) -> Any:
+    """Whether any of these conditions fails, as a traced bool; None if there is none."""
+    flags = [condition.failed for condition in found]
     return functools.reduce(operator.or_, flags) if flags else None
 
 
-def outside(index: Any, size: int, negative: bool = False) -> Any:
-    """Whether any index is not one of a dimension of this size; `negative` ones may count from its end."""
-    index = integers(index)
-    if not index.size or (not negative and surely_within(index, size)):
+def failure_flag(check: Check, arrays: Sequence[Any]) -> Any:
+    """Whether a check would raise, as a traced bool; None if it looks at no traced value."""
+    return any_failed(conditions(check, arrays))
+
+
+def outside(index: Any, size: int, negative: bool = False, ignored: int | None = None) -> Any:
+    """Whether any index is not one of a dimension of this size.
+
+    `negative` ones may count from its end, and an `ignored` one may be anywhere.
+    """
+    bounds = Bounds(-size if negative else 0, size, ignored)
+    if not is_traced(index):
+        return bounds.broken_by(np.asarray(index))
+    if not index.size:
         return False
-    return ((index < (-size if negative else 0)) | (index >= size)).any()
+    _collected.of_indices = Condition(bounds.wrong(index).any(), index, bounds)
+    return _collected.of_indices.failed
 
 
-def surely_within(index: Any, size: int) -> bool:
-    """Whether NumPy sees by one comparison that all indices lie in a dimension: as unsigned ones, negatives are big."""
-    unsigned = None if is_traced(index) else _UNSIGNED.get(index.dtype)
-    return unsigned is not None and not (index.view(unsigned) >= size).any()
-
-
-_UNSIGNED = {np.dtype(np.int64): np.dtype(np.uint64), np.dtype(np.int32): np.dtype(np.uint32)}
-
-
-def first_outside(index: Any, size: int, negative: bool = False) -> int:
+def first_outside(index: Any, size: int, negative: bool = False, ignored: int | None = None) -> int:
     """The first index that is none."""
     index = np.asarray(index)
-    return int(index[(index < (-size if negative else 0)) | (index >= size)].flat[0])
+    return int(index[Bounds(-size if negative else 0, size, ignored).wrong(index)].flat[0])
 
 
 __all__ = [
-    "Check", "fail_if", "failure_flag", "first_outside", "integers", "is_traced", "numpy_of", "outside", "readable",
-    "surely_within",
+    "Bounds", "Check", "Condition", "any_failed", "conditions", "fail_if", "failure_flag", "first_outside", "integers",
+    "is_traced", "numpy_of", "outside", "readable",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import control, dtypes, shapes
-from .._core.checks import fail_if, integers, outside, readable, surely_within
+from .._core.checks import fail_if, first_outside, integers, outside, readable
 from .._core.custom_jvp import custom_jvp
 from .._core.division import averaged, divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
@@ -306,12 +306,13 @@ def binary_cross_entropy_with_logits(
 def _target_range(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = ""
 ) -> None:
-    t = integers(target)
     classes = input.shape[1 if input.ndim > 1 else 0]
-    if surely_within(t, classes):
-        return
-    bad = (t != ignore_index) & ((t < 0) | (t >= classes))
-    fail_if(bad.any(), lambda: IndexError(f"Target {int(t[bad].flat[0])} is out of bounds."))
+
+    def error() -> Exception:
+        bad = first_outside(target, classes, ignored=ignore_index)
+        return IndexError(f"Target {bad} is out of bounds.")
+
+    fail_if(outside(target, classes, ignored=ignore_index), error)
 
 
 def _check_labels(target: Array) -> None:

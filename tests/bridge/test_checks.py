@@ -381,7 +381,9 @@ def test_indices_in_range_pass_and_others_do_not(form):
 
 
 def test_no_program_is_made_for_indices_from_outside_and_numpy_runs_the_others():
-    run = torch.compile(lambda i, j: F.nll_loss(M, i.flatten()) + F.embedding((j - 1).abs(), M).sum())
+    run = torch.compile(
+        lambda i, j: F.nll_loss(M, i.flatten()) + F.embedding((j - 1).abs(), M).sum()
+    )
     run(ints(0, 1, 2, 2), ints(0, 3))
     ((entry,),) = run.entries.values()
     flat, computed = entry.checks._in_bounds, entry.checks._ahead

@@ -12,7 +12,7 @@ from torchgrad_jax import func
 from torchgrad_jax._ops import attention as kernels
 from torchgrad_jax.nn import functional as F
 
-N, HEADS, FEATURES = 2100, 2, 4  # three blocks, the last of which is smaller
+N, HEADS, FEATURES = 2100, 2, 4  # five blocks of queries and of keys, the last of which are smaller
 draw = np.random.RandomState(0)
 Q, K, V, TQ, TK, TV = (
     torch.from_numpy(draw.randn(1, HEADS, N, FEATURES).astype(np.float32)) for _ in range(6)
@@ -139,11 +139,12 @@ HALVES = [("dropout and a mask", "bfloat16"), ("dropout and a mask", "float16")]
 
 @pytest.mark.parametrize("form, dtype", [*((form, "float32") for form in FORMS), *HALVES])
 def test_forms_that_are_computed_step_by_step_in_eager_code(form, dtype, monkeypatch):
-    """The compiled program has blocks of rows, the dropout of the seed, and halves as factors."""
+    """The compiled program has blocks of scores, the dropout of the seed, and halves as factors."""
     *tensors, given = FORMS[form]
     kind = getattr(torch, dtype)
     tensors = [t.to(kind) if t is not None and t.is_floating_point() else t for t in tensors]
-    monkeypatch.setattr(kernels, "_AT_ONCE", 200)
+    monkeypatch.setattr(kernels, "_LONG", 400)
+    monkeypatch.setattr(kernels, "_edge", lambda heads: 7)
     compiled = torch.compile(lambda *tensors: attention_with_gradients(tensors, given))
     text = compiled.lower(*tensors).as_text()
     assert "stablehlo.while" in text

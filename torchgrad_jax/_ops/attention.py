@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -18,6 +19,9 @@ from .._core.products import precision
 from .helpers import is_bool, is_float
 from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
+
+Pair = tuple[Any, Any]
+Share = tuple[Array, Array, Array]
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -61,64 +65,121 @@ def _causal_bias(query: Array, key: Array) -> Array:
 
 
 def _causal(shape: tuple[int, ...], first: Any = 0) -> Array:
+    """Whether each row attends to each column; the row 0 is the row `first`, counted from the column 0."""
     rows, cols = (lax.broadcasted_iota(jnp.int32, shape, len(shape) - 2 + i) for i in (0, 1))
     return cols <= rows + first
 
 
-_AT_ONCE = 1 << 22
-"""Of about so many scores each block of a long sequence consists; no array holds those of all its queries."""
-
-Pair = tuple[Array, Array]
+_LONG = 1 << 23
+"""Of more scores than these a block at a time is computed, and no array holds all of them."""
+_ON_CPU, _ELSEWHERE = 1 << 19, 1 << 23
+"""About so many scores are in a block: as many as a cache holds, or enough for an accelerator to be busy."""
 
 
 def is_long(scores: int) -> bool:
-    """Whether so many scores are computed for one block of queries after the other."""
-    return scores > 2 * _AT_ONCE
+    """Whether so many scores are computed one block after the other."""
+    return scores > _LONG
 
 
-def _by_rows(fn: Callable[..., Pair], q: Array, k: Array, *others: Array | None) -> Pair:
-    """``fn(first_row, q, *others)``, for many scores over one block of rows of the query after the other.
+def _edge(heads: int) -> int:
+    """How many queries, and how many keys, are in a block of so many heads: a power of two."""
+    scores = _ON_CPU if jax.default_backend() == "cpu" else _ELSEWHERE
+    return min(max(64, 1 << (math.isqrt(scores // heads).bit_length() - 1)), 1024)
 
-    For 1000 queries and 300 at a time these are three equal blocks and one of 100 rows. Other arrays with as many rows
-    are split, too: bools, which have no gradient, are cut where they are, and all else is stacked. A backward pass
-    computes the scores of a block once more, so that nothing of their size is kept.
+
+def _edge_for(q: Array, k: Array) -> int | None:
+    """The edge of the blocks in which the scores of these are computed, None for all at once."""
+    heads = math.prod(q.shape[:-2])
+    return _edge(heads) if is_long(heads * q.shape[-2] * k.shape[-2]) else None
+
+
+def _cut(a: Array | None, first: Any, size: int, axis: int) -> Any:
+    """A block of an array along one axis; what is the same for all along that axis stays."""
+    if a is None or a.shape[axis] in (1, size):
+        return a
+    return lax.dynamic_slice_in_dim(a, first, size, a.ndim + axis)
+
+
+def _stacked(a: Array | None, size: int, axis: int) -> Any:
+    """All whole blocks of an array along one axis, one after the other."""
+    if a is None:
+        return None
+    blocks, at = a.shape[axis] // size, a.ndim + axis
+    even = lax.slice_in_dim(a, 0, blocks * size, axis=at)
+    return jnp.moveaxis(even.reshape(*a.shape[:at], blocks, size, *a.shape[at + 1 :]), at, 0)
+
+
+def _firsts(n: int, edge: int) -> Array:
+    return jnp.arange(n // edge, dtype=jnp.int32) * edge
+
+
+def _over_rows(
+    rows: Callable[..., Pair], n: int, edge: int | None, tangents: tuple[Array | None, ...] = ()
+) -> Pair:
+    """``rows(first, size, *tangents)`` for one block of queries after the other, and the results put together.
+
+    Tangents are split before the loop, so that its transpose puts the gradient of a block to those of the others
+    instead of adding arrays of all queries. Other arrays are cut inside. A backward pass computes the scores of a block
+    once more, so that nothing of their size is kept.
     """
-    arrays, n = (q, *others), q.shape[-2]
-    scores = math.prod(q.shape[:-1]) * k.shape[-2]
-    if not is_long(scores):
-        return fn(0, *arrays)
-    rows = min(max(16, _AT_ONCE * n // scores), n)
-    split = [a is not None and a.shape[-2] == n for a in arrays]
-    whole = [is_bool(a) if a is not None else False for a in arrays]
-    blocks, even = n // rows, n // rows * rows
+    if edge is None or edge >= n:
+        return rows(0, n, *tangents)
+    block = control.checkpoint(rows, static_argnums=1)
+    split = [t if t is not None and t.shape[-2] == n else None for t in tangents]
 
-    def cut(a: Any, first: Any, size: int) -> Array:
-        return lax.dynamic_slice_in_dim(a, first, size, a.ndim - 2)
+    def given(parts: Any) -> list[Any]:
+        return [t if part is None else part for t, part in zip(tangents, parts)]
+
+    stacked = [_stacked(t, edge, -2) for t in split]
+    found = control.map_(lambda at: block(at[0], edge, *given(at[1])), (_firsts(n, edge), stacked))
+    joined = [jnp.moveaxis(a, 0, -3) for a in found]
+    out, lse = (a.reshape(*a.shape[:-3], -1, a.shape[-1]) for a in joined)
+    if rest := n % edge:
+        ends = [None if t is None else t[..., n - rest :, :] for t in split]
+        last = block(n - rest, rest, *given(ends))
+        out, lse = (jnp.concatenate(pair, -2) for pair in zip((out, lse), last))
+    return out, lse
+
+
+def _over_keys(
+    part: Callable[..., Any], join: Callable[..., Any], start: Any, n: int, edge: int | None,
+    last_row: Any, tangents: tuple[tuple[Array | None, int], ...] = (),
+) -> Any:  # fmt: skip
+    """What ``part(first, size, *tangents)`` gives for one block of keys after the other, joined.
+
+    Args:
+        part: gives one block's share.
+        join: of two shares makes one.
+        start: the share of no keys.
+        n: how many keys there are.
+        edge: how many are in a block, None for all at once.
+        last_row: keys behind this one have no share, as causal attention has it; None for any other.
+        tangents: each with the axis along which it is split.
+    """
+    if edge is None or edge >= n:
+        return part(0, n, *(t for t, _ in tangents))
+    split = [t if t is not None and t.shape[axis] == n else None for t, axis in tangents]
 
     @functools.partial(control.checkpoint, static_argnums=2)
-    def block(first: Any, parts: list[Array], size: int) -> Pair:
-        left = iter(parts)
-        given = zip(arrays, split, whole)
-        return fn(
-            first, *(a if not s else cut(a, first, size) if w else next(left) for a, s, w in given)
-        )
+    def grown(share: Any, first: Any, size: int, parts: list[Array | None]) -> Any:
+        def take(share: Any, parts: Any) -> Any:
+            given = [t if part is None else part for (t, _), part in zip(tangents, parts)]
+            return join(share, part(first, size, *given))
 
-    def stacked(a: Array) -> Array:
-        parts = a[..., :even, :].reshape(*a.shape[:-2], blocks, rows, a.shape[-1])
-        return jnp.moveaxis(parts, -3, 0)
+        if last_row is None:
+            return take(share, parts)
+        return control.cond(first <= last_row, take, lambda share, _: share, share, parts)
 
-    def joined(a: Array) -> Array:
-        return jnp.moveaxis(a, 0, -3).reshape(*a.shape[1:-2], even, a.shape[-1])
-
-    parts = [a for a, s, w in zip(arrays, split, whole) if s and not w and a is not None]
-    firsts = jnp.arange(blocks, dtype=jnp.int32) * rows
-    found = control.map_(lambda at: block(*at, rows), (firsts, [stacked(a) for a in parts]))
-    ends = [[joined(a)] for a in found]
-    if even < n:
-        last = block(even, [a[..., even:, :] for a in parts], n - even)
-        ends = [[*a, b] for a, b in zip(ends, last)]
-    out, lse = (jnp.concatenate(a, -2) for a in ends)
-    return out, lse
+    stacked = [_stacked(t, edge, axis) for t, (_, axis) in zip(split, tangents)]
+    share, _ = control.scan(
+        lambda share, at: (grown(share, at[0], edge, at[1]), None),
+        start,
+        (_firsts(n, edge), stacked),
+    )
+    if rest := n % edge:
+        ends = [_cut(t, n - rest, rest, axis) for t, (_, axis) in zip(split, tangents)]
+        share = grown(share, n - rest, rest, ends)
+    return share
 
 
 def _product_for(x: Array) -> Any:
@@ -159,15 +220,16 @@ def _half_product_jvp(dtype: Any, primals: Any, tangents: Any) -> Any:
 
 
 def _scores(
-    first: Any, q: Array, k: Array, bias: Array | None, causal: bool, scale: float, product: Any
+    corner: Pair, q: Array, k: Array, bias: Array | None, causal: bool, scale: float, product: Any
 ) -> Array:
+    """The scores of a block, whose first query and first key the corner names."""
     s = product(q, jnp.swapaxes(k, -1, -2)) * jnp.array(scale, q.dtype)
     if bias is not None:
         if is_bool(bias):
             s = jnp.where(jnp.broadcast_to(bias, s.shape), s, -jnp.inf)
         else:
             s = s + jnp.broadcast_to(bias.astype(s.dtype), s.shape)
-    return jnp.where(_causal(s.shape, first), s, -jnp.inf) if causal else s
+    return jnp.where(_causal(s.shape, corner[0] - corner[1]), s, -jnp.inf) if causal else s
 
 
 def _dropped(weights: Array, kept: Array | None, p: float) -> Array:
@@ -175,23 +237,44 @@ def _dropped(weights: Array, kept: Array | None, p: float) -> Array:
     return weights if kept is None else jnp.where(kept, weights * (1.0 / (1.0 - p)), 0)
 
 
+def _finite(top: Array) -> Array:
+    """The largest score of a row, and 0 for a row that may attend to nothing."""
+    return jnp.where(jnp.isneginf(top), 0, top)
+
+
+def _joined_softmax(a: Share, b: Share) -> Share:
+    """The largest score, the sum of exponentials and the weighted sum of values, over the keys of both."""
+    top = jnp.maximum(a[0], b[0])
+    ours, theirs = (jnp.exp(t - _finite(top)) for t in (a[0], b[0]))
+    return top, a[1] * ours + b[1] * theirs, a[2] * ours + b[2] * theirs
+
+
 @functools.partial(custom_jvp, nondiff_argnums=(5, 6, 7))
 def _attend(
     q: Array, k: Array, v: Array, bias: Array | None, kept: Array | None, p: float, causal: bool, scale: float
 ) -> tuple[Array, Array]:  # fmt: skip
-    keys, values = widen(k), widen(v)
-    product = _product_for(q)
+    n, edge, product = k.shape[-2], _edge_for(q, k), _product_for(q)
 
-    def rows(first: Any, q: Array, bias: Array | None, kept: Array | None) -> Pair:
-        s = _scores(first, widen(q), keys, bias, causal, scale, product)
-        top = jnp.max(s, -1, keepdims=True)
-        empty = jnp.isneginf(top)
-        e = jnp.exp(s - jnp.where(empty, 0, top))
-        total = jnp.where(empty, 1, jnp.sum(e, -1, keepdims=True, dtype=s.dtype))
-        out = product(_dropped(e, kept, p), values) / total
-        return out.astype(q.dtype), jnp.where(empty, 0, top) + jnp.log(total)
+    def rows(first: Any, size: int) -> Pair:
+        queries, *masks = (_cut(a, first, size, -2) for a in (q, bias, kept))
 
-    out, lse = _by_rows(rows, q, k, bias, kept)
+        def part(key: Any, many: int) -> Share:
+            keys, values = (widen(_cut(a, key, many, -2)) for a in (k, v))
+            bias, kept = (_cut(a, key, many, -1) for a in masks)
+            s = _scores((first, key), widen(queries), keys, bias, causal, scale, product)
+            top = jnp.max(s, -1, keepdims=True)
+            e = jnp.exp(s - _finite(top))
+            total = jnp.sum(e, -1, keepdims=True, dtype=s.dtype)
+            return top, total, product(_dropped(e, kept, p), values)
+
+        none = jnp.zeros((*queries.shape[:-1], 1), widen(q).dtype)
+        start = (none - jnp.inf, none, jnp.zeros((*queries.shape[:-1], v.shape[-1]), none.dtype))
+        last = first + size - 1 if causal else None
+        top, total, out = _over_keys(part, _joined_softmax, start, n, edge, last)
+        total = jnp.where(jnp.isneginf(top), 1, total)
+        return (out / total).astype(q.dtype), _finite(top) + jnp.log(total)
+
+    out, lse = _over_rows(rows, q.shape[-2], edge)
     return out, lse[..., 0]
 
 
@@ -202,23 +285,37 @@ def _attend_jvp(p: float, causal: bool, scale: float, primals: Any, tangents: An
     tq, tk, tv, tbias, _ = tangents
     tbias = tbias if bias is not None and is_float(bias) else None
     out, lse = _attend(q, k, v, bias, kept, p, causal, scale)
+    n, edge = k.shape[-2], _edge_for(q, k)
     product, linear = _product_for(q), _linear_product_for(q)
-    k, v, tk, tv = (widen(a) for a in (k, v, tk, tv))
-    kt, tkt = jnp.swapaxes(k, -1, -2), jnp.swapaxes(tk, -1, -2)
 
-    def rows(first: Any, *per_row: Array | None) -> Pair:
-        q, tq, y, lse = (widen(a) for a in per_row[:4] if a is not None)
-        bias, tbias, kept = per_row[4:]
-        w = jnp.exp(_scores(first, q, k, bias, causal, scale, product) - lse)
-        ts = (linear(tq, kt) + linear(q, tkt)) * jnp.array(scale, q.dtype)
-        if tbias is not None:
-            ts = ts + jnp.broadcast_to(tbias.astype(ts.dtype), ts.shape)
-        tw = w * ts
-        t_lse = jnp.sum(tw, -1, keepdims=True, dtype=tw.dtype)
-        t_out = linear(_dropped(tw, kept, p), v) - t_lse * y + linear(_dropped(w, kept, p), tv)
-        return t_out, t_lse
+    def rows(first: Any, size: int, tq: Array, tbias: Array | None) -> Pair:
+        queries, y, total, *masks = (
+            _cut(a, first, size, -2) for a in (q, out, lse[..., None], bias, kept)
+        )
+        queries, tq, y = widen(queries), widen(tq), widen(y)
 
-    t_out, t_lse = _by_rows(rows, q, k, tq, out, lse[..., None], bias, tbias, kept)
+        def part(key: Any, many: int, tk: Array, tv: Array, tbias: Array | None) -> Pair:
+            keys, values = (widen(_cut(a, key, many, -2)) for a in (k, v))
+            bias, kept = (_cut(a, key, many, -1) for a in masks)
+            w = jnp.exp(_scores((first, key), queries, keys, bias, causal, scale, product) - total)
+            ts = linear(tq, jnp.swapaxes(keys, -1, -2)) + linear(queries, jnp.swapaxes(tk, -1, -2))
+            ts = ts * jnp.array(scale, ts.dtype)
+            if tbias is not None:
+                ts = ts + jnp.broadcast_to(tbias.astype(ts.dtype), ts.shape)
+            tw = w * ts
+            t_out = linear(_dropped(tw, kept, p), values) + linear(_dropped(w, kept, p), tv)
+            return t_out, jnp.sum(tw, -1, keepdims=True, dtype=tw.dtype)
+
+        def join(a: Pair, b: Pair) -> Pair:
+            return a[0] + b[0], a[1] + b[1]
+
+        start = (jnp.zeros(y.shape, total.dtype), jnp.zeros(total.shape, total.dtype))
+        along = ((widen(tk), -2), (widen(tv), -2), (tbias, -1))
+        last = first + size - 1 if causal else None
+        t_out, t_lse = _over_keys(part, join, start, n, edge, last, along)
+        return t_out - t_lse * y, t_lse
+
+    t_out, t_lse = _over_rows(rows, q.shape[-2], edge, (tq, tbias))
     return (out, lse), (t_out.astype(out.dtype), t_lse[..., 0])
 
 

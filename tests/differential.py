@@ -8,6 +8,7 @@ of live torch is what is expected; where torch is not installed, its answer as r
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -17,7 +18,7 @@ import os
 import re
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,20 +163,29 @@ def _gradient(t: Any) -> dict[str, Any]:
     return {"grad": laid_out(grad) if t.is_leaf and t.requires_grad else numbers(grad)}
 
 
+@contextlib.contextmanager
+def caught_warnings(module: Any, always: bool = True) -> Iterator[list[warnings.WarningMessage]]:
+    """The warnings inside of the block, with `always` also those that are given once per process."""
+    before = module.is_warn_always_enabled()
+    module.set_warn_always(always)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield caught
+    finally:
+        module.set_warn_always(before)
+
+
 def outcome(program: Program, module: Any) -> Any:
     """What a program gives under a module: its result, or what it raised, and its warnings.
 
     Also those that come once per process, so that what ran before makes no difference.
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        module.set_warn_always(True)
+    with caught_warnings(module) as caught:
         try:
             result = describe(program(module))
         except Exception as error:
             result = describe(error)
-        finally:
-            module.set_warn_always(False)
     seen = [[w.category.__name__, _public(str(w.message))] for w in caught]
     kept = [
         [kind, text] for kind, text in seen

@@ -118,7 +118,6 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
     "_ops": frozenset(
         {
             "registry",
-            "rules",
             "helpers",
             "inner",
             "complexes",
@@ -349,8 +348,8 @@ GOOD_TREE = {
     "_core/dtypes.py": "from .errors import DTypeError\n",
     "_ops/__init__.py": "from . import signs, reduce\nfrom .registry import TABLE\n",
     "_ops/registry.py": "from .._core import errors\n",
-    "_ops/rules.py": "import jax.numpy as jnp\n",
-    "_ops/signs.py": "from . import rules\nfrom .registry import op\n",
+    "_ops/helpers.py": "import jax.numpy as jnp\n",
+    "_ops/signs.py": "from . import helpers\nfrom .registry import op\n",
     "_ops/reduce.py": "from torchgrad_jax._ops.registry import op\n",
     "_engine/__init__.py": "",
     "_engine/tensor.py": "import numpy\nfrom .._core import dtypes\n",
@@ -361,7 +360,7 @@ GOOD_TREE = {
 
 BAD_FILES = {
     "upward": ("_core/dtypes.py", "from .._engine import tensor", "upward, from L0 to L2"),
-    "upward-absolute": ("_ops/rules.py", "import torchgrad_jax.autograd.graph", "L1 to L3"),
+    "upward-absolute": ("_ops/helpers.py", "import torchgrad_jax.autograd.graph", "L1 to L3"),
     "upward-to-the-root": ("_engine/tensor.py", "from .. import no_grad", "L2 to L5"),
     "upward-in-a-function": (
         "_engine/tensor.py",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import torchgrad_jax as tg
+from tests.differential import caught_warnings
 
 
 def _resized() -> None:
@@ -58,14 +58,8 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_warnings_point_at_the_program(program: Any) -> None:
-    repeats = tg.is_warn_always_enabled()
-    tg.set_warn_always(True)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            program()
-    finally:
-        tg.set_warn_always(repeats)
+    with caught_warnings(tg) as caught:
+        program()
     (told,) = caught
     first = program.__code__.co_firstlineno
     assert Path(told.filename) == Path(__file__)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.own_gradients import saving_input
 from torchgrad_jax import nn
 
 F = nn.functional
@@ -119,16 +120,7 @@ def test_jax_on_both_sides(dev):
 
 
 def test_own_gradients_and_recomputing(dev):
-    class Twice(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return g * 2 + 0 * x
+    Twice = saving_input(torch, "Twice", lambda x: x * 2, lambda x, g: g * 2 + 0 * x)
 
     x = torch.ones(5, device=dev, requires_grad=True)
     seen = []

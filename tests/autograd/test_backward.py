@@ -6,6 +6,7 @@ import pytest
 
 import torchgrad_jax
 from tests.autograd.programs import leaf
+from tests.own_gradients import saving_input
 from tests.programs import Programs
 
 tg: Any = torchgrad_jax
@@ -568,15 +569,7 @@ def batched_create_graph(m):
 
 @program
 def batched_function(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * ctx.saved_tensors[0] * 2
+    F = saving_input(m, "F", lambda x: x * x, lambda x, g: g * x * 2)
 
     x = leaf(m, 1.0, 2.0)
     return m.autograd.grad(F.apply(x), x, m.eye(2), is_grads_batched=True)

@@ -3,6 +3,7 @@
 import re
 
 from tests.autograd.programs import attempt, leaf
+from tests.own_gradients import saving_input
 from tests.programs import Programs
 
 program = Programs()
@@ -270,16 +271,7 @@ def gradgrad(m):
     x = doubles(m, 1.0, 2.0)
     y = doubles(m, 3.0, 4.0)
 
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            ctx.save_for_backward(a)
-            return a**3
-
-        @staticmethod
-        def backward(ctx, g):
-            (a,) = ctx.saved_tensors
-            return g * 3 * a.detach() ** 2
+    F = saving_input(m, "F", lambda a: a**3, lambda a, g: g * 3 * a.detach() ** 2)
 
     a = attempt(gg, F.apply, (x,))
     return [

@@ -3,6 +3,7 @@
 import importlib
 
 from tests.autograd.programs import attempt, leaf
+from tests.own_gradients import saving_input
 from tests.programs import Programs
 
 program = Programs()
@@ -172,16 +173,7 @@ def batched_hooks(m):
 
 @program
 def batched_function(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x**2
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return g * 2 * x
+    F = saving_input(m, "F", lambda x: x**2, lambda x, g: g * 2 * x)
 
     x = leaf(m, 1.0, 2.0, 3.0)
     return m.autograd.grad(

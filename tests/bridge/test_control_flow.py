@@ -7,20 +7,10 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import torchgrad_jax as torch
+from tests.own_gradients import saving_input
 
-
-class Septuple(torch.autograd.Function):
-    """A square with a gradient that nobody would derive."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return grad * x * 7
+Septuple = saving_input(torch, "Septuple", lambda x: x * x, lambda x, grad: grad * x * 7)
+"""A square with a gradient that nobody would derive."""
 
 
 @jax.custom_vjp

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.own_gradients import saving_input
 
 X = np.arange(6.0).reshape(2, 3) + 0.5
 vmap, grad = torch.func.vmap, torch.func.grad
@@ -111,16 +112,7 @@ def test_what_needs_no_gradient_is_given():
     )
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return 3 * x**2 * g
+Cube = saving_input(torch, "Cube", lambda x: x**3, lambda x, g: 3 * x**2 * g)
 
 
 def hooked_cube(x):

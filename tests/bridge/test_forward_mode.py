@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.own_gradients import saving_input
 
 X = np.array([0.3, 0.7])
 Y = np.array([1.3, -0.7])
@@ -119,16 +120,7 @@ def test_as_of_plain_operators(name, f):
         same(transform(torch.to_jax(f))(x, y), transform(torch.to_jax(plain))(x, y))
 
 
-class Turned(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x * 1j
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * (2j * x).conj()
+Turned = saving_input(torch, "Turned", lambda x: x * x * 1j, lambda x, g: g * (2j * x).conj())
 
 
 def turned_with_a_hook(x):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.own_gradients import saving_input
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -208,16 +209,7 @@ def test_an_exception_leaves_nothing_behind():
 # --- gradients of one's own -----------------------------------------------------------------------
 
 
-class TenfoldCube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * x**2 * 30
+TenfoldCube = saving_input(torch, "TenfoldCube", lambda x: x**3, lambda x, g: g * x**2 * 30)
 
 
 class Scaled(torch.autograd.Function):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.own_gradients import saving_input
 from torchgrad_jax import _higher_order_ops as hops
 from torchgrad_jax._bridge import value_loops
 
@@ -571,16 +572,7 @@ def test_a_module_that_was_checkpointed_is_a_pytree_as_before():
     assert jax.eval_shape(lambda net, x: net(x), net, torch.ones(3)).shape == (3,)
 
 
-class Squared(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return 2 * x * g
+Squared = saving_input(torch, "Squared", lambda x: x * x, lambda x, g: 2 * x * g)
 
 
 def _hooked_square(x):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.own_gradients import saving_input
 from tests.programs import Programs, complaint
 
 program = Programs()
@@ -182,16 +183,7 @@ def recorded_gradients_without_elements(m):
 def functions_of_views_that_got_a_new_node(m):
     """A custom node is younger than the node that its input got for it."""
 
-    class Cube(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x**3
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return 3 * x * x * g
+    Cube = saving_input(m, "Cube", lambda x: x**3, lambda x, g: 3 * x * x * g)
 
     found = []
     for end in (

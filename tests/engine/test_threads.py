@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import torchgrad_jax as tg
+from tests.own_gradients import saving_input
 from torchgrad_jax._core.state import MODES as STATE
 from torchgrad_jax._engine.saved import Packed
 
@@ -190,16 +191,7 @@ def _with_hook(x):
     return y
 
 
-class _Double(tg.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * 2 + x * 0
+_Double = saving_input(tg, "_Double", lambda x: x * 2, lambda x, g: g * 2 + x * 0)
 
 
 GRAPHS = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tests.differential import caught_warnings
 from tests.programs import Programs, complaint
 
 program = Programs()
@@ -17,14 +17,8 @@ test_same_as_torch = program.test()
 
 def _told(m: Any, fn: Callable[[], Any], always: bool = True) -> list[list[str]]:
     """Classes and texts of the warnings of a call, also of those that are given once."""
-    before = m.is_warn_always_enabled()
-    m.set_warn_always(always)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fn()
-    finally:
-        m.set_warn_always(before)
+    with caught_warnings(m, always) as caught:
+        fn()
     texts = [re.sub(r" \(Triggered internally.*", "", str(w.message), flags=re.S) for w in caught]
     return [[w.category.__name__, text] for w, text in zip(caught, texts)]
 

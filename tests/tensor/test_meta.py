@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 import torchgrad_jax as tg
+from tests.own_gradients import saving_input
 from tests.programs import Programs, complaint
 
 program = Programs()
@@ -273,15 +274,7 @@ def transforms(m):
 
 @program
 def functions_hooks_and_checkpoints(m):
-    class Twice(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            ctx.save_for_backward(a)
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * ctx.saved_tensors[0]
+    Twice = saving_input(m, "Twice", lambda a: a * 2, lambda a, g: g * a)
 
     seen = []
     x = m.empty(3, device="meta", requires_grad=True)

@@ -144,18 +144,6 @@ def _warn(text: str) -> None:
         warn.to_user(text)
 
 
-def _own_frames() -> int:
-    """How many frames of this package called the function that asks."""
-    frame: Any = sys._getframe(1)
-    n = 0
-    while frame is not None and (frame.f_globals.get("__name__") or "").startswith(_PACKAGE):
-        frame, n = frame.f_back, n + 1
-    return n - 1
-
-
-_PACKAGE = __name__.partition(".")[0] + "."
-
-
 def place(fn: Any) -> str:
     """A function by name, file and line."""
     code = getattr(inspect.unwrap(fn), "__code__", None)

@@ -329,7 +329,7 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
     `rngs`, the function takes an argument of that name: the key that its random numbers come from.
     """
 
-    takes_rngs = _has_argument(f, "rngs") if rngs else None
+    takes_rngs = _takes_rngs(f) if rngs else None
 
     @functools.wraps(f)
     def pure(*args: Any, **kwargs: Any) -> Any:
@@ -364,9 +364,9 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
     return pure
 
 
-def _has_argument(f: Any, name: str) -> bool:
+def _takes_rngs(f: Any) -> bool:
     try:
-        return name in inspect.signature(f).parameters
+        return "rngs" in inspect.signature(f).parameters
     except (TypeError, ValueError):
         return False
 

@@ -66,7 +66,7 @@ def _parts(module: Any) -> tuple[list[str], list[Tensor]]:
 
 def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], ModuleSnapshot]:
     """Name and tensor of each child, and whether it is a buffer."""
-    modules = dict(_named_modules(module, "", {}))
+    modules = dict(_named_modules(module, {}))
     writer = SnapshotWriter(_BASES[0], _HIDDEN, {id(m): m for m in modules.values()})
     named = [
         (f"{path}.{name}" if path else name, t, kind == "_buffers")
@@ -89,8 +89,8 @@ def _told(writer: SnapshotWriter, name: str, t: Tensor, buffer: bool) -> tuple[A
     return (name, t.__class__, requires, buffer, *writer.encode(t.__dict__ or None, name))
 
 
-def _named_modules(module: Any, path: str, seen: dict[int, Any]) -> Iterator[tuple[str, Any]]:
-    stack = [(path, module)]
+def _named_modules(module: Any, seen: dict[int, Any]) -> Iterator[tuple[str, Any]]:
+    stack = [("", module)]
     while stack:
         path, module = stack.pop()
         if id(module) in seen:

@@ -175,7 +175,7 @@ class PyNode(Node):
             # torch takes it for one of the Function's own.
             producer = type(self).__name__.removesuffix("Backward")
         then = self.vers[i]
-        check_version(self, i, entry, then, producer, nr)
+        check_version(entry, then, producer, nr)
         if then.__class__ is VersionAndValues or LIVE:
             old = saved_tensor(self, entry, then)
             if old is not None:

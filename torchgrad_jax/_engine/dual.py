@@ -183,7 +183,7 @@ def _as_it_is(t: Tensor) -> Tensor:
     return old
 
 
-def push_inplace(call: Call, plan: Plan, before: Any, me: Tensor) -> None:
+def push_inplace(plan: Plan, before: Any, me: Tensor) -> None:
     """Bring the tangent of a tensor that was written to up to date, in place where it exists."""
     if before is None or not plan.any_diff:
         return

@@ -197,7 +197,7 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: Any) -> Tensor:
     keys = tuple(
         v._m if isinstance(v, Tensor) else None if v is None else v.__class__ for v in leaves
     )
-    MODES.tangents.push_inplace(call, call.plans.get(keys) or call.plan(keys), before, me)
+    MODES.tangents.push_inplace(call.plans.get(keys) or call.plan(keys), before, me)
     return me
 
 
@@ -292,7 +292,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     if node is not None:
         _attach_write(me, node, mode)
     if mode & DUAL:
-        MODES.tangents.push_inplace(call, plan, before, me)
+        MODES.tangents.push_inplace(plan, before, me)
     if mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.op_ran(call, (make(xs[0], me._m), *leaves[1:]), (me,))
     return me

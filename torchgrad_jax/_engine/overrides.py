@@ -389,7 +389,7 @@ def _with_values(code: types.CodeType, values: dict[int, Any], name: str) -> typ
     return code.replace(co_consts=tuple(put(c) for c in code.co_consts), co_name=name)
 
 
-def _overriding(func: Any, plain: Any, name: str, kind: str) -> Callable[..., Any]:
+def _overriding(func: Any, plain: Any, kind: str) -> Callable[..., Any]:
     """What a function does with arguments that may override it."""
 
     def override(args: Any, kwargs: Any) -> Any:
@@ -479,7 +479,7 @@ def _divert(fn: Any, func: Any, kind: str) -> Any:
     values = {
         0x700001: MODES,
         0x700002: ORDINARY,
-        0x700003: _overriding(func, plain, fn.__name__, kind),
+        0x700003: _overriding(func, plain, kind),
         0x700004: plain,
     }
     code = fn.__code__

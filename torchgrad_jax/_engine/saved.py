@@ -207,9 +207,7 @@ def unpack_hooked(entry: Packed) -> Tensor:
     return value
 
 
-def check_version(
-    node: Any, index: int, entry: Any, then: int, producer: str | None, nr: int
-) -> None:
+def check_version(entry: Any, then: int, producer: str | None, nr: int) -> None:
     """Complain if a tensor that a node saved was written to since."""
     if entry._vc.version != then:
         if producer is None and (maker := grad_fn_of(entry)) is not None:

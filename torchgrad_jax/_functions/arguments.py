@@ -150,30 +150,28 @@ def _why_not(signature: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str
     return f"{why} arguments have invalid types: {_shown(args, kwargs, expected)}\n"
 
 
-def shape_from(
-    fn: str, given: tuple[Any, ...], kwargs: dict[str, Any], name: str = "size"
-) -> tuple[int, ...]:
+def shape_from(fn: str, given: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
     """A shape given as varargs, as one sequence or by keyword; `kwargs` must hold nothing else."""
     if kwargs:
-        if name in kwargs:
-            value = kwargs.pop(name)
+        if "size" in kwargs:
+            value = kwargs.pop("size")
             if given:
-                raise TypeError(f"{fn}() got multiple values for argument '{name}'")
+                raise TypeError(f"{fn}() got multiple values for argument 'size'")
             unexpected(fn, kwargs)
             if not isinstance(value, list | tuple):
-                raise wrong(fn, name, "tuple of ints", value)
-            return shape_of(fn, value, 0, name)
+                raise wrong(fn, "size", "tuple of ints", value)
+            return shape_of(fn, value, 0, "size")
         unexpected(fn, kwargs)
     if len(given) == 1 and isinstance(given[0], list | tuple):
-        return shape_of(fn, given[0], 1, name)
+        return shape_of(fn, given[0], 1, "size")
     if not given:
-        raise TypeError(f'{fn}() missing 1 required positional arguments: "{name}"')
+        raise TypeError(f'{fn}() missing 1 required positional arguments: "size"')
     first, *others = given
     if not _is_int(first):
         if others:
             raise TypeError(f"{fn}() takes 1 positional argument but {len(given)} were given")
-        raise wrong(fn, name, "tuple of ints", first, 1)
-    return shape_of(fn, given, 1, name)
+        raise wrong(fn, "size", "tuple of ints", first, 1)
+    return shape_of(fn, given, 1, "size")
 
 
 def only_tensors(values: Sequence[Any], argument: int = 0) -> list[Tensor]:
@@ -288,7 +286,7 @@ def flag(fn: str, name: str, value: Any, position: int = 0) -> bool:
     return value
 
 
-def dtype_of(fn: str, value: Any, name: str = "dtype") -> dtypes.dtype:
+def dtype_of(fn: str, value: Any) -> dtypes.dtype:
     """A dtype argument: a dtype, or Python's bool, int, float, complex."""
     if isinstance(value, dtypes.NamedDtype):
         raise NotImplementedError(f"{fn}(): tensors of dtype {value!r} are not supported")
@@ -296,7 +294,7 @@ def dtype_of(fn: str, value: Any, name: str = "dtype") -> dtypes.dtype:
         return value
     if isinstance(value, type) and value in _PYTHON_DTYPES:
         return _PYTHON_DTYPES[value]
-    raise wrong(fn, name, "torch.dtype", value)
+    raise wrong(fn, "dtype", "torch.dtype", value)
 
 
 def device_of(fn: str, value: Any) -> devices.device:

@@ -305,7 +305,7 @@ def embedding(
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
-def _check_bags(input: Tensor, mode: str, scale: bool, sparse: bool, weights: Any) -> None:
+def _check_bags(mode: str, scale: bool, sparse: bool, weights: Any) -> None:
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale:
@@ -355,7 +355,7 @@ def embedding_bag(
         raise ValueError("offsets has to be a 1D Tensor but got None")
     elif offsets._m.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    _check_bags(input, mode, scale_grad_by_freq, sparse, per_sample_weights)
+    _check_bags(mode, scale_grad_by_freq, sparse, per_sample_weights)
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
     return ops.embedding_bag(

@@ -229,9 +229,7 @@ _LinalgSvd = return_type("linalg_svd", ("U", "S", "Vh"))
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Singular values and vectors."""
     out = _LinalgSvd(*ops._linalg_svd(A, full_matrices, True, driver=driver))
-    _guard_phase(
-        A, "svd", out.U, lambda u, gu, gvh: _svd_phase(u, out.Vh, gu, gvh), (out.U, out.Vh)
-    )
+    _guard_phase(out.U, lambda u, gu, gvh: _svd_phase(u, out.Vh, gu, gvh), (out.U, out.Vh))
     return out
 
 
@@ -265,7 +263,7 @@ _LinalgEigh = return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))
 def linalg_eigh(input: Tensor, UPLO: str = "L") -> Any:
     """Eigenvalues and vectors of Hermitian matrices."""
     out = _LinalgEigh(*ops._linalg_eigh(input, UPLO, True))
-    _guard_phase(input, "eigh", out.eigenvectors, _eigen_phase("eigh"), (out.eigenvectors,))
+    _guard_phase(out.eigenvectors, _eigen_phase("eigh"), (out.eigenvectors,))
     return out
 
 
@@ -279,7 +277,7 @@ def linalg_eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
 def linalg_eig(input: Tensor) -> Any:
     """Eigenvalues and vectors of square matrices."""
     out = ops.linalg_eig(input)
-    _guard_phase(input, "eig", out.eigenvectors, _eigen_phase("eig"), (out.eigenvectors,))
+    _guard_phase(out.eigenvectors, _eigen_phase("eig"), (out.eigenvectors,))
     return out
 
 
@@ -327,9 +325,7 @@ def _svd_phase(u: np.ndarray, vh: Tensor, gu: np.ndarray | None, gvh: np.ndarray
         raise _phase_error("svd")
 
 
-def _guard_phase(
-    A: Tensor, name: str, vectors: Tensor, check: Callable[..., None], outputs: Sequence[Tensor]
-) -> None:
+def _guard_phase(vectors: Tensor, check: Callable[..., None], outputs: Sequence[Tensor]) -> None:
     """Refuse a backward pass whose loss depends on the arbitrary phase of complex vectors."""
     node = vectors.grad_fn
     if node is None or not vectors._m.dtype.is_complex:

@@ -130,9 +130,9 @@ def _linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
 # --- outer, inner, kron, tensordot ------------------------------------------------------------------
 
 
-def _require_vector(what: str, name: str, t: Tensor) -> None:
+def _require_vector(name: str, t: Tensor) -> None:
     if t._m.ndim != 1:
-        raise RuntimeError(f"{what}: Expected 1-D argument {name}, but got {t._m.ndim}-D")
+        raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {t._m.ndim}-D")
 
 
 # Of the products that are added in place, torch's addbmm_ alone gives a smaller tensor the size of
@@ -170,8 +170,8 @@ METHODS["addbmm_"] = addbmm_
 @composite(aliases=("ger",), out=True)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector and one of another."""
-    _require_vector("outer", "self", input)
-    _require_vector("outer", "vec2", vec2)
+    _require_vector("self", input)
+    _require_vector("vec2", vec2)
     return ops.mul(reshape(input, (input._m.numel, 1)), vec2)
 
 

@@ -287,7 +287,7 @@ def _chol_inverse_jvp(primals: Any, tangents: Any) -> Any:
     return x, -product(x, product(change + conj_t(change), x))
 
 
-def _nonzero_diagonal(input: Any, upper: bool = False) -> None:
+def _nonzero_diagonal(input: Any) -> None:
     zero = readable(input).diagonal(axis1=-2, axis2=-1) == 0
 
     def error() -> Exception:
@@ -480,7 +480,8 @@ def _reflectors(a: Array, tau: Array) -> tuple[Array, Array]:
     return v, t
 
 
-def _check_reflectors(what: str, a: Array, tau: Array) -> None:
+def _check_reflectors(a: Array, tau: Array) -> None:
+    what = "torch.linalg.householder_product"
     if a.ndim < 2:
         raise RuntimeError(f"{what}: input must have at least 2 dimensions.")
     if a.shape[-2] < a.shape[-1]:
@@ -521,7 +522,7 @@ def _nothing_reflected(keys: Any, **_: Any) -> tuple[int, ...]:
 )
 def linalg_householder_product(input: Array, tau: Array) -> Array:
     """The first columns of a product of Householder reflectors."""
-    _check_reflectors("torch.linalg.householder_product", input, tau)
+    _check_reflectors(input, tau)
     if 0 in input.shape or tau.shape[-1] == 0:
         return jnp.broadcast_to(jnp.eye(*input.shape[-2:], dtype=input.dtype), input.shape)
     v, t = _reflectors(input, tau)

@@ -404,18 +404,19 @@ _ROUND = {
 }  # fmt: skip
 
 
-def _check_quantile(x: Array, q: Any, interpolation: str, name: str) -> None:
+def _check_quantile(x: Array, q: Any, interpolation: str) -> None:
+    """torch's complaints of `quantile`, which those of `nanquantile` repeat to the letter."""
     if not x.size:
-        raise RuntimeError(f"{name} input tensor must be non-empty")
+        raise RuntimeError("quantile() input tensor must be non-empty")
     if jnp.ndim(q) > 1:
-        raise RuntimeError(f"{name} q must be a scalar or 1D tensor")
+        raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     if x.dtype not in (jnp.float32, jnp.float64):
-        raise RuntimeError(f"{name} input tensor must be either float or double dtype")
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if q.dtype != x.dtype and not q.weak_type:
-        raise RuntimeError(f"{name} q tensor must be same dtype as the input tensor")
+        raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     if interpolation not in _ROUND:
         raise RuntimeError(
-            f"{name} interpolation must be one of linear, lower, higher, midpoint or nearest, but "
+            f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
             f"got {interpolation}"
         )
 
@@ -437,7 +438,7 @@ def quantile_places(
 ) -> tuple[Array, Array, Array]:
     """Where quantiles lie in the sorted last dimension: the places below and above, and the share of the second."""
     q = jnp.asarray(q)
-    _check_quantile(input, q, interpolation, "quantile()")  # of nanquantile too
+    _check_quantile(input, q, interpolation)
     x = input
     each = jnp.broadcast_to(q.astype(x.dtype), (*x.shape[:-1], q.size))
     gaps = lax.reduce_sum((~jnp.isnan(x)).astype(x.dtype), axes=(x.ndim - 1,))

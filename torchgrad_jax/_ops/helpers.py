@@ -159,26 +159,6 @@ def diagonal_of(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Ar
     return lax.slice_in_dim(flat, start, stop, columns + 1, axis=flat.ndim - 1)
 
 
-def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    """Strides of the gradient of a sum: torch expands the incoming one, so summed dims get 0.
-
-    Where the sum has another dtype, what is expanded is converted: each element gets memory of its own.
-    """
-    strides = _expanded_strides(ct, m, dim, keepdim)
-    return strides if ct.dtype is m.dtype else shapes.preserve_strides(m.shape, strides)
-
-
-def _expanded_strides(ct: Any, m: Any, dim: Any, keepdim: bool) -> tuple[int, ...]:
-    if dim is None or dim == ():
-        return (0,) * m.ndim
-    dims = shapes.wrap_dims(dim, m.ndim)
-    sizes, strides = list(ct.shape), list(ct.strides)
-    for d in () if keepdim else sorted(dims):
-        strides.insert(d, sizes[d] * strides[d] if d < len(sizes) else 1)
-        sizes.insert(d, 1)
-    return tuple(0 if n != m.shape[d] else strides[d] for d, n in enumerate(sizes))
-
-
 def stays_complex(metas: dict[str, Any], outs: Sequence[Any], wanted: set[str]) -> Any:
     """torch's formula does not take the real part of a gradient that a real argument gets, if it is asked for."""
     given = [m for m in metas.values() if isinstance(m, Meta) and m.dtype is not dtypes.bool_]

@@ -108,9 +108,7 @@ def reduction(op: Any, tensor: Tensor, call: str = "all_reduce") -> RedOpType:
     return op
 
 
-def one_rank(
-    rank: int | None, group_rank: int | None, name: str, default: int | None = None
-) -> int | None:
+def one_rank(rank: int | None, group_rank: int | None, default: int | None = None) -> int | None:
     """Checks that a rank is given in one of two ways; the global one, if it is."""
     if rank is None and group_rank is None and default is None:
         raise ValueError("Must specify global_rank or group_rank")
@@ -123,7 +121,7 @@ def root_of(
     call: str, name: str, pg: ProcessGroup, rank: Any, group_rank: Any, default: Any = None
 ) -> int:
     """The rank in the group of the process that sends to, or gets from, all others."""
-    found = one_rank(rank, group_rank, name, default)
+    found = one_rank(rank, group_rank, default)
     root = group_rank if found is None else found
     if found is not None and pg is not _default.WORLD:
         root = get_group_rank(pg, found)

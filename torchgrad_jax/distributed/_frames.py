@@ -54,13 +54,13 @@ def _exactly(sock: socket.socket, n: int) -> Any:
     return found
 
 
-def listen(host: str = "", port: int = 0) -> socket.socket:
+def listen(port: int = 0) -> socket.socket:
     """A socket that waits for connections; port 0 is a free one."""
     try:
-        return socket.create_server((host, port), backlog=512)
+        return socket.create_server(("", port), backlog=512)
     except OSError as e:
         raise DistNetworkError(
-            f"The server socket has failed to listen on {host or 'any address'}, port {port}: {e.strerror or e}"
+            f"The server socket has failed to listen on any address, port {port}: {e.strerror or e}"
         ) from None
 
 

@@ -18,7 +18,7 @@ from ._work import ReceiveWork, Work
 
 
 def _peer(pg: ProcessGroup, rank: int | None, group_rank: int | None, name: str) -> int:
-    found = one_rank(rank, group_rank, name)
+    found = one_rank(rank, group_rank)
     peer = group_rank if found is None else get_group_rank(pg, found)
     assert peer is not None
     if peer == pg.rank():
@@ -166,7 +166,7 @@ class P2POp:
                 "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
                 "``torch.distributed.irecv``."
             )
-        one_rank(peer, group_peer, "peer")
+        one_rank(peer, group_peer)
         self.op, self.tensor, self.group, self.tag = op, tensor_of(tensor, "tensor"), group, tag
         self.peer, self.group_peer = peer, group_peer
 

@@ -70,7 +70,7 @@ class SavedInput:
             inner = self.edge is not None and not isinstance(self.edge[0], AccumulateGrad)
             if inner and self.entry._fn is None:
                 raise RuntimeError(errors.DETACHED_IN_PLACE)
-            check_version(None, 0, self.entry, self.version, None, 0)
+            check_version(self.entry, self.version, None, 0)
             return self.entry
         value = unpack_hooked(self.entry)
         if not self.requires_grad:

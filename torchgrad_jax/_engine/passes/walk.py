@@ -136,7 +136,7 @@ def _visit(task: Task, node: Node) -> None:
     slots: Any = task.gradients.pop(node, None) or [None] * node.n_outputs
     task.current, task.calling = node, False
     if MODES.bits & OBSERVED:
-        out = _watched(node, slots, lambda: _outcome(task, node, slots))
+        out = _watched(node, lambda: _outcome(task, node, slots))
     else:
         out = _outcome(task, node, slots)
     needed = task.needed
@@ -170,7 +170,7 @@ def _outcome(task: Task, node: Node, slots: list[Any]) -> Sequence[Any]:
     return ()
 
 
-def _watched(node: Node, slots: list[Any], visit: Callable[[], Any]) -> Any:
+def _watched(node: Node, visit: Callable[[], Any]) -> Any:
     """Visit a node with anomaly mode and the observers around it."""
     watcher = MODES.anomaly
 

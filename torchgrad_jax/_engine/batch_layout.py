@@ -110,7 +110,9 @@ class BatchLayout(Run):
             return
         if any(id(storage_behind(v)) in self.example_strides for v in given):
             # torch leaves the batch where it is for functions of one tensor, and moves it to the front for others.
-            alone = sum(v is not None for v in leaves) == 1 and (elementwise or call.row.copies)
+            alone = sum(v is not None for v in leaves) == 1 and (
+                elementwise or call.row.kernel.copies
+            )
             for t in outs:
                 self._lay_out_as(t, given, elementwise, alone)
 

@@ -235,7 +235,7 @@ def _promoted(row: reg.OpDef, places: Sequence[Any]) -> frozenset[int]:
 
 def _wrapped(row: reg.OpDef, places: Sequence[Any]) -> frozenset[int]:
     """Leaves where a number counts as a tensor for next_functions."""
-    if not row.wraps:
+    if not row.numbers.wrapped:
         return frozenset()
     unpromoted = row.promote is reg.Promote.NONE
     scalars = {p.name for p in row.params if p.scalar or (unpromoted and p.kind is reg.Array)}

@@ -156,7 +156,7 @@ def _signature(
             star = True
         if p.default is EMPTY and not (varargs and star):
             parts.append(f"{p.name}=_missing")
-        elif p.name in b.row.left_out:
+        elif p.name in b.row.numbers.left_out:
             parts.append(f"{p.name}=_unsaid")
         else:
             space[f"_default_{p.name}"] = None if p.default is EMPTY else p.default
@@ -244,7 +244,7 @@ def _source(
     args = _tuple(names)
     if varargs is not None:
         lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
-    for name in row.left_out:
+    for name in row.numbers.left_out:
         lines += [
             f"    if {name} is _unsaid: {name} = None",
             f"    elif {name} is None: _refuse_none(_me, _binding, {args}, {name!r})",
@@ -308,7 +308,7 @@ def _unrolled(
         # Of an operator the first operand is a tensor; who calls it with a number is told so.
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
-        if b.row.conjugated is not None:
+        if b.row.kernel.conjugated is not None:
             lines.append(
                 f"    if {p.name}._al is not None and {p.name}._al.conj: return {fallback}"
             )
@@ -386,7 +386,7 @@ def _older(names: Sequence[str], n: int, others: Sequence[str], method: bool) ->
 
 def _deprecated(me: Any, b: Binding, slots: Sequence[str], others: Sequence[str]) -> str:
     """The warning about an older overload, and the present one, as torch writes them."""
-    numbers = b.row.numbers_first
+    numbers = b.row.numbers.first
     method, out = _is_method(me), [] if _is_method(me) else ["Tensor out = None"]
     older = [f"{'Number' if s in numbers else 'Tensor'} {s}" for s in slots[method:]]
     newer = [f"Tensor {s}" for s in others[method:]]
@@ -404,7 +404,7 @@ def _is_method(me: Any) -> bool:
 
 def numbers_first(me: Any, b: Binding, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """torch's older overloads, which have their numbers among the positional arguments, or NotImplemented."""
-    names, others = b.row.numbers_first, [p.name for p in b.params if not p.kwonly]
+    names, others = b.row.numbers.first, [p.name for p in b.params if not p.kwonly]
     n = len(args) - len(others)
     if not 0 < n <= len(names):
         return NotImplemented
@@ -567,7 +567,7 @@ def rebind(
 ) -> Any:
     """Calls that the parameters do not take: with numpy's argument names, or with too many arguments."""
     named = dict(zip([p.name for p in b.params], args))
-    if more and b.row.numbers_first and not kw:
+    if more and b.row.numbers.first and not kw:
         numbers = {p.name: named[p.name] for p in b.params if p.kwonly}
         first = tuple(named[p.name] for p in b.params if not p.kwonly)
         result = numbers_first(me, b, first + more, {**numbers, "out": out})
@@ -585,7 +585,7 @@ def rebind(
     if more:
         takes = [p.name for p in b.params if not p.kwonly]
         raise _complaint(me, b, args, kw, more, out) or _too_many(me, takes, (*takes, *more))
-    if not said.intersection(b.row.left_out):
+    if not said.intersection(b.row.numbers.left_out):
         named = without_unsaid(me, named)
     return me(**named, **({} if out is None else {"out": out}))
 

@@ -21,7 +21,7 @@ from .tensor import Tensor
 def without_unsaid(me: Any, named: dict[str, Any]) -> dict[str, Any]:
     """Arguments by name, without those that were left out and are not to be None."""
     binding = getattr(me, "binding", None)  # a composition has none
-    left_out = binding.row.left_out if binding is not None else ()
+    left_out = binding.row.numbers.left_out if binding is not None else ()
     return {k: v for k, v in named.items() if v is not None or k not in left_out}
 
 

@@ -117,7 +117,7 @@ def gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
 def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> Node:
     """A node for an op that ran on `leaves` and gave `outs`, which are attached to it."""
     node = begin_node(gp, leaves, mode)
-    if (call := gp.plan.call).row.writes:
+    if (call := gp.plan.call).row.kernel.writes:
         _write_back(call, leaves, outs)
     end_node(node, outs, mode)
     return node
@@ -248,7 +248,7 @@ def recorded_copy(target: Tensor, source: Tensor) -> Tensor:
 def _as_made(call: Call, leaves: Sequence[Any], out: Tensor) -> Tensor:
     """The result of an op on inference tensors, as the view that torch's kernel ends with."""
     m = out._m
-    made = call.row.made_as(m.shape, **call.statics)  # type: ignore[misc]
+    made = call.row.kernel.made_as(m.shape, **call.statics)  # type: ignore[misc]
     if (
         made is None
         or not m.contiguous
@@ -367,7 +367,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
             return _apply(call, leaves)
     keys, xs, mask = run.keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
-        if call.row.copies and MODES.bits & GRAD and not MODES.bits & INFERENCE:
+        if call.row.kernel.copies and MODES.bits & GRAD and not MODES.bits & INFERENCE:
             return _copied_out(call, leaves)
         mask = 0
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
@@ -375,13 +375,16 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
     mode = MODES.bits
     run.lay_out(call, leaves, outs)
-    if call.row.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
+    if call.row.kernel.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
         outs = (_as_made(call, leaves, outs[0]),)
-    if call.row.conjugated is not None and conjugations(leaves) == call.row.conjugated:
+    if (
+        call.row.kernel.conjugated is not None
+        and conjugations(leaves) == call.row.kernel.conjugated
+    ):
         conjugate_lazily(outs[0])
     if mode & GRAD and mask and plan.any_diff:
         record(gradient_of(plan, mask, leaves), leaves, outs, mode)
-    elif call.row.writes:
+    elif call.row.kernel.writes:
         _write_back(call, leaves, outs)
     if mode > GRAD:
         finish(call, plan, leaves, outs, mode)
@@ -390,7 +393,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
 
 def _write_back(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
     """What torch's kernel writes to its arguments: after they are saved, uncounted, before results are."""
-    for name, k in [w for w in call.row.writes.items() if w[1] < len(outs)]:
+    for name, k in [w for w in call.row.kernel.writes.items() if w[1] < len(outs)]:
         t = leaves[call.argnames.index(name)]
         before = t._vc.version
         with no_grad():
@@ -408,7 +411,7 @@ def _wrapped(call: Call, plan: Plan, outs: tuple[Tensor, ...]) -> Any:
 def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` in a run of `vmap`, where plain tensors and numbers meet; None where it takes more than that."""
     run = MODES.run
-    if (tape := run.tape) is None or call.row.writes:
+    if (tape := run.tape) is None or call.row.kernel.writes:
         return None
     ours = False
     for v in leaves:

@@ -23,7 +23,7 @@ from .._core.devices import FakeDevice, fake
 from .._core.layouts import keeps_lines
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits, check_read, may_not_fit
-from .._ops.registry import Fits, Grad, Layout, Numbers, OpDef, Promote
+from .._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
 from . import executors, joining
 
 Key = Meta | type | None
@@ -38,7 +38,7 @@ def forget_plans() -> None:
         cache.clear()
 
 
-_PLAIN = OpDef("", lambda: None, ())
+_PLAIN = OpDef("", lambda: None)
 """What holds of a call that belongs to no row of the table, unless the call says otherwise."""
 
 
@@ -71,7 +71,7 @@ class Call:
         self.full: Call | None = None
         """Of empty tensors only: the same of ones that are not."""
         self.inplace: Any = None
-        self.plain = check is None and row.conjugated is None
+        self.plain = check is None and row.kernel.conjugated is None
         """Whether nothing is to be done before the kernel runs or after it."""
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
@@ -214,7 +214,7 @@ class Plan:
                 f"{call.name}() received an invalid combination of arguments - got ({given})"
             )
         if (
-            call.row.numbers is Numbers.ALL_OR_NONE
+            call.row.numbers.dtype is NumberDtype.ALL_OR_NONE
             and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1
         ):
             raise TypeError(f"{call.name}() takes limits that are all tensors or all numbers")
@@ -222,10 +222,10 @@ class Plan:
         target = compute_dtype(call, keys)
         casts = {}
         if target is not None:
-            widened = call.row.numbers is Numbers.WIDE and target in _HALVES
+            widened = call.row.numbers.dtype is NumberDtype.WIDE and target in _HALVES
             for i in call.promoted:
                 k = keys[i]
-                if i and call.row.numbers is Numbers.AS_GIVEN and _finer(k, target):
+                if i and call.row.numbers.dtype is NumberDtype.AS_GIVEN and _finer(k, target):
                     continue
                 if k is not None and not (isinstance(k, Meta) and k.dtype is target):
                     lone = not isinstance(k, Meta) or not k.ndim
@@ -268,8 +268,8 @@ class Plan:
         if joined is not None:
             self.fwd = joining.forward(*joined)
         self._without_data()
-        if call.row.fits is not Fits.ANY:
-            self._check_numbers(call.row.fits)
+        if call.row.numbers.fits is not Fits.ANY:
+            self._check_numbers(call.row.numbers.fits)
 
     def _begin(self, call: Call, keys: tuple[Key, ...]) -> None:
         self.call, self.keys = call, keys

@@ -37,6 +37,7 @@ from .._engine.tensor import (
 )
 from .._engine.trace import Call
 from .._ops import helpers
+from .._ops.registry import TorchKernel
 from .arguments import device_of, dtype_of, flag, format_of, no_match, wrong
 
 _TAIL = "bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None"
@@ -188,7 +189,7 @@ def _formatted(dt: dtypes.dtype | None, kind: memory_format, node: str) -> Call:
         node_name=node,
         argnames=("self",),
         layout=lambda metas, shape: strides_in(kind, shape),
-        copies=True,
+        kernel=TorchKernel(copies=True),
     )
 
 

@@ -36,6 +36,7 @@ from .registry import (
     Compares,
     Fits,
     Grad,
+    NumberDtype,
     Numbers,
     Scalar,
     elementwise_op,
@@ -102,9 +103,13 @@ def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
     return _plus_half(x, y, alpha), t
 
 
-@elementwise_op(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",),
-                left_out=("alpha",), wraps=True, operators=("__add__", "__radd__", "__iadd__"),
-                fits=Fits.ALPHA)  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    promoted=("input", "other"),
+    inplace=True,
+    numbers=Numbers(first=("alpha",), left_out=("alpha",), wrapped=True, fits=Fits.ALPHA),
+    operators=("__add__", "__radd__", "__iadd__"),
+)
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -130,8 +135,13 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
     return _plus(x, y, alpha, -1)
 
 
-@elementwise_op(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",), left_out=("alpha",),
-                wraps=True, operators=("__sub__", "__isub__"), fits=Fits.ALPHA)  # fmt: skip
+@elementwise_op(
+    promote=NONE,
+    inplace=True,
+    aliases=("subtract",),
+    numbers=Numbers(first=("alpha",), left_out=("alpha",), wrapped=True, fits=Fits.ALPHA),
+    operators=("__sub__", "__isub__"),
+)
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
     return _sub(input, other, alpha)
@@ -152,8 +162,7 @@ def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     out=False,
     operators=("__rsub__",),
     layout=_other_first,
-    fits=Fits.ALPHA,
-    left_out=("alpha",),
+    numbers=Numbers(fits=Fits.ALPHA, left_out=("alpha",)),
     node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0",
 )
 def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
@@ -175,8 +184,13 @@ def _divide_widely(fn: Any, x: Array, y: Array) -> Array:
     return _widely(fn, x if x.dtype == y.dtype or y.dtype == jnp.float32 else x.astype(y.dtype), y)
 
 
-@elementwise_op(promote=COMMON, inplace=True, aliases=("multiply",), numbers=Numbers.WIDE,
-                wraps=True, operators=("__mul__", "__rmul__", "__imul__"))  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    inplace=True,
+    aliases=("multiply",),
+    numbers=Numbers(dtype=NumberDtype.WIDE, wrapped=True),
+    operators=("__mul__", "__rmul__", "__imul__"),
+)
 def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * other``."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -191,8 +205,8 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
     return _divide_widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
-@elementwise_op(promote=FLOAT, inplace=True, node="DivBackward0", numbers=Numbers.WIDE,
-                forward=_true_divide_forward, wraps=True,
+@elementwise_op(promote=FLOAT, inplace=True, node="DivBackward0", numbers=Numbers(dtype=NumberDtype.WIDE, wrapped=True),
+                forward=_true_divide_forward,
                 operators=("__truediv__", "__itruediv__"))  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
@@ -212,8 +226,10 @@ def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options
     )(impl)  # fmt: skip
 
 
-_with_number("mul_number", mul, "MulBackward1", numbers=Numbers.WIDE)
-_with_number("div_number", true_divide, "DivBackward1", FLOAT, numbers=Numbers.WIDE)
+_with_number("mul_number", mul, "MulBackward1", numbers=Numbers(dtype=NumberDtype.WIDE))
+_with_number(
+    "div_number", true_divide, "DivBackward1", FLOAT, numbers=Numbers(dtype=NumberDtype.WIDE)
+)
 _with_number("add_number", add, "AddBackward1")
 _with_number("sub_number", sub, "SubBackward1")
 
@@ -259,9 +275,17 @@ def _divided_by_mode(x: Array, y: Array, rounding_mode: str) -> Array:
     return half_as_float(_floor_div)(x, y) if rounding_mode == "floor" else _trunc_div(x, y)
 
 
-@elementwise_op(name="div_mode", promote=COMMON, wraps=True, function=False, method=False, inplace=True,
-                node="DivBackward2", numbers=Numbers.WIDE,
-                check=_no_zero_mode, keeps={"input": ("other",), "other": ("input", "other")})  # fmt: skip
+@elementwise_op(
+    name="div_mode",
+    promote=COMMON,
+    numbers=Numbers(dtype=NumberDtype.WIDE, wrapped=True),
+    function=False,
+    method=False,
+    inplace=True,
+    node="DivBackward2",
+    check=_no_zero_mode,
+    keeps={"input": ("other",), "other": ("input", "other")},
+)
 def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
     if rounding_mode not in ("floor", "trunc"):
@@ -273,8 +297,14 @@ def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) 
     return _divide_widely(by_mode, x, y)
 
 
-@elementwise_op(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero, numbers=Numbers.WIDE,
-                operators=("__floordiv__", "__ifloordiv__"))  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    inplace=True,
+    grad=Grad.MISSING,
+    check=_no_zero,
+    numbers=Numbers(dtype=NumberDtype.WIDE),
+    operators=("__floordiv__", "__ifloordiv__"),
+)
 def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """The quotient rounded down; torch gives it no derivative."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -331,9 +361,14 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 # --- sums of products, interpolation ------------------------------------------------------------
 
 
-@elementwise_op(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-                numbers_first=("value",), left_out=("value",),
-                fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    promoted=("input", "tensor1", "tensor2"),
+    inplace=True,
+    numbers=Numbers(
+        first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN
+    ),
+)
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     refuse(input, "addcmul_cpu_out", BOOL)
@@ -370,9 +405,17 @@ def _divides_in_place(
     return f"result type {have} can't be cast to the desired output type {made}", "tensor1"
 
 
-@elementwise_op(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-                numbers_first=("value",), left_out=("value",), check=_check_addcdiv, refused=_divides_in_place,
-                keeps={"input": ("tensor2",)}, fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    promoted=("input", "tensor1", "tensor2"),
+    inplace=True,
+    numbers=Numbers(
+        first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN
+    ),
+    check=_check_addcdiv,
+    refused=_divides_in_place,
+    keeps={"input": ("tensor2",)},
+)
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
     if tensor1.dtype == tensor2.dtype != input.dtype:
@@ -447,7 +490,7 @@ def _lerp_forward(input: Array, end: Array, weight: Any) -> Array:
     return _lerp(_between_forward, input, end, weight)
 
 
-@elementwise_op(promote=NONE, inplace=True, compares=Compares.IN_GRADIENTS, fits=Fits.AS_FLOAT,
+@elementwise_op(promote=NONE, inplace=True, compares=Compares.IN_GRADIENTS, numbers=Numbers(fits=Fits.AS_FLOAT),
                 keeps={"weight": ("weight",)}, forward=_lerp_forward,
                 node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:

@@ -25,6 +25,7 @@ from .registry import (
     Grad,
     InPlace,
     Layout,
+    NumberDtype,
     Numbers,
     Overlap,
     Scalar,
@@ -385,8 +386,7 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
     aliases=("clip",),
     node=_clamp_node,
     compares=Compares.INPUTS,
-    fits=Fits.EXACTLY,
-    numbers=Numbers.ALL_OR_NONE,
+    numbers=Numbers(fits=Fits.EXACTLY, dtype=NumberDtype.ALL_OR_NONE),
     forward=lambda input, min=None, max=None: _clamp_any(input, min, max, _clamp_along_taken),
 )
 def clamp(
@@ -400,7 +400,7 @@ def clamp(
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
     compares=Compares.INPUTS,
-    fits=Fits.EXACTLY,
+    numbers=Numbers(fits=Fits.EXACTLY),
     node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0",
     forward=lambda input, min: _clamp_any(input, min, None, _clamp_along_equal),
 )
@@ -413,7 +413,7 @@ def clamp_min(input: Array, min: Array | Scalar) -> Array:
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
     compares=Compares.INPUTS,
-    fits=Fits.EXACTLY,
+    numbers=Numbers(fits=Fits.EXACTLY),
     node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0",
     forward=lambda input, max: _clamp_any(input, None, max, _clamp_along_equal),
 )
@@ -429,10 +429,9 @@ def clamp_max(input: Array, max: Array | Scalar) -> Array:
     name="where",
     promote=COMMON,
     promoted=("input", "other"),
-    wraps=True,
+    numbers=Numbers(wrapped=True, fits=Fits.BUT_HALVES),
     function=False,
     method=False,
-    fits=Fits.BUT_HALVES,
     refused=stays_complex,
 )
 def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -446,7 +445,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=InPlace(overlaps=Overlap.WARNED), out=False, refused=stays_complex, fits=Fits.AND_VALUES,
+@op(inplace=InPlace(overlaps=Overlap.WARNED), out=False, refused=stays_complex, numbers=Numbers(fits=Fits.AND_VALUES),
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""

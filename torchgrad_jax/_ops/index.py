@@ -39,6 +39,7 @@ from .registry import (
     Grad,
     InPlace,
     Layout,
+    Numbers,
     OptArrays,
     Overlap,
     Scalar,
@@ -302,7 +303,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     layout=Layout.PRESERVE,
     check=check_dim(IndexError, negative=True),
     out=False,
-    fits=Fits.AND_VALUES,
+    numbers=Numbers(fits=Fits.AND_VALUES),
     refused=stays_complex,
     node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
 )

@@ -16,6 +16,7 @@ from .registry import (
     COMMON,
     Array,
     Arrays,
+    TorchKernel,
     op,
 )
 
@@ -91,7 +92,7 @@ def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], i
     method=False,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
     layout=_stacked,
-    made_as=_stack_made_as,
+    kernel=TorchKernel(made_as=_stack_made_as),
 )
 def stack(tensors: Arrays, dim: int = 0) -> Array:
     if not tensors:

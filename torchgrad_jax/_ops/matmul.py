@@ -18,7 +18,17 @@ from .._core.meta import Meta
 from .._core.products import precision
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .inner import inner_op
-from .registry import COMMON, Apart, Array, InPlace, Static, op, with_rule
+from .registry import (
+    COMMON,
+    Apart,
+    Array,
+    InPlace,
+    Numbers,
+    Static,
+    TorchKernel,
+    op,
+    with_rule,
+)
 
 
 def _dot(x: Array, y: Array, contract: tuple[int, int], batch: int = 0) -> Array:
@@ -233,14 +243,14 @@ def _check_dot(x: Array, y: Array, kernel: str) -> None:
     require_not(kernel, x)
 
 
-@op(conjugated=(True, True))
+@op(kernel=TorchKernel(conjugated=(True, True)))
 def dot(input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors."""
     _check_dot(input, tensor, "dot")
     return _dot(input, tensor, (0, 0))
 
 
-@op(conjugated=(False, True))
+@op(kernel=TorchKernel(conjugated=(False, True)))
 def vdot(input: Array, other: Array) -> Array:
     """`dot` with the first vector conjugated."""
     _check_dot(input, other, "vdot")
@@ -249,7 +259,7 @@ def vdot(input: Array, other: Array) -> Array:
 
 @op(
     inplace=True,
-    numbers_first=("beta", "alpha"),
+    numbers=Numbers(first=("beta", "alpha")),
 )
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
@@ -274,7 +284,7 @@ def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
             )
 
 
-@op(inplace=True, numbers_first=("beta", "alpha"))
+@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat @ vec)."""
     _check_mv(input.shape, mat, vec)
@@ -301,7 +311,7 @@ def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
 @op(
     inplace=InPlace(apart=Apart.PARTLY),
     promote=COMMON,
-    numbers_first=("beta", "alpha"),
+    numbers=Numbers(first=("beta", "alpha")),
     layout=_addr_layout,
 )
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
@@ -328,7 +338,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
 
 @op(
     inplace=True,
-    numbers_first=("beta", "alpha"),
+    numbers=Numbers(first=("beta", "alpha")),
 )
 def addbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
@@ -354,7 +364,7 @@ def addbmm(
 
 @op(
     inplace=True,
-    numbers_first=("beta", "alpha"),
+    numbers=Numbers(first=("beta", "alpha")),
 )
 def baddbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1

@@ -21,7 +21,15 @@ from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
 from .helpers import from_zero, is_float
 from .inner import inner_op
-from .registry import Array, Dims, NoGradient, Scalar, op, variant
+from .registry import (
+    Array,
+    Dims,
+    NoGradient,
+    Scalar,
+    TorchKernel,
+    op,
+    variant,
+)
 
 Shape = tuple[int, ...]
 
@@ -170,7 +178,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
         NoGradient.NOTHING: ("input", "weight"),
     },
     from_inputs=True,
-    writes={"running_mean": 3, "running_var": 4},
+    kernel=TorchKernel(writes={"running_mean": 3, "running_var": 4}),
     keeps=dict.fromkeys(
         ("input", "weight", "bias"),
         (

@@ -12,7 +12,16 @@ from .._core import shapes
 from .._core.kernels import scalar_name
 from .._core.layouts import following, with_statics
 from .helpers import is_bool
-from .registry import Array, Dims, Fits, NoGradient, Scalar, Size, op
+from .registry import (
+    Array,
+    Dims,
+    Fits,
+    NoGradient,
+    Numbers,
+    Scalar,
+    Size,
+    op,
+)
 
 Shape = tuple[int, ...]
 
@@ -34,7 +43,7 @@ def _padded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
     return shapes.preserve_strides(out, metas[0].strides)
 
 
-@op(node="ConstantPadNdBackward0", layout=_padded, method=False, fits=Fits.EXACTLY)
+@op(node="ConstantPadNdBackward0", layout=_padded, method=False, numbers=Numbers(fits=Fits.EXACTLY))
 def constant_pad_nd(input: Array, pad: Size, value: Scalar = 0) -> Array:
     """Grow (or, where negative, crop) the last axes with a value."""
     if len(pad) % 2:

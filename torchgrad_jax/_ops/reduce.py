@@ -34,6 +34,7 @@ from .registry import (
     Dims,
     Dtype,
     Grad,
+    Numbers,
     Static,
     op,
     variant,
@@ -219,9 +220,11 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
 
 
 @op(
-    node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", left_out=("dim",), keeps=("input", "result"),
+    node=lambda a: f"ProdBackward{int(a['dim'] is not None)}",
+    numbers=Numbers(left_out=("dim",)),
+    keeps=("input", "result"),
     from_inputs=has_zeros,
-)  # fmt: skip
+)
 def prod(
     input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -311,6 +314,7 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
         input: Array, dim: Dims | None = None, *, correction: Static | None = None,
         keepdim: bool = False,
     ) -> Any:  # fmt: skip
+        """With the `correction` subtracted from the number of elements in the denominator."""
         dims, dof = _freedom(input, dim, correction)
         # torch goes over the numbers once, as `_running_mean` does, but where all of them give one variance.
         online = with_mean or is_half(input) or _numel(input, dims) != input.size
@@ -330,7 +334,6 @@ for _label, _root_of, _pair in (
         _moment_op(_root_of, _pair), name=f"{_label}_correction", function=False, method=False,
         compares=Compares.IN_GRADIENTS,
         node="".join(p.capitalize() for p in _label.split("_")) + "Backward0",
-        doc="With the `correction` subtracted from the number of elements in the denominator.",
     )  # fmt: skip
 
 

@@ -144,12 +144,12 @@ class Fits(enum.Enum):
     AND_VALUES = "a tensor that is the `value`, too: torch reads it as a number"
 
 
-class Numbers(enum.Enum):
-    """How Python numbers that are given in place of tensors reach the implementation."""
+class NumberDtype(enum.Enum):
+    """In which dtype Python numbers that are given in place of tensors reach the implementation."""
 
-    CAST = "in the dtype that the arguments are promoted to"
-    WIDE = "the same, but a single one meets tensors of half precision in float32"
-    AS_GIVEN = "the same, but those that are finer than the result keep their own dtype"
+    PROMOTED = "in that which the arguments are promoted to"
+    WIDE = "the same, but a single number meets tensors of half precision in float32"
+    AS_GIVEN = "the same, but numbers that are finer than the result keep their own dtype"
     ALL_OR_NONE = "the same, and numbers do not mix with tensors among the optional arguments"
 
 
@@ -197,6 +197,45 @@ class InPlace:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """How an op takes Python numbers, where torch has rules of its own.
+
+    ``numbers=Numbers(first=("alpha",), fits=Fits.ALPHA)``: ``add(x, 2, y)`` is ``add(x, y, alpha=2)``, and the result's
+    dtype has to hold `alpha`.
+    """
+
+    first: tuple[str, ...] = ()
+    """Keyword-only parameters that torch's older overloads take as positional arguments, in front of the tensors they
+    belong to."""
+    left_out: tuple[str, ...] = ()
+    """Parameters that may be left out, but are not to be None."""
+    wrapped: bool = False
+    """torch has no overload for numbers in place of tensors: they become tensors, with an edge."""
+    fits: Fits = Fits.ANY
+    dtype: NumberDtype = NumberDtype.PROMOTED
+
+
+@dataclass(frozen=True)
+class TorchKernel:
+    """What torch's kernel does besides computing the result, where a program can see it.
+
+    ``kernel=TorchKernel(copies=True)``: the result is a copy of the first argument.
+    """
+
+    copies: bool = False
+    """The result is a copy of the first argument. One of an inference tensor, made for gradients, is recorded as a
+    write to new memory."""
+    conjugated: tuple[bool, ...] | None = None
+    """Which operands are lazily conjugated where the result is that too."""
+    made_as: Callable[..., Any] | None = None
+    """``(shape of the result, **statics)`` -> the shape of the tensor that the kernel makes first and returns a view
+    of, and how often it wrote to it, or None. That shows where no layer of autograd lies around the kernel."""
+    writes: dict[str, int] = field(default_factory=dict)
+    """Parameters that the kernel overwrites, each with the result of this number if there is one; no version counts
+    that."""
+
+
+@dataclass(frozen=True)
 class Param:
     """One parameter of an op, as read from its signature."""
 
@@ -228,8 +267,6 @@ class OpDef:
 
     name: str
     impl: Callable[..., Any]
-    params: tuple[Param, ...]
-    doc: str = ""
 
     # --- under which names users find it
     function: bool = True
@@ -248,16 +285,7 @@ class OpDef:
     promote: Promote = Promote.NONE
     promoted: tuple[str, ...] | None = None
     """The parameters that promote; None stands for every array and every parameter that may be a number."""
-    wraps: bool = False
-    """torch has no overload for numbers: they become tensors, with an edge."""
-    numbers_first: tuple[str, ...] = ()
-    """Keyword-only numbers that torch's older overloads take as positional arguments, in front of the tensors they
-    belong to."""
-    left_out: tuple[str, ...] = ()
-    """Parameters that may be left out, but are not to be None."""
-    fits: Fits = Fits.ANY
-    numbers: Numbers = Numbers.CAST
-    """How numbers given in place of tensors reach the implementation."""
+    numbers: Numbers = Numbers()
 
     # --- the result
     returns: tuple[str, ...] | None = None
@@ -265,17 +293,7 @@ class OpDef:
     layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
     geometry: Callable[..., Any] | None = None
     """For a view: ``(meta, **arguments)`` -> shape, strides and offset."""
-    conjugated: tuple[bool, ...] | None = None
-    """Which operands are lazily conjugated where torch's result is that too."""
-    made_as: Callable[..., Any] | None = None
-    """``(shape of the result, **statics)`` -> the shape of the tensor that torch's kernel makes first and returns a
-    view of, and how often it wrote to it, or None. That shows where no layer of autograd lies around the kernel."""
-    copies: bool = False
-    """The result is a copy of the first argument. One of an inference tensor, made for gradients, is recorded as a
-    write to new memory."""
-    writes: dict[str, int] = field(default_factory=dict)
-    """Parameters that torch's kernel overwrites, each with the result of this number if there is one; no version
-    counts that."""
+    kernel: TorchKernel = TorchKernel()
 
     # --- gradients
     grad: Grad = Grad.YES
@@ -312,6 +330,16 @@ class OpDef:
     refused: Callable[..., Any] | None = None
     """``(metas by parameter, metas of the results, parameters that want a gradient)`` -> what torch's backward raises
     for them; with the name of a parameter, only where its gradient is asked for."""
+
+    @functools.cached_property
+    def params(self) -> tuple[Param, ...]:
+        """The parameters, as the signature of the implementation has them."""
+        return _params(self.impl)
+
+    @property
+    def doc(self) -> str:
+        """What the implementation says of itself."""
+        return inspect.getdoc(self.impl) or ""
 
     @property
     def view(self) -> bool:
@@ -384,9 +412,8 @@ def op(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **op
         raise ValueError(f"op {label!r}: unknown options {unknown}")
     missing = options.get("grad") is Grad.MISSING
     options.setdefault("node", "NotImplemented" if missing else camel(label) + "Backward0")
-    options.setdefault("doc", inspect.getdoc(fn) or "")
     options["inplace"] = _in_place(options.get("inplace"))
-    TABLE.add(OpDef(name=label, impl=fn, params=_params(fn), **options))
+    TABLE.add(OpDef(name=label, impl=fn, **options))
     return fn
 
 

@@ -27,6 +27,7 @@ from .registry import (
     COMMON,
     FLOAT,
     Array,
+    Numbers,
     binary,
     elementwise_op,
     unary,
@@ -56,7 +57,7 @@ unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",))
 unary("frac", refusing(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
 
 
-@elementwise_op(promote=COMMON, inplace=True, left_out=("decimals",),
+@elementwise_op(promote=COMMON, inplace=True, numbers=Numbers(left_out=("decimals",)),
                 node=lambda a: "RoundBackward0" if a.get("decimals") is None else "RoundBackward1")  # fmt: skip
 def round_(input: Array, *, decimals: int | None = None) -> Array:
     """Nearest integer, halves to even; `decimals` counts digits after the point."""

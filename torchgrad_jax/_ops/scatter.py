@@ -38,9 +38,11 @@ from .registry import (
     Grad,
     InPlace,
     Layout,
+    Numbers,
     Overlap,
     Scalar,
     Static,
+    TorchKernel,
     op,
     with_rule,
 )
@@ -155,7 +157,7 @@ def scatter_src(
     check=check_dim(RuntimeError),
     function=False,
     method=False,
-    fits=Fits.EXACTLY,
+    numbers=Numbers(fits=Fits.EXACTLY),
     node=_scatter_node("ScatterBackward1"),
 )
 def scatter_value(
@@ -337,7 +339,7 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
     return (math.prod(shape),), 2
 
 
-@op(out=False, layout=Layout.PRESERVE, grad=Grad.REAL, made_as=_written_clone)  # fmt: skip
+@op(out=False, layout=Layout.PRESERVE, grad=Grad.REAL, kernel=TorchKernel(made_as=_written_clone))  # fmt: skip
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     axis, at = selected(input.shape, dim, index)
@@ -350,7 +352,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE, grad=Grad.REAL, made_as=_written_clone)  # fmt: skip
+@op(layout=Layout.PRESERVE, grad=Grad.REAL, kernel=TorchKernel(made_as=_written_clone))  # fmt: skip
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

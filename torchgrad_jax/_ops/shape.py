@@ -24,9 +24,11 @@ from .registry import (
     Fits,
     InPlace,
     Layout,
+    Numbers,
     Overlap,
     Scalar,
     Size,
+    TorchKernel,
     TracedInt,
     op,
     variant,
@@ -440,7 +442,7 @@ def neg_view_(input: Array) -> Array:
 # --- copies ---------------------------------------------------------------------------------------
 
 
-@inner_op(layout=Layout.PRESERVE, node="CloneBackward0", copies=True)
+@inner_op(layout=Layout.PRESERVE, node="CloneBackward0", kernel=TorchKernel(copies=True))
 def clone(input: Array) -> Array:
     return input  # arrays are immutable: a storage of its own is copy enough
 
@@ -451,12 +453,14 @@ def _as_if_unknown(input: Array) -> Array:
     return lax.optimization_barrier(input)
 
 
-@inner_op(name="clone_contiguous", node="CloneBackward0", copies=True)
+@inner_op(name="clone_contiguous", node="CloneBackward0", kernel=TorchKernel(copies=True))
 def clone_contiguous(input: Array) -> Array:
     return input
 
 
-@inner_op(name="_to_copy", node="ToCopyBackward0", copies=True, layout=Layout.PRESERVE)
+@inner_op(
+    name="_to_copy", node="ToCopyBackward0", kernel=TorchKernel(copies=True), layout=Layout.PRESERVE
+)
 def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
@@ -467,7 +471,7 @@ variant("_to_copy", "_to_copy_contiguous", layout=Layout.CONTIGUOUS)
 @inner_op(
     name="copy",
     node="CopyBackwards",
-    wraps=True,
+    numbers=Numbers(wrapped=True),
     inplace=InPlace(apart=Apart.STORED),
     layout=Layout.ELEMENTWISE,
 )
@@ -487,7 +491,7 @@ def copy(input: Array, src: Array) -> Array:
     name="fill_value",
     node="FillBackward2",
     inplace=InPlace(overlaps=Overlap.FINE),
-    fits=Fits.EXACTLY,
+    numbers=Numbers(fits=Fits.EXACTLY),
 )
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
@@ -496,7 +500,7 @@ def fill_value(input: Array, value: Scalar) -> Array:
 @inner_op(
     name="fill_tensor",
     node="FillBackward3",
-    wraps=True,
+    numbers=Numbers(wrapped=True),
     refused=helpers.stays_complex,
     inplace=True,
 )
@@ -553,7 +557,9 @@ def _rolled(
 @op(
     out=False,
     layout=_rolled,
-    made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0),
+    kernel=TorchKernel(
+        made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0)
+    ),
 )
 def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     dims = dims or ()
@@ -601,7 +607,11 @@ def triu(input: Array, diagonal: int = 0) -> Array:
     return jnp.triu(input, diagonal)
 
 
-@op(function=False, out=False, made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1))
+@op(
+    function=False,
+    out=False,
+    kernel=TorchKernel(made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1)),
+)
 def repeat(input: Array, repeats: Size) -> Array:
     if len(repeats) < input.ndim:
         raise RuntimeError(

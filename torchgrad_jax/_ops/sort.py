@@ -479,10 +479,10 @@ def _slices_first(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -
 for _name in ("_unique", "_unique2", "unique_dim", "unique_consecutive"):
     # The positions are computed from concrete values; torch has no derivative for these either.
     def _impl(input: Array, positions: Array, dim: int | None = None) -> Array:
+        """The elements (or slices along `dim`) at the given positions."""
         return _gathered(input, positions, dim)
 
     _node = f"{''.join(part.capitalize() for part in _name.split('_'))}Backward0"
     op(
         _impl, name=f"{_name}_at", function=False, method=False, grad=Grad.MISSING, node=_node, layout=_slices_first,
-        doc="The elements (or slices along `dim`) at the given positions.",
     )  # fmt: skip

@@ -9,7 +9,10 @@ from ..._core.meta import Meta, meta
 from ..._core.placement import MANY, place
 from ..._core.state import DUAL, MODES, TRACED
 from ..._core.warn import once
-from ..._ops.registry import Layout
+from ..._ops.registry import (
+    Layout,
+    TorchKernel,
+)
 from .. import executors
 from ..escapes import before_gradients, hold_outside
 from ..inplace import apply_inplace
@@ -30,7 +33,11 @@ _add_call = Call(
 
 
 clone_call = Call(
-    "clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",), copies=True
+    "clone",
+    lambda leaves: leaves[0],
+    node_name="CloneBackward0",
+    argnames=("self",),
+    kernel=TorchKernel(copies=True),
 )
 
 

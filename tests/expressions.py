@@ -70,7 +70,7 @@ def program(text: str, prelude: str, look: Look) -> Program:
             m.set_default_dtype(m.float32)
             m.set_grad_enabled(True)
 
-    run.text = value  # type: ignore[attr-defined]  # names what differs
+    run.text = value  # names what differs
     return run
 
 

@@ -417,7 +417,7 @@ def test_classes_and_other_modules_are_watched(monkeypatch):
     elsewhere = types.ModuleType("users_settings")
     elsewhere.factor = 2.0  # type: ignore[attr-defined]
     monkeypatch.setitem(globals(), "elsewhere", elsewhere)
-    g = compiled(lambda x: x * elsewhere.factor)  # type: ignore[name-defined]
+    g = compiled(lambda x: x * elsewhere.factor)
     assert g(x).tolist() == [2.0]
     elsewhere.factor = 5.0  # type: ignore[attr-defined]
     assert g(x).tolist() == [5.0]

@@ -158,7 +158,7 @@ def writes_outside():
 def many_steps():
     program = random_numbers()
     batches = torch.randn(3, 4, 3)
-    program.run = lambda: program.call.many(batches)  # type: ignore[method-assign]
+    program.run = lambda: program.call.many(batches)
     return program
 
 
@@ -170,7 +170,7 @@ PROGRAMS = [
 
 def _args_of(program: Program) -> None:
     if len(program.args) == 3:  # the last is only looked at
-        program.run = lambda: program.call(*program.args[:2])  # type: ignore[method-assign]
+        program.run = lambda: program.call(*program.args[:2])
 
 
 def _made(make: Callable[[], Program]) -> Program:

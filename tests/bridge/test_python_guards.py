@@ -101,9 +101,9 @@ def _slots():
 @program
 def _defaults_of_functions():
     def helper(x, k=2.0, *, n=3.0):
-        return x * k * n * helper.m  # type: ignore[attr-defined]
+        return x * k * n * helper.m
 
-    helper.m = 1.0  # type: ignore[attr-defined]
+    helper.m = 1.0
     return lambda x: helper(x), [
         lambda: setattr(helper, "__defaults__", (5.0,)),
         lambda: helper.__kwdefaults__.update(n=7.0),

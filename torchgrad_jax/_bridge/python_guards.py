@@ -195,9 +195,9 @@ class PythonGuards:
         ]
         ids = {id(held) for held in state_dicts}
         self.dicts, self.places, self.orders = (
-            [row for row in rows if id(row[0]) not in ids]  # type: ignore[index]
+            [row for row in rows if id(row[0]) not in ids]
             for rows in (self.dicts, self.places, self.orders)
-        )  # type: ignore[assignment]
+        )
         for held in state_dicts:
             self._visit(held)
             self._add_dict(held)
@@ -306,7 +306,7 @@ class PythonGuards:
                 items = _Items(held)
                 self.dicts.append((held, len(held)))  # type: ignore[arg-type]
                 self.places += [
-                    (items, j, v)  # type: ignore[misc]
+                    (items, j, v)
                     for j, v in enumerate(before)
                     if (id(held), j) not in number_places
                 ]
@@ -404,7 +404,7 @@ class PythonGuards:
                 held = vars(base)
                 own = _Class(base)
                 self.places += [
-                    (own, key, v)  # type: ignore[misc]
+                    (own, key, v)
                     for key, v in held.items()
                     if not (key.startswith("__") and key.endswith("__"))
                 ]
@@ -536,9 +536,9 @@ class PythonGuards:
         ids = set().union(*unused)
         if ids:
             self.dicts, self.places, self.orders, self.lists = (
-                [row for row in rows if id(row[0]) not in ids]  # type: ignore[index]
+                [row for row in rows if id(row[0]) not in ids]
                 for rows in (self.dicts, self.places, self.orders, self.lists)
-            )  # type: ignore[assignment]
+            )
             self.quick_places = None
 
     def _add_instance(self, x: Any) -> None:

@@ -350,7 +350,7 @@ class StateLift(Lift):
             self.numbers = {
                 k: (kept if first is st else first, *rest)
                 for k, (first, *rest) in self.numbers.items()
-            }  # type: ignore[misc]
+            }
             self.peers = {k: kept if first is st else first for k, first in self.peers.items()}
         self.peers.pop(id(st), None)
         for seen in [k.tensor for k in self.known_tensors.values() if k.storage is st]:

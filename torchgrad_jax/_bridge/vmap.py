@@ -166,7 +166,7 @@ class _View(NamedTuple):
         """The view of a tensor for all examples."""
         t = rebuild_view(owner, self.meta, self.alias, self.node, self.counted)
         if self.alias.chain or (owner._al is not None and owner._al.chain):
-            t._al.chain = chain_to(owner, self.node or "AsStridedBackward0", t)  # type: ignore[union-attr]
+            t._al.chain = chain_to(owner, self.node or "AsStridedBackward0", t)
         return t
 
 

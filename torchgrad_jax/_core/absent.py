@@ -161,7 +161,7 @@ class _Finder:
 
 def install() -> None:
     """Let the modules of the table be imported."""
-    sys.meta_path.append(_Finder())  # type: ignore[arg-type]
+    sys.meta_path.append(_Finder())
 
 
 __all__: Sequence[str] = ["MODULES", "install", "refusal"]

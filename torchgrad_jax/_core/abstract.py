@@ -18,7 +18,7 @@ from jax import core
 NO_DATA = "Cannot copy out of meta tensor; no data!"
 
 
-class AbstractArray(core.Tracer):  # type: ignore[misc] - JAX's own are generic
+class AbstractArray(core.Tracer):
     """The shape and dtype of an array, in its place."""
 
     __slots__ = ()
@@ -41,7 +41,7 @@ def is_abstract(x: Any) -> bool:
     return x.__class__ is AbstractArray
 
 
-class _AbstractTrace(core.Trace):  # type: ignore[misc]
+class _AbstractTrace(core.Trace):
     """Gives steps that involve abstract arrays abstract results, and all others to the trace around it."""
 
     __slots__ = ("parent",)

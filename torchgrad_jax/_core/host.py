@@ -385,7 +385,7 @@ def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
     point. An errstate costs 1 us, the variable behind it 0.1.
     """
     try:
-        from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
+        from numpy._core.umath import _extobj_contextvar, _make_extobj
 
         quiet = _make_extobj(all="ignore")
         _extobj_contextvar.reset(_extobj_contextvar.set(quiet))

@@ -35,7 +35,7 @@ def guarded(run: Callable[..., Any], dev: device) -> Callable[..., Any]:
         except jax.errors.JaxRuntimeError as error:
             raise explained(error, dev) from error
 
-    kernel.kernel, kernel.check = run, _no_check  # type: ignore[attr-defined]
+    kernel.kernel, kernel.check = run, _no_check
     return kernel
 
 

@@ -170,7 +170,7 @@ def _flat(compiled: Compiled, tree: Any) -> Any:
         args, _ = jax.tree.unflatten(tree, leaves)
         return jax.tree.leaves(compiled(*args))
 
-    run.kernel = compiled.kernel  # type: ignore[attr-defined]
+    run.kernel = compiled.kernel
     return run
 
 
@@ -185,7 +185,7 @@ def _of_trees(program: Any, of_arrays: bool, out_tree: Any) -> Any:
             out_tree, program(*(args if of_arrays else jax.tree.leaves(args)))
         )
 
-    run.kernel, run.check = program.kernel, program.check  # type: ignore[attr-defined]
+    run.kernel, run.check = program.kernel, program.check
     return run
 
 

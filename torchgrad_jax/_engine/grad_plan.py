@@ -465,7 +465,7 @@ class RefusedGradPlan(GradPlan):
     about: int | None  # the number of the gradient that raises; None if all do
 
     @property
-    def raises(self) -> bool:  # type: ignore[override]
+    def raises(self) -> bool:
         """Whether it does, whatever is asked for."""
         return self.about is None and not MODES.transposing
 

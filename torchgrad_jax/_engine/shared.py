@@ -28,8 +28,8 @@ from . import strided
 from .shared_values import LIVE, VersionAndValues
 from .tensor import Alias, Memory, Storage, Tensor, alias_of, make
 
-_ARRAY: Any = Storage.array  # type: ignore[attr-defined]
-_STAMP: Any = Storage.stamp  # type: ignore[attr-defined]
+_ARRAY: Any = Storage.array
+_STAMP: Any = Storage.stamp
 _PIECE = 1 << 18
 """Bytes that are compared at a time."""
 
@@ -105,8 +105,8 @@ class _Probe:
 
 def _references_of_reading() -> int:
     probe = _Probe()
-    probe.held = object()  # type: ignore[attr-defined]
-    return sys.getrefcount(probe.held)  # type: ignore[attr-defined]
+    probe.held = object()
+    return sys.getrefcount(probe.held)
 
 
 _READING = _references_of_reading()

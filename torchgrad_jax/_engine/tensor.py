@@ -44,7 +44,7 @@ class Storage:
         return self.pointer.address
 
 
-_ARRAY: Any = Storage.array  # type: ignore[attr-defined]
+_ARRAY: Any = Storage.array
 
 
 def _put_in_place(st: Any, value: Any) -> None:

@@ -337,7 +337,7 @@ class Plan:
             check(xs)
             return held[0](*xs)
 
-        checked.check, checked.kernel = check, getattr(inner, "kernel", inner)  # type: ignore[attr-defined]
+        checked.check, checked.kernel = check, getattr(inner, "kernel", inner)
         self.fwd = checked
 
     def joined(self) -> tuple[Any, Meta, int, bool] | None:

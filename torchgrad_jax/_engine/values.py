@@ -276,7 +276,7 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
     """Views along the first dimension."""
     if self._m.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
-    return iter(self.unbind(0))  # type: ignore[attr-defined] - by its name, so that it can be overridden
+    return iter(self.unbind(0))  # by its name, so that it can be overridden
 
 
 def contains(self: Tensor, element: Any) -> bool:

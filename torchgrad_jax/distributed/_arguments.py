@@ -33,7 +33,7 @@ class ReduceOp:
 
     RedOpType = RedOpType
 
-    def __new__(cls, op: RedOpType) -> RedOpType:  # pyright: ignore[reportInconsistentConstructor]
+    def __new__(cls, op: RedOpType) -> RedOpType:
         return RedOpType(op)
 
     SUM, AVG, PRODUCT = RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT

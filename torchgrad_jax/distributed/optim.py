@@ -51,7 +51,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.param_groups = optim.param_groups
 
     @property
-    def state(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def state(self) -> Any:
         """The state of the optimizer."""
         return self.optim.state
 

@@ -24,7 +24,7 @@ class immutable_list(list[Any]):
     append = clear = extend = insert = pop = remove = reverse = sort = _refused
     __delitem__ = __iadd__ = __imul__ = __setitem__ = _refused
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:
         return hash(tuple(self))
 
     def __reduce__(self) -> Any:
@@ -37,7 +37,7 @@ class immutable_dict(dict[Any, Any]):
     clear = pop = popitem = setdefault = update = _refused
     __delitem__ = __ior__ = __setitem__ = _refused
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:
         return hash(frozenset(self.items()))
 
     def __reduce__(self) -> Any:

@@ -41,7 +41,7 @@ class OptimizedModule(Module):
         self.__dict__["_compiled"].explain()
 
     @property
-    def training(self) -> bool:  # type: ignore[override] - the original's
+    def training(self) -> bool:
         """Whether the original is in training mode."""
         return self._orig_mod.training
 

@@ -135,7 +135,7 @@ class LRScheduler:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
-            cls.step = in_python(vars(cls)["step"])  # type: ignore[method-assign]
+            cls.step = in_python(vars(cls)["step"])
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)

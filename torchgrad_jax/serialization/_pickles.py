@@ -292,7 +292,7 @@ def _old_text(data: bytes) -> str:
 def _quoted(data: bytes) -> str:
     if len(data) < 2 or data[:1] != data[-1:] or data[:1] not in (b"'", b'"'):
         raise Refused("a string without quotes")
-    return _old_text(codecs.escape_decode(data[1:-1])[0])  # type: ignore[attr-defined]
+    return _old_text(codecs.escape_decode(data[1:-1])[0])
 
 
 def _signed(data: bytes) -> int:

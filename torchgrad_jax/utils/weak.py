@@ -12,7 +12,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class WeakIdRef(weakref.ref, Generic[K]):  # type: ignore[type-arg]
+class WeakIdRef(weakref.ref, Generic[K]):
     """A weak reference that is hashed and compared by the identity of its object."""
 
     __slots__ = ("_id",)

@@ -58,7 +58,7 @@ def walked_because(node: Node, runs: bool) -> str | None:
     if extras is not None and extras.observed:
         return "somebody watches it"
     if node.__class__ is AccumulateGrad:
-        leaf = node.variable  # type: ignore[attr-defined]
+        leaf = node.variable
         x = leaf._x
         if x is not None and (x.hooks or x.post_acc):
             return "a hook waits for the gradient of its leaf"
@@ -86,7 +86,7 @@ def _changes_on_arrival(node: Node) -> bool:
     """Whether gradients that come to a node are cast or summed first."""
     if node.extras is not None and node.extras.reshaped:
         return True
-    x = node.variable._x if node.__class__ is AccumulateGrad else None  # type: ignore[attr-defined]
+    x = node.variable._x if node.__class__ is AccumulateGrad else None
     return x is not None and x.grad_dtype is not UNSET
 
 
@@ -157,8 +157,8 @@ class Segment:
                     break
                 if gp is None or not runs:
                     if runs:
-                        self.leaves.append(node.variable)  # type: ignore[attr-defined]
-                    key.append(node.variable._g is None if runs else None)  # type: ignore[attr-defined]
+                        self.leaves.append(node.variable)
+                    key.append(node.variable._g is None if runs else None)
                     key.append(numbers.setdefault(node, len(numbers)))
                     at += 1
                     continue

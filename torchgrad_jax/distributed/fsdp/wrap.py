@@ -120,8 +120,8 @@ def size_based_auto_wrap_policy(
     )
 
 
-size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES = {ModuleList, ModuleDict}  # type: ignore[attr-defined]
-size_based_auto_wrap_policy.FORCE_LEAF_MODULES = {MultiheadAttention}  # type: ignore[attr-defined]
+size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES = {ModuleList, ModuleDict}
+size_based_auto_wrap_policy.FORCE_LEAF_MODULES = {MultiheadAttention}
 
 
 def wrap_children(

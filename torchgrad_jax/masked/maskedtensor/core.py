@@ -149,7 +149,7 @@ class MaskedTensor(Tensor):
         other = other.get_data() if is_masked_tensor(other) else other
         return MaskedTensor(self.get_data() < other, self._masked_mask)
 
-    def __repr__(self) -> str:  # type: ignore[override]
+    def __repr__(self) -> str:
         data, mask = self._masked_data.tolist(), self._masked_mask.tolist()
         if not isinstance(data, list):
             text = f"{data:8.4f}" if isinstance(data, float) else str(data)

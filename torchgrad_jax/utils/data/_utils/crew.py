@@ -230,7 +230,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduce_storage(holder: _Holder) -> Any:
-    rebuild, args = holder.__reduce__()  # type: ignore[misc]
+    rebuild, args = holder.__reduce__()
     if holder.storage.meta.device != devices.default_device():
         return rebuild, args
     return _rebuild_here, args[:-1]

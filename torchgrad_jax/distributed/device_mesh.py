@@ -59,6 +59,7 @@ class DeviceMesh:
                 "mesh_shape and mesh_dim_names should have same length! "
                 f"Found len(mesh_dim_names): {len(names)} and len(mesh_shape):{numbers.ndim}."
             )
+        _begin_group()
         found = _devices(device_type, numbers)
         axes = names or tuple(f"dim_{i}" for i in range(numbers.ndim))
         self._fill(
@@ -323,11 +324,15 @@ class DeviceMesh:
             "If you want to get the list of all the ProcessGroups in the DeviceMesh,"
             "please use `get_all_groups()` instead.",
         )
+        return self.group_of(self.axes[dim])
+
+    def group_of(self, axes: tuple[str, ...]) -> Any:
+        """The group of the processes that have devices along some axes of `jax_mesh`, through this process's first one."""
         if not _groups.is_initialized():
             raise RuntimeError(
                 f"{self}.get_group(): there is no process group; call torch.distributed.init_process_group() first"
             )
-        ranks = self._ranks_along(self.axes[dim])
+        ranks = self._ranks_along(axes)
         if len(ranks) == _groups.get_world_size():
             return _groups.member_of(None)
         known = self._root._process_groups.get(ranks)
@@ -415,6 +420,16 @@ def init_device_mesh(
     return DeviceMesh(
         device_type, numbers, mesh_dim_names=mesh_dim_names, backend_override=backend_override
     )
+
+
+def _begin_group() -> None:
+    """In a process that a launcher started, and that has begun no group yet: one of all processes, as in torch.
+
+    No backend was named, so it is the one with which meshes span the processes.
+    """
+    launched = all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"))
+    if launched and int(os.environ["WORLD_SIZE"]) > 1 and not _groups.is_initialized():
+        _groups.init_process_group("xla")
 
 
 def _devices(device_type: str, numbers: Any) -> Any:

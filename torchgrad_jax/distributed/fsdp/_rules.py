@@ -24,7 +24,7 @@ from .. import _exchange
 from .._groups import is_initialized
 from ..device_mesh import DeviceMesh
 from ..tensor._api import place_parameter, replicate_rest
-from ..tensor._dtensor import DTensor, _is_own, named_sharding, spread, to_local
+from ..tensor._dtensor import DTensor, is_own, named_sharding, spread, to_local
 from ..tensor._specs import names_of
 from ..tensor.placement_types import Placement, Replicate, Shard
 
@@ -144,7 +144,7 @@ def leave(group: Group, output: Any) -> Any:
     _RUNNING.depth -= 1
     for owner, key, p in group.swapped.pop():
         owner._parameters[key] = p  # type: ignore[assignment]
-    if _RUNNING.depth == 0 and not _is_own(group.mesh):
+    if _RUNNING.depth == 0 and not is_own(group.mesh):
         output = _pytree.tree_map(lambda y: _given_back(group, y), output)
     return output if group.output_dtype is None else cast(output, group.output_dtype)
 
@@ -184,7 +184,7 @@ def _split_batch(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
         return args, kwargs
     leaves, spec = _pytree.tree_flatten((args, kwargs))
     n: Any = next((x.shape[0] for x in leaves if isinstance(x, Tensor) and x.ndim), None)
-    if n and not _is_own(group.mesh):
+    if n and not is_own(group.mesh):
         _check_rows(group.mesh, n)
         return _pytree.tree_unflatten([_fed(group, x, n) for x in leaves], spec)
     if not n or n % group.mesh.size():

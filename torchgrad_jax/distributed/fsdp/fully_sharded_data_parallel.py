@@ -16,6 +16,7 @@ from ...nn.modules.module import Module
 from ...nn.utils.clip_grad import clip_grad_norm_
 from ...utils import _pytree
 from ..device_mesh import DeviceMesh
+from ..tensor._sources import values_of
 from . import _state_dicts
 from ._fully_shard import group_of, whole_world
 from ._policies import (
@@ -60,7 +61,7 @@ class FullyShardedDataParallel(Module):
         ignored_modules: modules whose parameters stay whole.
         param_init_fn: fills modules on the meta device; they are given memory first, split, if None.
         device_id: not looked at: the mesh says which devices.
-        sync_module_states: not needed: all devices get the same values.
+        sync_module_states: whether all processes take the values of the first one.
         forward_prefetch: a hint that changes nothing.
         limit_all_gathers: a hint that changes nothing.
         use_orig_params: parameters are the module's own in any case.
@@ -96,7 +97,8 @@ class FullyShardedDataParallel(Module):
         if auto_wrap_policy is not None:
             options = {
                 "sharding_strategy": strategy, "mixed_precision": mixed_precision, "device_mesh": mesh,
-                "param_init_fn": param_init_fn, "ignored_states": [*ignored],
+                "param_init_fn": param_init_fn, "sync_module_states": sync_module_states,
+                "ignored_states": [*ignored],
             }  # fmt: skip
             apart = tuple(precision._module_classes_to_ignore or ()) if mixed_precision else ()
 
@@ -108,6 +110,8 @@ class FullyShardedDataParallel(Module):
 
             wrap_children(module, auto_wrap_policy, wrapped, modules, options, apart)
         _materialise(module, param_init_fn)
+        if sync_module_states:
+            _take_values_of_first(module, mesh)
         self.add_module(_WRAPPED, module)
         self._register_state_dict_hook(_state_dicts.names_out)
         self._register_load_state_dict_pre_hook(_state_dicts.names_in)
@@ -352,6 +356,13 @@ def _computes_in_float32(module: Module) -> None:
 
     module.register_forward_pre_hook(before, prepend=True, with_kwargs=True)
     module.register_forward_hook(after, always_call=True)
+
+
+def _take_values_of_first(module: Module, mesh: DeviceMesh) -> None:
+    """Parameters and buffers of the first process, in all processes."""
+    with no_grad():
+        for t in (*module.parameters(), *module.buffers()):
+            t.data = values_of(t.data, mesh, 0)
 
 
 def _materialise(module: Module, init: Any) -> None:

@@ -1,7 +1,8 @@
 """Schedules: in which order the stages of a pipeline compute and differentiate the parts of a batch.
 
-One process has all stages and tells each what to do next; XLA runs what it is told without being waited for, so that
-stages on different devices work at the same time.
+One process may have all stages. It tells each what to do next; XLA runs what it is told without being waited for, so that
+stages on different devices work at the same time. Or each of several processes has some, and sends what comes out of
+them to its neighbours.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from ..._engine.tensor import Tensor
 from ..._functions.splitting import tensor_split
 from ...autograd.grad_mode import no_grad
 from ...utils import _pytree
+from .. import _groups
+from ._neighbours import Neighbours
 from .stage import PipelineStage
 
 Action = tuple[str, int]
@@ -30,19 +33,27 @@ class _Schedule(ABC):
         output_merge_spec: Any = None, scale_grads: bool = True,
     ) -> None:  # fmt: skip
         stages = [stage] if isinstance(stage, PipelineStage) else list(stage)
-        wanted = list(range(stages[0].num_stages))
-        if [s.stage_index for s in stages] != wanted:
-            raise ValueError(
-                f"{type(self).__name__} needs all {len(wanted)} stages of the pipeline in their order, as all are of "
-                f"this process; it got {[s.stage_index for s in stages]}"
-            )
         if any(x is not None for x in (args_chunk_spec, kwargs_chunk_spec, output_merge_spec)):
             raise NotImplementedError(
                 f"{type(self).__name__}(): args_chunk_spec, kwargs_chunk_spec and output_merge_spec; tensors are "
                 "split and joined along their first dimension"
             )
-        self._stages, self._n = stages, n_microbatches
-        self._loss_fn, self._scales = loss_fn, scale_grads
+        self._stages = {s.stage_index: s for s in stages}
+        self._count, self._group = stages[0].num_stages, stages[0].group
+        self._n, self._loss_fn, self._scales = n_microbatches, loss_fn, scale_grads
+        self._check_stages([s.stage_index for s in stages])
+
+    def _check_stages(self, given: list[int]) -> None:
+        """Complain unless these are all stages in their order, or those that are dealt to this process."""
+        size, rank = (
+            (1, 0) if len(given) == self._count else (_size(self._group), _rank(self._group))
+        )
+        wanted = list(range(rank, self._count, size))
+        if given != wanted:
+            of = "the only process" if size == 1 else f"process {rank} of {size}"
+            raise ValueError(
+                f"{type(self).__name__} in {of} needs the stages {wanted} of {self._count}, in their order; it got {given}"
+            )
 
     @abstractmethod
     def _actions(self, stage: int) -> list[Action]:
@@ -63,23 +74,21 @@ class _Schedule(ABC):
             kwargs: what all stages get.
 
         Returns:
-            The output of the last stage for the whole batch.
+            The output of the last stage for the whole batch; None in a process that has not the last stage.
         """
         differentiates = self._loss_fn is not None
-        if differentiates and target is None:
+        if differentiates and target is None and self._has_last():
             raise ValueError(f"{type(self).__name__}.step() needs target= for its loss_fn")
         run = _Batch(self, args, kwargs, target, loss_kwargs or {})
         try:
-            run.all([self._actions(i) for i in range(len(self._stages))], differentiates)
+            run.all([self._actions(i) for i in range(self._count)], differentiates)
         except BaseException:
-            for stage in self._stages:
+            for stage in self._stages.values():
                 stage.clear()
             raise
         if differentiates and self._scales:
             self._scale()
-        if losses is not None:
-            losses[:] = run.losses
-        return run.output() if return_outputs else None
+        return self._results(run, losses, return_outputs)
 
     def eval(
         self, *args: Any, target: Any = None, losses: list[Any] | None = None, **kwargs: Any
@@ -93,22 +102,30 @@ class _Schedule(ABC):
             kwargs: what all stages get.
 
         Returns:
-            The output of the last stage for the whole batch.
+            The output of the last stage for the whole batch; None in a process that has not the last stage.
         """
         with no_grad():
             run = _Batch(self, args, kwargs, target, {})
             try:
-                run.all([[("F", i) for i in range(self._n)] for _ in self._stages], False)
+                run.all([[("F", i) for i in range(self._n)] for _ in range(self._count)], False)
             finally:
-                for stage in self._stages:
+                for stage in self._stages.values():
                     stage.clear()
+        return self._results(run, losses, True)
+
+    def _has_last(self) -> bool:
+        return self._count - 1 in self._stages
+
+    def _results(self, run: _Batch, losses: list[Any] | None, return_outputs: bool) -> Any:
+        if not self._has_last():
+            return None
         if losses is not None:
             losses[:] = run.losses
-        return run.output()
+        return run.output() if return_outputs else None
 
     def _scale(self) -> None:
         with no_grad():
-            for stage in self._stages:
+            for stage in self._stages.values():
                 for p in stage.submod.parameters():
                     if p.grad is not None:
                         p.grad.div_(self._n)
@@ -125,7 +142,7 @@ class Schedule1F1B(_Schedule):
     """As soon as it can, a stage does one part backward after each forward, and so keeps few of them in memory.
 
     Args:
-        stage: all stages of the pipeline, or the only one.
+        stage: the stage of this process, or all stages of the pipeline where this process has all.
         n_microbatches: into how many parts a batch is split, along its first dimension.
         loss_fn: gets an output and the target, of one part.
         args_chunk_spec: not supported: tensors are split along their first dimension.
@@ -135,13 +152,26 @@ class Schedule1F1B(_Schedule):
     """
 
     def _actions(self, stage: int) -> list[Action]:
-        ahead = min(self._n, len(self._stages) - stage)
+        ahead = min(self._n, self._count - stage)
         out: list[Action] = [("F", i) for i in range(ahead)]
         for i in range(self._n):
             out.append(("B", i))
             if ahead + i < self._n:
                 out.append(("F", ahead + i))
         return out
+
+
+class ScheduleLoopedBFS(ScheduleGPipe):
+    """`ScheduleGPipe` where a process has several stages."""
+
+
+class ScheduleInterleaved1F1B(Schedule1F1B):
+    """`Schedule1F1B` where a process has several stages."""
+
+
+_ALL: tuple[type[_Schedule], ...] = (
+    Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleLoopedBFS,
+)  # fmt: skip
 
 
 class _Batch:
@@ -152,7 +182,10 @@ class _Batch:
     ) -> None:
         self.stages, self.n = schedule._stages, schedule._n
         self.loss_fn, self.loss_kwargs = schedule._loss_fn, loss_kwargs
-        self.args, self.kwargs = self._parts(args), self._parts(kwargs)
+        has_all = len(self.stages) == schedule._count
+        self.neighbours = None if has_all else Neighbours(schedule._group)
+        first = 0 in self.stages
+        self.args, self.kwargs = self._parts(args if first else ()), self._parts(kwargs)
         self.targets = self._parts(target)
         self.has_target = target is not None
         self.results: list[Any] = [None] * self.n
@@ -173,26 +206,29 @@ class _Batch:
         return [_pytree.tree_unflatten([row[i] for row in rows], spec) for i in range(self.n)]
 
     def all(self, plans: list[list[Action]], differentiates: bool) -> None:
-        """Let each stage go on with its plan whenever what it needs is there."""
-        left = [iter([a for a in plan if differentiates or a[0] == "F"]) for plan in plans]
-        following = [next(plan, None) for plan in left]
-        while any(following):
-            for index in self._able(following):
-                kind, number = following[index]  # type: ignore[misc]
-                given = self.ready.pop((kind, index, number))
-                if kind == "F":
-                    self._forward(index, number, given, differentiates)
-                else:
-                    self._backward(index, number, given)
-                following[index] = next(left[index], None)
+        """Let each stage of this process go through its plan, in an order that is the same in all processes."""
+        plans = [[a for a in plan if differentiates or a[0] == "F"] for plan in plans]
+        for index, (kind, number) in in_order(plans):
+            if index not in self.stages:
+                continue
+            if kind == "F":
+                self._forward(index, number, self._given(kind, index, number), differentiates)
+            else:
+                self._backward(index, number, self._given(kind, index, number))
 
-    def _able(self, following: list[Action | None]) -> Iterator[int]:
-        """The stages whose next action has what it needs, the last one first: it frees memory."""
-        able = [
-            i for i, a in enumerate(following) if a is not None and (a[0], i, a[1]) in self.ready
-        ]
-        assert able, "each plan waits for another"
-        return reversed(able)
+    def _given(self, kind: str, index: int, number: int) -> Any:
+        """What a stage goes on with, from here or from the process that has its neighbour."""
+        key = (kind, index, number)
+        if key in self.ready:
+            return self.ready.pop(key)
+        assert self.neighbours is not None, "a stage goes on before its neighbour"
+        return self.neighbours.take(*key)
+
+    def _give(self, kind: str, index: int, number: int, row: tuple[Any, ...]) -> None:
+        if self.neighbours is None or self.neighbours.has(index):
+            self.ready[kind, index, number] = row
+        else:
+            self.neighbours.send(kind, index, number, row)
 
     def _forward(
         self, index: int, number: int, given: tuple[Any, ...], differentiates: bool
@@ -200,7 +236,9 @@ class _Batch:
         stage = self.stages[index]
         out = stage.forward(number, given, self.kwargs[number])
         if not stage.is_last:
-            self.ready["F", index + 1, number] = out if isinstance(out, tuple) else (out,)
+            self._give(
+                "F", index + 1, number, tuple(out) if isinstance(out, tuple | list) else (out,)
+            )
             return
         self.results[number] = out
         if self.loss_fn is not None and self.has_target:
@@ -219,7 +257,7 @@ class _Batch:
     def _backward(self, index: int, number: int, given: Any) -> None:
         gradients = self.stages[index].backward(number, given)
         if index:
-            self.ready["B", index - 1, number] = gradients
+            self._give("B", index - 1, number, gradients)
 
     def output(self) -> Any:
         """What came out for the whole batch."""
@@ -228,3 +266,64 @@ class _Batch:
             ops.cat(list(column)) for column in zip(*(leaves for leaves, _ in rows), strict=True)
         ]
         return _pytree.tree_unflatten(joined, rows[0][1])
+
+
+def in_order(plans: list[list[Action]]) -> Iterator[tuple[int, Action]]:
+    """All actions of the plans of all stages, each after what it needs.
+
+    Stages go on together. The last one that can is the first to do so: it frees memory.
+    """
+    places = [0] * len(plans)
+    done: set[tuple[str, int, int]] = set()
+    while True:
+        able = [
+            i
+            for i, plan in enumerate(plans)
+            if places[i] < len(plan) and _is_able(i, plan[places[i]], len(plans), done)
+        ]
+        if not able:
+            break
+        for i in reversed(able):
+            kind, number = plans[i][places[i]]
+            places[i] += 1
+            done.add((kind, i, number))
+            yield i, (kind, number)
+    assert all(n == len(plan) for n, plan in zip(places, plans, strict=True)), (
+        "plans wait for each other"
+    )
+
+
+def _is_able(stage: int, action: Action, stages: int, done: set[tuple[str, int, int]]) -> bool:
+    kind, number = action
+    if kind == "F":
+        return stage == 0 or ("F", stage - 1, number) in done
+    before = ("F", stage, number) if stage == stages - 1 else ("B", stage + 1, number)
+    return before in done
+
+
+def _size(group: Any) -> int:
+    return _groups.get_world_size(group) if _groups.is_initialized() else 1
+
+
+def _rank(group: Any) -> int:
+    return _groups.get_rank(group) if _groups.is_initialized() else 0
+
+
+def get_schedule_class(schedule_name: str) -> type[_Schedule]:
+    """The schedule with a name, such as "1F1B"; upper and lower case are the same.
+
+    Raises:
+        ValueError: there is none with it.
+    """
+    found = {name.lower(): kind for name, kind in _NAMED.items()}.get(schedule_name.lower())
+    if found is None:
+        raise ValueError(
+            f"Unknown schedule name {schedule_name!r}. Valid options are {[k.__name__ for k in _NAMED.values()]}"
+        )
+    return found
+
+
+_NAMED: dict[str, type[_Schedule]] = {
+    **{kind.__name__.removeprefix("Schedule"): kind for kind in _ALL},
+    **{kind.__name__: kind for kind in _ALL},
+}

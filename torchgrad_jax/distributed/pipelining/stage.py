@@ -14,7 +14,7 @@ from ..tensor.placement_types import Replicate
 
 
 class PipelineStage:
-    """One stage of a pipeline whose stages are all in this process.
+    """One stage of a pipeline.
 
     Args:
         submodule: what the stage computes.
@@ -24,10 +24,11 @@ class PipelineStage:
             what comes from the stage before is moved there. A `torch.device` leaves things where they are.
         input_args: not needed, shapes are found when the stage runs.
         output_args: not needed.
-        group: not supported: stages of other processes.
+        group: the processes that have the stages, in turn; the default group if None. It has no meaning where one
+            process has all stages.
         dw_builder: not supported.
 
-    Differs from torch: a `DeviceMesh` as `device`; one schedule has all stages.
+    Differs from torch: a `DeviceMesh` as `device`; one process may have all stages.
     """
 
     def __init__(
@@ -36,13 +37,11 @@ class PipelineStage:
     ) -> None:  # fmt: skip
         if not 0 <= stage_index < num_stages:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
-        if group is not None or dw_builder is not None:
-            raise NotImplementedError(
-                "PipelineStage(): group and dw_builder; all stages are of this process"
-            )
+        if dw_builder is not None:
+            raise NotImplementedError("PipelineStage(): dw_builder")
         self.submod = submodule
         self.stage_index, self.num_stages = stage_index, num_stages
-        self.device = device
+        self.device, self.group = device, group
         self.inputs: dict[int, tuple[Any, ...]] = {}
         """What microbatches came in that have not gone back yet."""
         self.outputs: dict[int, Any] = {}
@@ -106,7 +105,9 @@ class PipelineStage:
             backward(row)
         else:
             pairs = [
-                (t, self.moved(g)) for t, g in zip(row, gradients, strict=True) if g is not None
+                (t, self.moved(g))
+                for t, g in zip(row, gradients, strict=True)
+                if g is not None and t.requires_grad
             ]
             backward([t for t, _ in pairs], [g for _, g in pairs])
         return tuple(getattr(x, "grad", None) for x in self.inputs.pop(number))

@@ -13,6 +13,7 @@ from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._dtensor import DTensor, named_sharding, said, said_mesh, spread
+from ._sources import values_of
 from ._specs import checked, refuse_partial, sharding_of
 
 
@@ -22,10 +23,11 @@ def distribute_tensor(
     """A leaf with the values of another, split over a mesh.
 
     Args:
-        tensor: a leaf, with the same values in all processes.
+        tensor: a leaf.
         device_mesh: the mesh; the innermost `with mesh:` if None.
         placements: what each dimension of the mesh does; all devices have all of it if None.
-        src_data_rank: not looked at: no values are sent between processes.
+        src_data_rank: where along each dimension of the mesh the process is whose values all take; if None, all
+            have the same already.
     """
     mesh = current_mesh(device_mesh)
     if not tensor.is_leaf:
@@ -37,7 +39,7 @@ def distribute_tensor(
     if isinstance(tensor, DTensor):
         _check_same(tensor, mesh, wanted)
         return tensor
-    out = spread(tensor.detach(), mesh, wanted)
+    out = spread(values_of(tensor.detach(), mesh, src_data_rank), mesh, wanted)
     return out.requires_grad_(tensor.requires_grad)
 
 
@@ -55,8 +57,18 @@ def _check_same(tensor: Any, mesh: DeviceMesh, wanted: Any) -> None:
         )
 
 
-def place_parameter(t: Tensor, mesh: DeviceMesh, placements: Any, name: str = "") -> None:
-    """Split a parameter or a buffer over a mesh, in place: who holds it keeps it. Other axes of the mesh stay."""
+def place_parameter(
+    t: Tensor, mesh: DeviceMesh, placements: Any, name: str = "", source: int | None = None
+) -> None:
+    """Split a parameter or a buffer over a mesh, in place: who holds it keeps it. Other axes of the mesh stay.
+
+    Args:
+        t: the parameter.
+        mesh: the mesh, or a slice of one.
+        placements: what each dimension does.
+        name: for messages.
+        source: whose values all processes take, as of `values_of`.
+    """
     held: Any = named_sharding(t)
     if held is not None and held.mesh != mesh.jax_mesh:
         raise ValueError(
@@ -65,7 +77,8 @@ def place_parameter(t: Tensor, mesh: DeviceMesh, placements: Any, name: str = ""
         )
     with no_grad():
         try:
-            out = spread(t.detach(), mesh, checked(mesh, placements, t.ndim))
+            own = values_of(t.detach(), mesh, source)
+            out = spread(own, mesh, checked(mesh, placements, t.ndim))
         except ValueError as error:
             raise ValueError(f"{name}: {error}" if name else str(error)) from None
         before = said_mesh(t)
@@ -73,11 +86,13 @@ def place_parameter(t: Tensor, mesh: DeviceMesh, placements: Any, name: str = ""
     said(t, mesh if before is None or before == mesh else before.joined(mesh))
 
 
-def replicate_rest(module: Module, mesh: DeviceMesh, recurse: bool = False) -> None:
+def replicate_rest(
+    module: Module, mesh: DeviceMesh, recurse: bool = False, source: int | None = None
+) -> None:
     """Put all of each parameter and buffer that is not on a mesh yet on all devices."""
     for t in (*module.parameters(recurse), *module.buffers(recurse)):
         if not isinstance(t, DTensor):
-            place_parameter(t, mesh, None)
+            place_parameter(t, mesh, None, source=source)
 
 
 def distribute_module(
@@ -106,7 +121,7 @@ def distribute_module(
     for name, part in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, part, mesh)
-        replicate_rest(part, mesh)
+        replicate_rest(part, mesh, source=0)
     if change_inputs is not None:
         module.register_forward_pre_hook(lambda m, inputs: change_inputs(m, inputs, mesh))
     if change_outputs is not None:

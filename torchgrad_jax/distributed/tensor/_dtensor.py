@@ -26,7 +26,7 @@ from ..._engine.tensor import PlacedStorage, Tensor, make, placement_of
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
 from .._arguments import ReduceOp
-from .._collectives import all_reduce
+from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._specs import FREE, checked, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
@@ -74,7 +74,7 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
             local_tensor: this process's part.
             device_mesh: the mesh; the innermost `with mesh:` if None.
             placements: what each dimension of the mesh does; all devices have all of it if None.
-            run_check: not needed, parts of one process agree.
+            run_check: whether all processes along a dimension that replicates take the values of the first one.
             shape: the shape of the whole tensor, where parts may differ in size.
             stride: not looked at, as a tensor over a mesh has no gaps.
             grad_placements: not looked at, XLA places gradients.
@@ -85,8 +85,8 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
             )
         mesh = current_mesh(device_mesh)
         wanted = _of_local(mesh, placements, local_tensor.ndim)
-        if not _is_own(mesh):
-            return _from_processes(local_tensor, mesh, wanted, shape)
+        if not is_own(mesh):
+            return _from_processes(local_tensor, mesh, wanted, shape, run_check)
         if shape is not None and tuple(shape) != tuple(local_tensor.shape):
             raise ValueError(
                 f"DTensor.from_local(): this process has all devices of {mesh}, so that its part of shape "
@@ -106,7 +106,7 @@ def _of_local(mesh: DeviceMesh, placements: Any, ndim: int) -> tuple[Placement, 
     return checked(mesh, given, ndim)
 
 
-def _is_own(mesh: DeviceMesh) -> bool:
+def is_own(mesh: DeviceMesh) -> bool:
     """Whether all devices of a mesh belong to this process."""
     return (
         mesh.jax_mesh.local_mesh is mesh.jax_mesh
@@ -114,19 +114,32 @@ def _is_own(mesh: DeviceMesh) -> bool:
     )
 
 
-def _from_processes(local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any) -> Tensor:
+def _from_processes(
+    local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool = False
+) -> Tensor:  # fmt: skip
     if not MODES.run.at_once:
         raise NotImplementedError(
             "DTensor.from_local() over several processes inside of a compiled or mapped function"
         )
     if local.requires_grad:
-        return FromLocal.apply(local, mesh, wanted, shape)
+        return FromLocal.apply(local, mesh, wanted, shape, agree)
+    if agree:
+        local = _agreed(local, mesh, wanted)
     local, wanted = _reduced(local, mesh, wanted)
     there = NamedSharding(mesh.jax_mesh, spec_of(mesh, wanted, local.ndim))
     array = jax.make_array_from_process_local_data(
         there, np.asarray(read(local)), None if shape is None else tuple(shape)
     )
     return said(as_tensor(array), mesh)
+
+
+def _agreed(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
+    """The values of the first process along each dimension that replicates."""
+    for number, p in enumerate(wanted):
+        if p.is_replicate():
+            local = local.clone()
+            broadcast(local, group=mesh.get_group(number), group_src=0)
+    return local
 
 
 def _reduced(local: Tensor, mesh: DeviceMesh, wanted: Any) -> tuple[Tensor, list[Placement]]:
@@ -275,13 +288,15 @@ class FromLocal(Function):
     """The parts of all processes as one tensor; of its gradient each gets its part."""
 
     @staticmethod
-    def forward(ctx: Any, local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any) -> Tensor:
+    def forward(
+        ctx: Any, local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool
+    ) -> Tensor:
         ctx.placed = mesh, wanted
-        return _from_processes(local.detach(), mesh, wanted, shape)
+        return _from_processes(local.detach(), mesh, wanted, shape, agree)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return to_local(spread(grad, *ctx.placed)), None, None, None
+        return to_local(spread(grad, *ctx.placed)), None, None, None, None
 
 
 class ToLocal(Function):

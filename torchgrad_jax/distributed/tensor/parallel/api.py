@@ -22,7 +22,8 @@ def parallelize_module(
         device_mesh: a mesh of one dimension, such as a slice of a larger one.
         parallelize_plan: a style, or a dictionary from names of submodules, with `*` where any name will do, to
             styles.
-        src_data_rank: not looked at: no values are sent between processes.
+        src_data_rank: where along the mesh the process is whose parameters all take; if None, all
+            have the same already.
     """
     mesh = current_mesh(device_mesh)
     if parallelize_plan is None:
@@ -36,6 +37,7 @@ def parallelize_module(
             raise ValueError(
                 f"parallelize_module() needs a mesh of one dimension, such as {mesh}['tp'], not {mesh}"
             )
+        parallelize_plan.src_data_rank = src_data_rank
         return parallelize_plan._apply(module, mesh)
     if not isinstance(parallelize_plan, dict):
         raise TypeError(
@@ -44,7 +46,7 @@ def parallelize_module(
         )
     for path, style in parallelize_plan.items():
         for found in _matching(module, path):
-            parallelize_module(found, mesh, style)
+            parallelize_module(found, mesh, style, src_data_rank=src_data_rank)
     return module
 
 

@@ -15,7 +15,8 @@ from ....nn.modules.module import Module
 from ....nn.modules.sparse import Embedding
 from ...device_mesh import DeviceMesh
 from .._api import distribute_module, place_parameter
-from .._dtensor import DTensor, spread
+from .._dtensor import DTensor, is_own, named_sharding, spread, to_local
+from .._specs import names_of
 from ..placement_types import Placement, Replicate, Shard
 
 
@@ -30,10 +31,16 @@ class ParallelStyle(ABC):
 
 
 def hand_out(t: Any, mesh: DeviceMesh, layout: Placement | None, local: bool) -> Any:
-    """A value as it leaves a module: placed, and an ordinary tensor or one that knows its mesh."""
+    """A value as it leaves a module: placed, and an ordinary tensor or one that knows its mesh.
+
+    An ordinary tensor is what this process has of it, as in torch. In a process with all devices that is all of it, and
+    so it is where another dimension of the mesh splits it, too: `fully_shard` has made that one tensor of all batches.
+    """
     if layout is None:
         return t
     out = spread(t, mesh, (layout,))
+    if local and not is_own(mesh) and _is_split_over_no_other(out, mesh):
+        return to_local(out)
     if local:
         out = out.view_as(out) if out is t else out
         out.__dict__["_is_local"] = True
@@ -44,12 +51,24 @@ def hand_out(t: Any, mesh: DeviceMesh, layout: Placement | None, local: bool) ->
 def take_in(
     t: Any, mesh: DeviceMesh, given: Placement, wanted: Placement, local: bool = False
 ) -> Any:
-    """A value as a module gets it: a plain tensor is said to be placed as `given`, then all are placed as wanted."""
+    """A value as a module gets it: a plain tensor is said to be placed as `given`, then all are placed as wanted.
+
+    A tensor that lies on no mesh is this process's part, where there are others.
+    """
     if not isinstance(t, Tensor):
         raise AssertionError("expecting input to be a torch.Tensor!")
-    if not isinstance(t, DTensor) and given != wanted and given.is_shard():
+    if named_sharding(t) is None and not is_own(mesh):
+        t = DTensor.from_local(t, mesh, (given,))
+    elif not isinstance(t, DTensor) and given != wanted and given.is_shard():
         t = spread(t, mesh, (given,))
     return hand_out(t, mesh, wanted, local)
+
+
+def _is_split_over_no_other(t: Tensor, mesh: DeviceMesh) -> bool:
+    """Whether no axis of the whole mesh splits a tensor but those of a slice."""
+    held = named_sharding(t)
+    own = {a for axes in mesh.axes for a in axes}
+    return held is not None and all(a in own for entry in held.spec for a in names_of(entry))
 
 
 class _Split(ParallelStyle):
@@ -80,7 +99,8 @@ class _Split(ParallelStyle):
 
         def split(name: str, part: Module, mesh: DeviceMesh) -> None:
             for key, p in part.named_parameters(recurse=False):
-                place_parameter(p, mesh, (self.parameters[kind].get(key, Replicate()),), key)
+                place = (self.parameters[kind].get(key, Replicate()),)
+                place_parameter(p, mesh, place, key, self.src_data_rank)
 
         def enter(m: Module, inputs: Any, mesh: DeviceMesh) -> Any:
             first = take_in(inputs[0], mesh, self.input_layouts[0], self.inputs[kind])

@@ -327,7 +327,7 @@ class DeviceMesh:
         return self.group_of(self.axes[dim])
 
     def group_of(self, axes: tuple[str, ...]) -> Any:
-        """The group of the processes that have devices along some axes of `jax_mesh`, through this process's first one."""
+        """The group of the processes that have devices along axes of `jax_mesh`, through this process's first one."""
         if not _groups.is_initialized():
             raise RuntimeError(
                 f"{self}.get_group(): there is no process group; call torch.distributed.init_process_group() first"

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,7 +80,7 @@ def _watch(asked: Launch, attempt: int, met: Met, children: Children) -> Excepti
             return RuntimeError(f"{asked.name} FAILED: {said}")
         if not children.running() and not children.failures() and met.all_done(attempt):
             return None
-        time.sleep(asked.monitor_interval)
+        children.pause(asked.monitor_interval)
 
 
 def _others(failed: dict[int, Any], children: Children) -> dict[int, Any]:

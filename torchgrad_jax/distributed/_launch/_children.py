@@ -120,6 +120,12 @@ class Children:
         """How those failed that have ended with another code than 0, by rank."""
         return {c.rank: c.failure() for c in self._started if c.exit_code}
 
+    def pause(self, seconds: float) -> None:
+        """Wait, but not after a process has failed: others may fail because of it, and are not the cause."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not any(c.exit_code for c in self._started):
+            time.sleep(min(0.005, seconds))
+
     def end(self, number: int, seconds: float) -> None:
         """End all: by a signal, and by SIGKILL those that still run after some time."""
         deadline = time.monotonic() + seconds

@@ -1,8 +1,8 @@
 """Schedules: in which order the stages of a pipeline compute and differentiate the parts of a batch.
 
-One process may have all stages. It tells each what to do next; XLA runs what it is told without being waited for, so that
-stages on different devices work at the same time. Or each of several processes has some, and sends what comes out of
-them to its neighbours.
+One process may have all stages. It tells each what to do next; XLA runs what it is told without being waited for, so
+that stages on different devices work at the same time. Or each of several processes has some, and sends what comes out
+of them to its neighbours.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ class _Schedule(ABC):
         )
         wanted = list(range(rank, self._count, size))
         if given != wanted:
-            of = "the only process" if size == 1 else f"process {rank} of {size}"
+            those = f"all {len(wanted)} stages" if size == 1 else f"the stages {wanted}"
+            where = "the only process" if size == 1 else f"process {rank} of {size}"
             raise ValueError(
-                f"{type(self).__name__} in {of} needs the stages {wanted} of {self._count}, in their order; it got {given}"
+                f"{type(self).__name__} needs {those} of the pipeline in their order in {where}; it got {given}"
             )
 
     @abstractmethod
@@ -276,11 +277,8 @@ def in_order(plans: list[list[Action]]) -> Iterator[tuple[int, Action]]:
     places = [0] * len(plans)
     done: set[tuple[str, int, int]] = set()
     while True:
-        able = [
-            i
-            for i, plan in enumerate(plans)
-            if places[i] < len(plan) and _is_able(i, plan[places[i]], len(plans), done)
-        ]
+        following = [(i, plan[places[i]]) for i, plan in enumerate(plans) if places[i] < len(plan)]
+        able = [i for i, action in following if _is_able(i, action, len(plans), done)]
         if not able:
             break
         for i in reversed(able):
@@ -315,15 +313,10 @@ def get_schedule_class(schedule_name: str) -> type[_Schedule]:
     Raises:
         ValueError: there is none with it.
     """
-    found = {name.lower(): kind for name, kind in _NAMED.items()}.get(schedule_name.lower())
+    named = {kind.__name__.removeprefix("Schedule"): kind for kind in _ALL}
+    found = {name.lower(): kind for name, kind in named.items()}.get(schedule_name.lower())
     if found is None:
         raise ValueError(
-            f"Unknown schedule name {schedule_name!r}. Valid options are {[k.__name__ for k in _NAMED.values()]}"
+            f"Unknown schedule name '{schedule_name}'. The valid options are {list(named)}"
         )
     return found
-
-
-_NAMED: dict[str, type[_Schedule]] = {
-    **{kind.__name__.removeprefix("Schedule"): kind for kind in _ALL},
-    **{kind.__name__: kind for kind in _ALL},
-}

@@ -116,10 +116,14 @@ class ProcessFailure:
     error_file_data: dict[str, Any] = field(init=False)
     message: Any = field(init=False)
     timestamp: int = field(init=False)
+    written: float = field(init=False)
+    """When the file was written, or else when the failure was seen: seconds do not tell who was first."""
 
     def __post_init__(self) -> None:
         self.error_file_data, self.timestamp = {"message": "<NONE>"}, int(time.time())
+        self.written = time.time()
         if os.path.isfile(self.error_file):
+            self.written = os.stat(self.error_file).st_mtime
             with open(self.error_file) as file:
                 self.error_file_data = json.load(file)
             self.message = self.error_file_data["message"]
@@ -185,7 +189,7 @@ class ChildFailedError(Exception):
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
         """The rank that failed first, and how."""
-        return min(self.failures.items(), key=lambda item: item[1].timestamp)
+        return min(self.failures.items(), key=lambda item: (item[1].timestamp, item[1].written))
 
     def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
         """All failures in words, the first one last."""

@@ -105,6 +105,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "distributed.pipelining",
                 "distributed.tensor",
                 "distributed.run",
+                "distributed.launch",
                 "",
             }
         ),

@@ -26,6 +26,8 @@ Step = Callable[..., Sequence[np.ndarray]]
 
 def array_of(tensor: Tensor) -> Any:
     """The values of a tensor: an array in the memory of this process, or a traced one while a program is compiled."""
+    if tensor.is_meta:
+        raise NotImplementedError("a tensor on the meta device has no values for other processes")
     plain = tensor.detach().resolve_conj() if tensor.is_complex() else tensor
     return read(plain.detach()) if is_compiling() else np.asarray(read(plain))
 

@@ -349,6 +349,12 @@ def get_backend(group: Any = None) -> str:
     return Backend(member_of(group).name())
 
 
+def get_backend_config(group: Any = None) -> str:
+    """For each type of device the backend of a group, as "cpu:gloo,cuda:gloo"."""
+    name = member_of(group).name()
+    return name if ":" in name else ",".join(f"{kind}:{name}" for kind in ("cpu", "cuda"))
+
+
 def get_process_group_ranks(group: Any) -> list[int]:
     """The processes of a group, by their global ranks."""
     return list(member_of(group)._members)

@@ -21,6 +21,12 @@ ALWAYS = "TORCHGRAD_JAX_DISTRIBUTED"
 """A variable of the environment: 1 has the effect of the backend `xla`, whichever backend a program names."""
 
 
+ONE_EACH = (
+    "each process needs one device, and JAX has to know all of them, by "
+    f"torch.distributed.init_process_group('xla') or {ALWAYS}=1 in the environment"
+)
+
+
 def has_gpus() -> bool:
     """Whether JAX runs on GPUs here, by what is installed and chosen: asking for devices would open them."""
     chosen = (jax.config.jax_platforms or "").split(",")[0]

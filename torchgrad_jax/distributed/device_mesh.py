@@ -19,7 +19,7 @@ from .._core.dtypes import int32
 from .._engine.tensor import Tensor
 from .._functions.create import tensor as _tensor
 from . import _groups
-from ._jax_processes import check_mesh
+from ._jax_processes import ONE_EACH, check_mesh
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
@@ -92,6 +92,40 @@ class DeviceMesh:
     def _slice(self, axes: Any, names: Any) -> DeviceMesh:
         out = object.__new__(DeviceMesh)
         out._fill(self.device_type, self.jax_mesh, axes, names, self._numbers, self._root)
+        return out
+
+    @staticmethod
+    def from_group(
+        group: Any, device_type: str, mesh: Any = None, *, mesh_dim_names: Any = None
+    ) -> DeviceMesh:
+        """The mesh of the devices of process groups, where each process has one.
+
+        Args:
+            group: a group, or for each dimension the one that this process is in.
+            device_type: "cpu", "cuda" and so on.
+            mesh: the ranks in rows and columns, of several groups.
+            mesh_dim_names: a name for each dimension.
+        """
+        groups = list(group) if isinstance(group, list | tuple) else [group]
+        if mesh is None and len(groups) != 1:
+            raise ValueError("Must pass mesh if passing multiple ProcessGroups")
+        if (
+            jax.process_count() != jax.device_count()
+            or _groups.get_world_size() != jax.process_count()
+        ):
+            raise RuntimeError(
+                f"DeviceMesh.from_group(): {_groups.get_world_size()} processes, and JAX knows {jax.device_count()} "
+                f"devices of {jax.process_count()}; {ONE_EACH}"
+            )
+        ranks = _groups.get_process_group_ranks(groups[0]) if mesh is None else mesh
+        out = DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names)
+        if len(groups) != out.ndim:
+            raise ValueError(
+                f"Expects mesh with ndim equal to number of ProcessGroups but got mesh {out.mesh.tolist()} and "
+                f"{len(groups)} ProcessGroups"
+            )
+        for axes, one in zip(out.axes, groups, strict=True):
+            out._process_groups[out._ranks_along(axes)] = one
         return out
 
     # --- shape ------------------------------------------------------------------------------------
@@ -333,10 +367,10 @@ class DeviceMesh:
                 f"{self}.get_group(): there is no process group; call torch.distributed.init_process_group() first"
             )
         ranks = self._ranks_along(axes)
-        if len(ranks) == _groups.get_world_size():
-            return _groups.member_of(None)
         known = self._root._process_groups.get(ranks)
         if not _groups.is_live(known):
+            if len(ranks) == _groups.get_world_size():
+                return _groups.member_of(None)
             known = self._root._process_groups[ranks] = _groups.new_group(
                 ranks, use_local_synchronization=True
             )

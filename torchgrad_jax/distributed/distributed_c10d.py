@@ -1,5 +1,9 @@
 """torch.distributed.distributed_c10d: process groups and what they do together, under the name of their module."""
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
 from ._arguments import (
     ReduceOp,
     reduce_op,
@@ -24,6 +28,12 @@ from ._collectives import (
     reduce_scatter_tensor,
     scatter,
 )
+from ._debug import (
+    DebugLevel,
+    get_debug_level,
+    set_debug_level,
+    set_debug_level_from_env,
+)
 from ._errors import (
     DistBackendError,
     DistError,
@@ -37,6 +47,7 @@ from ._groups import (
     default_pg_timeout,
     destroy_process_group,
     get_backend,
+    get_backend_config,
     get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
@@ -86,6 +97,7 @@ from ._work import (
 
 __all__ = [
     "Backend",
+    "DebugLevel",
     "DistBackendError",
     "DistError",
     "DistNetworkError",
@@ -119,6 +131,8 @@ __all__ = [
     "gather",
     "gather_object",
     "get_backend",
+    "get_backend_config",
+    "get_debug_level",
     "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
@@ -149,6 +163,8 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "set_debug_level",
+    "set_debug_level_from_env",
 ]
 
 
@@ -160,3 +176,23 @@ def _get_default_group() -> ProcessGroup:
 def _get_default_store() -> Store:
     """The store of the default group, with keys of its own."""
     return _member_of(None).store
+
+
+class _CoalescingManager:
+    """What `_coalescing_manager` gives: collectives inside of it have run when the block ends."""
+
+    def append(self, work: Work | None = None) -> None:
+        """Wait for a collective that was begun inside."""
+        if work is not None:
+            work.wait()
+
+    def wait(self) -> None:
+        """Nothing is left to wait for."""
+
+
+@contextlib.contextmanager
+def _coalescing_manager(
+    group: Any = None, device: Any = None, async_ops: bool = False
+) -> Iterator[_CoalescingManager]:
+    """A block of collectives that torch may send together; here each is sent by itself."""
+    yield _CoalescingManager()

@@ -1,5 +1,7 @@
 """torch.distributed.nn: collectives with gradients."""
 
+from .._arguments import ReduceOp as ReduceOp
+from .._groups import group as group
 from . import functional as functional
 from .functional import (
     all_gather as all_gather,

@@ -1,4 +1,4 @@
-"""torch.distributed.optim: an optimizer whose state is split over processes.
+"""ZeroRedundancyOptimizer: an optimizer whose state is split over processes.
 
 With two processes and Adam, each process has the averages of about half of the elements: it makes the step of its own
 parameters, and sends them to the other process.
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .._core import warn
-from .._core.errors import no_such_name as _no_such_name
-from .._engine.tensor import Tensor
-from ..optim.optimizer import Optimizer
-from . import _NONE
-from ._collectives import spread
-from ._groups import get_global_rank, member_of
-from ._objects import gather_object
+from ..._engine.tensor import Tensor
+from ...optim.optimizer import Optimizer
+from .._collectives import spread
+from .._groups import get_global_rank, member_of
+from .._objects import gather_object
 
 Groups = list[dict[str, Any]]
 _EMPTY = "ZeroRedundancyOptimizer got an empty parameter list"
@@ -25,65 +22,6 @@ _NOT_GATHERED = (
     "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to={})` on all ranks "
     "beforehand if you meant to save the global state."
 )
-
-
-class _OverProcesses:
-    """No optimizer is one, and none can be made."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(_NONE)
-
-
-class DistributedOptimizer(_OverProcesses):
-    """Steps of parameters that live in other processes."""
-
-
-class PostLocalSGDOptimizer(Optimizer):
-    """An optimizer after whose steps an averager brings the parameters of all processes together.
-
-    Args:
-        optim: makes the steps.
-        averager: a `torch.distributed.algorithms.model_averaging.averagers.ModelAverager`.
-    """
-
-    def __init__(self, optim: Optimizer, averager: Any) -> None:
-        self.optim, self.averager = optim, averager
-        self.param_groups = optim.param_groups
-
-    @property
-    def state(self) -> Any:
-        """The state of the optimizer."""
-        return self.optim.state
-
-    def __repr__(self) -> str:
-        return repr(self.optim)
-
-    def step(self, closure: Any = None) -> Any:
-        """A step, and the averages if it is time for them."""
-        loss = self.optim.step() if closure is None else self.optim.step(closure)
-        self.averager.average_parameters(params=self.param_groups)
-        return loss
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients."""
-        self.optim.zero_grad(set_to_none=set_to_none)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Optimize further parameters."""
-        self.optim.add_param_group(param_group)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state of the optimizer, and the step of the averager."""
-        return {**self.optim.state_dict(), "step": self.averager.step}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take both from a dictionary; an averager whose step is not in it begins anew."""
-        self.optim.load_state_dict(state_dict)
-        if "step" not in state_dict:
-            warn.to_user(
-                "Loaded state dict does not contain a step counter for an averager. Setting step counter to 0."
-            )
-        self.averager.step = state_dict.get("step", 0)
 
 
 class ZeroRedundancyOptimizer(Optimizer):
@@ -260,8 +198,4 @@ def _copy_options(source: Groups, target: Groups) -> None:
         b.update({name: value for name, value in a.items() if name not in ("params", "param_names")})  # fmt: skip
 
 
-__all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
-
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.optim.{name}"))
+__all__ = ["ZeroRedundancyOptimizer"]

@@ -4,6 +4,8 @@ import importlib
 import os
 import tempfile
 
+from tests.programs import complaint
+
 
 def parts(m):
     """The modules that the programs use: meshes, tensors over them, FSDP, tensor parallelism, checkpoints."""
@@ -133,3 +135,54 @@ def summands(m, d, tensors, mesh):
             (t.full_tensor() * m.arange(3.0)).sum().backward()
             found.append(own.grad)
     return found
+
+
+def values_of_one_process(m, d):
+    """Processes that have drawn different numbers: all take those of the first."""
+    meshes, tensors, _, parallel, _ = parts(m)
+    mesh = meshes.init_device_mesh("cpu", (2,))
+    m.manual_seed(d.get_rank())
+    placements = ([tensors.Shard(0)], [tensors.Shard(1)], [tensors.Replicate()])
+    found = [tensors.distribute_tensor(m.randn(4, 2), mesh, p).to_local() for p in placements]
+    layer = tensors.distribute_module(m.nn.Linear(3, 2), mesh)
+    model = m.nn.Sequential(m.nn.Linear(4, 8), m.nn.Tanh(), m.nn.Linear(8, 2))
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    parallel.parallelize_module(model, mesh, plan)
+    own = (m.ones(2) * (d.get_rank() + 1)).requires_grad_()
+    checked = tensors.DTensor.from_local(
+        own, mesh, [tensors.Replicate()], run_check=True
+    ).to_local()
+    checked.sum().backward()
+    return found, whole(layer.weight).detach(), trained(m, model, 0)[0], checked.detach(), own.grad
+
+
+def parts_of_the_processes(m, d):
+    """Layers that take the rows of each process, and code between layers that sees this process's part."""
+    meshes, tensors, _, parallel, _ = parts(m)
+    mesh, model = meshes.init_device_mesh("cpu", (2,)), network(m)
+    first = parallel.ColwiseParallel(input_layouts=tensors.Shard(0))
+    last = parallel.RowwiseParallel(output_layouts=tensors.Shard(0))
+    parallel.parallelize_module(model, mesh, {"0": first, "2": last})
+    shapes = []
+    model[1].register_forward_hook(
+        lambda _, x, y: shapes.append((tuple(x[0].shape), tuple(y.shape)))
+    )
+    found = trained(m, model, d.get_rank())[0]
+    prepared = m.nn.Sequential(m.nn.Linear(4, 4))
+    split, all_of_it = tensors.Shard(0), tensors.Replicate()
+    style = parallel.PrepareModuleOutput(output_layouts=all_of_it, desired_output_layouts=split)
+    parallel.parallelize_module(prepared, mesh, {"0": style})
+    return found, shapes, prepared(m.ones(2, 4)).detach()
+
+
+def meshes_of_groups(m, d):
+    """Meshes of groups that a program has made itself."""
+    mesh_type = parts(m)[0].DeviceMesh
+    both, (alone, _) = d.new_group([0, 1]), d.new_subgroups(1)
+    line = mesh_type.from_group(both, "cpu", mesh_dim_names=("x",))
+    grid = mesh_type.from_group([both, alone], "cpu", mesh=[[0], [1]], mesh_dim_names=("dp", "tp"))
+    same = [
+        mesh.get_group(name) is g
+        for mesh, name, g in ((line, "x", both), (grid, "dp", both), (grid, "tp", alone))
+    ]
+    return same, list(grid.shape), complaint(lambda: mesh_type.from_group([both, alone], "cpu"))

@@ -4,6 +4,7 @@ import importlib
 import pickle
 import warnings
 
+from . import pipelines
 from .processes import Together, complaint
 
 together = Together(2)
@@ -307,3 +308,23 @@ def models_of_other_shapes_are_refused(m, d):
     return (
         "params[0]" in text and "sizes [3, 2] appears not to match" in text and "2 params" in fewer
     )
+
+
+@together
+def pipelines_of_processes(m, d):
+    return pipelines.stages_of_processes(m, d)
+
+
+@together
+def pipelines_of_several_tensors(m, d):
+    return pipelines.results_of_several_tensors(m, d)
+
+
+@together
+def collectives_in_one_block(m, d):
+    x, y = m.ones(2) * d.get_rank(), m.ones(3)
+    with d._coalescing_manager(async_ops=True) as block:
+        d.all_reduce(x)
+        d.all_reduce(y)
+    block.wait()
+    return x, y, d.get_backend_config(), d.get_debug_level().name

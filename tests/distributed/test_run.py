@@ -75,3 +75,40 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def test_the_process_that_failed_first_is_the_cause(tmp_path):
+    text = """
+import torch.distributed as d
+from torch.distributed.elastic.multiprocessing.errors import record
+@record
+def main():
+    d.init_process_group("gloo")
+    if d.get_rank() == 1:
+        raise ValueError("a bad batch")
+    d.barrier()
+main()
+"""
+    started = start(tmp_path, text)
+    said = started.communicate(timeout=60)[1]
+    cause = said.partition("Root Cause (first observed failure):")[2]
+    assert "rank      : 1" in cause, said
+    assert "ValueError: a bad batch" in cause
+
+
+def test_the_older_command_line_tells_the_local_rank(tmp_path):
+    text = """
+import sys, torch.distributed as d
+from torch.distributed.device_mesh import init_device_mesh
+mesh = init_device_mesh("cpu", (2,))
+open("out" + str(d.get_rank()), "w").write(f"{sys.argv[1:]} {mesh.get_group().size()} {d.get_backend()}")
+"""
+    (tmp_path / "program.py").write_text(text)
+    command = [RUN[0], "-m", "torchgrad_jax.distributed.launch", RUN[-1], "program.py", "x"]
+    env = environment(OMP_NUM_THREADS="1")
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = [(tmp_path / f"out{r}").read_text() for r in (0, 1)]
+    assert found == [f"['--local-rank={r}', 'x'] 2 xla" for r in (0, 1)]

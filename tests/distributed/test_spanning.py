@@ -28,6 +28,21 @@ def tensors_over_a_mesh(m, d):
     return spanning.tensors_over_a_mesh(m, d)
 
 
+@together
+def values_of_one_process(m, d):
+    return spanning.values_of_one_process(m, d)
+
+
+@together
+def parts_of_the_processes(m, d):
+    return spanning.parts_of_the_processes(m, d)
+
+
+@together
+def meshes_of_groups(m, d):
+    return spanning.meshes_of_groups(m, d)
+
+
 def test_a_module_is_not_sharded_in_each_process_alone(monkeypatch):
     class Two:
         def size(self):

@@ -186,3 +186,12 @@ def meshes_of_groups(m, d):
         for mesh, name, g in ((line, "x", both), (grid, "dp", both), (grid, "tp", alone))
     ]
     return same, list(grid.shape), complaint(lambda: mesh_type.from_group([both, alone], "cpu"))
+
+
+def parameters_that_differ(m, d):
+    """Processes that begin with other parameters are told so; torch's go on with a mixture of them."""
+    meshes, _, fsdp, _, _ = parts(m)
+    m.manual_seed(d.get_rank())
+    layer, mesh = m.nn.Linear(4, 2), meshes.init_device_mesh("cpu", (2,))
+    said = complaint(lambda: fsdp.fully_shard(layer, mesh=mesh))
+    return "weight has other values in other processes" in str(said) or m.__name__ == "torch"

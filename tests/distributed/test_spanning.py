@@ -43,6 +43,11 @@ def meshes_of_groups(m, d):
     return spanning.meshes_of_groups(m, d)
 
 
+@together
+def parameters_that_differ(m, d):
+    return spanning.parameters_that_differ(m, d)
+
+
 def test_a_module_is_not_sharded_in_each_process_alone(monkeypatch):
     class Two:
         def size(self):

@@ -12,7 +12,7 @@ from ..._functions import create, random
 from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
-from ._dtensor import DTensor, named_sharding, said, said_mesh, spread
+from ._dtensor import DTensor, is_own, named_sharding, said, said_mesh, spread
 from ._sources import values_of
 from ._specs import checked, refuse_partial, sharding_of
 
@@ -81,6 +81,13 @@ def place_parameter(
             out = spread(own, mesh, checked(mesh, placements, t.ndim))
         except ValueError as error:
             raise ValueError(f"{name}: {error}" if name else str(error)) from None
+        except AssertionError:  # what JAX raises is a page of numbers
+            if is_own(mesh):
+                raise
+            raise ValueError(
+                f"{name or 'a parameter'} has other values in other processes; begin with one seed in all, or load "
+                "the same state, before it is split over them"
+            ) from None
         before = said_mesh(t)
         t.data = out
     said(t, mesh if before is None or before == mesh else before.joined(mesh))

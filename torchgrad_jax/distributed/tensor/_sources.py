@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..._core.state import MODES
 from ..._engine.tensor import Tensor
 from .. import _groups
@@ -24,7 +26,7 @@ def values_of(t: Tensor, mesh: DeviceMesh, source: int | None) -> Tensor:
     if alone or not MODES.run.at_once or t.is_meta or named_sharding(t) is not None:
         return t
     places = mesh.jax_mesh.devices
-    device = places[(source,) * places.ndim]
+    device: Any = places[(source,) * places.ndim]
     out = t.detach().clone()
     broadcast(out, src=device.process_index, group=mesh.group_of(mesh.jax_mesh.axis_names))
     return out

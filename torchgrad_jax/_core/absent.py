@@ -1,4 +1,4 @@
-"""Modules of torch that are out of scope: what they are called, why, and what is left of them, in one table.
+"""One table of torch's modules that are out of scope: their names, the reasons, and the functions that still answer.
 
 Programs import more than they use, so `import torchgrad_jax.onnx` works. A module of this table is made when it is
 imported. What programs ask in order to find their way (`xpu.is_available()`) is answered; the rest raises.
@@ -21,7 +21,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class Absent:
-    """A module of torch that is not there."""
+    """A module of torch that this package does not have."""
 
     reason: str
     refused: str = ""
@@ -72,7 +72,7 @@ MODULES: dict[str, Absent] = {
     ),
     "onnx": Absent(
         _ONNX, "export",
-        # What is registered would serve `export` alone.
+        # Registered functions would be used by `export` alone.
         answers={
             "is_in_onnx_export": False, "register_custom_op_symbolic": None, "unregister_custom_op_symbolic": None,
         },
@@ -129,7 +129,7 @@ def _called(fn: Any, name: str) -> Any:
 
 
 class _Finder:
-    """Stands on `sys.meta_path` for the modules of the table, and makes them."""
+    """The finder on `sys.meta_path` that makes the modules of the table."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         name = fullname.removeprefix(f"{_PACKAGE}.")

@@ -1,4 +1,4 @@
-"""Arrays without elements, for tensors on the meta device: JAX's tracers, of a trace that takes no steps.
+"""Arrays without elements, for tensors on the meta device. They are tracers of a JAX trace that takes no steps.
 
 A primitive that meets such an array gives arrays of the shapes and dtypes that it would have, and everything
 else is done as it always is. JAX looks at the running trace to know that: kernels of the meta device
@@ -19,7 +19,7 @@ NO_DATA = "Cannot copy out of meta tensor; no data!"
 
 
 class AbstractArray(core.Tracer):
-    """The shape and dtype of an array, in its place."""
+    """Stands for an array, and has only its shape and dtype."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class _AbstractTrace(core.Trace):
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, **_: Any
     ) -> Any:
-        """A function with a derivative of its own, which nobody asks for here."""
+        """A function with a derivative of its own, which is not needed here."""
         return self._inside(fun, args)
 
     def process_custom_vjp_call(
@@ -96,7 +96,7 @@ _HOME: Any = _AbstractTrace(None)
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Abstract arrays may be computed with inside; whatever does not meet one is computed as outside."""
+    """A context in which code may compute with abstract arrays. Steps without any are computed as usual."""
     from jax.extend.core import set_current_trace, take_current_trace
 
     with take_current_trace() as current:

@@ -1,4 +1,4 @@
-"""Zip archives of which nothing is believed: names, sizes and places are checked before a member is read."""
+"""Zip archives that nobody has to trust: names, sizes and places are checked before a member is read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Archive:
         reader: who reads it, for texts of errors.
 
     Raises:
-        RuntimeError: the archive is damaged, or such as nobody writes who means well.
+        RuntimeError: the archive is damaged, or was made to do harm.
     """
 
     def __init__(self, file: Any, reader: str) -> None:

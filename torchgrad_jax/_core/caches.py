@@ -48,7 +48,7 @@ class CacheInfo(NamedTuple):
 
 
 class Cache:
-    """A dictionary that forgets what was not used lately, and at most as much as its pool allows."""
+    """A dictionary that forgets what was not used lately, and keeps at most as much as its pool allows."""
 
     __slots__ = ("__weakref__", "_old", "_pool", "young")
 
@@ -68,7 +68,7 @@ class Cache:
         return self.older(key) if found is None else found
 
     def older(self, key: Any) -> Any:
-        """The entry of a key that is not among the young, which it joins, or None."""
+        """The entry of a key among the old ones, which becomes young, or None."""
         pool = self._pool
         with _LOCK:
             found = self._taken(key)
@@ -88,7 +88,7 @@ class Cache:
         return found
 
     def put(self, key: Any, value: Any, weight: float = 1) -> Any:
-        """Add an entry; where another thread was faster, the result is that thread's entry."""
+        """Add an entry. Returns it, or the entry that another thread has added in the meantime."""
         with _LOCK:
             found = self._taken(key)
             if found is not None:
@@ -147,12 +147,12 @@ class Interned(Cache):
         return found
 
     def age(self, generation: int) -> None:
-        """Hold what is there as long as somebody else does."""
+        """From now on hold the young entries only as long as somebody else does."""
         self._old.update(self.young)
         self.young.clear()
 
     def drop(self, last: int) -> list[Any]:
-        """Nothing: what nobody holds is gone already."""
+        """Does nothing, because entries that nobody holds are gone already."""
         return []
 
     def clear(self) -> None:
@@ -212,7 +212,7 @@ class Pool:
         self.turn()
 
     def rejuvenate(self, generation: int, weight: float) -> None:
-        """Count an old entry that is young again. The lock is held."""
+        """Count an old entry that became young again. The caller holds the lock."""
         moved = min(weight, self._weights.get(generation, 0.0))
         if generation in self._weights:
             self._weights[generation] -= moved
@@ -239,7 +239,7 @@ class Pool:
         """The last generation for which there is no room, or -1; there is always room for the newest entries."""
         last, kept = -1, sum(self._weights.values())
         for generation in list(self._weights)[:-2]:
-            if self._weights[generation] <= 0:  # what is left of it goes with the next one
+            if self._weights[generation] <= 0:  # what is left of it is dropped with the next one
                 del self._weights[generation]
             elif kept > self.limit * 7 / 8:
                 last = generation
@@ -247,7 +247,7 @@ class Pool:
         return last
 
     def dropped(self) -> None:
-        """What is to be done once entries have been dropped: nothing, where they are small."""
+        """Called after entries have been dropped; small entries need no more work."""
 
     def clear(self) -> None:
         """Forget everything."""
@@ -266,7 +266,7 @@ class Pool:
 
 
 def _forget(dropped: list[Any]) -> None:
-    """Let go of entries. Those that refer to themselves are told to, or else they would wait for the collector."""
+    """Let go of entries. Those that refer to themselves break that cycle, or they would wait for the collector."""
     for entry in dropped:
         forget = getattr(entry, "forget", None)
         if forget is not None:
@@ -325,7 +325,7 @@ class _Kernels(Pool):
             _trim()
 
     def dropped(self) -> None:
-        """Give the memory back, also of what refers to itself and of kernels that belong to no entry."""
+        """Give memory back, also that of objects that refer to themselves and of kernels that belong to no entry."""
         for jitted in self._shared:
             jitted.clear_cache()
         drop_lowerings()
@@ -377,7 +377,7 @@ def drop_traces(most: int | None = None) -> None:
 
 
 def _is_ours(traced: Any) -> bool:
-    """Whether the function that a trace is of was defined in this package."""
+    """Whether this package defines the function of a trace."""
     where = traced.jaxpr.debug_info.func_src_info
     return where is not None and _PACKAGE in where
 

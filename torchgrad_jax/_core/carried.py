@@ -24,11 +24,11 @@ class ExceptionWrapper:
     def reraise(self) -> None:
         """Raise an exception of the same type whose message has the original traceback."""
         text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
-        if self.exc_type is KeyError:  # whose message would be shown by its repr
+        if self.exc_type is KeyError:  # a KeyError shows the repr of its message
             text = _Verbatim(text)
         try:
             error = self.exc_type(text)
-        except Exception:  # a type whose constructor wants something else
+        except Exception:  # the constructor takes other arguments
             raise RuntimeError(text) from None
         raise error
 
@@ -42,4 +42,4 @@ class _Verbatim(str):
         return self
 
 
-ExceptionWrapper.__module__ = "torchgrad_jax._utils"  # where torch has it
+ExceptionWrapper.__module__ = "torchgrad_jax._utils"  # the module in which torch has it

@@ -94,7 +94,7 @@ def numpy_of(x: Any) -> Any:
 def fail_if(failed: Any, error: Callable[[], Exception]) -> None:
     """Raise `error()` where `failed` is true; where it is traced, let the program say so when it runs."""
     if is_traced(failed):
-        if _collected.conditions is not None:  # else it is JAX that traces, which knows no errors
+        if _collected.conditions is not None:  # otherwise JAX is tracing, where no error can be raised
             last = _collected.of_indices
             known = last is not None and last.failed is failed
             _collected.conditions.append(last if known else Condition(failed))  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def failure_flag(check: Check, arrays: Sequence[Any]) -> Any:
 
 
 def outside(index: Any, size: int, negative: bool = False, ignored: int | None = None) -> Any:
-    """Whether any index is not one of a dimension of this size.
+    """Whether any index is out of range for a dimension of this size.
 
     `negative` ones may count from its end, and an `ignored` one may be anywhere.
     """
@@ -138,7 +138,7 @@ def outside(index: Any, size: int, negative: bool = False, ignored: int | None =
 
 
 def first_outside(index: Any, size: int, negative: bool = False, ignored: int | None = None) -> int:
-    """The first index that is none."""
+    """The first index that is out of range."""
     index = np.asarray(index)
     return int(index[Bounds(-size if negative else 0, size, ignored).wrong(index)].flat[0])
 

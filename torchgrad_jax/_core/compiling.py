@@ -1,4 +1,4 @@
-"""What compiling costs, told while it goes on.
+"""Messages about kernels while they are compiled.
 
 A program that compiles for seconds looks as if it hung. On a terminal, one line on the standard error says what it is
 doing:
@@ -117,11 +117,11 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # the terminal is gone
+        except (OSError, ValueError):  # the terminal was closed
             self._stream = None
 
     def _tick(self) -> None:
-        """See to it that somebody looks at the clock while a kernel is compiled."""
+        """Start the thread that looks at the clock while a kernel is compiled."""
         if self._ticker is None:
             self._ticker = threading.Thread(
                 target=self._look, name="torchgrad_jax-progress", daemon=True
@@ -148,7 +148,7 @@ class Listing:
         self._of_thread = threading.local()
 
     def note_shapes(self, record: logging.LogRecord) -> None:
-        """Remember what JAX says that it compiles; it comes before the kernel itself."""
+        """Remember the shapes that JAX logs just before it compiles a kernel."""
         if (
             record.msg.startswith("Compiling")
             and isinstance(record.args, tuple)
@@ -179,7 +179,7 @@ def _plain(name: str) -> str:
 
 
 def watch_compiling() -> None:
-    """Begin to tell what is compiled, as the environment and the terminal ask for it."""
+    """Begin to report what is compiled, in the way that the environment and the terminal ask for."""
     stream = sys.stderr
     if asks_for("kernels"):
         _list_kernels(Listing(stream))

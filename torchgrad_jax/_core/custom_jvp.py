@@ -14,7 +14,7 @@ class custom_jvp(jax.custom_jvp):
     """As `jax.custom_jvp`, but an argument without a tangent adds nothing to the result's tangent.
 
     Of ``x / y`` at ``y = 0`` where only `x` has a tangent, the rule ``(tx - ty * out) / y`` gives ``tx / y``. JAX would
-    hand it zeros for `ty`, and ``0 * inf`` is NaN.
+    pass zeros for `ty`, and ``0 * inf`` is NaN.
     """
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
@@ -27,7 +27,7 @@ def _of_given_tangents(rule: Callable[..., Any]) -> Callable[..., Any]:
     """The rule for tangents of which some are absent.
 
     A rule is linear, so it is its own derivative. JAX's derivative of it by the tangents that are given has no terms of
-    the others, which are constants to it. A rule that calls its own function would not end so: it asks for
+    the others, which are constants to it. A rule that calls its own function would recur without end, so it asks for
     `symbolic_zeros`.
     """
 

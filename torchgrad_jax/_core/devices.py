@@ -61,7 +61,7 @@ class device:
 
     @property
     def _seen(self) -> device:
-        """What users see as the device of a tensor here."""
+        """The device that users see on a tensor that is here."""
         return self
 
     __setattr__, __delattr__ = immutable("torch.device")
@@ -116,7 +116,7 @@ def of_jax(jdevice: Any) -> device:
 
 @functools.cache
 def _local_index(jdevice: Any) -> int:
-    """The number of a device in its own process; JAX numbers those of all processes in one row."""
+    """The number of a device in its own process. JAX numbers the devices of all processes together."""
     mine = jax.local_devices(process_index=jdevice.process_index, backend=jdevice.client)
     return mine.index(jdevice)
 
@@ -193,7 +193,7 @@ def _resolved(spec: Any) -> device:
         return dev
     if dev.type == "xla":
         return default_device()
-    if dev.type in ("cpu", "meta"):  # there is one of each
+    if dev.type in ("cpu", "meta"):  # there is only one of each
         return device(dev.type)
     return device(dev.type, 0) if dev.index is None else dev
 

@@ -1,4 +1,4 @@
-"""Division as IEEE 754 says, and torch does.
+"""Division as IEEE 754 defines it, and as torch does it.
 
 XLA multiplies by the reciprocal of a divisor that it can tell to be repeated (a number, a row), which is up to an ulp
 away. The primitive of this module is lowered for the CPU in a form that does not let it tell: where the dividend is
@@ -80,7 +80,7 @@ def _batched(args: Any, dims: Any) -> tuple[Any, int]:
 
 @functools.cache
 def _primitive() -> Any:
-    """Made with the first quotient: what it takes is slow to import."""
+    """The primitive. It is made with the first quotient, because its imports are slow."""
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir
 

@@ -43,7 +43,7 @@ class dtype:
     type_name: str
 
     def __new__(cls, *given: Any, **named: Any) -> dtype:
-        if "ALIASES" in globals():  # the last of them is made
+        if "ALIASES" in globals():  # all members have been made
             raise TypeError("cannot create 'torch.dtype' instances")
         return object.__new__(cls)
 
@@ -75,7 +75,7 @@ class dtype:
 
     @property
     def __numpy_dtype__(self) -> np.dtype:
-        """What NumPy (from 2.4 on) and JAX take a dtype for: ``jnp.zeros(3, x.dtype)``."""
+        """The dtype that NumPy (from 2.4 on) and JAX read, as in ``jnp.zeros(3, x.dtype)``."""
         return self.np
 
     @property
@@ -92,7 +92,7 @@ class dtype:
         return short.replace("_", "")
 
     def to_real(self) -> dtype:
-        """The real dtype of a complex one; others are their own."""
+        """The real dtype of a complex one; any other dtype is returned as it is."""
         return _REAL.get(self, self)
 
     def to_complex(self) -> dtype:

@@ -13,7 +13,7 @@ import jax
 
 
 def class_name(value: Any) -> str:
-    """How messages name the class of an argument; of JAX's arrays they say what makes a tensor of one."""
+    """How messages name the class of an argument. For JAX's arrays the name says how to make a tensor of one."""
     if isinstance(value, jax.Array):
         return "jax.Array (torch.as_tensor makes it a Tensor)"
     return type(value).__name__
@@ -31,11 +31,11 @@ def immutable(kind: str) -> tuple[Callable[..., NoReturn], Callable[..., NoRetur
 
 
 class NoDerivative(NotImplementedError):
-    """A derivative rule has none to give. The op is recorded; a backward pass through it raises this text."""
+    """A rule has no derivative. The op is recorded all the same, and a backward pass through it raises this text."""
 
     def __init__(self, text: str, kind: type[Exception] = NotImplementedError) -> None:
         super().__init__(text)
-        self.kind = kind  # what torch raises
+        self.kind = kind  # the class that torch raises
 
 
 class TorchDynamoException(RuntimeError):
@@ -49,7 +49,7 @@ class Unsupported(TorchDynamoException):
 class AsWritten(BaseException):
     """Ends the tracing of a compiled function that can only run as it is written; `lasting` if each time.
 
-    No `Exception`: the function being traced must not catch it.
+    It is no `Exception`, so that the traced function does not catch it.
     """
 
     def __init__(self, reason: str, lasting: bool) -> None:
@@ -307,8 +307,8 @@ class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or an algorithm did not converge."""
 
 
-LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as torch shows it
-_LinAlgError = LinAlgError  # by which a pickle finds it
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # the name that torch shows
+_LinAlgError = LinAlgError  # the name by which pickles refer to it
 
 
 _ARITHMETIC = frozenset(
@@ -459,7 +459,7 @@ _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {"torch", "jax", "jaxlib
 
 
 def _outside(frame: Any) -> Any:
-    """A frame, or the first before it, that runs no code of this package."""
+    """The frame, or the first of its callers, that runs no code of this package."""
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return frame
@@ -475,7 +475,7 @@ def user_line() -> str:
 
 
 def users_frame() -> Any:
-    """The frame of the user's code that is running now, be it called back by a library; None if there is none."""
+    """The frame of the user's code that is running now, also if a library called it back; None if there is none."""
     frame = _outside(sys._getframe(1))
     while frame is not None and _library(frame):
         frame = _outside(frame.f_back)
@@ -493,7 +493,7 @@ def _library(frame: Any) -> bool:
 
 
 def untraceable() -> str:
-    """Why values are not to be had while a function is being compiled, and where the user asked for them."""
+    """Why there are no values while a function is compiled, and where the user asked for them."""
     return (
         "torch.compile: the values of a tensor are needed here, but inside of a compiled function they are not known "
         "yet. Use torch.where or masks instead of `if` on tensors, keep .item(), .tolist(), .numpy() and print outside "
@@ -519,7 +519,7 @@ def extra_missing(module: str, extra: str) -> ImportError:
 
 
 def no_such_name(name: str) -> str:
-    """The message about a name of torch, written in full, that is not there."""
+    """The message about a name of torch, given in full, that this package does not have."""
     return (
         f"torchgrad_jax does not implement {name}: see docs/coverage.md for what there is, and "
         "`python -m torchgrad_jax check FILE` for all the names that a program would miss"

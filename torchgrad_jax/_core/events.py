@@ -1,7 +1,7 @@
-"""Observers: whoever stands around each operation and each node of a backward pass while it runs.
+"""Observers, which are called around each operation and each node of a backward pass.
 
 The profiler, the log of a checkpoint's operations and selective checkpoints are observers. The bit
-`OBSERVED` sends operations down the general path, which asks here; without it nobody is asked.
+`OBSERVED` sends operations down the general path, which calls the observers; without it nothing is called.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Run = Callable[[], Any]
 
 
 class Observer:
-    """Does nothing but let things run; subclasses add what they do before, after or instead."""
+    """An observer that only lets things run. Subclasses do something before, after or instead."""
 
     def op(self, name: str, kind: str, args: Sequence[Any], run: Run) -> Any:
         """Around an operation: "op" of the table, "composite" of such, or a custom "function"."""
@@ -45,7 +45,10 @@ def detach(observer: Observer) -> None:
     """End that."""
     others = tuple(o for o in MODES.observers if o is not observer)
     bits = bits_for(others, MODES.anomaly)
-    MODES.observers, MODES.bits = others, bits  # no call in between, where a signal would come
+    MODES.observers, MODES.bits = (
+        others,
+        bits,
+    )  # there is no call in between, at which a signal could be handled
 
 
 def bits_for(observers: Sequence[Any], anomaly: Any) -> int:
@@ -57,7 +60,7 @@ def bits_for(observers: Sequence[Any], anomaly: Any) -> int:
 
 @steady
 class Watching(Observer):
-    """One that looks on while its `with` block runs. Passes then go node by node, and none is compiled as a whole."""
+    """An observer for a `with` block. In it passes run node by node, and none is compiled as a whole."""
 
     def __enter__(self) -> Any:
         attach(self)

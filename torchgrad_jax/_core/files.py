@@ -11,9 +11,9 @@ import stat
 from collections.abc import Iterator
 from typing import IO, Any
 
-# Where a name stands for a device, a pipe or an open file, even if that is a plain file.
+# In these folders a name stands for a device, a pipe or an open file, even if that is a plain file.
 _SPECIAL_FOLDERS = ("/dev/", "/proc/", "/sys/")
-# Why no file can be made beside another one where that one may well be written to, or `open` says better what is wrong.
+# With these errors no file can be made beside another one, which may still be writable; otherwise `open` explains.
 _NO_FILE_BESIDE = {
     errno.EACCES,
     errno.EPERM,
@@ -71,7 +71,7 @@ def _place_of(path: Any) -> tuple[str, str, os.stat_result | None] | None:
     except FileNotFoundError:
         found = None
     except OSError:
-        return None  # `open` raises what there is to raise
+        return None  # `open` raises the error
     if found is not None and not (stat.S_ISREG(found.st_mode) and os.access(target, os.W_OK)):
         return None
     folder, base = os.path.split(target)
@@ -118,7 +118,7 @@ def _move(beside: str, target: str) -> None:
     except OSError as e:
         if e.errno not in _NO_RENAME_HERE:
             raise
-        shutil.copyfile(beside, target)  # a mount point of its own, for example
+        shutil.copyfile(beside, target)  # for example, the file is a mount point
         os.remove(beside)
 
 

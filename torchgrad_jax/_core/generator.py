@@ -165,7 +165,7 @@ class Generator:
                 self._kept = snapshot
 
     def _moves_on(self) -> None:
-        """Numbers are about to be drawn: the last snapshot is no longer the present state."""
+        """Numbers are about to be drawn, after which the last snapshot is no longer the present state."""
         if OWN.states is not None and self not in OWN.states:
             OWN.states[self] = self.snapshot()
         self._kept = None
@@ -196,7 +196,9 @@ class Generator:
     def random32(self, count: int) -> NDArray[np.uint32]:
         """The next `count` words of the stream."""
         self._moves_on()
-        if count < 2048:  # both give the same words; one starts, the other goes on, faster
+        if (
+            count < 2048
+        ):  # both give the same words: one of them starts faster, the other runs faster
             return self._bits.random_raw(count).astype(np.uint32)
         return self._bulk.randint(0, 2**32, size=count, dtype=np.uint32)
 
@@ -219,7 +221,7 @@ class Generator:
 
     @contextmanager
     def one_by_one(self, expected: int) -> Iterator[Draw]:
-        """Doubles for a loop that cannot say how many it needs; it takes just those it uses."""
+        """Doubles for a loop that does not know how many it needs. It consumes only those that it uses."""
         size = min(max(expected, 16), 8192)
         ahead: list[float] = []
         at = size

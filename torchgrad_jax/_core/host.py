@@ -64,7 +64,7 @@ _FEW = 16
 
 
 class _No(Exception):
-    """A step for XLA, or too much work."""
+    """The kernel has a step that only XLA can do, or too much work for NumPy."""
 
 
 def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float = LIMIT) -> Any:
@@ -127,7 +127,7 @@ class _Maker:
             for name, v in zip(self.args, self.closed.jaxpr.invars)
             for line in self._argument(name, v.aval, otherwise)
         ]
-        if not few:  # code in which each argument names all of them would be long
+        if not few:  # with many arguments, code that names all of them for each one would be long
             looks = ["    try:", *[f"    {line}" for line in looks]]
             looks += [f"    except Unsure: return xla({all_args})"]
         lines += looks
@@ -150,7 +150,7 @@ class _Maker:
         return made
 
     def body(self) -> Step:
-        """The same for the body of a loop, whose caller has looked at the arguments: it gives a list of results."""
+        """NumPy code for the body of a loop, which returns a list of results. The caller has checked the arguments."""
         outs = [self._spread(name) for name in self.outs]
         lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self.lines]]
         exec("\n".join([*lines, f"    return [{', '.join(outs)}]"]), self.space)
@@ -280,7 +280,7 @@ class _Maker:
         return out
 
     def _spread(self, name: str) -> str:
-        """The name of a value with all of its elements."""
+        """The name of a value with all elements of its broadcast shape."""
         aval = self.compact.get(name)
         if aval is None:
             return name
@@ -300,7 +300,7 @@ def _all_steps(jaxpr: Any) -> Iterator[Any]:
 
 
 def _compiled_alone(eqn: Any) -> Step | None:
-    """One step as a compiled function of NumPy arrays: a large product beside a loop that XLA compiles for seconds."""
+    """One step as a compiled function of NumPy arrays, such as a large product beside a loop of slow compilation."""
     params = tuple(sorted(eqn.params.items()))
     try:
         kernel = _kernel_of(eqn.primitive, params)
@@ -332,7 +332,7 @@ def _needed(jaxpr: Any) -> list[Any]:
 
 
 def _check(aval: Any, largest: int) -> None:
-    """Half types are XLA's, which computes them in a wider one; so is what has no plain shape."""
+    """Leave half types to XLA, which computes them in a wider dtype, and arrays without a plain shape."""
     shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
         raise _No
@@ -363,13 +363,13 @@ def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
                 return fn(*args)
             finally:
                 _LOUDLY(token)
-        return None  # is not reached: the loop has no end
+        return None  # is not reached, since the loop has no end
 
     return call
 
 
 def _no_check(xs: Any) -> None:
-    """What is to be checked before a step of it is written down: nothing."""
+    """A kernel without checks: nothing has to hold before its step is recorded."""
 
 
 def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
@@ -408,7 +408,7 @@ class _Setting:
 
 
 def _setting(name: str) -> Any:
-    """The same, three times faster where JAX still has what is behind it."""
+    """Reads a setting from JAX's internals, which is three times faster, where these are as expected."""
     from jax._src import config
 
     found = getattr(config, name, None)

@@ -49,7 +49,7 @@ def _clamped(starts: Any, sizes: Any, shape: Any) -> tuple[slice, ...]:
 
 
 class _Places:
-    """The elements that a gather or scatter touches, as numbers in row-major order: one for each of the other array."""
+    """The elements that a gather or scatter touches: for each element of the other array a row-major position."""
 
     __slots__ = ("_base", "_form", "_map", "_mode", "_room", "_shape", "_steps")
 
@@ -142,7 +142,9 @@ def _gather_rows(params: Any, ins: Any, shape: Any) -> Step:
     (d,), offsets = numbers.start_index_map, numbers.offset_dims
     room, filler = ins[0].shape[d] - 1, _filler(params.get("fill_value"), ins[0].dtype)
     batch = [i for i in range(len(shape)) if i not in offsets]
-    order = np.argsort([*offsets[:d], *batch, *offsets[d:]])  # from where `take` puts dimensions
+    order = np.argsort(
+        [*offsets[:d], *batch, *offsets[d:]]
+    )  # `take` puts the dimensions in another order
     form = [shape[i] if i in batch else 1 for i in range(len(shape))]
 
     def pick(x: Any, starts: Any) -> Any:

@@ -20,11 +20,11 @@ Step = Callable[..., Any]
 
 
 class Unsure(Exception):
-    """These values leave it open what XLA would give."""
+    """For these values it is not defined what XLA gives."""
 
 
 class Inline:
-    """A step that is written into the code as it stands, with the names of its operands, which saves a call."""
+    """A step that becomes an expression in the code, with the names of its operands. That saves a call."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -285,7 +285,7 @@ def _sort(params: Any, ins: Any, outs: Any) -> Step | None:
 
 
 def _one_by_one(fn: Callable[[float], float]) -> Callable[..., Step | None]:
-    """A function of Python's for each element: NumPy has none."""
+    """Calls a function of Python for each element, where NumPy has no such function."""
 
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
         dt = ins[0].dtype
@@ -444,7 +444,7 @@ def _table() -> dict[str, Primitive]:
 
 
 def _curve_cost(eqn: Any) -> float:
-    """Curves of float32 are computed several at a time."""
+    """The cost of exp, tanh and their like, of which NumPy computes several float32 numbers at a time."""
     aval = eqn.outvars[0].aval
     return 0.5 + aval.size * (0.6e-3 if aval.dtype.itemsize == 4 else 2e-3)
 
@@ -459,7 +459,7 @@ def _same_floats(fn: Step) -> Callable[..., Step | None]:
 
 
 def loop(params: Any, body: Step, outs: Any) -> Step:
-    """JAX's `scan`: `body` takes constants, what one round hands to the next, and a row of each array."""
+    """JAX's `scan`: `body` takes constants, what one round passes to the next, and a row of each array."""
     fixed, handed, rounds = params["num_consts"], params["num_carry"], range(params["length"])
     rounds = rounds[::-1] if params["reverse"] else rounds
     rows = outs[handed:]

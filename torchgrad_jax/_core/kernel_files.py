@@ -1,8 +1,8 @@
 """Compiled kernels that outlive the process.
 
-A program for PyTorch starts at once, and its users expect that. Compiled for the first time, a small kernel takes
-about 20 ms; read from a file, 1. JAX keeps such files if it is told where, so it is told, unless somebody said
-something else.
+A program for PyTorch starts at once, and its users expect that. To compile a small kernel takes about 20 ms, to read
+it from a file 1 ms. JAX keeps such files in a folder that it is told, so this module tells it one, unless the user
+has configured something else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def keep_kernels() -> Path | None:
     """Tell JAX to keep kernels in a folder.
 
     Returns:
-        The folder, or None if JAX was configured already, or is not to keep any, or cannot.
+        The folder. None if JAX was configured already, is not to keep files, or cannot.
     """
     given = os.environ.get(VARIABLE)
     if given is not None and given.lower() in _NEVER:
@@ -47,7 +47,7 @@ def keep_kernels() -> Path | None:
         if shutil.disk_usage(folder).free < _SPARE:
             return None
     except (OSError, RuntimeError):
-        return None  # no home, or a full disk: the program runs without
+        return None  # without a home, or with a full disk, the program runs without kernel files
     for name, value in (
         ("jax_compilation_cache_dir", str(folder)),
         ("jax_persistent_cache_min_compile_time_secs", 0),
@@ -59,7 +59,7 @@ def keep_kernels() -> Path | None:
 
 
 def _home() -> Path:
-    """Where the platform keeps what can be made again."""
+    """The platform's folder for caches."""
     if sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches"
     elif sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""What kernels of several families say and do alike: refusing a dtype, half types in float32."""
+"""Helpers for kernels of several families: they refuse dtypes and compute half types in float32."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def half_as_float(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def round_half(wide: Any, dtype: Any) -> Any:
-    """What is left of float32 values after a trip through a half type, on which XLA may not cheat."""
+    """float32 values rounded to a half type. XLA can't leave that out, as it would with two conversions."""
     if dtype == _BFLOAT16:
         return lax.reduce_precision(wide, 8, 7)
     if dtype == _FLOAT16:  # reduce_precision would flush its subnormal numbers

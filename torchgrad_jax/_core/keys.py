@@ -54,7 +54,7 @@ class KeyStream:
         """The key of the next draw.
 
         Raises:
-            RuntimeError: another function is being traced, whose numbers would be the same each time it runs.
+            RuntimeError: another function is being traced. Its numbers would be the same in each run.
         """
         now = _running()
         if now is not self.trace and type(now).__name__ == "DynamicJaxprTrace":
@@ -134,7 +134,7 @@ def drawing_from(key: Any) -> Iterator[None]:
 
 @contextmanager
 def resumed(stream: KeyStream | None, drawn: int) -> Iterator[None]:
-    """A context in which numbers come again that came after so many draws."""
+    """A context in which draws repeat the numbers that came after so many draws."""
     if stream is None:
         yield
         return

@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 
 def following(*which: int) -> Callable[[Sequence[Any], Shape], Shape]:
-    """A layout: channels last if one of these tensors (the first) suggests it, else row-major."""
+    """A layout: channels last if one of these tensors (by default the first) suggests it, else row-major."""
     at = which or (0,)
 
     def layout(metas: Sequence[Any], out: Shape) -> Shape:
@@ -26,32 +26,32 @@ def following(*which: int) -> Callable[[Sequence[Any], Shape], Shape]:
 
 
 def with_statics(layout: Any) -> Any:
-    """The layout, which is given the operator's static arguments as well."""
+    """The layout, marked as one that also takes the operator's static arguments."""
     layout.statics = True
     return layout
 
 
 def elementwise(layout: Any) -> Any:
-    """The layout, of an operator that goes element by element; a copy of it."""
+    """A copy of the layout that is marked as that of an elementwise operator."""
     made: Any = functools.partial(layout)
     made.elementwise = True
     return made
 
 
 def with_lines(layout: Any) -> Any:
-    """The layout, which has something to say of a single dimension too: its stride, where it has one element."""
+    """The layout, marked as one that also decides about the stride of a single dimension of one element."""
     layout.lines = True
     return layout
 
 
 def keeps_lines(layout: Any) -> bool:
-    """Whether a layout has something to say of a single dimension too."""
+    """Whether a layout also decides about the stride of a single dimension of one element."""
     return getattr(getattr(layout, "func", layout), "lines", False)
 
 
 @with_lines
 def preserved(metas: Sequence[Any], out: Shape) -> Shape:
-    """A layout: that of a copy."""
+    """The layout of a copy."""
     return shapes.preserve_strides(out, metas[0].strides)
 
 
@@ -96,4 +96,4 @@ def indexed(keys: Sequence[Any], out: Shape) -> Shape:
     return shapes.elementwise_strides(out, [(shape, strides), *operands])
 
 
-indexed.of_keys = True  # which dimensions have no index counts
+indexed.of_keys = True  # it depends on which dimensions have no index

@@ -42,10 +42,10 @@ class Meta:
     ndim: int
     numel: int
     contiguous: bool
-    dense: bool  # no gaps, and no element twice
+    dense: bool  # the elements have no gaps, and none comes twice
     extent: int  # elements of storage that it spans
-    overlaps: bool  # torch refuses to write: a stride of 0 over more than one element
-    suggests: memory_format  # the memory format that torch takes it for
+    overlaps: bool  # a stride of 0 over more than one element, so torch refuses writes
+    suggests: memory_format  # the memory format that torch sees in these strides
 
     def __repr__(self) -> str:
         return (

@@ -44,7 +44,7 @@ def _range(dt: dtype) -> tuple[Any, Any]:
 
 
 def _least(dt: dtype) -> int:
-    """The least number of an integer dtype: of numbers with a fraction none below wraps around."""
+    """The least number that an integer dtype holds; a number with a fraction may not wrap around below it."""
     return int(np.iinfo(dt.np).min)
 
 
@@ -102,7 +102,7 @@ def check_fits(value: Any, dt: dtype) -> None:
         return
     low, high = _range(dt)
     if kind == INTEGRAL and isinstance(value, float):
-        low, high = _least(dt), float(high)  # as float64 has it: 2.0 ** 63 fits int64
+        low, high = _least(dt), float(high)  # compared as float64, so 2.0 ** 63 fits int64
     if not low <= value <= high:
         raise overflow(c_name(dt))
 

@@ -1,4 +1,4 @@
-"""Memory that could not be had: XLA's and NumPy's errors as PyTorch raises them."""
+"""Errors about memory that runs out: XLA's and NumPy's, as PyTorch raises them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def guarded(run: Callable[..., Any], dev: device) -> Callable[..., Any]:
 
 
 def _no_check(xs: Any) -> None:
-    """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+    """A kernel without checks: nothing has to hold before a tape records its step."""
 
 
 def explained(error: BaseException, dev: device) -> BaseException:
-    """The error to raise for one of XLA's: itself, where it is not about memory."""
+    """The error to raise for one of XLA's, which is the same one if it is not about memory."""
     if dev.type == "cpu" or "RESOURCE_EXHAUSTED" not in str(error):
         return error
     asked = re.search(r"allocat\w* (\d+) ?(?:bytes|B)", str(error))

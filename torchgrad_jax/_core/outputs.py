@@ -1,7 +1,7 @@
 """Which dtypes an ``out=`` tensor may have, operator by operator, and what torch says about others.
 
-The rule is that a result is cast where torch casts by itself. Many operators want the very dtype of
-their result; they stand here with torch's message.
+By default a result is cast if torch would cast it by itself. Many operators accept only the dtype of their result;
+this module lists those with torch's message.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ _TRANSFORMS = {
 
 
 def variant(name: str, args: Sequence[Any], dtype_given: bool) -> str:
-    """The name under which an operator stands here, given the metas of its tensors and what else it was given."""
+    """The name of an operator in this table, given the metas of its tensors and its other arguments."""
     if dtype_given and f"{name}.dtype" in _TEXTS:
         return f"{name}.dtype"
     if name in ("clamp", "clip", "clamp_min", "clamp_max"):
@@ -202,7 +202,7 @@ def refuses_first(name: str) -> bool:
 
 def refusal(name: str, results: int, want: dtype, got: dtype, which: int = 0) -> Exception | None:
     """What torch raises when a result of dtype `want` is to go into a tensor of dtype `got`, or None."""
-    if name == "abs.complex":  # computed as complex numbers where it is to be one
+    if name == "abs.complex":  # it is computed as a complex number if `out` is one
         want = dtypes.to_complex(want) if got.is_complex else want
     if want is got or name in _ANY:
         return None
@@ -217,7 +217,9 @@ def refusal(name: str, results: int, want: dtype, got: dtype, which: int = 0) ->
         text = _FOUND
     if name in _WIDER and dtypes.can_cast(want, got):
         return None
-    single = name in ("max", "min") and results == 1  # of two tensors, or of all elements: cast
+    single = (
+        name in ("max", "min") and results == 1
+    )  # those of two tensors, or of all elements, are cast
     if text is not None and not single and not (name in ("all", "any") and got is dtypes.uint8):
         words = {
             "full": name.removesuffix(f".{which}"), "name": name.rpartition(".")[2],

@@ -1,4 +1,4 @@
-"""Where parts of a tensor lie: what selecting, slicing and taking a diagonal have views of."""
+"""The geometry of views of parts of a tensor: one index, a slice, a diagonal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def select_geometry(m: Meta, dim: int, index: int) -> View:
 
 
 def slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> View:
-    """Some slices of one dimension, as a view."""
+    """A range of one dimension, as a view."""
     d = shapes.wrap_dim(dim, m.ndim)
     shape, strides = list(m.shape), list(m.strides)
     shape[d] = length

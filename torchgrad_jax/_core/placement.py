@@ -1,4 +1,4 @@
-"""Arrays that are spread over several devices: where one lies, and how it gets there.
+"""Arrays that are spread over several devices: which device has which part, and how to move them.
 
 An array's `sharding` says which device has which part. XLA computes where the parts are and moves what has to move,
 so that nothing but writes needs a rule: what is written takes the place of what was there (`PlacedStorage`).
@@ -26,7 +26,7 @@ def spread_over(array: Any) -> Sharding | None:
 
 
 def automatic(sharding: Sharding) -> Sharding:
-    """The same placement on a mesh whose axes are XLA's to use.
+    """The same placement on a mesh whose axes XLA may use as it likes.
 
     The kernels of operators are written for no mesh: with explicit axes JAX would ask each of them for the
     sharding of its result.

@@ -1,4 +1,4 @@
-"""How exact products of matrices, and convolutions, are.
+"""The precision of products of matrices and of convolutions.
 
 CPUs multiply float32 as it is. GPUs and TPUs have units for coarser formats (TF32, bfloat16), and XLA uses them for
 float32 unless it is told otherwise. PyTorch multiplies in full precision unless a program says that less will do.
@@ -24,13 +24,13 @@ _OF_HALVES = {"bfloat16": lax.Precision.DEFAULT, "float16": lax.Precision.HIGH}
 
 
 def precision(dtype: Any) -> lax.Precision:
-    """What XLA is told about a product of numbers of this dtype, also where they are computed with as float32."""
+    """The precision for a product of numbers of this dtype, also if it is computed in float32."""
     of_halves = _OF_HALVES.get(np.dtype(dtype).name)
     return _OF_FLOAT32[SETTINGS.float32_products] if of_halves is None else of_halves
 
 
 def set_float32(name: str) -> None:
-    """Say how exact products of float32 are: "highest", "high" or "medium". Kernels are made anew."""
+    """Set the precision of float32 products: "highest", "high" or "medium". Kernels are made anew."""
     if name != SETTINGS.float32_products:
         SETTINGS.float32_products = name
         caches.clear_caches()

@@ -44,7 +44,7 @@ _CARRIED = frozenset([int, float, complex])
 
 
 class Recording:
-    """Who writes down what is done to numbers: the steps, and the values of this run."""
+    """Records what is done to numbers: the steps, and the values of this run."""
 
     def __init__(self) -> None:
         self.values = Values([])
@@ -55,7 +55,7 @@ class Recording:
         self._thread = threading.get_ident()
 
     def slot_of(self, value: Any) -> int:
-        """The slot of a number, a new one for a constant."""
+        """The slot of a number; a constant gets a new slot."""
         if type(value) is Number and value._log is self:
             return value._slot
         self.values.append(plain(value))
@@ -66,7 +66,7 @@ class Recording:
         return self.open and threading.get_ident() == self._thread
 
     def op(self, fn: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """The result of a function of numbers, carried as well if it is a number."""
+        """The result of a function of numbers. If it is a number, the program carries it as well."""
         value = fn(*[plain(a) for a in args])
         if not self.records():
             return value
@@ -83,7 +83,7 @@ class Recording:
         return self.look(self.op(fn, args))
 
     def look(self, value: Any) -> Any:
-        """What a number is, which must be the same in the next run."""
+        """The value of a number, which the next run has to have, too."""
         if type(value) is not Number:
             return value
         if self.records():
@@ -106,7 +106,7 @@ OP, CHECK, READ, SHAPE, WRITE, EVENT, ARRAY, GIVEN = range(8)
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two numbers are one to Python code: of one type, and 0.0 is not -0.0."""
+    """Whether Python code can't tell two numbers apart: they have one type, and 0.0 is not -0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, complex):
@@ -122,7 +122,7 @@ def plain(value: Any) -> Any:
 
 
 class Number:
-    """A Python number of this run, and how it comes about in the next one."""
+    """A Python number of this run, and how the next run computes it."""
 
     __slots__ = ("_log", "_slot", "_value")
 

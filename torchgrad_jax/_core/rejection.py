@@ -142,5 +142,5 @@ def gamma(d: float, power: float, draw: Draw, normal: Draw) -> float:
         u = 1.0 - draw()
         xx = x * x
         if u >= 1.0 - 0.0331 * xx * xx and math.log(u) >= 0.5 * xx + d * (1.0 - v + math.log(v)):
-            continue  # torch accepts nan, for which neither holds
+            continue  # torch accepts NaN, for which neither comparison is true
         return scale * d * v

@@ -115,7 +115,9 @@ def check_weights(weights: Any, num_samples: int, replacement: bool) -> None:
     """Weights of categories in the last dimension, which may be traced."""
     rows = weights.astype(np.float64)
     finite = numpy_of(rows).isfinite(rows).all()
-    known = replacement and num_samples > 1  # torch's other algorithm, with words of its own
+    known = (
+        replacement and num_samples > 1
+    )  # torch has another algorithm for these, which takes other words
     _check(
         (rows >= 0).all() & (known or finite),
         "invalid multinomial distribution (encountering probability entry < 0)"
@@ -266,7 +268,7 @@ def log_normal(
 
 
 def _blocks_of_normals(generator: Generator, count: int, dtype: np.dtype) -> Array:
-    """At least 16 normals: each 16 uniforms make 16 normals, the last 16 overlapping if need be."""
+    """At least 16 normals. Each 16 uniforms make 16 normals; the last block overlaps the one before if it has to."""
     whole = count - count % 16
     tail = 16 if count % 16 else 0
     # The half types stop after the whole blocks; the others draw `count` uniforms first and then
@@ -369,7 +371,7 @@ def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
                 f"{cpp_name(dtype)} can support discrete uniform distribution only within this range. "
                 "This warning will become an error in version 1.7 release, please fix the code in advance"
             )
-    # Keep clear of integers that the dtype would round out of the range.
+    # Leave out integers that the dtype would round to one outside of the range.
     stored_low, stored_last = (int(cast(np.array(float(v)), dtype)) for v in (low + 1, last))
     if stored_low < low:
         low = stored_low + (1 << abs(low + 1).bit_length() - digits)
@@ -429,7 +431,7 @@ def _shuffle_many(partners: NDArray[np.int64]) -> NDArray[np.int64]:
     previous[by_time[again]] = by_time[again - 1]
     moved = by_partner != by_time
     came_from = places.copy()
-    came_from[by_partner[moved]] = by_time[moved]  # of several, numpy keeps the last
+    came_from[by_partner[moved]] = by_time[moved]  # numpy keeps the last of several
     while True:
         further = came_from[came_from]
         if np.array_equal(further, came_from):

@@ -26,7 +26,9 @@ def fma64(a: Array, b: float, c: float) -> NDArray[np.float64]:
     The three exact parts of the sum are added so that the small ones, rounded to odd, cannot put
     the last addition onto a tie (Boldo and Melquiond).
     """
-    if c == 0.0 or abs(b) > 2.0**900 or math.isinf(c):  # nothing to add, or too large to split
+    if (
+        c == 0.0 or abs(b) > 2.0**900 or math.isinf(c)
+    ):  # there is nothing to add, or the number is too large to split
         return a * b + c
     product = np.asarray(a * b)
     a_high, b_high = _upper_half(a), _upper_half(np.float64(b))
@@ -98,7 +100,7 @@ def normal_pair(angle: float, depth: float) -> tuple[float, float]:
 
 def normal_pairs(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
     """`normal_pair` of each two successive uniforms."""
-    few = uniforms[-16:]  # of many, the last ones too: a generator's state may keep the very last
+    few = uniforms[-16:]  # the last ones as well, since a generator's state may keep the very last
     draws = iter(few.tolist())
     exact = np.array([normal_pair(*pair) for pair in zip(draws, draws)]).reshape(-1)
     if len(uniforms) == len(few):

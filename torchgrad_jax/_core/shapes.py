@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 
 
 def wrap_dim(dim: int, ndim: int, *, scalar: bool = True) -> int:
-    """Map a possibly negative dimension into range; a 0-dim tensor has dimension 0 and -1."""
+    """A dimension counted from 0, also if it was given as a negative one; a 0-dim tensor has dimensions 0 and -1."""
     n = max(ndim, 1) if scalar else ndim
     if not -n <= dim < n:
         if ndim == 0 and not scalar:
@@ -253,7 +253,7 @@ def elementwise_strides(
     if perm == list(range(ndim - 1, -1, -1)):
         return contiguous_strides(out_shape)
     out, step = [0] * ndim, 1
-    for dim in perm:  # outside of an empty dimension torch has strides of 0 here
+    for dim in perm:  # here torch gives strides of 0 to dimensions outside of an empty one
         out[dim] = step
         step *= out_shape[dim]
     return tuple(out)
@@ -307,7 +307,7 @@ class Size(tuple[int, ...]):
 
 
 def _size(values: Shape) -> Size:
-    """What a pickle calls: `Size` itself goes by torch's name, under which there may be none."""
+    """Pickles call this function. They would look for `Size` under torch's name, where torch may not be installed."""
     return Size(values)
 
 

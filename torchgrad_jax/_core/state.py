@@ -36,7 +36,7 @@ TRACED = 1024
 
 
 class Modes(threading.local):
-    """What the current thread's operations must heed.
+    """The modes of the current thread, which every operation obeys.
 
     `bits` is one integer so that the hot path needs one attribute read: 0 and 1 (recording off
     and on) are the plain cases, anything above takes the general path.
@@ -66,7 +66,7 @@ class Modes(threading.local):
     )
     given: frozenset[int] = frozenset()  # identities of the storages that it got as arguments
     dual_level: int = -1
-    dual_open: list[Any] = []  # of all threads, as the level
+    dual_open: list[Any] = []  # belongs to all threads, like the level
     transposing: bool = False  # a backward pass runs for the sake of a derivative along tangents
     transposed: bool = (
         False  # a function runs whose derivative along tangents is taken by such passes
@@ -86,7 +86,7 @@ class Modes(threading.local):
     )
     keys: Any = None  # the `keys.KeyStream` that draws take their numbers from
     undo: list[Any] = []  # how to undo what traced code wrote outside of it, see `_engine.escapes`
-    traced: bool = False  # set on the class once JAX put a tracer into a tensor, for good
+    traced: bool = False  # set on the class, for good, once JAX put a tracer into a tensor
     grad_layout: bool = True  # gradients take the layout of their leaves
 
     def transforming(self) -> bool:

@@ -1,7 +1,7 @@
 """Sums of two arrays as torch's kernels form them.
 
 torch multiplies the second operand by a factor alpha, and of complex numbers by 1 + 0j where none is given. That
-makes NaN of the other part of an infinity, and of some negative zeros positive ones.
+product makes NaN of the other part of an infinity, and turns some negative zeros into positive ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .custom_jvp import custom_jvp
 
 def plus(x: Any, y: Any) -> Any:
     """``x + y`` in the shape of `x`, which may be a wider one than that of `y`; both have one dtype."""
-    if x.shape != y.shape:  # a leaf got another shape since its first gradient
+    if x.shape != y.shape:  # the leaf's shape has changed since its first gradient
         both = shapes.broadcast_shapes(x.shape, y.shape)
         if both != x.shape:
             raise RuntimeError(
@@ -46,7 +46,7 @@ def _signed_sum(x: Any, y: Any, sign: int) -> Any:
 
 
 def _no_times(x: Any) -> Any:
-    """``0 * x`` without the product, whose sign XLA and NumPy may disagree on."""
+    """``0 * x`` without the product, since XLA and NumPy may disagree on its sign."""
     zero = lax.select(x < 0, lax.full_like(x, -0.0), lax.full_like(x, 0.0))
     zero = lax.select(x == 0, x, zero)
     return lax.select(lax.abs(x) < np.inf, zero, lax.full_like(x, np.nan))

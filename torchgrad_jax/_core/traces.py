@@ -53,7 +53,7 @@ def running_watch() -> Any:
 
 
 def unwatch(trace: Any) -> None:
-    """A trace is this package's own, and puts back itself what code in it changes."""
+    """Do not watch a trace of this package, which itself undoes what code in it changes."""
     found = _OUTERMOST.get(id(trace))
     if found is not None:
         found.watch = None
@@ -94,7 +94,7 @@ def _begin(trace: Any) -> None:
 
 
 def _end(number: int) -> None:
-    """A trace is over: JAX says so, or has dropped it."""
+    """A trace has ended: JAX invalidated it, or dropped it."""
     found = _BEGAN.get(number)
     if found is None:
         return
@@ -105,7 +105,7 @@ def _end(number: int) -> None:
     running.discard(number)
     _BEGAN.pop(
         number, None
-    )  # last: what a signal leaves unfinished here ends when the trace is freed
+    )  # comes last: if a signal interrupts this, it is done when the trace is freed
     if not running and MODES.open_traces is running:
         _forget()
 
@@ -147,13 +147,13 @@ HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"
 
 
 def _watch_traces() -> None:
-    """Have JAX's traces numbered from now on.
+    """Number JAX's traces from now on.
 
     A trace ends when JAX invalidates it or the trace that it is part of, or drops it, or when the outermost function
-    that is traced has returned or raised. To wait for JAX alone would not do: the jaxpr of a function with derivatives
-    of its own holds its trace for as long as a kernel lives, and an exception that somebody keeps holds its own.
+    that is traced has returned or raised. JAX alone may drop it much later: the jaxpr of a function with
+    derivatives of its own holds its trace for as long as a kernel lives, and so does an exception that somebody keeps.
 
-    JAX has no public way to ask for that. Where its internals have moved, a warning says what goes unnoticed.
+    JAX has no public way to ask for that. Where its internals have changed, a warning says what is no longer noticed.
     """
     try:
         make = jax.core.Trace.__init__

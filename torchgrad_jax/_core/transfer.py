@@ -36,7 +36,7 @@ def put(host: np.ndarray, dev: devices.device) -> Any:
 def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
     """What `values` gives for `m`, on its device.
 
-    For the meta device it is asked for no elements, and so draws none, but says what is wrong.
+    For the meta device `values` is not called for its elements, so it draws no numbers, but it raises its errors.
     """
     if m.device.type != "meta":
         try:
@@ -49,7 +49,7 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
 
 
 def for_jax(array: Any) -> Any:
-    """An array of a storage as one of JAX's, for code that is the user's."""
+    """The array of a storage as an array of JAX, for code of the user."""
     return jnp.asarray(array) if array.__class__ is np.ndarray else array
 
 

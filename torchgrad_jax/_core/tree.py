@@ -60,7 +60,7 @@ class Spec:
         return hash((self.kind, self.n, len(self.children)))
 
     def __repr__(self) -> str:
-        """As torch prints its tree specifications, which stand in error messages."""
+        """The text of torch's tree specifications, which error messages contain."""
         return self._text(0)
 
     type = property(lambda self: self.kind, doc="The class of the container; None for a leaf.")
@@ -82,7 +82,7 @@ class Spec:
         return self.children[index]
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """What stands in a tree where this one has its leaves."""
+        """The parts of a tree that are in the places of this one's leaves."""
         if self.kind is None:
             return [tree]
         if type(tree) is not self.kind:
@@ -150,17 +150,17 @@ def _parts(x: Any) -> tuple[list[Any], Any] | None:
 
 
 def registered(cls: type) -> bool:
-    """Whether a class is known to be one of containers."""
+    """Whether a class is registered as a container."""
     return cls in _NODES
 
 
 def flatten(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Spec]:
-    """The leaves of a tree, and how to put others in their place."""
+    """The leaves of a tree, and its `Spec`, which puts other leaves in their places."""
     leaves: list[Any] = []
     return leaves, _visit(x, leaves, is_leaf)
 
 
-# No closures that call themselves: they are reference cycles, which would keep the leaves.
+# A closure that calls itself would be a reference cycle, which would keep the leaves alive.
 def _visit(x: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None = None) -> Spec:
     parts = None if is_leaf is not None and is_leaf(x) else _parts(x)
     if parts is None:

@@ -34,7 +34,7 @@ def _float_only(x: Array, kernel: str) -> None:
 
 @custom_jvp
 def _relu(x: Array) -> Array:
-    return where(x < 0, 0, x)  # the zero that came in keeps its sign
+    return where(x < 0, 0, x)  # a zero keeps its sign
 
 
 @_relu.defjvp
@@ -95,7 +95,7 @@ _softshrink = _gate("softshrink")(
 
 
 def _plain(x: Array, value: float) -> Any:
-    """A coefficient for `x`: whole numbers stay exact beside integers."""
+    """A coefficient in the dtype of `x`; whole numbers stay exact where `x` has integers."""
     return int(value) if category(x) < FLOATING else value
 
 
@@ -164,7 +164,7 @@ _below_zero = with_rule(
     lambda x: where(x > 0, jnp.zeros_like(x), x),
     lambda x, out, t: where(x >= 0, jnp.zeros_like(x), t),
 )
-# As products with a slope of 1, so that a weight that is no number spoils nothing where it is not used.
+# The slope is a factor of 1 where the weight is not used, so that a NaN among the weights does no harm there.
 _prelu = with_rule(
     _prelu_value, lambda x, w, out, tx, tw: _prelu_slope(x, w) * tx + _below_zero(x) * tw
 )
@@ -214,7 +214,7 @@ def _hardsigmoid(x: Array) -> Array:
 
 @_hardsigmoid.defjvp
 def _hardsigmoid_jvp(primals: Any, tangents: Any) -> Any:
-    # torch's sixth is of single precision, whatever it multiplies.
+    # torch multiplies by a sixth in single precision, whatever the dtype is.
     (x,), (t,) = primals, tangents
     return _hardsigmoid(x), where((x > -3) & (x < 3), t * 0.1666666716337204, 0)
 
@@ -243,7 +243,7 @@ def _hardswish_jvp(primals: Any, tangents: Any) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2, 3))
 def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
-    below = where(x <= 0, x, 0)  # keeps exp of large numbers out of the derivative
+    below = where(x <= 0, x, 0)  # the derivative never sees exp of a large number
     return where(x <= 0, lax.expm1(below * input_scale) * (alpha * scale), x * scale)
 
 
@@ -288,7 +288,7 @@ def _nonzero(alpha: float) -> float:
     return alpha
 
 
-# Written in place the input is gone, and torch differentiates through the result.
+# In place the input is overwritten, so torch differentiates through the result.
 @_hidden(name="elu_inplace", node="EluBackward1")
 def _elu_inplace(
     input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
@@ -365,7 +365,7 @@ def _rrelu_inplace(input: Array, noise: Array, lower: float, upper: float, train
 
 
 def _sloped(fn: Callable[[Array], Array], slope: Callable[[Array], Array]) -> Callable[..., Array]:
-    """`fn` with its slope in one factor: a sum of products would make NaN of an infinity that comes in."""
+    """`fn` with its slope as one factor: a sum of products would make NaN of an infinite gradient."""
     return with_rule(fn, lambda x, y, t: t * slope(x))
 
 
@@ -422,7 +422,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
 
     def slope(x: Array) -> Array:
         z = x * beta
-        flat = lax.logistic(jnp.full_like(x, threshold))  # torch: whose own slope is 0
+        flat = lax.logistic(jnp.full_like(x, threshold))  # torch: the slope of the slope is 0
         return where(z > threshold, jnp.ones_like(x), where(z == threshold, flat, lax.logistic(z)))
 
     return half_as_float(_sloped(body, slope))(input)
@@ -511,8 +511,8 @@ def _sum(x: Array, dim: Any) -> Array:
 
 
 def _shifted(x: Array, dim: Any) -> Array:
-    """The input less its largest value; the shift carries no gradient."""
-    if not x.size:  # there is no largest one
+    """The input minus its largest value, which is a constant for derivatives."""
+    if not x.size:  # there is no largest value
         return x
     return x - lax.stop_gradient(jnp.max(x, axis=dim, keepdims=True))
 
@@ -554,7 +554,9 @@ def _log_softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
 def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> Array:
     axis = shapes.wrap_dim(dim, x.ndim)
     last = axis == max(x.ndim - 1, 0)
-    if not x.size and category(x) in _NOT_FLOAT:  # torch asks no kernel
+    if (
+        not x.size and category(x) in _NOT_FLOAT
+    ):  # torch runs no kernel, which would refuse the dtype
         return x
     refuse(x, f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl", *_NOT_FLOAT)
     return fn(x, axis if x.ndim else ())  # a scalar is a sum of one term

@@ -48,7 +48,7 @@ from .registry import (
 
 
 def _own_dtype(x: Array, y: Array) -> tuple[Array, Array]:
-    """Promotion done here rather than by the engine, for ops that must see the dtypes as given."""
+    """Promotes as the engine does, for ops that have to see the dtypes that were given."""
     groups: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
     for a in (x, y):
         d = dtypes.from_np(a.dtype)
@@ -85,13 +85,13 @@ def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
         return (sums.plus if sign > 0 else sums.minus)(x, y)
     if not is_half(x):
         return x + sign * _scaled(y, alpha)
-    _scaled(y, alpha)  # for its complaints
+    _scaled(y, alpha)  # for its complaints about alpha
     return _plus_half(x, y, sign * jnp.asarray(alpha).astype(jnp.float32))
 
 
 @custom_jvp
 def _plus_half(x: Array, y: Array, alpha: Array) -> Array:
-    # torch's vectors of half types are computed in float32, with an alpha that is of the half type
+    # torch computes vectors of half types in float32, and rounds alpha to the half type
     return (widen(x) + widen(y) * round_half(alpha, x.dtype)).astype(x.dtype)
 
 
@@ -149,9 +149,9 @@ def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = 
 
 @elementwise
 def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a difference whose operands stand the other way round."""
+    """The strides of a difference whose operands are exchanged."""
     operands = [(m.shape, m.strides) for m in reversed(metas)]
-    if len(metas) == 1:  # a number that torch makes a tensor of is an operand of another shape
+    if len(metas) == 1:  # torch makes a tensor of a number, which has another shape
         operands.append(((), ()))
     return shapes.elementwise_strides(shape, operands)
 
@@ -171,7 +171,7 @@ def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) ->
 
 
 def _widely(fn: Any, x: Array, y: Array) -> Array:
-    """`fn` in float32 where a tensor of half precision meets a number, which torch does not round first."""
+    """`fn` in float32 where a tensor of half precision meets a number, since torch does not round the number first."""
     if x.dtype == y.dtype:
         return fn(x, y)
     narrow = y.dtype if x.dtype == jnp.float32 else x.dtype
@@ -180,7 +180,7 @@ def _widely(fn: Any, x: Array, y: Array) -> Array:
 
 
 def _divide_widely(fn: Any, x: Array, y: Array) -> Array:
-    """`_widely` for what is divided by; what is divided is rounded first, in torch."""
+    """`_widely` where the divisor is the number. torch rounds a dividend that is a number first."""
     return _widely(fn, x if x.dtype == y.dtype or y.dtype == jnp.float32 else x.astype(y.dtype), y)
 
 
@@ -197,7 +197,7 @@ def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     return x & y if category(x) == BOOL else _widely(lax.mul, x, y)
 
 
-# torch's forward mode divides once, which decides about infinities where `y` is 0.
+# torch's forward mode divides once, so it has infinities where reverse mode has NaN if `y` is 0.
 _div_forward = with_rule(divide, lambda x, y, out, tx, ty: divide(tx - ty * out, y))
 
 
@@ -214,7 +214,7 @@ def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
 
 
 def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options: Any) -> None:
-    """The overload with a C++ number, which torch's own compositions call: the number is no edge."""
+    """The overload with a C++ number, which torch's own compositions call: the number has no edge."""
 
     def impl(input: Array, other: Scalar) -> Array:
         return fn(input, other)
@@ -235,7 +235,7 @@ _with_number("sub_number", sub, "SubBackward1")
 
 
 def _floor_div(x: Array, y: Array) -> Array:
-    """Python's floor division, exact for floating point like torch's; its slope is 0."""
+    """Python's floor division, which is exact for floating point, as in torch. Its slope is 0."""
     if category(x) == INTEGRAL:
         q = lax.div(x, y)
         r = x - q * y
@@ -381,7 +381,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
 
 
 def _check_addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = None) -> None:
-    """Two integer tensors are not divided, whatever they are added to."""
+    """torch refuses to divide two integer tensors, whatever the quotient is added to."""
     if category(tensor1) < FLOATING and category(tensor2) < FLOATING:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
@@ -439,7 +439,7 @@ def _like(x: Array, y: Array) -> Array:
     return lax.broadcast(lax.convert_element_type(y, x.dtype), x.shape)
 
 
-# Both factors are numbers, in tensors of a finer dtype: torch's gradients compute with them before they meet the rest.
+# Both factors are numbers in tensors of a finer dtype. torch's gradients multiply them with each other first.
 _finer_product = with_rule(
     lambda x, a, b, v: _like(x, v) * _like(x, a) * _like(x, b),
     lambda x, a, b, v, out, tx, ta, tb, tv: (
@@ -459,7 +459,7 @@ def _value(value: Any, x: Array) -> Array:
         return jnp.ones((), x.dtype)
     if (
         category(value) == COMPLEX and category(x) != COMPLEX
-    ):  # refused when it is seen not to be real
+    ):  # a later check refuses it if it is not real
         value = lax.real(value)
     return lax.convert_element_type(value, x.dtype)
 
@@ -468,7 +468,7 @@ def _between_value(x: Array, y: Array, w: Array) -> Array:
     return where(lax.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
 
 
-# Each term by itself, so that an infinite weight does not make NaN of them all.
+# Each term has a product of its own, so that an infinite weight does not make NaN of all terms.
 _between = with_rule(
     _between_value, lambda x, y, w, out, tx, ty, tw: tx * (1 - w) + ty * w + tw * (y - x)
 )
@@ -476,7 +476,7 @@ _between_forward = custom_jvp(_between_value)
 
 
 def _between_forward_jvp(primals: Any, tangents: Any) -> Any:
-    """torch's forward mode takes what lies between two tangents, an absent one among them as 0."""
+    """torch's forward mode interpolates between the two tangents, and takes an absent one for 0."""
     (x, y, w), (tx, ty, tw) = primals, tangents
     tx, ty = (jnp.zeros_like(p) if is_absent(t) else t for p, t in ((x, tx), (y, ty)))
     along = _between_value(tx, ty, w)
@@ -507,7 +507,7 @@ def _lerp(between: Any, input: Array, end: Array, weight: Any) -> Array:
                 raise RuntimeError(
                     f"result type {scalar_name(other)} can't be cast to the desired output type {scalar_name(input)}"
                 )
-            number = True  # torch reads it as one
+            number = True  # torch reads such a tensor as a number
         elif other.dtype != input.dtype:
             raise RuntimeError(
                 f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}"

@@ -1,4 +1,4 @@
-"""What torch calls, one level below its Python names, the rows and functions of this package.
+"""The names that torch's dispatcher has for the rows and functions of this package, such as ``aten::add.Tensor``.
 
 Profilers and selective checkpoints speak of operators by these names.
 """
@@ -39,7 +39,7 @@ _COMPOSITES = {
         "to",
     ),
 }  # fmt: skip
-# Python code in torch too: what it calls has names, it has none.
+# These are Python code in torch, too. The operators that they call have names, and they have none.
 _PYTHON_ONLY = frozenset({
     "__invert__", "__ipow__", "__pos__", "__pow__", "__rdiv__", "__rfloordiv__", "__rlshift__", "__rmod__", "__rpow__",
     "__rrshift__", "__rtruediv__", "apply_", "are_deterministic_algorithms_enabled", "as_tensor", "asarray",
@@ -55,7 +55,7 @@ _PYTHON_ONLY = frozenset({
 })  # fmt: skip
 
 
-# The overload that a call with tensors takes, where it is not the default one.
+# The overload of a call with tensors, where that is not the default one.
 USUAL_OVERLOADS = {
     **dict.fromkeys(
         ("add", "sub", "mul", "div", "remainder", "fmod", "eq", "ne", "lt", "le", "gt", "ge", "index", "bitwise_and",

@@ -233,7 +233,7 @@ def _scores(
 
 
 def _dropped(weights: Array, kept: Array | None, p: float) -> Array:
-    """Weights of which some are left out and the others made larger."""
+    """Weights after dropout, which makes some of them 0 and the others larger."""
     return weights if kept is None else jnp.where(kept, weights * (1.0 / (1.0 - p)), 0)
 
 

@@ -45,8 +45,8 @@ def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
 
 
 def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
-    """A comparison. Its result is bool, but in place it is a float that depends on nothing: a zero
-    gradient, not the gradient of what was overwritten."""
+    """A comparison. Its result is bool; in place the result is a float that depends on nothing, so the gradient of what
+    was overwritten is zero."""
 
     def node(args: dict[str, Any]) -> str:
         return f"{name.capitalize()}Backward{int(args['other'] == 'tensor')}"
@@ -74,7 +74,7 @@ def _truth(x: Array) -> Array:
 
 
 for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
-    # Each side is judged in its own dtype: promotion would turn a huge integer into a float.
+    # Each side keeps its own dtype here, since promotion would turn a huge integer into a float.
     compare(
         f"logical_{_name}",
         lambda x, y, fn=_fn: fn(_truth(x), _truth(y)),
@@ -84,8 +84,8 @@ for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax
 unary("logical_not", lambda x: ~_truth(x), promote=NONE, grad=Grad.NO)
 
 
-def _is(test: Callable[[Array], Array], integers: bool) -> Callable[[Array], Array]:
-    """A test of floating-point numbers; a complex number is judged by its parts."""
+def _float_test(test: Callable[[Array], Array], integers: bool) -> Callable[[Array], Array]:
+    """A test of floating-point numbers. Of a complex number it looks at the parts."""
 
     def judged(x: Array) -> Array:
         kind = category(x)
@@ -103,7 +103,7 @@ def _signed_inf(value: float, name: str) -> Callable[[Array], Array]:
     def test(x: Array) -> Array:
         if category(x) == COMPLEX:
             raise RuntimeError(f"{name} does not support complex inputs.")
-        return _is(lambda x: x == value, False)(x)
+        return _float_test(lambda x: x == value, False)(x)
 
     return test
 
@@ -113,9 +113,9 @@ def _isreal(x: Array) -> Array:
 
 
 _predicate = functools.partial(unary, grad=Grad.NO, inplace=False, out=False)
-_predicate("isnan", _is(lambda x: x != x, False))
-_predicate("isinf", _is(lambda x: lax.abs(x) == jnp.inf, False))
-_predicate("isfinite", _is(lax.is_finite, True))
+_predicate("isnan", _float_test(lambda x: x != x, False))
+_predicate("isinf", _float_test(lambda x: lax.abs(x) == jnp.inf, False))
+_predicate("isfinite", _float_test(lax.is_finite, True))
 _predicate("isreal", _isreal, layout=elementwise(preserved))
 unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False)
 unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
@@ -138,11 +138,11 @@ def isclose(
         close |= (x != x) & (y != y)
     if rtol == 0 and atol == 0:
         return close
-    if kind < FLOATING:  # torch compares integers as numbers of the default floating dtype's kind
+    if kind < FLOATING:  # torch compares integers in the default floating dtype
         x, y = x.astype(jnp.float64), y.astype(jnp.float64)
     gap = lax.abs(x - y)
     allowed = atol + lax.abs(jnp.asarray(rtol, y.dtype) * y)
-    return close | (_is(lax.is_finite, True)(gap) & (gap <= allowed))
+    return close | (_float_test(lax.is_finite, True)(gap) & (gap <= allowed))
 
 
 @op(name="isin_tensor", promote=COMMON, grad=Grad.NO, function=False, method=False)
@@ -206,8 +206,8 @@ def _size(x: Array) -> Array:
 
 
 def _gcd(x: Array, y: Array) -> Array:
-    """Euclid's algorithm. JAX's own never ends for the least integer, whose absolute value is negative; a remainder
-    is nearer to 0 than its divisor whatever the signs, so that this one always does."""
+    """Euclid's algorithm. JAX's own never ends for the least integer, whose absolute value is negative. This one ends,
+    since a remainder is nearer to 0 than its divisor, whatever the signs."""
 
     def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
         a, b = state
@@ -220,7 +220,7 @@ def _gcd(x: Array, y: Array) -> Array:
 def _lcm(x: Array, y: Array) -> Array:
     divisor = _gcd(x, y)
     none = divisor == 0
-    # torch, like C++, computes with small integers as with those of 32 bits, and cuts the result to size.
+    # torch, like C++, computes small integers with 32 bits, and keeps the lowest bits of the result.
     wide = jnp.int32 if x.dtype.itemsize < 4 else x.dtype
     x, y, by = (a.astype(wide) for a in (x, y, choose(none, 1, divisor)))
     return choose(none, 0, _size(lax.div(x, by) * y).astype(divisor.dtype))
@@ -237,8 +237,8 @@ def _real_only(x: Array, name: str) -> None:
         raise RuntimeError(f"{name} not implemented for complex tensors.")
 
 
-def _share(x: Array, y: Array, tx: Array, ty: Array, loses: Array, wins: Array) -> Array:
-    """torch: equal values share the gradient, and one beside a nan gets all of its own."""
+def _gradient_of_ties(x: Array, y: Array, tx: Array, ty: Array, loses: Array, wins: Array) -> Array:
+    """torch: two equal values get half of the gradient each, and a value beside a NaN gets all of it."""
     half = choose(x == y, jnp.asarray(0.5, tx.dtype), jnp.ones_like(tx))
     return choose(loses, 0, half * tx) + choose(wins, 0, half * ty)
 
@@ -271,8 +271,8 @@ def _takes_fmin(x: Array, y: Array) -> Array:
     return (x <= y) | (y != y)
 
 
-def _share_forward(x: Array, y: Array, tx: Array, ty: Array, wins: Array) -> Array:
-    """torch's forward mode goes along with the other operand unless the first wins or both are equal."""
+def _tangent_of_ties(x: Array, y: Array, tx: Array, ty: Array, wins: Array) -> Array:
+    """torch's forward mode takes the tangent of the second operand unless the first wins or both are equal."""
     half = jnp.asarray(0.5, tx.dtype)
     return ty + jnp.where(x == y, half, wins.astype(tx.dtype)) * (tx - ty)
 
@@ -281,16 +281,16 @@ _pair = functools.partial(binary, scalar=False, inplace=False, compares=Compares
 _pair(
     "maximum",
     _maximum,
-    rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y),
-    forward=lambda x, y, out, tx, ty: _share_forward(x, y, tx, ty, x > y),
+    rule=lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x < y, x > y),
+    forward=lambda x, y, out, tx, ty: _tangent_of_ties(x, y, tx, ty, x > y),
 )
 _pair(
     "minimum",
     _minimum,
-    rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y),
-    forward=lambda x, y, out, tx, ty: _share_forward(x, y, tx, ty, x < y),
+    rule=lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x > y, x < y),
+    forward=lambda x, y, out, tx, ty: _tangent_of_ties(x, y, tx, ty, x < y),
 )
-# Equal operands: torch's reverse mode takes the first, as its forward mode does of `fmin`, but not of `fmax`.
+# Of equal operands torch's reverse mode takes the first. Its forward mode does that for `fmin`, but not for `fmax`.
 _pair(
     "fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty),
     forward=lambda x, y, out, tx, ty: choose((x > y) | (y != y), tx, ty),
@@ -298,8 +298,8 @@ _pair(
 _pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
 
 
-def _above(x: Array, low: Array) -> Array:
-    """The larger one; of two zeros the first, with its sign."""
+def _larger(x: Array, low: Array) -> Array:
+    """The larger number; of two zeros the first, with its sign."""
     return choose(x >= low, x, lax.max(x, low))
 
 
@@ -308,7 +308,7 @@ def _below(x: Array, high: Array) -> Array:
 
 
 def _clamp_value(x: Array, low: Array, high: Array) -> Array:
-    return _below(_above(x, low), high)
+    return _below(_larger(x, low), high)
 
 
 def _clamp_rule(
@@ -323,7 +323,7 @@ def _clamp_rule(
 _clamp = (
     with_rule(_clamp_value, _clamp_rule),
     with_rule(
-        _above,
+        _larger,
         lambda x, low, out, tx, tlow: choose(x >= low, tx, 0) + choose(x < low, tlow, 0),
     ),
     with_rule(
@@ -331,7 +331,7 @@ _clamp = (
         lambda x, high, out, tx, thigh: choose(x <= high, tx, 0) + choose(x > high, thigh, 0),
     ),
 )
-# torch's forward mode goes along with what it takes, which is a limit where that one and the input are equal, or NaN.
+# torch's forward mode has the tangent of the result: that of a limit where it equals the input, or is NaN.
 _clamp_along_taken = (
     with_rule(
         _clamp_value,
@@ -339,24 +339,26 @@ _clamp_along_taken = (
             low > high, thigh, choose(x < low, tlow, choose(x > high, thigh, tx))
         ),
     ),
-    with_rule(_above, lambda x, low, out, tx, tlow: choose(x > low, tx, tlow)),
+    with_rule(_larger, lambda x, low, out, tx, tlow: choose(x > low, tx, tlow)),
     with_rule(_below, lambda x, high, out, tx, thigh: choose(x < high, tx, thigh)),
 )
 _clamp_along_equal = (
     _clamp_along_taken[0],
-    with_rule(_above, lambda x, low, out, tx, tlow: choose(x >= low, tx, tlow)),
+    with_rule(_larger, lambda x, low, out, tx, tlow: choose(x >= low, tx, tlow)),
     with_rule(_below, lambda x, high, out, tx, thigh: choose(x <= high, tx, thigh)),
 )
 
 
 def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array:
-    """By the function for two limits, for a lower one, or for an upper one."""
+    """Applies the function for two limits, for a lower one, or for an upper one."""
     if category(input) == COMPLEX:
         raise NotImplementedError("clamp is not supported for complex types")
     limits = [jnp.asarray(v) for v in (low, high) if v is not None]
     if not limits:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if clamps is not _clamp and all(v.weak_type for v in limits):  # numbers have one rule for both
+    if clamps is not _clamp and all(
+        v.weak_type for v in limits
+    ):  # for numbers one rule serves both limits
         clamps = _clamp
     x, *limits = broadcast(input, *limits)
     if len(limits) == 2:
@@ -460,7 +462,7 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
             f"{value.ndim} dimension(s)."
         )
     if category(value) == COMPLEX and category(input) not in (BOOL, COMPLEX):
-        value = value.real  # the rest is 0, or has been refused
+        value = value.real  # the imaginary part is 0, or was refused
     value = value != 0 if category(input) == BOOL else lax.convert_element_type(value, input.dtype)
     c, x, y = broadcast(mask, input, value)
     return lax.select(c, y, x)
@@ -506,7 +508,7 @@ def _only_finite(x: Array, nan: Array, high: Array, low: Array) -> Array:
     return choose(x != x, nan, y)
 
 
-# torch multiplies by 0 or 1, so that an infinity that comes in where one was replaced is NaN.
+# torch multiplies the gradient by 0 or 1: an infinite gradient becomes NaN where a number was replaced.
 _finite = with_rule(
     _only_finite, lambda x, *rest: rest[4] * choose(lax.abs(x) < jnp.inf, jnp.ones_like(x), 0)
 )

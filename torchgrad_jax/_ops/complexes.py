@@ -1,4 +1,4 @@
-"""Functions of complex numbers as C defines them: XLA's lose the sides of branch cuts and the limits at infinity."""
+"""Functions of complex numbers as C defines them. XLA's ignore the side of a branch cut, and have NaN at infinity."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _for_complex(real: Function, other: Function) -> Function:
     return lambda x: other(x) if category(x) == COMPLEX else real(x)
 
 
-def _sided(
+def _with_cut(
     fn: Function, slope: Callable[[Array, Array], Array], across_real: bool = False
 ) -> Function:
-    """`fn` with a cut along an axis, the side of which is the sign of a part, and be it that of a zero.
+    """`fn` with a branch cut along an axis. The sign of a part says on which side a number is, even if the part is 0.
 
     Such functions take conjugates to conjugates; those with a cut on the imaginary axis are odd as well.
     """
@@ -45,8 +45,8 @@ def _signed(x: Array, like: Array) -> Array:
 Part = Callable[[Array, Array], Array]
 
 
-def _zeros(fn: Function, real: Part | None = None, imag: Part | None = None) -> Function:
-    """`fn` with zeros of the sign that C gives them: of terms in the argument's parts that are 0 where a part is."""
+def _with_zeros_of_c(fn: Function, real: Part | None = None, imag: Part | None = None) -> Function:
+    """`fn` with zeros of the sign that C gives them, which is that of `real` and `imag` of the argument's parts."""
 
     def value(z: Array) -> Array:
         parts, w = (lax.real(z), lax.imag(z)), fn(z)
@@ -62,11 +62,13 @@ def _zeros(fn: Function, real: Part | None = None, imag: Part | None = None) -> 
     return _for_complex(fn, value)
 
 
-def _settled(
+def _without_cuts(
     fn: Function, slope: Callable[[Array, Array], Array], real: Part | None = None, imag: Part | None = None
 ) -> Function:  # fmt: skip
-    """A function without cuts, with zeros as in C; real numbers are left to `fn` alone."""
-    return _for_complex(fn, with_rule(_zeros(fn, real, imag), lambda z, w, t: t * slope(z, w)))
+    """A function without branch cuts, whose zeros have the signs that they have in C. For real numbers it is `fn`."""
+    return _for_complex(
+        fn, with_rule(_with_zeros_of_c(fn, real, imag), lambda z, w, t: t * slope(z, w))
+    )
 
 
 def _re(re: Array, im: Array) -> Array:
@@ -83,16 +85,16 @@ def _exp(z: Array) -> Array:
     return lax.select(gone, jnp.zeros_like(w), w)
 
 
-exp = _for_complex(lax.exp, with_rule(_zeros(_exp, imag=_im), lambda z, w, t: t * w))
-expm1 = _settled(lax.expm1, lambda z, w: w + 1, _re, _im)
-log1p = _settled(lax.log1p, lambda z, w: divide(jnp.ones_like(z), z + 1), real=_re)
-sin = _settled(lax.sin, lambda z, w: lax.cos(z), _re, lambda re, im: lax.cos(re) * im)
-cos = _settled(lax.cos, lambda z, w: -lax.sin(z), imag=lambda re, im: -(lax.sin(re) * im))
-tan = _settled(lax.tan, lambda z, w: w * w + 1, _re, _im)
-sinh = _settled(lax.sinh, lambda z, w: lax.cosh(z), lambda re, im: lax.cos(im) * re, _im)
-cosh = _settled(lax.cosh, lambda z, w: lax.sinh(z), imag=lambda re, im: re * lax.sin(im))
-tanh = _settled(lax.tanh, lambda z, w: 1 - w * w, _re, _im)
-sqrt = _sided(lax.sqrt, lambda z, w: divide(jnp.full_like(w, 0.5), w))
+exp = _for_complex(lax.exp, with_rule(_with_zeros_of_c(_exp, imag=_im), lambda z, w, t: t * w))
+expm1 = _without_cuts(lax.expm1, lambda z, w: w + 1, _re, _im)
+log1p = _without_cuts(lax.log1p, lambda z, w: divide(jnp.ones_like(z), z + 1), real=_re)
+sin = _without_cuts(lax.sin, lambda z, w: lax.cos(z), _re, lambda re, im: lax.cos(re) * im)
+cos = _without_cuts(lax.cos, lambda z, w: -lax.sin(z), imag=lambda re, im: -(lax.sin(re) * im))
+tan = _without_cuts(lax.tan, lambda z, w: w * w + 1, _re, _im)
+sinh = _without_cuts(lax.sinh, lambda z, w: lax.cosh(z), lambda re, im: lax.cos(im) * re, _im)
+cosh = _without_cuts(lax.cosh, lambda z, w: lax.sinh(z), imag=lambda re, im: re * lax.sin(im))
+tanh = _without_cuts(lax.tanh, lambda z, w: 1 - w * w, _re, _im)
+sqrt = _with_cut(lax.sqrt, lambda z, w: divide(jnp.full_like(w, 0.5), w))
 
 
 def rsqrt(x: Array) -> Array:
@@ -100,23 +102,27 @@ def rsqrt(x: Array) -> Array:
     return divide(jnp.ones_like(x), sqrt(x)) if category(x) == COMPLEX else lax.rsqrt(x)
 
 
-asin = _sided(lax.asin, lambda z, w: rsqrt(1 - z * z))
+asin = _with_cut(lax.asin, lambda z, w: rsqrt(1 - z * z))
 
 
 def _acos_slope(z: Array, w: Array) -> Array:
     return -rsqrt(1 - z * z)
 
 
-acos = _settled(  # torch takes asin from pi / 2, which leaves no negative zero
-    _sided(lax.acos, _acos_slope), _acos_slope, imag=lambda re, im: jnp.zeros_like(im)
+acos = _without_cuts(  # torch takes asin from pi / 2, which leaves no negative zero
+    _with_cut(lax.acos, _acos_slope), _acos_slope, imag=lambda re, im: jnp.zeros_like(im)
 )
-atan = _sided(
-    _zeros(lax.atan, imag=_im), lambda z, w: divide(jnp.ones_like(z), z * z + 1), across_real=True
+atan = _with_cut(
+    _with_zeros_of_c(lax.atan, imag=_im),
+    lambda z, w: divide(jnp.ones_like(z), z * z + 1),
+    across_real=True,
 )
-asinh = _sided(lax.asinh, lambda z, w: rsqrt(z * z + 1), across_real=True)
-# torch subtracts by adding: of the two zeros it makes the positive one.
-acosh = _sided(lax.acosh, lambda z, w: rsqrt(z + -1) * rsqrt(z + 1))
-atanh = _sided(_zeros(lax.atanh, real=_re), lambda z, w: divide(jnp.ones_like(z), 1 - z * z))
+asinh = _with_cut(lax.asinh, lambda z, w: rsqrt(z * z + 1), across_real=True)
+# torch adds -1, which makes the positive one of the two zeros.
+acosh = _with_cut(lax.acosh, lambda z, w: rsqrt(z + -1) * rsqrt(z + 1))
+atanh = _with_cut(
+    _with_zeros_of_c(lax.atanh, real=_re), lambda z, w: divide(jnp.ones_like(z), 1 - z * z)
+)
 
 
 def power(x: Array, y: Array) -> Array:
@@ -125,7 +131,7 @@ def power(x: Array, y: Array) -> Array:
 
 
 def size(x: Array) -> Array:
-    """The absolute value: infinite where either part is, and be the other one NaN."""
+    """The absolute value. It is infinite where either part is, even if the other one is NaN."""
     if category(x) != COMPLEX:
         return lax.abs(x)
     far = (lax.abs(lax.real(x)) == jnp.inf) | (lax.abs(lax.imag(x)) == jnp.inf)

@@ -66,7 +66,7 @@ def convolution(
     input: Array, weight: Array, bias: Array | None, stride: Dims, padding: Dims, dilation: Dims,
     transposed: bool, output_padding: Dims, groups: int,
 ) -> Array:  # fmt: skip
-    """The convolution that every public one comes down to; `weight` is (out, in / groups, ...),
+    """The convolution that all public ones call; `weight` is (out, in / groups, ...),
     or (in, out / groups, ...) when transposed."""
     k = weight.ndim - 2
     _check_dimensions(input, weight)
@@ -82,7 +82,7 @@ def convolution(
     x, w = input, weight
     if (
         jax.default_backend() == "cpu"
-    ):  # Accelerators have units for halves, which add up in float32.
+    ):  # Accelerators multiply halves in units of their own, and add up in float32.
         x, w = widen(x), widen(w)
     if transposed:
         y = _transposed(x, w, stride, padding, dilation, output_padding, groups)
@@ -302,7 +302,9 @@ def _convolve(
     written as several plain convolutions or, for depthwise ones, as sums of shifted products.
     """
     if x.size == 0 or w.size == 0:
-        outer = w.shape[0] if x.shape[1] else 0  # torch: no channels in, none out
+        outer = (
+            w.shape[0] if x.shape[1] else 0
+        )  # torch: without input channels there are no output channels
         return jnp.zeros(
             (x.shape[0], outer, *_out_sizes(x, w, stride, pads, stretch, dilation)), x.dtype
         )
@@ -330,7 +332,7 @@ def _convolve(
 
 
 def _plain(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> Array:
-    """One group. The fast kernel of XLA's CPU backend is for two dimensions, and for one of float32."""
+    """A convolution of one group. XLA's CPU backend has a fast kernel for two dimensions, and for one of float32."""
     if jax.default_backend() == "cpu":
         if all(v == 1 for v in (*w.shape[2:], *stretch)) and not any(map(any, pads)):
             return _pointwise(x, w, stride)
@@ -341,7 +343,7 @@ def _plain(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilati
 
 
 def _pointwise(x: Array, w: Array, stride: Shape) -> Array:
-    """A kernel of one element: a matrix product over the channels."""
+    """A convolution with a kernel of one element, which is a matrix product over the channels."""
     x = lax.slice(x, (0,) * x.ndim, x.shape, (1, 1, *stride))
     rows = x.reshape(*x.shape[:2], -1)
     y = jnp.einsum("oc,ncp->onp", w.reshape(w.shape[:2]), rows, precision=precision(x.dtype))
@@ -351,7 +353,7 @@ def _pointwise(x: Array, w: Array, stride: Shape) -> Array:
 def _flattened(
     x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape
 ) -> Array:
-    """A convolution of one dimension less: what the kernel meets along the first one becomes channels."""
+    """A convolution of one dimension less: the elements under the kernel along the first one become channels."""
     n, outer = x.shape[0], w.shape[0]
     size, *rest = _out_sizes(x, w, stride, pads, stretch, dilation)
     config = [(0, 0, 0)] * x.ndim
@@ -424,7 +426,7 @@ def _depthwise(
 def _batched(
     x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
 ) -> Array:
-    """Many groups: patches laid out as columns, and one matrix product per group."""
+    """A convolution with many groups: patches laid out as columns, and a matrix product for each group."""
     n, outer = x.shape[0], w.shape[0]
     sizes = _out_sizes(x, w, stride, pads, stretch, dilation)
     parts = [part for _, part in _taps(jnp.swapaxes(x, 0, 1), w, stride, pads, stretch, dilation)]

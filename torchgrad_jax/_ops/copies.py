@@ -21,7 +21,7 @@ def _copied(of: str, function: bool = True) -> None:
     def impl(**given: Any) -> Any:
         x = given[first]
         source = meta(x.shape, dtypes.from_np(x.dtype), devices.default_device())
-        geometry(source, **{n: given[n] for n in rest})  # refuses what the view refuses
+        geometry(source, **{n: given[n] for n in rest})  # raises where the view raises
         return row.impl(**given)
 
     TABLE.add(
@@ -63,6 +63,6 @@ _unchecked("slice", "slice_copy_row", "SliceBackward0_copy")
 _unchecked("slice", "narrow_copy_row", "NarrowCopyBackward0")
 
 
-# torch's "unsafe" ones are copies to autograd, which lets their parts be written to.
+# For autograd torch's "unsafe" splits are copies, so that their parts may be written to.
 _unchecked("split_with_sizes", "unsafe_split_with_sizes_row", "UnsafeSplitWithSizesBackward0")
 _unchecked("alias", "detach_copy", "NotImplemented", Grad.MISSING)

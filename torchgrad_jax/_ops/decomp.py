@@ -49,7 +49,7 @@ def _imaginary(x: Array) -> Array:
 
 
 def _divide(x: Array, by: Array) -> Array:
-    """x / by, linear in x even where `by` is 0: there 0 gives 0, anything else overflows.
+    """x / by, which stays linear in x where `by` is 0: there 0 gives 0, and anything else overflows.
 
     Equal eigenvalues leave the derivative of their vectors undefined, but a loss of the values alone
     sends zeros down this path and must not see nan.
@@ -101,14 +101,14 @@ def _leading_minor(a: Array) -> Array:
 
 
 def _fails(low: Array, k: Array) -> Array:
-    """Whether no factor of the minor of order k was found: LAPACK divides by a pivot that is infinite, and stops at
+    """Whether the minor of order k has no factor. LAPACK divides by a pivot that is infinite, and stops at
     the next."""
     pivots = jnp.real(diagonal_of(low))
-    divided = _before(k - 1, low.shape[-1])
+    divided = _rows_before(k - 1, low.shape[-1])
     return jnp.any(jnp.isnan(pivots) | (jnp.isinf(pivots) & divided), -1)
 
 
-def _before(k: Array, n: int) -> Array:
+def _rows_before(k: Array, n: int) -> Array:
     """Which of n rows come before the k-th."""
     rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (*k.shape, n))
     return rows < k[..., None]
@@ -116,7 +116,7 @@ def _before(k: Array, n: int) -> Array:
 
 def _factor_of_minor(a: Array, k: Array) -> Array:
     """The Cholesky factor of the leading minor of order k, continued by an identity."""
-    inside = _before(k, a.shape[-1])
+    inside = _rows_before(k, a.shape[-1])
     minor = jnp.where(inside[..., :, None] & inside[..., None, :], a, identity(a.shape[-1], a))
     return lax.linalg.cholesky(minor, symmetrize_input=False)
 
@@ -124,14 +124,14 @@ def _factor_of_minor(a: Array, k: Array) -> Array:
 def _partial_factor(a: Array, info: Array) -> Array:
     """What LAPACK leaves of a matrix whose minor of order `info` is the first that is not positive definite: the
     columns of L before that one, the number whose root could not be taken, and the rest of the matrix as it was."""
-    inside = _before(info - 1, a.shape[-1])
+    inside = _rows_before(info - 1, a.shape[-1])
     rows, columns = inside[..., :, None], inside[..., None, :]
     low = _factor_of_minor(a, info - 1)
     below = solve_triangular(
         low, jnp.where(columns & ~rows, a, 0), lower=True, trans=True, left=False
     )
     rest = a - identity(a.shape[-1], a) * jnp.sum(below * jnp.conj(below), -1, keepdims=True)
-    failed = _before(info, a.shape[-1]) & ~inside
+    failed = _rows_before(info, a.shape[-1]) & ~inside
     tail = jnp.where(failed[..., :, None] & failed[..., None, :], jnp.real(rest).astype(a.dtype), a)
     return jnp.tril(jnp.where(columns, jnp.where(rows, low, below), tail))
 
@@ -304,7 +304,9 @@ def _nonzero_diagonal(input: Any) -> None:
 
 
 def _check_cholesky_inverse(input: Any, upper: bool = False) -> None:
-    if input.ndim >= 2 and input.shape[-1] == input.shape[-2]:  # the implementation reports shapes
+    if (
+        input.ndim >= 2 and input.shape[-1] == input.shape[-2]
+    ):  # the implementation complains about shapes
         _nonzero_diagonal(input)
 
 
@@ -353,7 +355,7 @@ def _deprecated(*_: Any, **__: Any) -> None:
 def _triangular_solve_forward(
     input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Array, Array]:
-    """torch's forward mode takes the change of the matrix as a whole, also the half that is not read."""
+    """torch's forward mode counts the tangent of the whole matrix, also that of the half that is not read."""
 
     def solve(a: Array, b: Array) -> Array:
         return solve_triangular(
@@ -509,7 +511,7 @@ def _check_reflectors(a: Array, tau: Array) -> None:
 
 
 def _nothing_reflected(keys: Any, **_: Any) -> tuple[int, ...]:
-    """torch's formula gives up where there are no reflections, or none of anything."""
+    """torch's formula gives no gradients where there are no reflections or no elements."""
     return (0, 1) if any(m.numel == 0 for m in keys[:2]) else ()
 
 
@@ -640,7 +642,7 @@ def _full_svd(a: Array) -> tuple[Array, Array, Array]:
 
 @_full_svd.defjvp
 def _full_svd_jvp(primals: Any, tangents: Any) -> Any:
-    # torch: the vectors beyond the rank are arbitrary, a loss must not depend on them
+    # torch refuses losses that depend on the vectors beyond the rank, which are arbitrary.
     u, s, vh = out = _full_svd(*primals)
     k = s.shape[-1]
     t_u, t_s, t_vh = _svd_tangents(u[..., :k], s, vh[..., :k, :], *tangents)

@@ -63,7 +63,7 @@ def _check_rows(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
 def _embedding_forward(
     weight: Array, indices: Array, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
 ) -> Array:
-    """torch's forward mode knows of no padding and no frequencies."""
+    """torch's forward mode ignores padding and frequencies."""
     return _looked_up(-1, False, weight, indices)
 
 
@@ -148,7 +148,7 @@ def _check_bag(
         if mode == MAX or padding_idx is not None or weight.dtype == np.float64:
             found = f"Expected idx >= 0 && idx < num_embeddings but found idx to be {bad}"
             return RuntimeError(f"embedding_bag: {found}")
-        at = int(np.flatnonzero(indices == bad)[0])  # torch's faster kernel says more
+        at = int(np.flatnonzero(indices == bad)[0])  # torch's faster kernel has a longer text
         return RuntimeError(
             f"Index {at} of input takes value {bad} which is not in the valid range [0, {n})"
         )
@@ -198,7 +198,7 @@ def _bag_of(offsets: Array, n: int) -> Array:
 def _largest(x: Array, bag: Array, counted: Array, bags: int) -> Array:
     """Per bag and column the position of the first maximum (any, where the bag is empty).
 
-    Nothing is larger than NaN, and NaN is not larger than anything: where a bag begins decides.
+    In comparisons nothing is larger than NaN, and NaN is larger than nothing: a bag that begins with NaN keeps it.
     """
     n, width = x.shape
     x = lax.stop_gradient(x)
@@ -238,7 +238,7 @@ def embedding_bag(
     counted = indices != padding
     if include_last_offset:
         counted = counted & (bag < bags)
-    bag_in = jnp.where(counted, bag, bags)  # one more bag takes what does not count
+    bag_in = jnp.where(counted, bag, bags)  # an additional bag takes what does not count
     size = jnp.zeros(bags + 1, jnp.int64).at[bag_in].add(1)[:bags]
     x = _looked_up(padding, scale_grad_by_freq and mode != MAX, weight, indices)
     if mode == MAX:

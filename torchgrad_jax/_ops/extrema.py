@@ -32,7 +32,7 @@ def _refuse(x: Array, kernel: str) -> None:
 
 
 def _no_complex(x: Array, kernel: str) -> None:
-    """No kernel is asked where there is nothing to compute."""
+    """Complex numbers are refused, but not where there is nothing to compute: torch runs no kernel then."""
     if is_complex(x) and x.size:
         _refuse(x, kernel)
 
@@ -52,7 +52,7 @@ def _shared(x: Array, dims: Shape, keepdim: bool, largest: bool, nan_hits: bool 
     def f(x: Array) -> Array:
         return kept((lax.reduce_max if largest else lax.reduce_min)(x, axes=dims))
 
-    if is_complex(x):  # and empty
+    if is_complex(x):  # only an empty array comes so far
         return jnp.zeros(jax.eval_shape(f, jnp.real(x)).shape, x.dtype)
     if not is_float(x):
         return f(x)
@@ -72,7 +72,7 @@ def tie_average(x: Array, full: Array, t: Array, dims: Shape, nan_hits: bool) ->
     """Mean of `t` over the places along `dims` where x is the result, given with kept dimensions.
 
     The full reductions count NaN as equal to NaN; the others do not, so that their gradient is NaN.
-    Where nothing is the result any more (it was written to), it is NaN as well, or 0 of a full reduction.
+    Where no element equals the result any more (x was written to), it is NaN as well, or 0 of a full reduction.
     """
     hit = x == full
     if nan_hits:
@@ -81,7 +81,7 @@ def tie_average(x: Array, full: Array, t: Array, dims: Shape, nan_hits: bool) ->
     count = lax.reduce_sum(mask, axes=dims)
     if nan_hits:
         hits = jnp.where(hit, t, jnp.zeros_like(t))
-    else:  # a product with 0, so that infinite gradients are NaN elsewhere, as in torch
+    else:  # as in torch, a product with 0 makes NaN of infinite gradients elsewhere
         none = jnp.where(count == 0, jnp.asarray(jnp.nan, t.dtype), jnp.zeros_like(count))
         hits = t * jnp.where(hit, jnp.ones_like(mask), lax.expand_dims(none, dims))
     return divide(lax.reduce_sum(hits, axes=dims), count)
@@ -157,7 +157,7 @@ def min_full(input: Array) -> Array:
 def _pick(x: Array, dim: int, keepdim: bool, name: str, find: Callable[[Array], Array]) -> Any:
     """The elements at the indices ``find(x)`` (kept dimensions) along `dim`, and those indices.
 
-    The gradient goes to those elements through a comparison, which XLA fuses; a scatter it does not.
+    The gradient goes to those elements through a comparison, which XLA fuses. It would not fuse a scatter.
     """
     axis = shapes.wrap_dim(dim, x.ndim)
     if not x.ndim:
@@ -285,7 +285,7 @@ def _median_full(x: Array, ignore_nan: bool) -> Array:
     if not x.size:
         if is_float(x) or is_complex(x):
             return jnp.full((), jnp.nan, x.dtype)
-        # NaN as an integer: the lowest, of which the narrow types keep the last bits.
+        # As an integer NaN is the lowest number, of which the narrow types keep the last bits.
         return jnp.full((), 0 if x.dtype.itemsize < 4 else np.iinfo(x.dtype).min, x.dtype)
     dims = tuple(range(x.ndim))
 
@@ -370,7 +370,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tupl
 
 
 def _find_mode(x: Array, axis: int) -> Array:
-    """Last place of the smallest among the most frequent values; a NaN equals nothing."""
+    """The last place of the smallest among the most frequent values. A NaN is equal to no other."""
     order = permutation(x, axis)
     ranked = jnp.take_along_axis(x, order, axis=axis, mode="promise_in_bounds")
     n = x.shape[axis]
@@ -436,7 +436,7 @@ def _check_q(input: Any, q: Any, interpolation: str, ignore_nan: bool) -> None:
 def quantile_places(
     input: Array, q: Array | Scalar, interpolation: str, ignore_nan: bool
 ) -> tuple[Array, Array, Array]:
-    """Where quantiles lie in the sorted last dimension: the places below and above, and the share of the second."""
+    """Where quantiles lie in the sorted last dimension: the places below and above, and the weight of the second."""
     q = jnp.asarray(q)
     _check_quantile(input, q, interpolation)
     x = input
@@ -447,7 +447,7 @@ def quantile_places(
     if ignore_nan:
         rank = each * jnp.maximum(gaps, 0)
     else:
-        rank = jnp.where(gaps < last, last, each * last)  # sorted last, a NaN is picked
+        rank = jnp.where(gaps < last, last, each * last)  # NaN is sorted last, so this picks it
     if (rounded := _ROUND[interpolation]) is not None:
         rank = rounded(rank)
     low, high = lax.stop_gradient(jnp.floor(rank)), lax.stop_gradient(jnp.ceil(rank))

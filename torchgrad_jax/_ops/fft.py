@@ -19,7 +19,7 @@ from .registry import Array, Dims, op
 NONE, BY_ROOT_N, BY_N = range(3)
 """How a transform is scaled, numbered as torch's `normalization` argument."""
 
-_MOST = 3  # dimensions that one XLA transform covers
+_MOST = 3  # how many dimensions one transform of XLA covers
 
 
 def _transform(x: Array, dims: tuple[int, ...], kind: Any, lengths: tuple[int, ...]) -> Array:
@@ -40,7 +40,7 @@ def _complex(x: Array, dims: tuple[int, ...], forward: bool) -> Array:
 
 
 def _scaled(x: Array, normalization: int, n: int, inverse: bool) -> Array:
-    """Scale as asked for; XLA's inverse transforms come divided by n."""
+    """The transform, scaled by `norm`. XLA's inverse transforms are divided by n already."""
     factor = {NONE: 1.0, BY_ROOT_N: 1 / math.sqrt(n), BY_N: 1 / n}[normalization] if n else 1.0
     factor = factor * n if inverse else factor
     return x if factor == 1 else x * jnp.asarray(factor, x.dtype)
@@ -66,7 +66,7 @@ def _arranged(
 
 @layouts.with_statics
 def _innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
-    """Layout of a transform: torch leaves the transformed dimensions innermost, as they lay."""
+    """Layout of a transform: torch puts the transformed dimensions innermost, in the order that they had in memory."""
     inner = [d % len(shape) for d in statics["dim"]]
     last = inner.pop() if statics.get("onesided") else None
     inner = sorted(inner, key=lambda d: -m[0].strides[d])
@@ -75,7 +75,7 @@ def _innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple
 
 @layouts.with_statics
 def _last_innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
-    """The same of a transform that comes after one of the other dimensions."""
+    """The same for a transform that follows one of the other dimensions."""
     *before, last = [d % len(shape) for d in statics["dim"]]
     strides = m[0].strides
     if before:

@@ -42,11 +42,13 @@ def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     if eps is None:
         return t * where(inside, slope, jnp.asarray(jnp.nan, x.dtype))
     slope = where(x == x, slope, x)
-    return where(inside | (x != x), t * slope, 0)  # 0 outside, whatever comes in
+    return where(
+        inside | (x != x), t * slope, 0
+    )  # the slope is 0 outside, also for an infinite tangent
 
 
 def _logit_slope(low: float, high: float) -> Callable[[Array], Array]:
-    """1 outside, but with 0 times the true slope's derivative there, which is NaN where that one is not finite."""
+    """The slope, and 1 outside. Its derivative there is 0 times the true one: NaN where that is infinite."""
 
     def inside(x: Array) -> Array:
         return (x >= low) & (x <= high)
@@ -88,8 +90,8 @@ def _digamma(x: Array) -> Array:
 
 
 def _trigamma(x: Array) -> Array:
-    """Stirling's series six steps to the right, as torch cuts it short: ten digits, and a pole is as high as the sine
-    of a rounded multiple of pi is small."""
+    """Stirling's series at a place six steps to the right, with as many terms as torch has: ten digits are correct. How
+    high a pole is depends on the sine of a rounded multiple of pi, as in torch."""
     left = x < 0.5
     z = where(left, 1 - x, x)
     y = jnp.zeros_like(x)
@@ -111,10 +113,10 @@ def _cot_derivative(n: int) -> np.ndarray:
 
 @functools.partial(custom_jvp, nondiff_argnums=(0,))
 def _polygamma(n: int, x: Array) -> Array:
-    """Left of 0 by reflection: XLA's zeta loses all digits there."""
+    """Left of 0 it is computed by reflection, since XLA's zeta loses all digits there."""
     if n < 2:
         return _trigamma(x) if n else _digamma(x)
-    if x.dtype != jnp.float64:  # where it cancels, float32 keeps few digits
+    if x.dtype != jnp.float64:  # float32 would lose digits where terms cancel
         return _polygamma(n, x.astype(jnp.float64)).astype(x.dtype)
     sign = 1.0 if n % 2 else -1.0
     left = x < 0
@@ -166,7 +168,7 @@ unary("sigmoid", _sigmoid, promote=FLOAT,
 unary("erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
 unary("erfc", refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
 unary("erfinv", refusing(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX), promote=FLOAT,
-      # through the input, not the result: that is what torch saves
+      # the slope reads the input and not the result, since torch saves the input
       rule=lambda x, y, t: t * (0.5 * math.sqrt(math.pi)) * lax.exp(lax.square(lax.erf_inv(x))))  # fmt: skip
 unary("lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT,
       rule=lambda x, y, t: t * _polygamma(0, x))  # fmt: skip

@@ -73,7 +73,7 @@ def _reflect(x: Array, low2: int, high2: int) -> Array:
     if low2 == high2:
         return jnp.zeros_like(x)
     low, span = low2 / 2, (high2 - low2) / 2
-    # torch: the sign of the gradient flips below `low`; at it, it stays
+    # torch: the sign of the gradient flips below `low`, but not at it
     d = x - low
     d = jnp.where(x < low, -d, d)
     flips = jnp.floor(d / span)
@@ -81,10 +81,10 @@ def _reflect(x: Array, low2: int, high2: int) -> Array:
     return jnp.where(jnp.fmod(flips, 2) == 0, extra + low, span - extra + low)
 
 
-def _settle(x: Array, n: int, padding: int, align: bool, k: int) -> Array:
-    """Coordinates after the padding mode; still possibly outside for zeros.
+def _padded_coordinates(x: Array, n: int, padding: int, align: bool, k: int) -> Array:
+    """Coordinates after the padding mode, which leaves those outside of the image as they are if it is "zeros".
 
-    NaN and infinities are the first pixel in torch's kernel for two dimensions and the last in that for three.
+    torch's kernel for two dimensions takes NaN and infinities for the first pixel, that for three for the last.
     """
     if padding == ZEROS:
         return jnp.where(jnp.isfinite(x), x, jnp.array(-100, x.dtype)) if k == 3 else x
@@ -135,7 +135,7 @@ def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> 
     places = [_unnormalize(grid[..., k - 1 - d], n, align) for d, n in enumerate(sizes)]
     if mode == BICUBIC:
         return _bicubic(image, places, padding, align)
-    places = [_settle(x, n, padding, align, k) for x, n in zip(places, sizes)]
+    places = [_padded_coordinates(x, n, padding, align, k) for x, n in zip(places, sizes)]
     if mode == NEAREST:
         return _read(image, [jnp.round(lax.stop_gradient(x)) for x in places], sizes)
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
@@ -160,7 +160,7 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
     weights = [_cubic_weights(x - low) for x, low in zip(places, lows)]
     settled = [
-        [_settle(low + (i - 1), n, padding, align, 2) for i in range(4)]
+        [_padded_coordinates(low + (i - 1), n, padding, align, 2) for i in range(4)]
         for low, n in zip(lows, sizes)
     ]
     return _weighted(image, settled, weights)

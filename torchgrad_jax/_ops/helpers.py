@@ -22,8 +22,8 @@ Array = jax.Array
 def anywhere(mask: Array) -> Array:
     """Whether any element is true; under `jax.vmap`, of any example.
 
-    A `lax.cond` on it stays one. On a predicate per example JAX computes both branches, and can no longer
-    transpose them.
+    A `lax.cond` on the result stays a `cond` under `vmap`. With a predicate for each example JAX would compute both
+    branches, and could not transpose them.
     """
     return jnp.any(mask)
 
@@ -48,7 +48,7 @@ def _erf_jvp(primals: Any, tangents: Any) -> Any:
 
 @custom_jvp
 def from_zero(x: Array) -> Array:
-    """A sum as torch has it where it starts at 0: never -0. XLA leaves an addition of 0 out."""
+    """0 in place of -0, as in torch's sums, which start at 0. XLA would leave an addition of 0 out."""
     if is_complex(x):
         return lax.complex(from_zero(lax.real(x)), from_zero(lax.imag(x)))
     return jnp.where(x == 0, jnp.zeros((), x.dtype), x)
@@ -116,7 +116,7 @@ def convert(x: Array, dtype: Any) -> Array:
         x = jnp.where(jnp.isnan(wide), wide, jnp.clip(wide, -448.0, 448.0))
     if (
         dtype == jnp.float8_e8m0fnu
-    ):  # no sign and no zero: torch keeps the magnitude, and the least for zero
+    ):  # this dtype has no sign and no zero: torch keeps the magnitude, and takes the least number for zero
         size = jnp.abs(x.astype(jnp.float32))
         least = jax.lax.bitcast_convert_type(jnp.uint8(0), jnp.float8_e8m0fnu)
         return jnp.where(size == 0, least, jax.lax.convert_element_type(size, dtype))
@@ -124,7 +124,7 @@ def convert(x: Array, dtype: Any) -> Array:
 
 
 def _truncate(x: Array, dtype: Any) -> Array:
-    """Floats to integers as x86 does it, which torch leaves it to; XLA would saturate instead.
+    """Floats to integers as x86 converts them, on which torch relies; XLA would saturate instead.
 
     The conversion is to int32 or int64, whose least number stands for whatever does not fit (NaN too);
     smaller types keep its low bits. uint32 and uint64 move their upper half down by 2**31 or 2**63

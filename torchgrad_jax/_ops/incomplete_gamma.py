@@ -48,7 +48,7 @@ _COEFFICIENTS = _expansion()
 
 
 def _is_near(a: Array, x: Array) -> Array:
-    """Where both are large and near each other."""
+    """Whether both arguments are large and near each other."""
     return (a >= _FROM) & (a != jnp.inf) & (abs(x - a) < _WITHIN * a)
 
 
@@ -89,7 +89,7 @@ def _near(a: Array, x: Array, sign: float) -> Array:
 
 
 def _split(a: Array, x: Array, near: Callable[..., Array], far: Callable[..., Array]) -> Array:
-    """One function where both are near and another elsewhere; neither sees what is not its own."""
+    """One function where the arguments are near each other and another elsewhere, each of its own elements only."""
     here = _is_near(a, x)
     big, one = jnp.full_like(a, 2 * _FROM), jnp.ones_like(a)
     inside = near(jnp.where(here, a, big), jnp.where(here, x, big))
@@ -130,7 +130,7 @@ def _slope_in_a(a: Array, x: Array) -> Array:
 
 
 def _declare(name: str, fn: Callable[[Array, Array], Array], sign: float) -> None:
-    """torch has the slope in the second argument only; the other comes from JAX."""
+    """Declare the row. torch has the slope in the second argument only; the other one is JAX's."""
 
     @custom_jvp
     def body(a: Array, x: Array) -> Array:

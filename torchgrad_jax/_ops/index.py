@@ -59,7 +59,7 @@ def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None
 
 
 def _first_wrong(given: Sequence[tuple[Any, int]]) -> Exception:
-    """torch goes entry by entry, not dimension by dimension, and counts the indexed dimensions alone."""
+    """torch checks all indices of one entry before the next entry, and counts the indexed dimensions alone."""
     wrong = []
     for place, (index, size) in enumerate(given):
         if outside(index, size, negative=True):
@@ -145,7 +145,7 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
 def _index_put_number(
     input: Array, indices: OptArrays, values: Array, accumulate: bool = False
 ) -> Array:
-    """One number written by a mask: torch fills, which casts."""
+    """One number written by a mask. torch fills with it, which casts the number."""
     if is_complex(values) and not is_complex(input):
         values = jnp.real(values)
     return index_put(input, indices, values.astype(input.dtype), accumulate)
@@ -212,7 +212,7 @@ _IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, OUT_OF_RANG
 
 
 def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> None:
-    """torch adds whole slices of a matrix one by one where indices are of int64, and single elements otherwise."""
+    """torch adds whole slices of a matrix if the indices are of int64, and single elements otherwise."""
     _check_slices("index_add_()", input, dim, index, source)
     if input.size or input.ndim < 2:
         whole = input.ndim > 1 and alpha == 1 and index.dtype == np.int64
@@ -292,7 +292,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     """The slices of `source` written over the slices of `input` at `index`."""
     axis = _check_copied(input, dim, index, source)
     shape = input.shape
-    # The gradient of a number depends on the incoming one as any other's.
+    # The gradient of a number depends on the incoming gradient, too.
     input = input if shape else input.reshape(1)
     places = rows(input.shape, axis, index)
     return write_at(input, jnp.broadcast_to(source, places.shape), places).reshape(shape)
@@ -335,7 +335,7 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
 
 
 def _refuse_to_reduce(input: Array, source: Array, reduce: str, include_self: bool) -> None:
-    """The kernels that torch runs: one for what is left out, and one for all or per slice."""
+    """torch's kernels refuse dtypes: one that fills what is left out, and one for all elements or for each slice."""
     if not include_self:
         refuse(input, "index_reduce_func_exclude_input_init", BOOL, COMPLEX)
     if input.ndim < 2:
@@ -353,7 +353,7 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
     warn.once(_BETA)
     size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
     if index.size and not size and input.ndim > 1:
-        # torch begins with a slice, whatever the index is.
+        # torch takes a first slice before it looks at the index.
         raise IndexError(
             f"select(): index 0 out of range for tensor of size {list(input.shape)} at dimension {axis}"
         )
@@ -381,7 +381,7 @@ def index_reduce(
     try:
         _refuse_to_reduce(input, source, reduce, include_self)
     except NotImplementedError:
-        warn.once(_BETA)  # the check that says so comes after this
+        warn.once(_BETA)  # the check that complains comes after this
         raise
     if not input.ndim:
         wide, src = input.reshape(1), source.reshape(1)
@@ -395,7 +395,7 @@ def index_reduce(
 
 
 def _masked_selection(x: Array, mask: Array, indices: Sequence[Array | None]) -> Slices | None:
-    """The slices that the indices select, place 0 standing in where the mask is false."""
+    """The slices that the indices select; where the mask is false, the index is 0."""
     if not is_bool(mask):
         raise RuntimeError("tensors used as masks must be bool tensors")
     return _selection(x.shape, [None if i is None else jnp.where(mask, i, 0) for i in indices])

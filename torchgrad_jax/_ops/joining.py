@@ -28,7 +28,7 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
     for i, x in enumerate(tensors):
         if x.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    if first.shape == (0,):  # torch looks away from all of them, and from the dimension
+    if first.shape == (0,):  # torch ignores all of them, and the dimension
         return 0
     d = shapes.wrap_dim(dim, first.ndim)
     for i, x in enumerate(tensors):
@@ -60,7 +60,7 @@ def _joined(metas: Sequence[Meta], out: tuple[int, ...]) -> tuple[int, ...]:
 )
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
-    # torch looks away from empty vectors, backward too: their gradient is none of the incoming one.
+    # torch ignores empty vectors, also in backward: they get no part of the gradient.
     kept = [x for x in tensors if x.shape != (0,)] or [jnp.zeros((0,), tensors[0].dtype)]
     return lax.concatenate(kept, d)
 

@@ -36,7 +36,7 @@ def _rows(a: Array) -> Array:
     return jnp.arange(a.shape[0], dtype=jnp.int32)
 
 
-def _whole(a: Array, hermitian: bool) -> Array:
+def _symmetric(a: Array, hermitian: bool) -> Array:
     """The symmetric matrix whose lower triangle is given."""
     low = jnp.tril(a, -1)
     d = diagonal_of(a)
@@ -120,7 +120,7 @@ def _factor(a: Array, hermitian: bool) -> tuple[Array, Array, Array]:
         info = jnp.where(dead & (info == 0), k + 1, info)
         return k + jnp.where(two, jnp.int32(2), jnp.int32(1)), new, pivots, info
 
-    start = (jnp.int32(0), _whole(a, hermitian), jnp.zeros(n, jnp.int32), jnp.int32(0))
+    start = (jnp.int32(0), _symmetric(a, hermitian), jnp.zeros(n, jnp.int32), jnp.int32(0))
     _, a, pivots, info = control.while_loop(lambda s: s[0] < n, step, start)
     return jnp.tril(a), pivots, info
 

@@ -224,7 +224,7 @@ _solve_layout.statics = _solve_layout.numbered = True
 
 def _check_pivots_to_solve(LU: Any, pivots: Any, B: Any, **_: Any) -> None:
     p = readable(pivots)
-    if not p.size or LU.ndim < 2 or p.dtype != np.int32:  # the implementation reports these
+    if not p.size or LU.ndim < 2 or p.dtype != np.int32:  # the implementation complains about these
         return
     for wrong, bound in (
         (p < 1, "greater or equal to 1"),
@@ -354,7 +354,7 @@ def _det(a: Array) -> tuple[Array, Array, Array]:
     return _determinant_of(lu, pivots), lu, pivots
 
 
-def _others(s: Array) -> Array:
+def _products_of_others(s: Array) -> Array:
     """For each entry of the last dimension, the product of all the others."""
     one = jnp.ones((*s.shape[:-1], 1), s.dtype)
     before = jnp.cumprod(jnp.concatenate([one, s[..., :-1]], -1), -1)
@@ -364,7 +364,7 @@ def _others(s: Array) -> Array:
 
 @custom_jvp
 def _unphased_svd(a: Array) -> tuple[Array, Array, Array]:
-    """U, S, V of square matrices; differentiated, the phases of S move and those of U and V do not.
+    """U, S, V of square matrices. In derivatives the phases of S move, and those of U and V do not.
 
     With real singular values the phase of a pair of vectors turns infinitely fast where its value
     is 0; here nothing does, and the determinants of U and V are constants.
@@ -392,7 +392,9 @@ def _cofactor_product(a: Array, t: Array) -> Array:
     phase = lax.stop_gradient(
         _determinant_of(*factorize(u)[:2]) * conjugate(_determinant_of(*factorize(v)[:2]))
     )
-    return phase * jnp.sum(_others(s) * diagonal_of(product(conj_t(u), product(t, v))), -1)
+    return phase * jnp.sum(
+        _products_of_others(s) * diagonal_of(product(conj_t(u), product(t, v))), -1
+    )
 
 
 @_det.defjvp

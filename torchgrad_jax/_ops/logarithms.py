@@ -15,12 +15,12 @@ _log_or_one = with_rule(
     lambda y: where(y == 0, jnp.ones_like(y), lax.log(y)),
     lambda y, out, t: t * where(y == 0, -1 / y, 1 / y),
 )
-# Adding it changes nothing, not even a zero's sign.
+# This is -0.0 everywhere: adding it changes nothing, not even the sign of a zero.
 _slope_only = with_rule(lambda y: jnp.full_like(y, -0.0), lambda y, out, t: t / y)
 
 
 def times_log(t: Array, y: Array) -> Array:
-    """``xlogy(t, y)``, torch's gradient: 0 for 0 where there is no logarithm, too, so that a masked loss stays finite.
+    """``xlogy(t, y)``, torch's gradient. It is 0 for `t` of 0 also without a logarithm: masked losses stay finite.
 
     It has to be linear in `t` for JAX: where the logarithm is no number, factors that overflow make an infinity, or
     NaN, of everything but 0. They stand in an order that reads the same from both ends, as the transpose does.

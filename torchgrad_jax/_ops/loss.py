@@ -59,7 +59,7 @@ def _size(d: Array) -> Array:
 def _by_distance(
     fn: Callable[[Array], Array], slope: Callable[[Array], Array], zeros: bool = False
 ) -> Callable[..., Array]:
-    """``fn(x - y)``, with the slope for `y` written as that of ``fn(y - x)``: the two zeros are the same, in torch."""
+    """``fn(x - y)``. The slope for `y` is that of ``fn(y - x)``, so that its zeros have the signs of torch's."""
     return with_rule(
         lambda x, y: fn(x - y),
         lambda x, y, out, tx, ty: tx * slope(x - y) + ty * slope(y - x),
@@ -67,8 +67,8 @@ def _by_distance(
     )
 
 
-def _bowl(width: float, over: float = 1.0) -> Callable[..., Array]:
-    """d^2 / 2 within `width`, and straight outside; one slope for all of it, as infinities would not survive two.
+def _quadratic_within(width: float, over: float = 1.0) -> Callable[..., Array]:
+    """d^2 / 2 within `width`, and a straight line outside. It has one slope, as two would make NaN of infinities.
 
     All is divided by `over`, which is 1 or the width, term by term as torch does.
     """
@@ -107,7 +107,7 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
     def body(x: Array, y: Array) -> Array:
-        return _bowl(beta, beta)(x, y) if beta else _size(x - y)
+        return _quadratic_within(beta, beta)(x, y) if beta else _size(x - y)
 
     return _elementwise_loss(body, input, target, reduction, "smooth_l1_cpu")
 
@@ -119,7 +119,7 @@ def _common(x: Array, y: Array) -> Any:
 def _like_first(
     body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str
 ) -> Array:
-    """`_elementwise_loss` written into a tensor of the first one's dtype, as some kernels do."""
+    """`_elementwise_loss` in the dtype of the first argument, into which some of torch's kernels write."""
     common = _common(x, y)
     into = _castable(jnp.zeros((), common), x).dtype
     x, y = (lax.convert_element_type(a, common) for a in (x, y))
@@ -147,7 +147,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
-    return _like_first(_bowl(delta), input, target, reduction, "huber_cpu")
+    return _like_first(_quadratic_within(delta), input, target, reduction, "huber_cpu")
 
 
 def _softplus(x: Array) -> Array:
@@ -175,7 +175,7 @@ def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Ar
     float_at_least = common if category(target) >= FLOATING else np.dtype(np.float32)
     _castable(jnp.zeros((), float_at_least), input)
     broad = shapes.broadcast_shapes(input.shape, target.shape)
-    if broad != input.shape:  # torch has made the memory of the result already
+    if broad != input.shape:  # torch has allocated the result before it looks
         raise RuntimeError(
             f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(broad)}"
         )
@@ -252,7 +252,7 @@ def _weighted_logits_loss(x: Array, y: Array, p: Array) -> Array:
     return (1 - y) * lax.convert_element_type(x, y.dtype) + missed * (1 + (p - 1) * y)
 
 
-# Each slope is one factor, so that infinities that come in stay infinite.
+# Each slope is one factor, so that infinite gradients stay infinite.
 
 
 @_logits_loss.defjvp
@@ -287,7 +287,7 @@ def binary_cross_entropy_with_logits(
             "`logical_xor()` operator instead."
         )
     common = _common(input, target)
-    into = _castable(jnp.zeros((), common), target).dtype  # torch writes into 1 - target
+    into = _castable(jnp.zeros((), common), target).dtype  # torch writes the result into 1 - target
     target = lax.convert_element_type(target, common)
     if not is_half(target):
         input = widen(input)
@@ -336,17 +336,17 @@ def _check_weight(x: Array, weight: Array | None, classes: int) -> None:
 
 
 @custom_jvp
-def _picked(x: Array, at: Array) -> Array:
-    """Of the classes in dimension 1 those at `at`, which is -1 where none is wanted."""
+def _entries_of_classes(x: Array, at: Array) -> Array:
+    """The entries of the classes `at` in dimension 1; a class of -1 stands for none."""
     return jnp.squeeze(jnp.take_along_axis(x, jnp.expand_dims(at, 1), axis=1, mode="clip"), 1)
 
 
-@_picked.defjvp
+@_entries_of_classes.defjvp
 def _picked_jvp(primals: Any, tangents: Any) -> Any:
-    # Chosen by comparison, so that the gradient is a choice too, which XLA fuses, and no scatter.
+    # A comparison chooses them, so that the gradient is a choice, which XLA fuses, instead of a scatter.
     (x, at), (t, _) = primals, tangents
     chosen = lax.broadcasted_iota(at.dtype, x.shape, 1) == jnp.expand_dims(at, 1)
-    return _picked(x, at), jnp.sum(where(chosen, t, 0), axis=1, dtype=t.dtype)
+    return _entries_of_classes(x, at), jnp.sum(where(chosen, t, 0), axis=1, dtype=t.dtype)
 
 
 def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str) -> Array:
@@ -356,7 +356,7 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
     at = where(valid, target, -1)
 
     def body(x: Array, w: Array | None) -> Array:
-        loss = -_picked(x, at) if x.shape[1] else jnp.zeros(at.shape, x.dtype)
+        loss = -_entries_of_classes(x, at) if x.shape[1] else jnp.zeros(at.shape, x.dtype)
         share = valid
         if w is not None:
             share = where(valid, jnp.take(w, at, axis=0, mode="clip"), 0)
@@ -553,7 +553,7 @@ def _ctc(
 
 @_ctc.defjvp
 def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> Any:
-    """torch's gradient takes the input for normalised: it has ``exp(log_probs)`` added to it."""
+    """torch's gradient assumes that the input is normalised, and adds ``exp(log_probs)``."""
     lp, targets, t_in, t_out = primals
     loss, slope = jax.value_and_grad(
         lambda z: (lambda v: (jnp.sum(v), v))(_ctc_alphas(z, targets, t_in, t_out, blank)),

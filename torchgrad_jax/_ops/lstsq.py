@@ -128,7 +128,7 @@ def linalg_matrix_rank(
         size = jnp.abs(lax.linalg.eigh(input, lower=True, symmetrize_input=False)[1])
     else:
         size = svd_of_finite(input, compute_uv=False)
-    if tol is not None:  # an absolute tolerance, unlike pinv's rcond
+    if tol is not None:  # the tolerance is absolute, other than pinv's rcond
         atol, rtol = tol, 0.0
     return jnp.sum(size > _tolerance(size, input.shape, atol, rtol)[..., None], -1, dtype=jnp.int64)
 
@@ -227,7 +227,9 @@ def linalg_lstsq(
     else:
         x, squares, rank, s = _lstsq(a, rhs, jnp.asarray(rcond, real))
     none = jnp.zeros((0,), real)
-    first = tuple([slice(k) for k in input.shape[:-2]])  # what is said of a matrix is said once
+    first = tuple(
+        [slice(k) for k in input.shape[:-2]]
+    )  # whatever is returned for a matrix is returned once
     return (
         x[..., 0] if vector else x,
         squares if m > n and driver not in (None, "gelsy") else none,

@@ -72,14 +72,14 @@ def _affine(input: Array, product: Array, beta: Any, alpha: Any) -> Array:
 def _rounded(product: Array) -> Array:
     """A product that is added to something; one of half types is rounded before that.
 
-    There are processors that multiply and add these at once. With something to choose from they do not.
+    Some processors multiply and add in one instruction, without rounding in between. A choice keeps them from it.
     """
     if not _is_half(product):
         return product
     return where(product != product, jnp.asarray(jnp.nan, product.dtype), product)
 
 
-# The gradient of what is dropped is multiplied by 0, which makes NaN of infinities.
+# The gradient of the dropped input is multiplied by 0, which makes NaN of infinities.
 _dropped = with_rule(
     lambda input, product: product,
     lambda input, product, out, t, t_product: (
@@ -97,7 +97,10 @@ def _affine_dot(
 ) -> Array:
     """beta * input + alpha * (a contraction of x and y)."""
     if _is_half(x):
-        for value in (beta, alpha):  # a complaint about complex ones names the type computed in
+        for value in (
+            beta,
+            alpha,
+        ):  # the complaint about complex coefficients names the dtype of the computation
             _coefficient(value, jnp.zeros(0, jnp.float32))
         return _affine_dot_half(input, x, y, beta, alpha, dims)
     return _affine(input, lax.dot_general(x, y, dims, precision=precision(x.dtype)), beta, alpha)
@@ -133,7 +136,7 @@ def _scaled(x: Array, factor: Any) -> Array:
         return x
     bits = jnp.finfo(x.dtype)
     wide = x.astype(jnp.float32) * np.float32(factor)
-    # transposed, this rounds what comes in; XLA would leave out a conversion there and back
+    # in a backward pass this rounds the gradient; XLA would leave out two conversions that undo each other
     wide = lax.reduce_precision(wide, exponent_bits=bits.nexp, mantissa_bits=bits.nmant)
     return wide.astype(x.dtype)
 
@@ -212,7 +215,7 @@ def _check_mv(input_shape: tuple[int, ...], mat: Array, vec: Array) -> None:
 @op
 def mv(input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector."""
-    if not input.ndim:  # torch: asks for its first size
+    if not input.ndim:  # torch asks for the first size, and complains
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     _check_mv(input.shape[:1], input, vec)
     _same_addmv(vec, input, vec)
@@ -331,7 +334,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     if is_bool(input):
         product = x & y if alpha else jnp.zeros(shape, bool)
         return (input | product) if beta else product
-    if _is_half(x) and alpha != 1:  # torch's order of roundings
+    if _is_half(x) and alpha != 1:  # torch rounds in this order
         return _affine(input, _scaled(x, float(_coefficient(alpha, x))) * y, beta, 1)
     return _affine(input, x * y, beta, alpha)
 
@@ -434,7 +437,7 @@ def _norm(diff: Array, p: float) -> Array:
 
 @_norm.defjvp
 def _norm_jvp(p: float, primals: Any, tangents: Any) -> Any:
-    # torch: slope 0 where the distance is 0, and every coordinate that attains the maximum counts
+    # torch: the slope is 0 where the distance is 0, and each coordinate that attains the maximum has one
     (diff,), (t,) = primals, tangents
     out = _norm(diff, p)
     if p == 0:
@@ -513,5 +516,5 @@ def pdist(input: Array, p: float = 2.0) -> Array:
 
 @inner_op(node="SqueezeBackward4")
 def squeeze_matmul(input: Array, dim: int) -> Array:
-    """Drop the dimension that a vector was given for a product; not a view, torch squeezes in place."""
+    """Drop the dimension that a vector got for a product. torch does that in place, so the result is no view."""
     return lax.squeeze(input, (dim,))

@@ -125,8 +125,8 @@ def lu_solve(lu: Array, pivots: Array, b: Array, adjoint: bool = False) -> Array
 def linear_solve(a: Array, lu: Array, pivots: Array, b: Array) -> Array:
     """Solve A x = b with factors at hand, so that a second derivative goes through A.
 
-    The factors are no differentiable outputs of the ops that compute them: a formula in terms of
-    them alone would be a constant to whoever differentiates a recorded backward pass.
+    The ops that compute the factors return them without a derivative. A formula in terms of the factors alone would
+    be a constant in a recorded backward pass.
     """
 
     def solve(_: Any, y: Array) -> Array:
@@ -185,7 +185,7 @@ def _solve_system_jvp(left: bool, vector: bool, primals: Any, tangents: Any) -> 
 
 
 def svd_of_finite(a: Array, full_matrices: bool = False, compute_uv: bool = True) -> Any:
-    """`lax.linalg.svd`; NaN for matrices with infinities or NaN in them, for some of which LAPACK never ends."""
+    """`lax.linalg.svd`, but NaN for matrices with infinities or NaN: for some of them LAPACK does not end."""
     bad = ~jnp.isfinite(a).all((-2, -1), keepdims=True)
     found: Any = lax.linalg.svd(
         jnp.where(bad, 0, a), full_matrices=full_matrices, compute_uv=compute_uv

@@ -1,7 +1,7 @@
 """Normalisation over batches, layers and groups.
 
-What a backward pass saves are the statistics that a row returns. torch knows no derivative of those
-of batches and layers: second derivatives are those of the inputs alone.
+A node saves the statistics that its row returns. torch has no derivative of the statistics of batches and layers,
+so second derivatives are those of the inputs alone.
 """
 
 from __future__ import annotations
@@ -65,9 +65,10 @@ def _normalize(
 
 
 def _moments(x: Array, axes: Shape, eps: float) -> tuple[Array, Array, Array, Array]:
-    """What is centred, the mean, 1 / std and the variance (NaN where empty).
+    """The centred input, the mean, 1 / std and the variance, which are NaN for an empty input.
 
-    The rounding of the mean is taken out again, or equal numbers would be multiples of eps**-0.5 apart from 0.
+    The rounding error of the mean is subtracted again. Without that, equal numbers would come out as multiples of
+    eps**-0.5 instead of 0.
     """
     y = widen(x)
     count = math.prod(y.shape[a] for a in axes)
@@ -85,7 +86,7 @@ def _moments(x: Array, axes: Shape, eps: float) -> tuple[Array, Array, Array, Ar
 def _statistics(
     x: Array, axes: Shape, eps: float, stats: Shape, dtype: Any
 ) -> tuple[Array, Array, Array]:
-    """The mean, 1 / std and the variance alone: what gradients read of the result, and depends on no parameter."""
+    """The mean, 1 / std and the variance, which gradients read and which depend on no parameter."""
     _, mean, invstd, var = _moments(x, axes, eps)
     return (
         mean.reshape(stats).astype(dtype),
@@ -99,12 +100,14 @@ def _statistics_jvp(
     axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any
 ) -> Any:
     mean, invstd, var = _statistics(*primals, axes, eps, stats, dtype)
-    moved = _moved(primals[0], tangents[0], mean, invstd, axes)[1:]
+    moved = _standardised_tangent(primals[0], tangents[0], mean, invstd, axes)[1:]
     return (mean, invstd, var), _as_statistics(moved, var, stats, dtype)
 
 
-def _moved(x: Array, tx: Array, mean: Array, invstd: Array, axes: Shape) -> tuple[Array, ...]:
-    """From rounded statistics: x standardised, 1 / std, and the tangent, its mean and its projection on the former."""
+def _standardised_tangent(
+    x: Array, tx: Array, mean: Array, invstd: Array, axes: Shape
+) -> tuple[Array, ...]:
+    """From rounded statistics: x standardised, 1 / std, and the tangent with its mean and its projection on x."""
     y, t = widen(x), widen(tx)
     keep = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
     m, s = (widen(a).reshape(keep).astype(y.dtype) for a in (mean, invstd))
@@ -129,12 +132,12 @@ def _as_statistics(moved: Any, var: Array, stats: Shape, dtype: Any) -> tuple[Ar
 def _normalize_jvp(
     axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any
 ) -> Any:
-    # In terms of the mean and 1 / std that the op returns, which are what torch saves.
+    # The gradient reads the mean and 1 / std that the op returns, which torch saves.
     x, weight, bias = primals
     tx, tw, tb = tangents
     out, *_ = _normalize(x, weight, bias, axes, eps, stats, dtype)
     mean, invstd, var = _statistics(x, axes, eps, stats, dtype)
-    hat, s, t_mean, t_proj = _moved(x, tx, mean, invstd, axes)
+    hat, s, t_mean, t_proj = _standardised_tangent(x, tx, mean, invstd, axes)
     t_out = (widen(tx) - t_mean - hat * t_proj) * s
     if weight is not None:
         t_out = t_out * widen(weight).astype(hat.dtype) + hat * widen(tw).astype(hat.dtype)
@@ -223,7 +226,7 @@ def native_batch_norm(
     )  # fmt: skip
 
 
-# torch's names for the same computation; what they do with the statistics is up to the caller.
+# These are torch's further names for the computation. What becomes of the statistics is up to the caller.
 for _form, _node in (
     ("_legit", "NativeBatchNormLegitBackward0"),
     ("_legit_no_stats", "NativeBatchNormLegitBackward1"),
@@ -310,7 +313,7 @@ def native_group_norm(
 ) -> tuple[Array, ...]:  # fmt: skip
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != (C,):
-            # torch prints the shape of the weight here whichever of the two is wrong
+            # torch prints the shape of the weight here, whichever of the two is wrong
             shown = [0] if weight is None else list(weight.shape)
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, "
@@ -319,7 +322,7 @@ def native_group_norm(
     stat = _check_dtypes("GroupNormKernelImpl", input, weight, bias)
     per = C // group
     w, b = (None if p is None else p.reshape(1, group, per, 1) for p in (weight, bias))
-    if b is None:  # torch adds none here, where its other norms add 0
+    if b is None:  # torch adds nothing here; its other norms add 0
         b = jnp.full((1,) * 4, -0.0, input.dtype)
     x = input.reshape(N, group, per, HxW)
     y, mean, invstd, _ = _normalize(x, w, b, (2, 3), eps, (N, group), stat)

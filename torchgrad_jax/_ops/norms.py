@@ -27,7 +27,7 @@ def _total_norm(tensors: Arrays, norm_type: float) -> Array:
 
 @op(name="_weight_norm_interface", out=False, method=False, nondiff=(1,))
 def weight_norm_interface(v: Array, g: Array, dim: int = 0) -> tuple[Array, Array]:
-    """`v` with the norms `g` of all dimensions but the first or last one, and the norms that it had."""
+    """`v` with the norms `g` of all dimensions but the first or last one, and the norms that `v` had."""
     others = tuple(d for d in range(v.ndim) if d != dim % v.ndim)
     norms = jnp.sqrt(jnp.sum(v * v, axis=others, keepdims=True, dtype=v.dtype))
     return v * jnp.broadcast_to(g / norms, v.shape), norms

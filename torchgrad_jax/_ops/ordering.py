@@ -38,7 +38,7 @@ def along(x: Array, index: Array, axis: int) -> Array:
 
 
 def _digits(x: Array, descending: bool) -> list[Array]:
-    """Integers of 32 bits, in int64, that sort as `x` does: those that count least come first."""
+    """Integers of 32 bits, in int64, that sort as `x` does: the least significant ones come first."""
     if x.dtype.kind in "iub" and x.dtype.itemsize <= 4:
         key = x.astype(np.int64)
         if x.dtype == np.uint32:

@@ -37,7 +37,7 @@ _following = following()
 
 @with_statics
 def _padded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
-    """A copy where something is only cropped, else channels last only where they were."""
+    """The layout of a copy if the input is only cropped, otherwise channels last if the input has them last."""
     if any(n > 0 for n in statics["pad"]):
         return _following(metas, out)
     return shapes.preserve_strides(out, metas[0].strides)

@@ -54,7 +54,7 @@ class Cells:
 
     def take(self, x: Array) -> Array:
         """The elements, shaped like the positions."""
-        if not x.size:  # a check has refused, or will refuse, any position
+        if not x.size:  # every position is out of range, and a check refuses it
             return jnp.zeros(self.at.shape, x.dtype)
         numbers = lax.GatherDimensionNumbers((), (0,), (0,))
         return lax.gather(x.reshape(-1), self._starts, numbers, (1,), mode=IN_BOUNDS)
@@ -92,7 +92,7 @@ class Slices:
         """Dimensions of the result that come from whole dimensions of the tensor."""
         dims, batch = self._dims, self.at.ndim - 1
         adjacent = dims == tuple(range(dims[0], dims[0] + len(dims)))
-        lead = dims[0] if adjacent else 0  # apart from each other, their dimensions come first
+        lead = dims[0] if adjacent else 0  # if they are not adjacent, their dimensions come first
         ndim = len(self._base) - len(dims) + batch
         return tuple(d for d in range(ndim) if not lead <= d < lead + batch)
 
@@ -197,8 +197,10 @@ def _added(x: Array, src: Array, places: Places) -> Array:
     return places.write(lax.scatter_add, jnp.zeros(x.shape, src.dtype), src)
 
 
-def _started(x: Array, src: Array, places: Places, include_self: bool, start: Any) -> Array:
-    """`x`, or `start` where something is written and the old value does not count."""
+def _without_old_values(
+    x: Array, src: Array, places: Places, include_self: bool, start: Any
+) -> Array:
+    """`x`, or `start` at the places that are written to, where the old values do not count."""
     if include_self:
         return x
     hit = places.write(lax.scatter, jnp.zeros(x.shape, jnp.bool_), jnp.ones(src.shape, jnp.bool_))
@@ -220,7 +222,7 @@ def combine(x: Array, src: Array, places: Places, reduce: str, include_self: boo
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _combined(reduce: str, include_self: bool, x: Array, src: Array, places: Places) -> Array:
-    start = _started(x, src, places, include_self, _identity(reduce, x.dtype))
+    start = _without_old_values(x, src, places, include_self, _identity(reduce, x.dtype))
     y = places.write(WRITERS[reduce], start, src)
     if reduce != "mean":
         return y
@@ -235,22 +237,22 @@ def _combined_jvp(reduce: str, include_self: bool, primals: Any, tangents: Any) 
     y = _combined(reduce, include_self, x, src, places)
     if reduce == "prod":
         cx, cs = _product_slopes(x, src, y, places, include_self)
-        tx, ts = _started(cx, src, places, include_self, 0) * tx, cs * ts
+        tx, ts = _without_old_values(cx, src, places, include_self, 0) * tx, cs * ts
     share = None
     if reduce == "mean":
         share = _count(x, src, places, include_self)
     elif reduce in ("amax", "amin"):
         own, theirs, share = _ties(x, src, y, places)
-        tx, ts = _started(own, src, places, include_self, 0) * tx, theirs * ts
-    t = _started(tx, src, places, include_self, 0) + _added(x, ts, places)
+        tx, ts = _without_old_values(own, src, places, include_self, 0) * tx, theirs * ts
+    t = _without_old_values(tx, src, places, include_self, 0) + _added(x, ts, places)
     return y, t if share is None else t / share
 
 
 def _ties(x: Array, src: Array, y: Array, places: Places) -> tuple[Array, Array, Array]:
-    """Which values are the extremes, and how many share a place; NaN where nothing equals the result, which is NaN."""
+    """Which values are the extremes, and how many share a place; NaN where the result is NaN, which nothing equals."""
     own, theirs = (x == y).astype(x.dtype), (src == places.take(y)).astype(x.dtype)
     share = own + _added(x, theirs, places)
-    lost = share == 0  # said, since XLA takes 0 for a product of 0, once a condition, and 1 / 0
+    lost = share == 0  # explicit, since XLA takes the product of 0 and 1 / 0 for 0
     own = jnp.where(lost, jnp.nan, own)
     theirs = jnp.where(places.take(lost), jnp.nan, theirs)
     return own, theirs, jnp.where(lost, jnp.ones_like(share), share)
@@ -291,11 +293,11 @@ _with_derivative_of = with_rule(lambda value, other: value, lambda value, other,
 
 
 def _product_of_other_zeros(x: Array, factors: Array, zeros: Array, places: Places) -> Array:
-    """For each of several zeros of a place the product of the others.
+    """For each of several zeros at one place the product of the others.
 
-    It is 0, but with two zeros its first derivative is not, with three its second, and with four its third. These
-    sums have those derivatives, and compile much faster than running products of sorted factors. With five zeros and
-    more it is the fourth derivative and those after it, which are NaN here.
+    The product is 0. With two zeros its first derivative is not, with three its second, and with four its third. The
+    sums here have those derivatives, and compile much faster than running products of sorted factors. With five zeros
+    and more the fourth derivative and those after it would be needed, and are NaN.
     """
 
     def others(a: Array) -> Array:
@@ -311,7 +313,7 @@ def _product_of_other_zeros(x: Array, factors: Array, zeros: Array, places: Plac
 
 @functools.partial(custom_jvp, nondiff_argnums=(0,))
 def _nan_from_derivative(order: int, x: Array, unknown: Array) -> Array:
-    """0, whose derivatives are 0 too, but from this order on `unknown`."""
+    """0, with derivatives of 0 below this order; from it on they are `unknown`."""
     return jnp.zeros_like(x)
 
 
@@ -330,7 +332,7 @@ def size_at(input: Any, dim: int) -> int:
 
 
 def touches(input: Any, size: int) -> bool:
-    """Whether torch looks at indices into a dimension of this size: not where the slices are empty."""
+    """Whether torch checks indices into a dimension of this size: it does not where the slices are empty."""
     return not size or all(input.shape)
 
 

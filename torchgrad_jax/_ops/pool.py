@@ -156,7 +156,7 @@ def _fixed_index(n: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _adaptive_index(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same for the windows that share n positions out among `out` results."""
+    """The positions of `_fixed_index` for adaptive windows, which divide n positions among `out` results."""
     start = np.arange(out) * n // max(out, 1)
     stop = -(-(np.arange(out) + 1) * n // max(out, 1))
     index = start[:, None] + np.arange((stop - start).max(initial=1))
@@ -164,7 +164,7 @@ def _adaptive_index(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _along(values: np.ndarray, axis: int, ndim: int) -> Array:
-    """A constant laid along `axis` (and the axes after it, if it has more), for broadcasting."""
+    """A constant in a shape that broadcasts: its first axis is `axis`, and its others are those that follow."""
     return jnp.asarray(
         values.reshape((1,) * axis + values.shape + (1,) * (ndim - axis - values.ndim))
     )
@@ -221,7 +221,7 @@ def _sliced_max(
 def _gathered_max(
     x: Array, at: Array | None, axis: int, step: int, index: np.ndarray, valid: np.ndarray
 ) -> tuple[Array, Array]:
-    """The same over windows given as lists of positions, real ones first."""
+    """The maxima over windows that are given as lists of positions, with those outside of the padding first."""
     wide = _gathered(x, axis, index)
     if not valid.all():
         wide = jnp.where(_along(valid, axis, wide.ndim), wide, _lowest(x.dtype))
@@ -263,7 +263,7 @@ def _max_places(x: Array, plans: Sequence[Window | int]) -> tuple[Array, Array]:
 
 
 def _take_places(x: Array, at: Array, k: int) -> Array:
-    """The elements of the last k axes of x at flat places: how gradients of maxima travel."""
+    """The elements of the last k axes of x at flat places, which is the way that gradients of maxima take."""
     lead = at.shape[: at.ndim - k]
     planes, size = math.prod(lead), math.prod(x.shape[len(lead) :])
     flat = (
@@ -640,7 +640,7 @@ def _fractional(
     ruled = custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
 
     @ruled.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:  # nothing flows back to the samples
+    def jvp(primals: Any, tangents: Any) -> Any:  # the random samples have no gradient
         out, at = ruled(*primals)
         return (out, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
 
@@ -706,13 +706,13 @@ def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
 
 @functools.partial(custom_jvp, nondiff_argnums=(2,))
 def _scatter(x: Array, at: Array, size: int) -> Array:
-    """x written to places of a row of zeros; where places repeat, one of them (in torch, any) stays."""
+    """A row of zeros into which x is written. Of two elements for one place one stays; torch keeps either."""
     return jnp.zeros((size,), x.dtype).at[at].set(x, mode="promise_in_bounds")
 
 
 @_scatter.defjvp
 def _scatter_jvp(size: int, primals: Any, tangents: Any) -> Any:
-    # torch hands every source the gradient at its place, as if no place repeated
+    # torch gives every source the gradient at its place, as if no place were written twice.
     x, at = primals
     t = (
         jnp.zeros((size,), x.dtype)

@@ -40,12 +40,12 @@ from .registry import (
 
 
 def _scaled_parts(x: Array, factor: float) -> Array:
-    """Both parts times a real number: a complex one would turn infinities into NaN."""
+    """Both parts times a real number; a complex factor would turn infinities into NaN."""
     return lax.complex(lax.real(x) * factor, lax.imag(x) * factor)
 
 
 def _log2(x: Array) -> Array:
-    """Through the exponent, so that powers of two come out exact: XLA has no log2 of its own."""
+    """The logarithm by way of the exponent, so that powers of two are exact. XLA has no log2 of its own."""
     if category(x) == COMPLEX:
         return _scaled_parts(lax.log(x), 1 / LN2)
     m, e = jnp.frexp(x)
@@ -105,7 +105,7 @@ def _pow_const(x: Array, e: Any) -> Array:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return lax.integer_pow(x, int(e))
     if x.dtype == jnp.float16 and abs(e) == 0.5:
-        # torch takes roots of every other dtype, and here a power: inf of -inf, and 0 of -0.0
+        # torch takes roots for all other dtypes, but here a power, which is inf for -inf, and 0 for -0.0
         return half_as_float(complexes.power)(x, jnp.full_like(x, e))
     return half_as_float(_pow_const_float)(x, e)
 
@@ -126,13 +126,13 @@ def _pow_const_float(x: Array, e: Any) -> Array:
 @_pow_const.defjvp
 def _pow_const_jvp(e: Any, primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    if e == 0:  # flat, whatever comes in
+    if e == 0:  # the slope is 0, also for an infinite tangent
         return _pow_const(x, e), lax.select(x == x, jnp.zeros_like(t), jnp.zeros_like(t))
     return _pow_const(x, e), t * (_pow_const(x, e - 1) * jnp.asarray(e, x.dtype))
 
 
 def _repeated_squares(out: Array, x: Array, y: Array, bits: int) -> tuple[Array, Array, Array]:
-    """`out` times `x` to the power of the lowest `bits` bits of `y`; and what of base and exponent is left."""
+    """`out` times `x` to the power of the lowest `bits` bits of `y`; and what is left of base and exponent."""
     for _ in range(bits):
         out = where((y & 1) == 1, out * x, out)
         x, y = x * x, lax.shift_right_logical(y, jnp.ones_like(y))
@@ -140,7 +140,7 @@ def _repeated_squares(out: Array, x: Array, y: Array, bits: int) -> tuple[Array,
 
 
 def _whole_power(x: Array, y: Array) -> Array:
-    """Wraps around as torch's product does, modulo 2 to the number of bits; `y` is not negative."""
+    """A power of integers, which overflows as torch's products do; `y` is not negative."""
     bits = jnp.iinfo(y.dtype).bits
     first = bits if bits == 8 else 6
     out, x, y = _repeated_squares(jnp.ones_like(x), x, y, first)
@@ -169,7 +169,7 @@ def _pow(x: Array, y: Array) -> Array:
 
 @_pow.defjvp
 def _pow_jvp(primals: Any, tangents: Any) -> Any:
-    """torch: 0 to the 0 is flat in the base, and 0 to a power >= 0 flat in the exponent."""
+    """torch: the slope in the base is 0 if the exponent is 0; that in the exponent is 0 for 0 to a power >= 0."""
     (x, y), (tx, ty) = primals, tangents
     out = _pow(x, y)
     slope = where(y == 0, jnp.zeros_like(x), y * _pow(x, y - 1))
@@ -198,7 +198,7 @@ def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
     return _pow(x, y)
 
 
-# torch makes the result of a number to the power of a tensor itself, without a look at the tensor's order.
+# torch allocates the result of a number to the power of a tensor as row-major, whatever the tensor's strides are.
 variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
 
 

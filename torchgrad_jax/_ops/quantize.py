@@ -1,4 +1,4 @@
-"""Numbers rounded to those that a quantized tensor could hold, and kept as numbers: what training sees of it.
+"""Fake quantization for training: numbers rounded to those that a quantized tensor could hold, in their own dtype.
 
 A gradient goes through where the rounded number was in range. As in torch, scales are float32 whatever the
 input is, and the inputs are multiplied by their reciprocals.
@@ -50,7 +50,7 @@ def _nearest(x: Array) -> Array:
     return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
 
 
-def _back(q: Array, zero: Array, scale: Array, low: int, high: int, dtype: Any) -> Array:
+def _dequantized(q: Array, zero: Array, scale: Array, low: int, high: int, dtype: Any) -> Array:
     """The number that an integer in range stands for."""
     kept = lax.convert_element_type(jnp.clip(q, low, high), scale.dtype)
     return lax.convert_element_type((kept - zero) * scale, dtype)
@@ -78,7 +78,7 @@ def _per_tensor(x: Array, scale: Array, zero: Array, low: int, high: int) -> tup
         q = _nearest(scaled) + lax.convert_element_type(zero, scaled.dtype)
         mask = (q >= low) & (q <= high)
         q = where(jnp.isnan(q), low, q)
-        return _back(q, zero, scale, low, high, x.dtype), mask
+        return _dequantized(q, zero, scale, low, high, x.dtype), mask
 
     single = (lax.convert_element_type(a, jnp.float32) for a in (scale, zero))
     return _straight_through(body)(x, *single)
@@ -165,10 +165,12 @@ def fake_quantize_per_channel_affine_cachemask(
         scaled = _scaled(x, scale)
         shift = lax.convert_element_type(zero, scaled.dtype)
         q = _nearest(scaled) + shift if rounded_zero else _nearest(scaled + shift)
-        q = where(jnp.abs(q) < 2.0**63, q, -(2.0**63))  # what C makes of a float that is no integer
+        q = where(
+            jnp.abs(q) < 2.0**63, q, -(2.0**63)
+        )  # C converts floats out of range to this integer
         mask = (q >= quant_min) & (q <= quant_max)
         zero, scale = (lax.convert_element_type(a, scaled.dtype) for a in (zero, scale))
-        return _back(q, zero, scale, quant_min, quant_max, x.dtype), mask
+        return _dequantized(q, zero, scale, quant_min, quant_max, x.dtype), mask
 
     params = (lax.convert_element_type(a, jnp.float32).reshape(along) for a in (scale, zero_point))
     return _straight_through(body)(input, *params)

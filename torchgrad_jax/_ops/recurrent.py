@@ -1,7 +1,7 @@
 """Recurrent layers: one direction of one layer over a whole sequence, as one op.
 
-The op gives the states at all times. Its derivative reads these instead of running the recurrence
-once more: given all states, what the gates were is one large product.
+The op returns the states at all times. Its derivative reads these and does not run the recurrence once more: from all
+states one large product computes all gates.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _cell_tangent(mode: str, at: Any, moved: Any) -> Any:
 
 
 def _kept(t: Array, lengths: Array | None, new: Any, old: Any) -> Any:
-    """The new state where the sequence is not over yet."""
+    """The new state for sequences that go on, and the old one for those that have ended."""
     if lengths is None:
         return new
     going = (t < lengths)[:, None]
@@ -124,8 +124,8 @@ def _rnn_layer(
 ) -> Any:  # fmt: skip
     """Hidden states at all times, (length, batch, features), and for an LSTM those of the cells.
 
-    The node is called what comes last where torch runs the steps one by one. A sequence of the
-    batch that is over keeps its last state.
+    Where torch runs the steps one by one, the node has the name of the last step's. A sequence of the batch that has
+    ended keeps its last state.
     """
     hs, cs = _states(mode, reverse, input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, lengths)
     return hs if cs is None else (hs, cs)
@@ -146,6 +146,6 @@ def _rnn_cell(
 
 @inner_op(node=lambda a: a["named"] or "CatBackward0")
 def _pack_rows(input: Array, index: Array, named: str) -> Array:
-    """The rows of (time, batch, ...), counted through, that belong to sequences; no row twice."""
+    """The rows at `index` of an array (time, batch, ...) whose first two dimensions count as one; no row twice."""
     rows = input.reshape(-1, *input.shape[2:])
     return rows.at[index].get(mode="promise_in_bounds", unique_indices=True)

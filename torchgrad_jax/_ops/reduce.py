@@ -77,7 +77,7 @@ def _add_up(x: Array, dims: Shape) -> Array:
 
 
 def _total(x: Array, dims: Shape) -> Array:
-    """The sum; that of a single -0 is 0, as if it were added to 0, which XLA would leave out."""
+    """The sum. That of a single -0 is 0, as if it were added to 0; XLA would leave such an addition out."""
     y = lax.reduce_sum(x, axes=dims)
     if _numel(x, dims) == 1 and is_float(x):
         y += lax.stop_gradient(jnp.where(y == 0, 0 - y, jnp.zeros_like(y)))
@@ -114,7 +114,7 @@ def nansum(
     return _keep(_add_up(convert(x, _sum_dtype(x, dtype)), dims), dims, x.ndim, keepdim)
 
 
-# torch multiplies by 0 or 1, so that an infinity that comes in where a number is missing is NaN.
+# torch multiplies the gradient by 0 or 1: an infinite gradient becomes NaN where a number is missing.
 _without_nan = with_rule(
     lambda x: jnp.where(x != x, jnp.zeros_like(x), x),
     lambda x, y, t: t * jnp.where(x != x, 0, jnp.ones_like(x)),
@@ -142,7 +142,7 @@ def mean(
 def _ruled(x: Array, dims: Shape, keepdim: bool, value: Any, tangent: Any) -> Array:
     """``value(x)`` over `dims` with derivative ``tangent(x, y, t)``, where y has kept dimensions.
 
-    The rule sees the very result, so that a node saves that instead of computing it again. Half
+    The rule gets the result itself, so that a node saves that instead of computing it again. Half
     types are widened for both functions.
     """
 
@@ -174,7 +174,7 @@ def _zero_where(at: Array, x: Array) -> Array:
     return jnp.where(at, jnp.zeros_like(x), x)
 
 
-# Zeros where told, with the derivative of what stands there: a product of two zeros has a second one.
+# The values are zeros, but the derivatives are those of the products: a product of two zeros has a second one.
 _seen_as_zero = with_rule(lambda x, at: _zero_where(at, x), lambda x, at, out, t, _: t)
 
 
@@ -184,7 +184,7 @@ def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
 
     def tangent(x: Array, y: Array, t: Array) -> Array:
         if not x.ndim:
-            return t  # torch hands the gradient on
+            return t  # torch passes the gradient on as it is
         # result / x is cheap and what torch saves for; a zero needs the products of the others.
         zero = x == 0
 
@@ -193,7 +193,7 @@ def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
 
         def by_others(x: Array, y: Array, t: Array) -> Array:
             others = _products_of_others(x, dims)
-            if of_all:  # torch counts the zeros: of two the gradient is 0, whatever else there is
+            if of_all:  # torch counts the zeros: with two of them the gradient is 0
                 several = lax.reduce_sum(zero.astype(np.int64), axes=dims) > 1
                 others = _seen_as_zero(others, several)
             return lax.reduce_sum(others * t, axes=dims)
@@ -206,7 +206,7 @@ def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
 
 
 def _products_of_others(x: Array, dims: Shape) -> Array:
-    """For each element the product of all others along `dims`: of those before it, times of those after it."""
+    """For each element the product of all others along `dims`: those before it times those after it."""
     kept = tuple(d for d in range(x.ndim) if d not in dims)
     order = (*kept, *sorted(dims))
     lines = lax.transpose(x, order)
@@ -240,7 +240,7 @@ def prod(
 
 
 def _freedom(x: Array, dim: Any, correction: Any) -> tuple[Shape, float]:
-    """Wrapped dimensions and the degrees of freedom, fewer than none included."""
+    """Wrapped dimensions, and the degrees of freedom, which may be fewer than none."""
     if not (is_float(x) or is_complex(x)):
         raise RuntimeError("std and var only support floating point and complex dtypes")
     dims = shapes.wrap_dims(dim, x.ndim)
@@ -252,7 +252,7 @@ def _mean(x: Array, dims: Shape) -> Array:
 
 
 def _first(x: Array, dims: Shape) -> Array:
-    """The first numbers along `dims`, or 0 for what is not finite; of no derivative."""
+    """The first number along `dims` as a constant, or 0 where it is not finite."""
     if not x.size:
         return jnp.zeros((), x.dtype)
     first = lax.slice(x, (0,) * x.ndim, [1 if d in dims else n for d, n in enumerate(x.shape)])
@@ -262,7 +262,8 @@ def _first(x: Array, dims: Shape) -> Array:
 def _running_mean(x: Array, dims: Shape) -> Array:
     """The mean as one that is brought up to date element by element.
 
-    After an infinity it is NaN, and that of equal numbers is exact. Parts of complex numbers have theirs.
+    After an infinity the mean is NaN, and the mean of equal numbers is exact. The two parts of complex numbers have a
+    mean each.
     """
     if is_complex(x):
         return lax.complex(_running_mean(lax.real(x), dims), _running_mean(lax.imag(x), dims))
@@ -271,7 +272,7 @@ def _running_mean(x: Array, dims: Shape) -> Array:
     rows = rows.reshape(*(x.shape[d] for d in kept), _numel(x, dims))
     after = jnp.isinf(rows[..., :-1]).any(-1)
     first = _first(rows, (len(kept),))
-    # Added, so that the derivative is the mean's and reads nothing.
+    # The mean is corrected by an addition, so that the derivative is that of the mean and reads no values.
     start = jnp.where(after, jnp.nan, first[..., 0] if first.ndim else first)
     return start.astype(x.dtype) + _mean(rows - first, (len(kept),))
 
@@ -281,8 +282,8 @@ def _moment(
 ) -> Array:
     """Variance or its root. The derivative holds the mean fixed, whose own terms cancel.
 
-    Without degrees of freedom torch has a formula of its own for a `whole` tensor, and where dimensions are named
-    divides by what their number is, be it negative.
+    Without degrees of freedom torch has a formula of its own for a `whole` tensor. Where dimensions are named it
+    divides by the number of degrees, even if that is negative.
     """
 
     def deviation(x: Array) -> Array:
@@ -296,7 +297,7 @@ def _moment(
 
     def tangent(x: Array, y: Array, t: Array) -> Array:
         d = deviation(x)
-        if dof <= 0 and whole:  # 0/0 at the mean, otherwise torch says +inf on both sides of it
+        if dof <= 0 and whole:  # torch: NaN at the mean, and +inf on both sides of it
             slope = jnp.where(d == 0, jnp.asarray(jnp.nan, d.dtype), jnp.asarray(jnp.inf, d.dtype))
         else:
             slope = d * jnp.asarray(2.0 / dof if dof else math.inf, d.dtype)
@@ -316,7 +317,7 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
     ) -> Any:  # fmt: skip
         """With the `correction` subtracted from the number of elements in the denominator."""
         dims, dof = _freedom(input, dim, correction)
-        # torch goes over the numbers once, as `_running_mean` does, but where all of them give one variance.
+        # torch has two steps for the variance of all numbers, and one step, like `_running_mean`, for others.
         online = with_mean or is_half(input) or _numel(input, dims) != input.size
         y = _moment(input, dims, dof, keepdim, root, dim is None or not input.ndim, online)
         if not with_mean:
@@ -345,7 +346,9 @@ def _nonzero(x: Array) -> Array:
 
 
 def _logical(x: Array, dim: Any, keepdim: bool, reduce: Any) -> Array:
-    dims = () if dim == () else shapes.wrap_dims(dim, x.ndim)  # here torch takes () at its word
+    dims = (
+        () if dim == () else shapes.wrap_dims(dim, x.ndim)
+    )  # for torch () means no dimension here
     y = reduce(_nonzero(x), axes=dims)
     y = y.astype(jnp.uint8) if x.dtype == jnp.uint8 else y
     return _keep(y, dims, x.ndim, keepdim)
@@ -412,12 +415,12 @@ def _norm_value(x: Array, p: float, dims: Shape) -> Array:
 def _norm_slope(x: Array, y: Array, p: float, dims: Shape) -> Array:
     """d(norm)/dx by torch's conventions: 0 at 0, shared evenly between ties of an infinite order.
 
-    The next derivative is NaN where torch's is: these zeros are put over what was computed.
+    The next derivative is NaN where torch's is, since these zeros replace what was computed.
     """
     if p == 2:
         return _zero_where(y == 0, x / y.astype(x.dtype))
     a = jnp.abs(x)
-    if is_complex(x):  # JAX takes the derivative of jnp.sign for zero there
+    if is_complex(x):  # for complex numbers JAX takes the derivative of jnp.sign for zero
         unit = _safe_div(x, a.astype(x.dtype))
     else:  # torch: the sign of NaN is 0
         unit = jnp.where(jnp.isnan(x), jnp.zeros_like(x), jnp.sign(x))
@@ -445,7 +448,7 @@ def _norm(x: Array, p: float, dims: Shape, keepdim: bool) -> Array:
         if p == 0:
             return jnp.zeros(y.shape, y.dtype).reshape(_kept_out(x, dims))
         slope = _norm_slope(x, y, p, dims)
-        if 1 < p < math.inf and p != 2:  # flat at 0, whatever comes in
+        if 1 < p < math.inf and p != 2:  # the slope at 0 is 0, also for an infinite gradient
             t = jnp.where(y == 0, jnp.zeros_like(t), t)
         product = jnp.real(jnp.conj(slope) * t) if is_complex(x) else slope * t
         return lax.reduce_sum(product, axes=dims)
@@ -521,7 +524,7 @@ def _norm_input(x: Array, dtype: Any) -> Array:
     return x.astype(dtype)
 
 
-# The overload that takes an order and dimensions, by which torch measures distances.
+# torch computes distances by this overload, which takes an order and dimensions.
 variant("linalg_vector_norm", "_norm_of_differences", node="NormBackward1", namespace="",
         function=False, out=False)  # fmt: skip
 
@@ -568,14 +571,14 @@ def _check_renorm(x: Array, p: Any, maxnorm: Any) -> None:
 def _scaled_down(x: Array, p: Any, dims: Shape, maxnorm: Any) -> Array:
     norm = _norm(_wide(x), p, dims, keepdim=True)
     over = norm > maxnorm
-    # torch keeps clear of a division by 0 with this very number.
+    # torch adds this number to a norm, so that it does not divide by 0.
     factor = jnp.where(over, maxnorm / (jnp.where(over, norm, 1) + 1e-7), 1)
     return (_wide(x) * factor).astype(x.dtype)
 
 
 @_scaled_down.defjvp
 def _scaled_down_jvp(p: Any, dims: Shape, maxnorm: Any, primals: Any, tangents: Any) -> Any:
-    """In double precision, as torch; slices that stay what they are pass the tangent on, whatever is in them."""
+    """The tangent is computed in double precision, as in torch. Slices that keep their values pass it on as it is."""
     (x,), (t,) = primals, tangents
     wide = jnp.complex128 if is_complex(x) else jnp.float64
 

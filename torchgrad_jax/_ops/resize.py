@@ -34,7 +34,7 @@ def _scale(n: int, out: int, align: bool, given: float | None, kind: Any) -> Any
 
 
 def _nearest_taps(n: int, out: int, given: float | None, exact: bool, kind: Any) -> np.ndarray:
-    """torch floors in float32 whatever the dtype, and fuses the multiplication of the exact mode."""
+    """torch rounds down in float32, whatever the dtype, and fuses the multiplication of the exact mode."""
     scale = _scale(n, out, False, given, kind)
     i = np.arange(out)
     if exact:
@@ -157,7 +157,7 @@ def _combine(x: Array, axis: int, taps: Taps) -> Array:
 def _fixed_point(taps: Taps) -> tuple[np.ndarray, np.ndarray, int]:
     """Taps with 16-bit weights, and how many bits of those are a fraction.
 
-    Weights of one position count as one; the largest one decides about the bits.
+    Taps at one position count as one tap. The largest weight decides how many bits are the fraction.
     """
     at, weights = taps[0], taps[1].copy()
     for j in range(1, at.shape[1]):
@@ -171,8 +171,10 @@ def _fixed_point(taps: Taps) -> tuple[np.ndarray, np.ndarray, int]:
     return at, np.trunc(np.where(scaled < 0, scaled - 0.5, scaled + 0.5)).astype(np.int32), bits
 
 
-def _bytes(x: Array, size: tuple[int, ...], taps_of: Callable[[int, int, int], Taps]) -> Array:
-    """An image of bytes resampled as torch does it: in integers, rounded after either axis."""
+def _resampled_bytes(
+    x: Array, size: tuple[int, ...], taps_of: Callable[[int, int, int], Taps]
+) -> Array:
+    """An image of bytes, resampled with integers and rounded after each axis, as in torch."""
     for k in (1, 0):
         axis = 2 + k
         if x.shape[axis] != size[k]:
@@ -231,7 +233,9 @@ def _linear(
     name = ("linear1d", "bilinear2d", "trilinear3d")[k - 1]
     _sizes(x, k, size)
     if x.dtype == jnp.uint8 and k == 2:
-        return _bytes(x, size, lambda i, n, out: _linear_taps(n, out, align, scales[i], np.float64))
+        return _resampled_bytes(
+            x, size, lambda i, n, out: _linear_taps(n, out, align, scales[i], np.float64)
+        )
     if not is_float(x):
         bare = k == 1 or x.dtype == jnp.uint8
         _refuse("compute_indices_weights_linear" if bare else f"upsample_{name}_channels_last", x)
@@ -245,7 +249,9 @@ def _linear(
 def _cubic(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
     _sizes(x, 2, size)
     if x.dtype == jnp.uint8:
-        return _bytes(x, size, lambda i, n, out: _cubic_taps(n, out, align, scales[i], np.float64))
+        return _resampled_bytes(
+            x, size, lambda i, n, out: _cubic_taps(n, out, align, scales[i], np.float64)
+        )
     if not is_float(x):
         _refuse("compute_indices_weights_cubic", x)
     if tuple(size) == x.shape[2:]:
@@ -262,7 +268,7 @@ def _antialiased(
 ) -> Array:
     _sizes(x, 2, size)
     if x.dtype == jnp.uint8:
-        return _bytes(
+        return _resampled_bytes(
             x, size, lambda i, n, out: _antialias_taps(mode, n, out, align, scales[i], np.float64)
         )
     if not is_float(x):

@@ -78,7 +78,7 @@ def round_(input: Array, *, decimals: int | None = None) -> Array:
 
 
 def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
-    """torch: the input's slope is 1 except where both are equal, the direction's 0."""
+    """torch: the slope in the input is 1, or 0 where both are equal; that in the direction is 0."""
     return where(x == y, 0, tx)
 
 
@@ -94,7 +94,7 @@ def _ldexp(x: Array, y: Array) -> Array:
     return x * lax.pow(jnp.full_like(x, 2), half) * _rest_of_power(y)
 
 
-# Of ``2 ** y``, what a half of `y` leaves, the whole of the slope included.
+# The rest of ``2 ** y`` after the power of the half of `y`. It has the whole slope of ``2 ** y``.
 _rest_of_power = with_rule(
     lambda y: lax.pow(jnp.full_like(y, 2), where(jnp.isinf(y), 0, y - lax.floor(y * 0.5))),
     lambda y, out, t: t * out * LN2,
@@ -106,7 +106,7 @@ binary("ldexp", half_as_float(_ldexp), promote=FLOAT, scalar=False,
        rule=lambda x, y, out, tx, ty: _ldexp(tx, y) + ty * out * LN2)  # fmt: skip
 
 
-def _split(x: Array) -> tuple[Array, Array]:
+def _mantissa_and_exponent(x: Array) -> tuple[Array, Array]:
     """Mantissa and exponent read off the bits: arithmetic would flush the smallest numbers to zero."""
     info = jnp.finfo(x.dtype)
     width, digits, bias = info.bits, info.nmant, 1 - info.minexp
@@ -125,7 +125,7 @@ def _split(x: Array) -> tuple[Array, Array]:
 
 @custom_jvp
 def _frexp(x: Array) -> tuple[Array, Array]:
-    m, e = _split(widen(x))
+    m, e = _mantissa_and_exponent(widen(x))
     return m.astype(x.dtype), e.astype(jnp.int32)
 
 

@@ -81,7 +81,7 @@ def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> 
 
 
 def _no_bool(name: str) -> Callable[[Meta, Meta, Any], bool]:
-    """In place the sums have no wider type to go to; one element or none needs no kernel."""
+    """In place the sums have no wider dtype to go to, so bool is refused. One element or none needs no kernel."""
 
     def check(me: Meta, result: Meta, _: Any) -> bool:
         if me.dtype is dtypes.bool_ and me.ndim and me.numel:
@@ -107,7 +107,7 @@ def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     _no_bool_result("cumsum", input, dtype)
     x, run = _accumulating(input, dtype, _running_sum)
     shapes.wrap_dim(dim, x.ndim)
-    return _on_axis(x, dim, run) if x.ndim else x  # one number is copied, whatever its sign
+    return _on_axis(x, dim, run) if x.ndim else x  # torch copies a single number, so -0 stays -0
 
 
 def _running_product(x: Array, axis: int) -> Array:
@@ -150,13 +150,13 @@ def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Arra
         def f(x: Array) -> tuple[Array, Array]:
             key = x.astype(jnp.uint8) if is_bool(x) else x
             best = (lax.cummax if largest else lax.cummin)(key, axis)
-            # An equal or a NaN element takes over, so the index is that of the last one to do so.
+            # An equal element or a NaN becomes the new extremum, so the index is that of the last one.
             takes = (key == best) | jnp.isnan(key) if is_float(key) else key == best
             places = lax.broadcasted_iota(np.int64, x.shape, axis)
             index = lax.cummax(jnp.where(takes, places, 0), axis)
             if not is_float(x):
                 return best.astype(x.dtype), index
-            return along(x, index, axis), index  # of two zeros the one that stands there
+            return along(x, index, axis), index  # of two zeros the one at this index
 
         @f.defjvp
         def jvp(primals: Any, tangents: Any) -> Any:
@@ -202,7 +202,7 @@ def _logsumexp_scan(x: Array, axis: int) -> Array:
     if not is_complex(x):
         return lax.cumlogsumexp(x, axis)
 
-    # One after the other: the branch of the imaginary part depends on the order.
+    # These are added one after the other, since the branch of the imaginary part depends on the order.
     def step(total: Array, each: Array) -> tuple[Array, Array]:
         ahead = jnp.real(total) >= jnp.real(each)
         large, small = jnp.where(ahead, total, each), jnp.where(ahead, each, total)
@@ -232,21 +232,25 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
             return a[0] * b[0], b[0] * a[1] + b[1]
 
         own = jnp.exp(x - y)
-        if forward:  # of which torch's forward mode gives the share of -inf in -inf as 0
+        if forward:  # torch's forward mode gives -inf a weight of 0 in a total of -inf
             own = jnp.where(x == -jnp.inf, none, own)
         out = control.associative_scan(join, (carry, own * t), axis=axis)[1]
-        if forward and not is_complex(x):  # torch's subtracts the largest of all first
+        if forward and not is_complex(
+            x
+        ):  # torch's forward mode subtracts the largest element first
             top = jnp.max(x, axis=axis, keepdims=True)
             scale = jnp.where(top == jnp.inf, none, none + 1)
             out = out * jnp.where(jnp.isnan(top), top, scale)
-            out = out + lax.stop_gradient(jnp.minimum(jnp.abs(y), none))  # a 0 that XLA adds: no -0
+            out = out + lax.stop_gradient(
+                jnp.minimum(jnp.abs(y), none)
+            )  # XLA does add this 0, so that no -0 is left
         return out
 
     return _ruled(x, lambda x: _logsumexp_scan(x, axis), tangent)
 
 
 def _logcumsumexp_forward(input: Array, dim: int) -> Array:
-    forward = bool(input.ndim)  # torch has no such share for a single number
+    forward = bool(input.ndim)  # torch has no such weight for a single number
     x, run = _accumulating(input, None, functools.partial(_running_logsumexp, forward=forward))
     return _on_axis(x, dim, run, ruled=True)
 

@@ -114,7 +114,7 @@ def _scatter_node(base: str) -> Callable[[dict[str, Any]], str]:
 
 
 def _cut_short(node: str) -> Callable[..., tuple[str, str] | None]:
-    """torch's gradient of `src` has the shape of the index, whatever of `src` was not used."""
+    """torch's gradient of `src` has the shape of the index, even if parts of `src` were not used."""
 
     def refused(metas: dict[str, Any], outs: Any, wanted: set[str]) -> tuple[str, str] | None:
         have, want = metas["index"].shape, metas["src"].shape
@@ -180,7 +180,7 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     if places is None:
         return input
     axis = shapes.wrap_dim(dim, input.ndim)
-    # Written so that a gradient is passed on as it is. JAX's `vmap` does not see an index that a rule closes over.
+    # The index is an argument of the rule, since JAX's `vmap` does not see an index that a rule closes over.
     return with_rule(
         lambda x, y, at: add_at(x, y, cells(x.shape, axis, at)),
         lambda x, y, at, out, tx, ty, _: (
@@ -326,7 +326,7 @@ def _replaced(x: Array, src: Array, part: Shape, places: Callable[[], Cells]) ->
 
 
 def _unique_scatter(x: Array, at: Array, src: Array, numbers: Any, mode: Any) -> Array:
-    """Without duplicates JAX's own derivative of a scatter is torch's."""
+    """A scatter to places without duplicates, for which JAX's own derivative is torch's."""
     return lax.scatter(x, at, src, numbers, mode=mode, unique_indices=True)
 
 
@@ -335,7 +335,7 @@ def _positions(shape: Shape) -> np.ndarray:
 
 
 def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
-    """torch clones the memory with its gaps, and writes to the clone."""
+    """torch clones the memory, gaps included, and writes to the clone."""
     return (math.prod(shape),), 2
 
 

@@ -162,7 +162,7 @@ def expanded_shape(
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
         )
     out = list(size)
-    for i, n in reversed(list(enumerate(size))):  # torch complains of the last mismatch
+    for i, n in reversed(list(enumerate(size))):  # torch complains about the last mismatch
         have = shape[i - lead] if i >= lead else 1
         if n == -1:
             if i < lead:
@@ -252,7 +252,7 @@ def select(input: Array, dim: int, index: TracedInt) -> Array:
 
 @inner_op(name="slice", geometry=slice_geometry)
 def slice_(input: Array, dim: int, start: TracedInt, length: int, step: int = 1) -> Array:
-    """`length` elements along `dim` from `start`, `step` apart; callers clamp."""
+    """`length` elements along `dim` from `start`, `step` apart. The caller has clamped these numbers."""
     d = dim % input.ndim
     if length == 0:
         return lax.slice_in_dim(input, 0, 0, axis=d)
@@ -397,7 +397,7 @@ def _view_as_real_geometry(m: Meta) -> View:
 
 @inner_op(geometry=_view_as_real_geometry)
 def view_as_real(input: Array) -> Array:
-    # By way of the conjugate, since JAX's transpose conjugates: the zeros of a gradient of `real` or
+    # The real part is taken of the conjugate, since JAX's transpose conjugates: the zeros of a gradient of `real` or
     # `imag` stay positive that way.
     turned = jnp.conj(input)
     return jnp.stack([jnp.real(turned), -jnp.imag(turned)], -1)
@@ -444,12 +444,12 @@ def neg_view_(input: Array) -> Array:
 
 @inner_op(layout=Layout.PRESERVE, node="CloneBackward0", kernel=TorchKernel(copies=True))
 def clone(input: Array) -> Array:
-    return input  # arrays are immutable: a storage of its own is copy enough
+    return input  # arrays are immutable, so a new storage is a copy
 
 
 @inner_op(node="CloneBackward0")
 def _as_if_unknown(input: Array) -> Array:
-    """The same values. XLA does not know that, and merges nothing computed from them with the same from `input`."""
+    """The same values. XLA cannot know that, so it does not merge the steps on them with equal steps on `input`."""
     return lax.optimization_barrier(input)
 
 
@@ -581,7 +581,7 @@ def _triangle_check(input: Array, name: str) -> None:
 
 
 def _check_triangle_inplace(me: Meta, out: Any, others: Any) -> bool:
-    """Where matrices do not lie one after the other, torch computes in a copy and writes that back."""
+    """Where matrices do not follow one another in memory, torch computes in a copy and writes that back."""
     if me.ndim < 4 or not me.overlaps:
         return False
     first, *batch = zip(me.shape[:-2], me.strides[:-2])

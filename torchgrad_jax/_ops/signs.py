@@ -1,4 +1,4 @@
-"""Signs, absolute values and phases of numbers; complex numbers of their parts."""
+"""Signs, absolute values and phases of numbers, and complex numbers made of their parts."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ unary(
 
 
 def _copysign_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
-    """torch: slope 0 where the input is 0, and always 0 in the sign."""
+    """torch: the slope in the input is 0 where that is 0; the slope in the sign is always 0."""
     return tx * where(x == 0, 0, out / x)
 
 
@@ -201,7 +201,7 @@ def _polar(size: Array, angle: Array) -> Array:
 
 @_polar.defjvp
 def _polar_jvp(primals: Any, tangents: Any) -> Any:
-    """Through the result, which is what torch saves; slope 0 in `abs` at 0."""
+    """The slopes read the result, which torch saves. That in `abs` is 0 at 0."""
     (size, angle), (t_size, t_angle) = primals, tangents
     out = _polar(size, angle)
     return out, t_size.astype(out.dtype) * _unit(out) + t_angle.astype(out.dtype) * out * 1j

@@ -87,7 +87,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
         key = key.astype(_at_least_float32(key))
         # XLA orders NaNs by their sign bit; torch counts every NaN as the largest.
         top = lax.abs(jnp.asarray(jnp.nan, key.dtype))
-        # Nor are its two zeros one number.
+        # XLA also tells the two zeros apart, and torch does not.
         ahead = jnp.where(jnp.isnan(key), top, jnp.where(key == 0, jnp.zeros_like(key), key))
         key = ahead if largest else -ahead
     elif not largest:
@@ -119,7 +119,7 @@ def topk(
 def _search(edges: Array, x: Array, sorter: Array | None, right: bool) -> Array:
     """Index of the first edge that is not below (or, to the right, is above) each value.
 
-    A bisection written out, so that unsorted and NaN edges give what torch's bisection gives.
+    It is the same bisection as torch's, so that edges which are not sorted, or NaN, give the same.
     """
     n = edges.shape[-1]
     if edges.ndim > 1:
@@ -235,7 +235,7 @@ def _not_finite(low: Any, high: Any) -> Any:
 def _sums(
     flat: Array, place: Array, low: Array, high: Array, bins: int, weight: Array | None = None
 ) -> Array:
-    """Sum of weights per bin [a, b), the last one closed; what lies outside counts nowhere."""
+    """Sum of weights per bin [a, b), of which the last one is closed. Numbers outside of all bins are left out."""
     inside = (flat >= low) & (flat <= high)
     place = jnp.where(inside, jnp.clip(place, 0, bins - 1), bins)
     each = jnp.ones_like(flat) if weight is None else weight.reshape(-1)
@@ -248,13 +248,13 @@ def _extent(x: Array) -> tuple[Array, Array]:
 
 
 def _part_of_range(flat: Array, low: Array, high: Array, bins: int) -> Array:
-    """The bin as the range is divided; 0 where it has no extent."""
+    """The bin that a number falls into where the range is divided evenly; 0 where the range has no extent."""
     place = divide((flat - low) * bins, high - low)
     return jnp.where(place == place, place, 0).astype(jnp.int64)
 
 
 def _linspace(low: Array, high: Array, n: int, dtype: Any) -> Array:
-    """As `linspace` counts: from both ends, and float32 rounded once."""
+    """The numbers of `linspace`, which counts from both ends and rounds float32 once."""
     low, high = low.astype(dtype), high.astype(dtype)
     lower, away = halves(n)
     step = divide(high - low, max(n - 1, 1))
@@ -288,7 +288,7 @@ def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Ar
     if x.size:
         low, high = (jnp.where(low == high, v, w) for v, w in zip(_extent(x), (low, high)))
     point, flat = low == high, x.reshape(-1)
-    # Around a single value, however large: by 1, or to the next numbers where 1 is too little.
+    # A single value gets a range around it: 1 to each side, or the next numbers where 1 is too little.
     low, high = (
         jnp.where(point, lax.min(low - 1, jnp.nextafter(low, -jnp.inf)), low),
         jnp.where(point, lax.max(high + 1, jnp.nextafter(high, jnp.inf)), high),
@@ -309,8 +309,8 @@ def _check_histogram(input: Any, low: Any = None, **kwargs: Any) -> None:
         )
 
 
-def _ends(low: Array, high: Array) -> tuple[Array, Array]:
-    """A range without extent has one of 1 around it."""
+def _range_with_extent(low: Array, high: Array) -> tuple[Array, Array]:
+    """A range without extent becomes one of extent 1 around the same number."""
     point, half = low == high, jnp.asarray(0.5, low.dtype)
     return jnp.where(point, low - half, low), jnp.where(point, high + half, high)
 
@@ -335,7 +335,7 @@ def histogram_edges(
     given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
     if low is None:
         given = _extent(input) if input.size else (given[0], given[1] + 1)
-    return _linspace(*_ends(*given), bins + 1, input.dtype)
+    return _linspace(*_range_with_extent(*given), bins + 1, input.dtype)
 
 
 @op(function=False, method=False, out=False, grad=Grad.NO)
@@ -362,11 +362,11 @@ def histogram_of_points(
 
 
 def _places(x: Array, edges: Array, even: bool) -> Array:
-    """After how many edges each number comes."""
+    """How many edges lie before each number."""
     place, bins = _search(edges, x, None, right=True), edges.shape[0] - 1
     if not even:
         return place
-    # torch looks among the nearest edges only, which decides where several of them are one number
+    # torch searches among the nearest edges only, which matters where several edges are equal
     near = _part_of_range(x, edges[0], edges[-1], bins)
     return lax.clamp(
         lax.max(near - 1, jnp.zeros_like(near)), place, lax.min(near + 2, bins + 1 + 0 * near)
@@ -416,7 +416,7 @@ def histogram_bin_ct(
     given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
     if low is None:
         given = _extent(input) if input.size else (given[0], given[1] + 1)
-    edges = _linspace(*_ends(*given), bins + 1, input.dtype)
+    edges = _linspace(*_range_with_extent(*given), bins + 1, input.dtype)
     return _histogram(input, edges, weight, density, even=True)
 
 
@@ -468,7 +468,7 @@ def _gathered(input: Array, positions: Array, dim: int | None) -> Array:
 
 @layouts.with_statics
 def _slices_first(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
-    """torch finds distinct slices with their dimension in front, and turns the result back."""
+    """torch moves the dimension to the front to find distinct slices, and moves it back in the result."""
     dim = statics.get("dim")
     if dim is None:
         return shapes.contiguous_strides(shape)

@@ -1,4 +1,4 @@
-"""torch.special: what no other family declares, and the special names of what others do."""
+"""torch.special: functions that no other family declares, and further names of those that others declare."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _entr(x: Array) -> Array:
 
 
 def _log_ndtr(x: Array) -> Array:
-    """By erfcx on the left; JAX's series has seven digits to the right of 5."""
+    """erfcx gives it on the left; JAX's series has only seven digits to the right of 5."""
     scaled = x * math.sqrt(0.5)
     left = x < -1
     tail = lax.log(jsp.erfcx(jnp.where(left, -scaled, 1)) / 2) - scaled * scaled
@@ -118,15 +118,16 @@ def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
 
 
 def _zeta_right(x: Array, q: Array) -> Array:
-    """For positive `q`. Of large exponents the first term is all there is, where XLA divides by the others, zeros."""
+    """The function for positive `q`: for large exponents the first term, as XLA would divide by others that are 0."""
     y = lax.zeta(x, q)
     return jnp.where(jnp.isnan(y) & (x > 1) & (x != jnp.inf) & (q != jnp.inf), lax.pow(q, -x), y)
 
 
 def _zeta_left(x: Array, q: Array) -> Array:
-    """For negative `q`, where XLA has no digits: the terms right of 0, and those left of it as differences of two sums.
+    """The function for negative `q`, where XLA has no correct digits.
 
-    Only whole powers of the latter are real numbers.
+    It adds the terms right of 0 to those left of it, which are a difference of two sums. Only whole powers of the
+    latter are real.
     """
     f = q - jnp.floor(q)
     beyond = _zeta_right(x, 1 - f) - _zeta_right(x, 1 - q)
@@ -140,7 +141,7 @@ def _zeta(x: Array, q: Array) -> Array:
     y = jnp.where(q < 0, _zeta_left(x, q), _zeta_right(x, q))
     # torch: a pole at every whole number up to 0; XLA has NaN there
     y = jnp.where((q <= 0) & (q == jnp.floor(q)) & ~(x <= 1), jnp.inf, y)
-    # torch's first term is q**-inf, and what it adds to that is NaN
+    # torch adds NaN to a first term of q**-inf
     beyond = jnp.where(q < 1, jnp.inf, jnp.where(q == 1, jnp.ones_like(q), jnp.nan))
     y = jnp.where(x == jnp.inf, beyond, y)
     return jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
@@ -170,7 +171,7 @@ def special_zeta(input: Array | Scalar, other: Array | Scalar) -> Array:
 
 
 def _away_from_zero(x: Array, slope: Array) -> Array:
-    """torch: the slope of i1 and i1e is 1/2 where x is below rounding, nan included."""
+    """torch: the slope of i1 and i1e is 1/2 where x is smaller than rounding errors, or NaN."""
     return jnp.where(lax.abs(x) > jnp.finfo(x.dtype).eps, slope, 0.5)
 
 
@@ -231,7 +232,7 @@ _GRID = np.arange(_POINTS) * _STEP
 _WEIGHTS = np.where(_GRID == 0, _STEP / 2, _STEP) * np.exp(-(_GRID**2) / 2)
 
 
-def _decaying(nu: float, z: Array) -> Array:
+def _scaled_bessel_k(nu: float, z: Array) -> Array:
     """exp(z) K_nu(z) for |z| >= 1 in the right half plane, by the trapezoidal rule.
 
     With cosh t = 1 + w^2 / (2 z) the integral of exp(-z cosh t) cosh(nu t) becomes a Gaussian times
@@ -250,11 +251,13 @@ def _decaying(nu: float, z: Array) -> Array:
     return jnp.sum(order / jnp.sqrt(1 + u * u), -1) / root
 
 
-def _oscillating(nu: float, x: Array) -> Array:
+def _hankel(nu: float, x: Array) -> Array:
     """The first Hankel function of positive x, from K on the imaginary axis."""
     z = lax.complex(jnp.zeros_like(x), -x)
     turn = np.exp(-0.5j * math.pi * nu) * 2 / (1j * math.pi)
-    return jnp.asarray(turn, z.dtype) * _decaying(nu, z) * lax.complex(lax.cos(x), lax.sin(x))
+    return (
+        jnp.asarray(turn, z.dtype) * _scaled_bessel_k(nu, z) * lax.complex(lax.cos(x), lax.sin(x))
+    )
 
 
 _NEAR = 4.0
@@ -263,7 +266,7 @@ _THETA = (np.arange(_ANGLES) + 0.5) * math.pi / _ANGLES
 _HARMONICS = sum((-1) ** k / k * np.cos(2 * k * _THETA) for k in range(1, _ANGLES // 2)) / _ANGLES
 
 
-def _swings(x: Array, odd: bool, weights: Any) -> Array:
+def _bessel_integral(x: Array, odd: bool, weights: Any) -> Array:
     """Sums over angles of Bessel's integral, which converge to rounding for small arguments."""
     shape = (*x.shape, _ANGLES)
     sine = jnp.broadcast_to(jnp.asarray(np.sin(_THETA), x.dtype), shape)
@@ -278,9 +281,9 @@ _FLAT = np.full(_ANGLES, 1 / _ANGLES)
 def _first_kind(order: int, x: Array) -> Array:
     size = lax.abs(x)
     near = size < _NEAR
-    small = _swings(jnp.where(near, size, 0), order == 1, _FLAT)
+    small = _bessel_integral(jnp.where(near, size, 0), order == 1, _FLAT)
     far = jnp.where(near, _NEAR, size)
-    large = jnp.real(_oscillating(order, far))
+    large = jnp.real(_hankel(order, far))
     y = jnp.where(near, small, large)
     return jnp.where(jnp.isnan(x), x, lax.sign(x) * y if order == 1 else y)
 
@@ -290,14 +293,18 @@ def _second_kind(order: int, x: Array) -> Array:
     z = jnp.where(near & (x > 0), x, 1)
     log = lax.log(z / 2) + np.euler_gamma
     if order == 0:
-        small = 2 / math.pi * log * _swings(z, False, _FLAT) - 4 / math.pi * _swings(
-            z, False, _HARMONICS
-        )
+        small = 2 / math.pi * log * _bessel_integral(
+            z, False, _FLAT
+        ) - 4 / math.pi * _bessel_integral(z, False, _HARMONICS)
     else:
-        small = -2 / math.pi * (_swings(z, False, _FLAT) / z - log * _swings(z, True, _FLAT))
-        small = small - 4 / math.pi * _swings(z, True, _HARMONICS)
+        small = (
+            -2
+            / math.pi
+            * (_bessel_integral(z, False, _FLAT) / z - log * _bessel_integral(z, True, _FLAT))
+        )
+        small = small - 4 / math.pi * _bessel_integral(z, True, _HARMONICS)
     far = jnp.where(near, _NEAR, x)
-    large = jnp.imag(_oscillating(order, far))
+    large = jnp.imag(_hankel(order, far))
     y = jnp.where(near, small, large)
     y = jnp.where(x == 0, -jnp.inf, jnp.where(x < 0, jnp.nan, y))
     return jnp.where(jnp.isnan(x), x, y)
@@ -334,7 +341,7 @@ def _modified_second_kind(order: int, scaled: bool, x: Array) -> Array:
     else:
         small = 1 / z + z / 2 * (log * _series(q, _I1_SERIES) - _series(q, _K1_SERIES) / 2)
     far = jnp.where(near, 1, x)
-    large = jnp.where(jnp.isinf(far), 0, _decaying(order, far))
+    large = jnp.where(jnp.isinf(far), 0, _scaled_bessel_k(order, far))
     if scaled:
         small = small * lax.exp(z)
     else:
@@ -367,8 +374,8 @@ def _airy_ai(x: Array) -> Array:
     small = _AIRY_0 * _series(cube, _AIRY_F) - _AIRY_1 * z * _series(cube, _AIRY_G)
     size = jnp.where(near | jnp.isnan(x), 3.0, lax.abs(x))
     arg = 2 / 3 * size * jnp.sqrt(size)
-    right = jnp.sqrt(size / 3) / math.pi * _decaying(1 / 3, arg) * lax.exp(-arg)
-    wave = _oscillating(1 / 3, arg) * np.exp(1j * math.pi / 6)
+    right = jnp.sqrt(size / 3) / math.pi * _scaled_bessel_k(1 / 3, arg) * lax.exp(-arg)
+    wave = _hankel(1 / 3, arg) * np.exp(1j * math.pi / 6)
     left = jnp.sqrt(size / 3) * jnp.real(wave)
     y = jnp.where(near, small, jnp.where(x > 0, right, left))
     return jnp.where(jnp.isfinite(x), y, jnp.nan)
@@ -416,7 +423,7 @@ def _polynomial(
 
     def value(x: Array, n: Array) -> Array:
         x = 2 * x - 1 if shifted else x
-        # An infinite degree is none, as in C++; XLA makes the largest integer of it, which the loop never reaches.
+        # In C++ an infinite degree counts as none. XLA makes the largest integer of it, which the loop never reaches.
         degree = jnp.where(lax.is_finite(n), lax.convert_element_type(n, jnp.int64), -1)
         top = jnp.max(degree, initial=0)
 

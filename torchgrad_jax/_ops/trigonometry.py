@@ -27,8 +27,8 @@ from .registry import (
 )
 
 
-def _not_in_place(name: str) -> dict[str, Any]:
-    """torch derives these, but not their in-place forms."""
+def _no_derivative_in_place(name: str) -> dict[str, Any]:
+    """The option of functions whose forms in place have no derivative in torch."""
     return {
         "inplace": InPlace(
             node=f"{name.capitalize()}Backward1",
@@ -38,7 +38,7 @@ def _not_in_place(name: str) -> dict[str, Any]:
 
 
 def _sinc_rule(x: Array, y: Array, t: Array) -> Array:
-    """torch: flat next to 0, whatever comes in."""
+    """torch: the slope next to 0 is 0, also for an infinite tangent."""
     turn, area = x * math.pi, x * x * math.pi
     slope = (turn * lax.cos(turn) - lax.sin(turn)) / area
     return where(area == 0, jnp.zeros_like(t), t) * where(area == 0, jnp.zeros_like(x), slope)
@@ -53,15 +53,27 @@ unary("atan", complexes.atan, promote=FLOAT, aliases=("arctan",))
 unary("sinh", complexes.sinh, promote=FLOAT)
 unary("cosh", complexes.cosh, promote=FLOAT)
 unary("tanh", complexes.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (1 - y * y)))
-unary("asinh", complexes.asinh, promote=FLOAT, aliases=("arcsinh",), **_not_in_place("asinh"))
-unary("acosh", complexes.acosh, promote=FLOAT, aliases=("arccosh",), **_not_in_place("acosh"))
+unary(
+    "asinh",
+    complexes.asinh,
+    promote=FLOAT,
+    aliases=("arcsinh",),
+    **_no_derivative_in_place("asinh"),
+)
+unary(
+    "acosh",
+    complexes.acosh,
+    promote=FLOAT,
+    aliases=("arccosh",),
+    **_no_derivative_in_place("acosh"),
+)
 unary(
     "atanh",
     complexes.atanh,
     promote=FLOAT,
     rule=lambda x, y, t: t / (1 - x * x),
     aliases=("arctanh",),
-    **_not_in_place("atanh"),
+    **_no_derivative_in_place("atanh"),
 )
 unary("sinc", half_as_float(jnp.sinc), promote=FLOAT, rule=half_as_float(_sinc_rule))
 unary(
@@ -85,7 +97,7 @@ unary(
 
 
 def _atan2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
-    """torch: both slopes are 0 at the origin; theirs are NaN there."""
+    """torch: both slopes are 0 at the origin, where JAX has NaN."""
     norm = x * x + y * y
     inverse = where(norm == 0, 0, 1 / norm)
     return tx * (y * inverse) - ty * (x * inverse)

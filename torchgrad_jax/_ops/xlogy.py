@@ -1,4 +1,4 @@
-"""``x * log(y)``, and its gradient, which is one again."""
+"""``x * log(y)``. Its gradient is such a product, too."""
 
 from __future__ import annotations
 

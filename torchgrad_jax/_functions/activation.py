@@ -162,7 +162,7 @@ def _rrelu(
 
 
 def _unread(m: Meta) -> Tensor:
-    """Slopes of an evaluation, which torch saves without having written or reading them."""
+    """The slopes that torch saves in evaluation mode, although it neither writes nor reads them."""
     return from_host(np.zeros(m.shape, m.dtype.np), m.device)
 
 
@@ -174,7 +174,7 @@ def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     generator = chosen("rrelu", None, m.device)
     if (
         generator.__class__ is KeyStream
-    ):  # a key draws one for each entry: a program does not know how many are negative
+    ):  # a key draws a number for each entry, since a program does not know how many are negative
         drawn = draw(
             meta(m.shape, m.dtype, m.device),
             lambda m: cast(

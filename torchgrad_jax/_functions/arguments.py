@@ -79,14 +79,14 @@ def register(
 
 
 def _spread(fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a factory makes, with its parts where the sharding says that was given as `device`."""
+    """The result of a factory, spread over devices by the sharding that was given as `device`."""
     sharding, requires_grad = kwargs["device"], kwargs.pop("requires_grad", False)
     out = METHODS["to"](fn(*args, **{**kwargs, "device": first_device(sharding)}), sharding)
     return out.requires_grad_() if requires_grad else out
 
 
 def first_device(sharding: Sharding) -> devices.device:
-    """The device that tensors with a sharding say they are on."""
+    """The device that tensors with a sharding report."""
     return devices.of_jax(min(sharding.device_set, key=lambda d: d.id))
 
 
@@ -137,7 +137,7 @@ _ALSO = {"float": ("float", "int")}
 
 
 def _why_not(signature: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """What torch adds below an overload that takes as many arguments, counted as it counts them."""
+    """The lines that torch adds below an overload which takes as many arguments, as torch counts them."""
     wanted = [part.partition(" = ")[0].rpartition(" ") for part in signature.split(", ")]
     kinds = {name: kind for kind, _, name in wanted}
     if len(args) + len(kwargs) != len(wanted) - ("out" in kinds and "out" not in kwargs):
@@ -203,7 +203,7 @@ def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tupl
         n = v if v.__class__ is int else as_int(v)
         if (
             n is None and isinstance(v, bool | np.bool_) and i
-        ):  # torch looks closely at the first only
+        ):  # torch checks only the first one closely
             n = int(v)
         if n is None:
             if i:
@@ -312,7 +312,7 @@ def options(
         check_layout(fn, layout_)
     if pin_memory is not False and pin_memory is not None:
         check_pinned(fn, pin_memory)
-        if pin_memory and device is None:  # what is pinned is memory of the host
+        if pin_memory and device is None:  # pinned memory belongs to the host
             device = "cpu"
     if requires_grad.__class__ is not bool:
         raise wrong(fn, "requires_grad", "bool", requires_grad)

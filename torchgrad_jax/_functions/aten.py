@@ -1,6 +1,6 @@
 """Functions that torch publishes under its dispatcher alone, as ``torch.ops.aten.<name>``.
 
-Only those that are there for users of torch's own tables; what has a public name is called by it.
+These are functions for users of torch's own tables. Whatever has a public name is called by that.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _upsample_bilinear2d_aa(
     scale_factors: Any = None,
 ) -> Tensor:  # fmt: skip
     """Antialiased bilinear resampling of images, to a size or by two factors."""
-    if isinstance(scales_h, list | tuple):  # the overload that takes both factors in one
+    if isinstance(scales_h, list | tuple):  # this overload takes both factors in one argument
         scales_h, scale_factors = None, scales_h
     if scale_factors is not None:
         scales_h, scales_w = scale_factors

@@ -53,7 +53,7 @@ def _check(
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
                 f"attn_mask.dtype: {_cpp(mask._m)} and  query.dtype: {_cpp(q)} instead."
             )
-    if dropout_p > 1.0:  # torch takes a negative one for none
+    if dropout_p > 1.0:  # torch treats a negative one as 0
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if not q.dtype.is_floating_point and not q.dtype.is_complex:
         raise RuntimeError(
@@ -87,7 +87,7 @@ def _fused(
 
 
 class _Instead(threading.local):
-    """What computes attention instead, in the present thread: where sequences are split over devices."""
+    """The function that computes attention in this thread instead, where sequences are split over devices."""
 
     call: Any = None
 
@@ -129,10 +129,10 @@ def scaled_dot_product_attention(
 def _scores_of_fused_row(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
 ) -> tuple[int, ...] | None:  # fmt: skip
-    """The shape of the scores, if the fused row is to compute what PyTorch's would not.
+    """The shape of the scores, if the fused row is used where PyTorch would not use it.
 
-    It does in programs: by blocks where there are many scores, and with halves as factors where these are given. In
-    eager code the nodes and the memory are those of PyTorch's plain path: it keeps all scores, and computes in float32.
+    It is used in programs: by blocks if there are many scores, and with factors of half precision if these are given.
+    Eager code has the nodes and the memory of PyTorch's plain path, which keeps all scores and computes in float32.
     """
     q, k, v = query._m, key._m, value._m
     if not inside_trace() or not q.dtype.is_floating_point or dropout_p == 1.0:
@@ -147,7 +147,7 @@ def _scores_of_fused_row(
     try:
         scores = (*np.broadcast_shapes(*leads), q.shape[-2], k.shape[-2])
     except ValueError:
-        return None  # the plain path says what is wrong
+        return None  # the plain path raises the error
     fits = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
     wanted = q.dtype.itemsize < 4 or is_long(math.prod(scores))
     return scores if fits and wanted and 0 not in scores else None
@@ -195,7 +195,9 @@ def _plain(
     scale: float | None, enable_gqa: bool,
 ) -> Tensor:  # fmt: skip
     factor = 1.0 / math.sqrt(query._m.shape[-1]) if scale is None else scale
-    root = math.sqrt(abs(factor))  # on both sides, which keeps the products smaller
+    root = math.sqrt(
+        abs(factor)
+    )  # half of the factor goes to each side, which keeps the products small
     if is_causal and attn_mask is not None:
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
@@ -272,7 +274,7 @@ def _check_ranks(
 def _additive(
     mask: Tensor | None, name: str, dtype: dtypes.dtype, other: dtypes.dtype | None = None
 ) -> Tensor | None:
-    """A mask as what it adds to the scores; a bool one is True where attention is refused."""
+    """The numbers that a mask adds to the scores; a bool mask is True where attention is not allowed."""
     if mask is None:
         return None
     d = mask._m.dtype
@@ -379,7 +381,7 @@ def multi_head_attention_forward(
     """Attention of several heads over (length, batch, features), with its projections."""
     batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
-        # one tensor in, one tensor on: the packed projection looks for shared inputs
+        # Inputs that are one tensor stay one tensor, since the packed projection looks for shared inputs
         seen = {id(t): t.unsqueeze(1) for t in (query, key, value)}
         query, key, value = (seen[id(t)] for t in (query, key, value))
         if key_padding_mask is not None:
@@ -398,7 +400,7 @@ def multi_head_attention_forward(
             "`generate_square_subsequent_mask` to create this mask."
         )
     if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None  # the hint is enough
+        attn_mask = None  # `is_causal` is enough
     else:
         attn_mask = _additive(attn_mask, "attn_mask", dtype)
         is_causal = is_causal and key_padding_mask is None
@@ -490,7 +492,7 @@ def _with_weights(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, is_causal: bool, out_weight: Tensor,
     out_bias: Tensor | None, sizes: tuple[int, int, int], batched: bool, average: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Attention step by step, for the sake of its weights."""
+    """Attention computed step by step, because its weights are asked for."""
     length, batch, heads = sizes
     width, source = q._m.shape[2], k._m.shape[1]
     if is_causal and mask is None:

@@ -46,7 +46,7 @@ def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tens
         if memory_format is preserve_format and not m.contiguous:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
         if is_batched(input):
-            input.is_contiguous(memory_format=memory_format)  # which raises
+            input.is_contiguous(memory_format=memory_format)  # this raises the error
         return (
             input
             if is_contiguous_in(memory_format, m.shape, m.strides)

@@ -1,4 +1,4 @@
-"""Complex numbers seen otherwise: conjugates, parts, and carrying out what is put off."""
+"""Views of complex numbers: conjugates and parts, and functions that carry out lazy conjugation and negation."""
 
 from __future__ import annotations
 

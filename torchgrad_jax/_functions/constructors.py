@@ -55,7 +55,7 @@ def construct(
         raise TypeError(f"new(): invalid data type '{type_name(first)}'")
     if not isinstance(first, np.ndarray | jax.Array) and not hasattr(type(first), "__getitem__"):
         raise TypeError(f"new(): data must be a sequence (got {type_name(first)})")
-    if isinstance(first, np.ndarray):  # on the memory of the array where it has that dtype
+    if isinstance(first, np.ndarray):  # shares the array's memory if that has the dtype
         return METHODS["to"](of_user_array(first), device=dev, dtype=target)
     return from_data(first, target, dev, False)
 
@@ -66,7 +66,7 @@ def _empty(shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Ten
 
 
 def _same(t: Tensor, dt: dtypes.dtype | None, dev: devices.device) -> Tensor:
-    """Another tensor as a view of itself, which must have the constructor's dtype."""
+    """A view of a given tensor, which must have the constructor's dtype."""
     if dt is not None and t._m.dtype is not dt:
         names = [d.name for d in (dt, t._m.dtype)]
         raise TypeError(f"expected a tensor of dtype {names[0]} (got a tensor of dtype {names[1]})")
@@ -111,7 +111,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
 
 
 def _alias(t: Tensor) -> Tensor:
-    """A view of all of the tensor, whatever its class thinks of functions."""
+    """A view of all of the tensor, made without the `__torch_function__` of its class."""
     return apply_view(*ops.alias.binding.general((t,)))
 
 

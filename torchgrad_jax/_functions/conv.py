@@ -37,7 +37,7 @@ def _refuse(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
 
 
 def _sizes(name: str, k: int, input: Any, weight: Any, **given: Any) -> list[tuple[int, ...]]:
-    """Sizes with one entry per axis where a single int was given; refuses what is no tensor or size."""
+    """Sizes with an entry for each axis, also if a single int was given; refuses other types."""
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
         _refuse(name, (input, weight), {})
     out = []

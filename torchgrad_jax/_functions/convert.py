@@ -102,7 +102,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _spread(t: Tensor, device: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-    """A tensor with its parts where a sharding says, and perhaps in another dtype."""
+    """A tensor spread over devices by a sharding, and cast to another dtype if one is given."""
     if dtype is not None or kwargs:
         t = to(t, dtype or t._m.dtype, **kwargs)
     there = placement.automatic(device)
@@ -161,7 +161,7 @@ def move(
     m = t._m
     dt, dev = dt or m.dtype, dev or m.device
     if isinstance(m.device, devices.FakeDevice) and not isinstance(dev, devices.FakeDevice):
-        dev = devices.fake(dev, m.device.number, m.device.mixes)  # what is fake stays fake
+        dev = devices.fake(dev, m.device.number, m.device.mixes)  # a fake tensor stays fake
     ordered = kind is None or kind is preserve_format or kind is m.suggests
     if m.dtype is dt and m.device is dev and not copy and ordered:
         return t
@@ -337,7 +337,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs:
         return move(self, None, dtype_of("type", dtype))
     if isinstance(dtype, str):
         dt, dev = parse_type_name(dtype)
-    elif dtype is Tensor:  # the default type, as its name is
+    elif dtype is Tensor:  # the default type, which is also called `Tensor`
         dt, dev = parse_type_name("torch.Tensor")
     elif hasattr(dtype, "tensor_type"):
         dt, dev = dtype.tensor_type()

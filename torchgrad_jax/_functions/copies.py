@@ -144,7 +144,7 @@ def as_strided_copy(
     view, offset, inside = _window(input, size, stride, storage_offset)
     if (
         not inside or not input._m.dense
-    ):  # elements of the storage that are not the input's have no gradient
+    ):  # elements of the storage outside of the input have no gradient
         return ops.clone_contiguous(view)
     return apply(_reading(input._m, view._m, offset), (input,))
 

@@ -119,7 +119,7 @@ def full(
     if (read := _of_number(value, shape, dt, dev, requires_grad)) is not None:
         return read
     key = ("full", value.__class__, value, shape, dt, dev)
-    found = known(key) if value else None  # 0.0 and -0.0 are equal keys
+    found = known(key) if value else None  # as keys 0.0 and -0.0 would be equal
     if dev.type == "meta":
         found = filled(data_.number_as(value, dt), shape, dt, dev)
     if found is None:
@@ -227,7 +227,7 @@ def empty_permuted(
 
 
 def _keeps_order(memory_format: Any) -> bool:
-    """Whether what is made like a tensor has its order in memory."""
+    """Whether a tensor that is made like another one has that one's order in memory."""
     return memory_format is None or memory_format is preserve_format
 
 
@@ -402,7 +402,7 @@ def _copied(
 ) -> Tensor:
     m = t._m
     if (dt is None or dt is m.dtype) and (dev is None or dev is m.device):
-        # Arrays are immutable: a new storage around the same array is a copy.
+        # Arrays are immutable, so a new storage around the same array is a copy.
         return fresh(
             read(t),
             meta(m.shape, m.dtype, m.device, shapes.preserve_strides(m.shape, m.strides)),

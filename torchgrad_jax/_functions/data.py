@@ -135,7 +135,7 @@ def _shape(data: Any) -> tuple[int, ...]:
             break
         try:
             first = data[0]
-        except Exception:  # whatever the user's sequence raises
+        except Exception:  # the user's sequence may raise anything
             raise ValueError(
                 f"could not determine the shape of object type '{type_name(data)}'"
             ) from None

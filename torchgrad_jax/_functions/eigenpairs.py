@@ -25,8 +25,8 @@ def lobpcg(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The `k` largest or smallest eigenvalues of A (or of A x = e B x) and their vectors.
 
-    What steers torch's iteration (`X`, `n`, `iK`, `niter`, `tol`, `method` and the `ortho` settings)
-    has nothing to steer: the pairs are exact to rounding.
+    The arguments of torch's iteration (`X`, `n`, `iK`, `niter`, `tol`, `method` and the `ortho` settings)
+    have no effect: the pairs are exact to rounding.
     """
     if tracker is not None:
         raise NotImplementedError("lobpcg(): there is no iteration that a tracker could follow")

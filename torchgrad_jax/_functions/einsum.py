@@ -1,4 +1,4 @@
-"""einsum: equations read, and contracted two operands at a time."""
+"""einsum: reads equations, and contracts two operands at a time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def _from_sublists(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
         for s in sub:
             if s is Ellipsis:
                 out.append("...")
-            elif (
-                s >= 0 and s < 52
-            ):  # an error of Python's where the two do not compare, as torch has it
+            elif s >= 0 and s < 52:  # as in torch, Python raises if the two cannot be compared
                 out.append(_LETTERS[int(s)])
             else:
                 raise ValueError(
@@ -157,7 +155,7 @@ def _check_sizes(full: list[list[Any]], operands: Sequence[Tensor]) -> dict[Any,
 
 
 def _place(label: str | int) -> int:
-    """Where a dimension that is summed comes: those of an ellipsis have negative numbers."""
+    """The sort key of a dimension that is summed; dimensions of an ellipsis have negative numbers."""
     return label if isinstance(label, int) else _LETTERS.index(label)
 
 
@@ -188,7 +186,7 @@ def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int]) -> Tensor:
     shared = [d for d in rest if sa[d] != 1 and sb[d] != 1]
     left = [d for d in rest if sa[d] != 1 and sb[d] == 1]
     right = [d for d in rest if sa[d] == 1]
-    if left and right and right[-1] < left[0]:  # so that the product lies in memory as it is wanted
+    if left and right and right[-1] < left[0]:  # so that the result has the wanted order in memory
         a, b, sa, sb, left, right = b, a, sb, sa, right, left
 
     def size(t: tuple[int, ...], ds: Sequence[int]) -> int:
@@ -205,7 +203,7 @@ def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def _multiplied(tensors: list[Tensor], pairs: list[tuple[int, int]], kept: int) -> Tensor:
-    """The product of aligned tensors, pair by pair; a dimension is summed once nobody else needs it."""
+    """The product of aligned tensors, pair by pair. A dimension is summed when no later tensor has it."""
     spread = range(kept, tensors[0]._m.ndim)
     uses = {d: sum(t._m.shape[d] != 1 for t in tensors) for d in spread}
     while len(tensors) > 1:

@@ -37,7 +37,7 @@ def from_numpy_array(array: np.ndarray) -> Tensor:
 
 
 def _warn_of_reading(given: str, meaning: str, what: str) -> None:
-    """Memory that may only be read is shared until the tensor is written to; a program is told what torch says."""
+    """Warn as torch does. Memory that may only be read is shared until the tensor is written to."""
     warn.once(
         f"The given {given} is not writable, and PyTorch does not support non-writable tensors. This means {meaning}. "
         f"You may want to copy the {what} to protect its data or make it writable before converting it to a tensor. "
@@ -66,7 +66,7 @@ def from_numpy(ndarray: Any) -> Tensor:
 
 
 def of_user_array(array: np.ndarray) -> Tensor:
-    """A tensor on the memory of an array that a program gave, which is told if that can't be written to."""
+    """A tensor on the memory of an array of the user, with a warning if that memory can't be written to."""
     _warn_of_read_only(array)
     return from_numpy_array(array)
 
@@ -83,7 +83,7 @@ def array_wrap(
     self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
 ) -> Tensor:
     """NumPy's protocol for results of its functions on a tensor: they are tensors again."""
-    if array.dtype == np.bool_:  # torch's convention, older than its bool dtype
+    if array.dtype == np.bool_:  # torch's convention is older than its bool dtype
         array = array.astype(np.uint8)
     return from_numpy_array(np.asarray(array))
 
@@ -239,7 +239,7 @@ def _moved(t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, copy:
 
 
 def _with_flag(obj: Tensor, out: Tensor, requires_grad: bool | None) -> Tensor:
-    """`requires_grad` of a tensor made from a tensor: off detaches, on turns it on where possible."""
+    """A tensor made from a tensor, with `requires_grad`: False detaches it, True switches it on if possible."""
     if requires_grad is None:
         if requires_grad_of(obj):
             warn.once(_REQUIRES_GRAD_KEPT)

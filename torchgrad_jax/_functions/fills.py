@@ -60,7 +60,7 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
     try:
         check_writable(me)
     except RuntimeError:
-        values(meta((0,), m.dtype, m.device))  # what there is to say of the arguments comes first
+        values(meta((0,), m.dtype, m.device))  # complaints about the arguments come first
         raise
     if not MODES.run.at_once:
         new = _filling(me, values)
@@ -70,7 +70,7 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
 
 
 def _filling(me: Tensor, values: Callable[[Meta], np.ndarray]) -> Tensor:
-    """What to write inside of `vmap`: the same for all examples, or a row for each."""
+    """The numbers to write inside of `vmap`: the same for all examples, or a row for each example."""
     lift = MODES.run
     inside, m = lift.inside(me), me._m
     if lift.randomness == "different" and not inside:

@@ -1,6 +1,6 @@
 """`torch._foreach_*`: one operation on each tensor of a list, which optimizers outside of torch are written with.
 
-They are loops here: what they are fast for on a GPU, XLA does for a compiled step.
+They are loops here. On a GPU torch runs each as one kernel; XLA does that for a compiled step.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _tensors(name: str, xs: Any) -> list[Tensor]:
 
 
 def _spread(name: str, value: Any, n: int) -> list[Any]:
-    """One argument for each tensor: of a list its elements, of anything else the thing itself."""
+    """An argument for each tensor: the elements of a list, or the same value for all."""
     if isinstance(value, list | tuple):
         if len(value) != n:
             if not all(isinstance(v, Tensor) for v in value) or not value:
@@ -90,7 +90,9 @@ def _make(base: str, inplace: bool) -> Any:
                 args = (*args, kwargs.pop(key))
         if base in TERNARY and len(args) == 3 and isinstance(args[2], Tensor):
             args = (args[0], args[1], args[2].tolist())
-        if base == "pow" and not isinstance(self, list | tuple):  # a number to the power of each
+        if base == "pow" and not isinstance(
+            self, list | tuple
+        ):  # one number to the power of each tensor
             return tuple([self**x for x in _tensors(name, args[0])])
         xs = _tensors(name, self)
         for key in ("tensors1", "other", "weight", "weights", "exponent", "scalar", "scalars"):

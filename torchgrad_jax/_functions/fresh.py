@@ -1,7 +1,7 @@
 """New tensors around arrays: from the host, filled with one value, with any strides, or in ``out=``.
 
-Small constants are cached: tensors filled alike may share one JAX array. That is safe as long as
-nobody donates the array of a tensor that it did not compute itself.
+Small constants are cached: tensors with the same fill may share one JAX array. That is safe as long as
+code donates only arrays that it computed itself.
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ def remember(key: Any, found: Any) -> Any:
 
 
 def own_array(t: Tensor) -> None:
-    """Give a tensor an array that nothing here is going to use again, for somebody who may donate it."""
+    """Give a tensor an array that nothing else uses, so that the caller may donate it."""
     st = t._st
     if id(st.array) in _SHARED and not isinstance(st.array, jax.core.Tracer):
-        with jax.ensure_compile_time_eval():  # an array also while something is being traced
+        with jax.ensure_compile_time_eval():  # a concrete array, also while JAX is tracing
             st.array = jnp.array(st.array)
 
 
@@ -187,7 +187,7 @@ def into(
     array = values(m.dtype, m.device)
     resize(out, shape)
     check_writable(out)
-    if requires_grad_of(out):  # recorded, without a gradient
+    if requires_grad_of(out):  # the write is recorded, and has no gradient
         apply_inplace(_filling(fn), (out, make(array, meta(shape, m.dtype, m.device))))
     else:
         write(out, array)
@@ -198,7 +198,7 @@ def into(
 
 @functools.cache
 def _filling(fn: str) -> Call:
-    """The recorded form of a write that forgets what was there."""
+    """The call that records a write which replaces all old values."""
     return Call(
         fn,
         lambda leaves: leaves[1],

@@ -77,7 +77,7 @@ def _check_strides(x: Tensor) -> None:
 
 def _by_groups(a: Tensor, b: Tensor, ends: list[int]) -> Tensor:
     spans = list(zip([0, *ends[:-1]], ends))
-    if a._m.ndim == 2 and b._m.ndim == 2:  # the summands are in groups
+    if a._m.ndim == 2 and b._m.ndim == 2:  # the summed dimension is in groups
         return ops.stack([ops.mm(_cut(a, 1, *s), _cut(b, 0, *s)) for s in spans])
     if a._m.ndim == 2:
         parts = [ops.mm(_cut(a, 0, *s), ops.select(b, 0, i)) for i, s in enumerate(spans)]
@@ -85,7 +85,7 @@ def _by_groups(a: Tensor, b: Tensor, ends: list[int]) -> Tensor:
     else:
         parts = [ops.mm(ops.select(a, 0, i), _cut(b, 1, *s)) for i, s in enumerate(spans)]
         rest, dim = b._m.shape[1] - ends[-1], 1
-    if rest > 0:  # belongs to no group; torch leaves it as it finds it
+    if rest > 0:  # these rows belong to no group, and torch does not write them
         shape = (rest, b._m.shape[2]) if dim == 0 else (a._m.shape[1], rest)
         parts.append(a.new_zeros(shape))
     return ops.cat(parts, dim)

@@ -260,7 +260,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         return ops.one_hot_sized(input, num_classes)
     run = MODES.run
     if num_classes > 0 and run.inside(input) and traced(input):
-        if run.stateful:  # torch does not look at a batch
+        if run.stateful:  # torch does not check the values of a batch
             later((input,), lambda arrays: _check_classes(arrays[0], num_classes))
         return ops.one_hot_sized(input, num_classes)
     values = concrete(input, errors.BATCHED_CLASSES)
@@ -268,7 +268,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         num_classes = int(values.max()) + 1
     out = ops.one_hot_sized(input, num_classes)
-    out._vc.version += 2  # torch fills it with zeros, then writes the ones
+    out._vc.version += 2  # torch writes the zeros and then the ones, which are two writes
     return out
 
 

@@ -71,13 +71,13 @@ def _width(value: Any) -> int:
 
 
 def _as_tensor(index: jax.Array) -> Any:
-    """An array of JAX's as an index; one number is an int where its value is known."""
+    """An array of JAX as an index: an int if it is one number of known value."""
     plain = index.ndim == 0 and not isinstance(index, jax.core.Tracer)
     return index.item() if plain else wrap_array(index)
 
 
 def _wrap_tuple(index: Any) -> tuple[Any, ...]:
-    """Indices as a tuple; a short list of more than numbers counts as one, as in older NumPy."""
+    """The indices as a tuple. A short list that holds more than numbers counts as a tuple, as in older NumPy."""
     if isinstance(index, jax.Array):
         index = (index,)
     if isinstance(index, tuple):
@@ -169,7 +169,7 @@ def _number_of_object(value: Any) -> int:
         return value.__index__()
     except AttributeError:
         kind = type(value).__name__
-        if isinstance(value, str | bytes):  # sequences, of which torch makes a tensor
+        if isinstance(value, str | bytes):  # torch tries to make a tensor of these sequences
             raise TypeError(f"new(): invalid data type '{kind}'") from None
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
@@ -193,7 +193,7 @@ def _is_traced(t: Tensor) -> bool:
 
 
 def _entry_check(n: int, place: int) -> Check:
-    """That an index of one entry is in range, with the error of `_select`."""
+    """The check that an index of one entry is in range, with the error of `_select`."""
 
     def check(values: Sequence[Any]) -> None:
         fail_if(
@@ -295,7 +295,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
-    # A half's number is made a tensor first, which lets it overflow to infinity; a subnormal one, to be kept.
+    # For a half type the number becomes a tensor first, so that it may overflow to infinity; so does a subnormal
+    # number, which a kernel would flush to 0.
     if isinstance(value, jax.Array):
         value = tensor_of_jax(value)
     half = self._m.dtype.itemsize == 2 and self._m.dtype.is_floating_point
@@ -304,7 +305,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if plain and not (MODES.bits & GRAD and requires_grad_of(self)):
         out, indices = parse(self, index)
         if not indices:
-            check_writable(out)  # a copy of the number in torch, not the fill that would be fine
+            check_writable(
+                out
+            )  # torch copies the number, which refuses overlapping elements; a fill would not
             ops.fill_value_(out, value)  # no tensor is made for a plain number
             return
     if not isinstance(value, Tensor):
@@ -366,7 +369,7 @@ def _set_part(self: Tensor, part: Tensor, value: Any) -> None:
 
 
 def fills_masked(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bool:
-    """Whether torch sees `masked_fill_` in it, which does not ask where the one value lies."""
+    """Whether torch runs `masked_fill_` for this write, which accepts a value on any device."""
     given = [t for t in indices if t is not None]
     return (
         len(given) == 1
@@ -377,7 +380,7 @@ def fills_masked(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bo
 
 
 def refuse_byte_mask(given: Sequence[Any]) -> None:
-    """Raise where one value goes where a mask of bytes is set."""
+    """Refuse to write one value by a mask of bytes."""
     if any(t is not None and t._m.dtype is dtypes.uint8 and t._m.ndim for t in given):
         raise RuntimeError(
             "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
@@ -389,7 +392,7 @@ def index_put_(
 ) -> Tensor:
     """`index_put_`. Where `out` overlaps itself, the later of two writes stays.
 
-    Without `fills` a mask and one value are no `masked_fill_`, which casts the value.
+    With `fills` a mask and one value are a `masked_fill_`, which casts the value.
     """
     fills = fills and fills_masked(given, values, accumulate)
     if fills and len(given) == 1 and given[0].is_meta:
@@ -409,7 +412,7 @@ def index_put_(
         values = ops.clone(values)
     m = out._m
     put = ops.index_put_
-    if fills and values._m.dtype is not m.dtype:  # a fill casts; anything else refuses to
+    if fills and values._m.dtype is not m.dtype:  # only a fill casts the value
         if values._m.dtype.category < dtypes.FLOATING:
             values = ops._to_copy(values, m.dtype)
         else:

@@ -100,7 +100,7 @@ def _mask(m: Meta, p: float, features: bool) -> np.ndarray:
 def _constant(host: np.ndarray, t: Tensor, writes: int = 2) -> Tensor:
     """A factor in t's dtype, laid out like t where it has t's shape.
 
-    torch fills new memory with it, in so many steps: mostly it draws and then scales.
+    torch fills new memory with the factor in this number of steps, mostly two: it draws and then scales.
     """
     m = t._m
     strides = shapes.preserve_strides(m.shape, m.strides) if host.shape == m.shape else None
@@ -134,7 +134,7 @@ def _dropout(
     features: bool = False,
     alpha: bool = False,
 ) -> Tensor:
-    """Every member of the family: a random factor, and for the alpha ones an offset."""
+    """All functions of the family: a random factor, and for the alpha variants an offset."""
     if not isinstance(train, bool | np.bool_):
         name = "feature_" * features + "alpha_" * alpha + "dropout" + "_" * inplace
         raise TypeError(
@@ -160,11 +160,13 @@ def _dropout(
     a = 1.0 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
     offset = (kept.astype(kind) - kind.type(1)) * kind.type(_SELU * a) + kind.type(_SELU * a * p)
     scaled = multiply(input, _constant(kept.astype(kind) * kind.type(a), input))
-    return ops.add_(scaled, _constant(offset, input))  # in place, as in torch: versions show it
+    return ops.add_(
+        scaled, _constant(offset, input)
+    )  # in place, as in torch, which the version shows
 
 
 def _dropout_inside(input: Tensor, p: float, inplace: bool, features: bool, alpha: bool) -> Tensor:
-    """The same inside of `vmap`, where the mask may differ between examples."""
+    """`_dropout` inside of `vmap`, where the mask may differ between examples."""
     _check_kind(input)
     m = input._m
     shape = (*m.shape[:2], *(1,) * (m.ndim - 2)) if features else m.shape

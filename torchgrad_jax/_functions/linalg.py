@@ -599,7 +599,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if n < 0:
         raise RuntimeError("N must be non-negative.")
     dtype = x.dtype if x._m.dtype.category >= FLOATING else NAMESPACES[""]["tensor"](0).dtype
-    if not MODES.run.at_once:  # where nothing is written into memory from outside
+    if not MODES.run.at_once:  # in such a run no code may write to memory from outside
         ones = NAMESPACES[""]["ones"]((x._m.shape[0], 1), dtype=dtype)
         powers = x.to(dtype).unsqueeze(1).expand(-1, max(n - 1, 0)).cumprod(1)
         result = ops.cat([ones, powers], 1)[:, :n]

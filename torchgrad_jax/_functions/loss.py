@@ -22,7 +22,7 @@ _LEGACY = "size_average and reduce args will be deprecated, please use reduction
 
 
 def _reduction(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
-    """The reduction asked for, in the new or in the old way."""
+    """The reduction, given by its name or by the older `size_average` and `reduce`."""
     if size_average is not None or reduce is not None:
         average = size_average is None or size_average
         reduction = "none" if reduce is not None and not reduce else "mean" if average else "sum"
@@ -194,7 +194,7 @@ def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) 
         kind = "Integral" if min(kinds) < dtypes.FLOATING else "Complex"
         raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     if log_target:
-        gap = ops.sub(target, input)  # operands in the order in which torch makes them
+        gap = ops.sub(target, input)  # torch makes the operands in this order
         loss = ops.mul(ops.exp(target), gap)
     else:
         cross = ops.mul(target, input)
@@ -244,7 +244,7 @@ def gaussian_nll_loss(
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
     var = var.clone()
-    with no_grad():  # the clamp has no part in the derivative
+    with no_grad():  # the derivative does not go through the clamp
         ops.clamp_(var, eps)
     size = ops.log(var)
     error = ops.pow_const(ops.sub(input, target), 2)
@@ -347,7 +347,7 @@ def _smoothed(
     ignore_index: int,
     smoothing: float,
 ) -> Tensor:
-    """Cross entropy with the share `smoothing` of each target spread over all classes."""
+    """Cross entropy where a part `smoothing` of each target is spread over all classes."""
     _check_smoothing(smoothing)
     m = logp._m
     dim = 0 if m.ndim == 1 else 1
@@ -481,7 +481,7 @@ def hinge_embedding_loss(
     reduction = _reduction(reduction, size_average, reduce)
     margin = _real("hinge_embedding_loss", "margin", margin, 3)
     none: float = 0.0
-    if input._m.dtype.category < FLOATING:  # the margin is written into a tensor of integers
+    if input._m.dtype.category < FLOATING:  # torch writes the margin into a tensor of integers
         margin, none = int(margin), 0
     lacking = ops.clamp_min(ops.sub(margin, input), 0)
     far = ops.where(ops.ne(target, 1), lacking, none)
@@ -606,10 +606,12 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
     sizes = []
     for v in (a, b):
         size = ops.linalg_vector_norm(v, 2, dim, True).clone()
-        with no_grad():  # below eps the size is a constant of the forward, not of the backward
+        with (
+            no_grad()
+        ):  # a norm below eps is replaced in forward only; backward sees the norm itself
             ops.clamp_min_(size, eps)
         sizes.append(size)
-    second = ops.true_divide(b, sizes[1])  # torch takes it first
+    second = ops.true_divide(b, sizes[1])  # torch computes the second quotient first
     return ops.sum(ops.mul(ops.true_divide(a, sizes[0]), second), dim)
 
 

@@ -1,6 +1,6 @@
 """torch.masked: reductions and normalisations over the elements that a mask keeps.
 
-What is masked out is replaced by the identity of the reduction; the rest is the plain function.
+Elements that the mask leaves out are replaced by the identity of the reduction, and the plain function does the rest.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def median(
 ) -> Tensor:  # fmt: skip
     """The lower median of the elements that the mask keeps."""
     dtype = dtype or input._m.dtype
-    if dim is None:  # torch takes the first dimension then
+    if dim is None:  # without `dim` torch takes the first dimension
         dim = 0
     if mask is None:
         return _cast(torch["nanmedian"](input, dim, keepdim)[0], dtype)

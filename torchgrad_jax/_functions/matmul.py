@@ -30,7 +30,7 @@ from .shape import flatten, reshape, squeeze
 
 
 def public_product(name: str, *tensors: Tensor) -> Tensor:
-    """The product by that name as a program calls it: autocast casts products inside of other functions, too."""
+    """The public product of that name, since autocast also casts products inside of other functions."""
     return NAMESPACES[""][name](*tensors)
 
 
@@ -44,7 +44,7 @@ def _folds(large: Tensor, small: Tensor, swapped: bool) -> bool:
     if requires_grad_of(small) or large._m.numel == 0:
         return True
     shape, strides = large._m.shape, large._m.strides
-    if swapped:  # the batch is the right operand: its transpose gets folded
+    if swapped:  # the batch is the right operand, so its transpose is folded
         shape, strides = ((*x[:-2], x[-1], x[-2]) for x in (shape, strides))
     return all(strides[i] == strides[i + 1] * shape[i + 1] for i in range(len(shape) - 2))
 
@@ -135,7 +135,7 @@ def _require_vector(name: str, t: Tensor) -> None:
         raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {t._m.ndim}-D")
 
 
-# Of the products that are added in place, torch's addbmm_ alone gives a smaller tensor the size of
+# Of the products that are added in place only torch's addbmm_ enlarges a smaller tensor to the size of
 # the result.
 _addbmm_in_place = METHODS["addbmm_"]
 
@@ -226,7 +226,7 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
     if rows == cols == 1:
         right = ops.permute(b, (*dims_b, *free_b))
         if not (left._m.contiguous and right._m.contiguous):
-            right = ops.squeeze_all(right)  # torch does so first
+            right = ops.squeeze_all(right)  # torch squeezes this one first
             product = ops.mul(ops.squeeze_all(left), right)
             return reshape(ops.sum(product, dtype=product._m.dtype), tuple(sizes))
         right = right if right._m.ndim == 1 else reshape(right, (count,))
@@ -519,7 +519,7 @@ _MODES = {
 
 
 def _general(fn: Any, *args: Any) -> Any:
-    """Call a row past its generated fast path, whose locals clash with parameters named x1 and x2."""
+    """Call a row without its generated fast path, whose local names clash with parameters named x1 and x2."""
     return apply(*fn.binding.general(args))
 
 

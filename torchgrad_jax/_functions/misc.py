@@ -111,7 +111,7 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
 
 
 def _for_all_examples(reduce: Any, t: Tensor) -> Tensor:
-    """A reduction of all elements, also over the examples of the `vmap`s that `t` is in: one result for all of them."""
+    """A reduction of all elements of all examples of the surrounding `vmap`s: the examples share one result."""
     run = MODES.run
     if run.inside(t):
         if run.tape is None or not run.tape.holds(read(t)):  # JAX is tracing
@@ -149,7 +149,7 @@ def _shape_as_tensor(input: Any) -> Tensor:
 
 @composite(name="_has_compatible_shallow_copy_type", method=False)
 def _has_compatible_shallow_copy_type(input: Any, other: Any) -> bool:
-    """Whether one tensor's `.data` may be the other: both have data, or both have none."""
+    """Whether one tensor may become the `.data` of the other: both have data, or both have none."""
     return input.is_meta is other.is_meta
 
 

@@ -28,7 +28,7 @@ def _size(shape: Sequence[int]) -> str:
 
 
 def _check_batched(input: Tensor, *running: Tensor | None) -> None:
-    """Inside of `vmap`, statistics of all examples cannot be written into tensors without examples."""
+    """Refuse to write statistics of each example of a `vmap` into tensors that are the same for all examples."""
     run = MODES.run
     if run.size is not None and run.inside(input):
         for t in running:
@@ -58,7 +58,7 @@ def _batch_norm_or_empty(
         ]
     if not training and running_mean is None:
         raise RuntimeError("running_mean must be defined in evaluation mode")
-    out = input.clone()  # torch: nothing to normalise, but the parameters stay connected
+    out = input.clone()  # torch: there is nothing to normalise, but the parameters keep their edges
     if weight is not None:
         out = out * weight[0]
     return out if bias is None else out + bias[0]

@@ -23,7 +23,7 @@ _HALVES = frozenset(k / 2 for k in range(-8, 17))
 
 
 def _operand(value: Any) -> bool:
-    """Whether an operator takes this; anything else is left to the other operand's class."""
+    """Whether an operator accepts this operand; anything else is left to the other operand's class."""
     return isinstance(value, Tensor | jax.Array) or _number(value) is not None
 
 
@@ -192,8 +192,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 @composite(name="__rtruediv__", function=False, method=False, operator="__rtruediv__")
 def _rtruediv_operator(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
-        return ops.reciprocal(self) * other  # by way of NumPy, whose protocols give a tensor
-    if isinstance(other, jax.Array):  # one of two tensors, which are divided
+        return ops.reciprocal(self) * other  # NumPy computes it, and its protocols return a tensor
+    if isinstance(other, jax.Array):  # an array becomes a tensor, and tensors are divided
         return ops.true_divide(tensor_of_jax(other), self)
     return ops.mul(ops.reciprocal(self), _given(other)) if _operand(other) else NotImplemented
 
@@ -287,7 +287,7 @@ def _chosen(condition: Any, input: Any, other: Any) -> Tensor:
 
 
 def _as_complex(value: Any) -> Any:
-    """A tensor of floats in the dtype of what it is chosen from together with a complex number: torch records that."""
+    """A tensor of floats cast to complex because the other choice is a complex number. torch records that cast."""
     if not isinstance(value, Tensor) or value._m.dtype.category != FLOATING:
         return value
     wide = value._m.dtype is dtypes.float64

@@ -55,7 +55,7 @@ def _one(fn: str, name: str, value: Any) -> int:
 def _max_pool1d(
     input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[Tensor, Tensor]:
-    """Maxima and where they are; torch computes these two with the kernel for images, which checks."""
+    """Maxima and their places. torch computes both with the kernel for images, which checks the arguments."""
     fn = "max_pool1d"
     _check_dims(fn, input)
     k = _single(fn, "kernel_size", kernel_size)
@@ -69,7 +69,7 @@ def _max_pool1d(
 def _check_max_pool1d(
     input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> None:
-    """What torch's function that gives the maxima alone refuses."""
+    """The checks of torch's function that returns the maxima alone."""
     fn, m = "max_pool1d", input._m
     if m.ndim not in (2, 3) or 0 in m.shape[-2:]:
         raise RuntimeError(
@@ -95,7 +95,7 @@ def _check_max_pool1d(
 
 
 def _without_indices(y: Tensor) -> Tensor:
-    """The result of torch's kernel for a pass that needs no gradient: no view, squeezed in place."""
+    """The result of torch's kernel without gradients, which squeezes in place and returns no view."""
     out = ops.clone_contiguous(y)
     if y._m.ndim == 2:
         out._vc.version += 1
@@ -218,7 +218,7 @@ NAMESPACES["nn.functional"]["adaptive_avg_pool1d"] = _top(adaptive_avg_pool1d)
 
 
 def _with_defaults(value: Any, input: Tensor) -> Any:
-    """A None among the sizes keeps that of the input."""
+    """The sizes, where None stands for the size of the input."""
     if value is None or as_int(value) is not None or not isinstance(value, list | tuple):
         return value
     shape = input._m.shape
@@ -314,7 +314,7 @@ def _lp_pool(
     count = 1
     for n in sizes:
         count *= n
-    # the sum of powers, whose root has no derivative at 0: relu gives it 0 there
+    # The root of a sum of powers has no derivative at 0; with relu it is 0 there.
     return (mean.sign() * ops.relu(mean.abs())).mul(count).pow(1.0 / norm_type)
 
 

@@ -78,7 +78,7 @@ class Generator(HostGenerator):
 
 
 default_generator: Any = rng.default_generator
-# Draws below this layer use the same object: it is turned into the public kind, not replaced.
+# Draws below this layer use the same object, so its class is changed instead of the object.
 default_generator.__class__ = Generator
 default_generator.device = devices.CPU
 _BY_DEVICE: dict[devices.device, Any] = {devices.CPU: default_generator}
@@ -101,12 +101,12 @@ def default_for(dev: devices.device) -> Any:
 
 
 def inside_trace() -> bool:
-    """Whether draws are part of a program, or take their numbers from a key of JAX's: parameters may be traced."""
+    """Whether draws belong to a program, or take their numbers from a key of JAX: then parameters may be traced."""
     return not MODES.run.at_once or MODES.keys is not None
 
 
 def _from_key() -> bool:
-    """Whether the innermost run takes its numbers from a key, rather than as its `randomness` says."""
+    """Whether the innermost run takes its numbers from a key, and ignores `randomness`."""
     if MODES.keys is None:
         return False
     run = MODES.run
@@ -132,7 +132,7 @@ def check_allowed(generator: Any = None) -> None:
 def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
     """The generator that a call draws from."""
     check_allowed(generator)
-    if dev.type == "meta":  # nothing is drawn
+    if dev.type == "meta":  # the meta device draws no numbers
         return default_generator
     if generator is None:
         return default_for(dev) if MODES.keys is None else MODES.keys
@@ -271,7 +271,7 @@ def uniforms(m: Meta, gen: Any, low: float = 0.0, high: float = 1.0) -> np.ndarr
 def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
     """Normal numbers for a tensor of this meta.
 
-    torch makes them sixteen at a time only where the memory has no gaps and no other order.
+    torch makes sixteen numbers at a time only where the memory is row-major and has no gaps.
     """
     refuse("normal_kernel_cpu", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
     if gen.__class__ is KeyStream:
@@ -294,14 +294,14 @@ def draw(
 ) -> Tensor:  # fmt: skip
     """A new leaf with numbers drawn for its meta; inside of `vmap` as its `randomness` says.
 
-    Where examples are to differ, a row for each is drawn outside, as torch does, and enters as one tensor. `batch`
-    says in which order, if not one example after the other: torch fills memory in the order of its addresses.
+    Where examples are to differ, the numbers for all of them are drawn outside, as in torch, and enter as one tensor.
+    torch fills memory in the order of its addresses; `batch` says how the examples lie in it, if not one after another.
     """
     check_allowed()
     if MODES.run.at_once or _from_key():
         return fresh(place(values, m), _dense(m), requires_grad)
     lift = MODES.run
-    if lift.stateful:  # drawn anew, in this order, for each run of what is being compiled
+    if lift.stateful:  # each run of the compiled function draws new numbers, in this order
         t = make(lift.draw(m, lambda: place(values, m)), m)
     elif lift.randomness == "same":
         with lift.outside():
@@ -321,7 +321,7 @@ def draw(
 
 
 def batch_like(input: Tensor, m: Meta, memory_format: Any = None) -> Meta | None:
-    """For `draw`, where `m` is that of a tensor made like `input`: the batch of such tensors, as it lies in memory."""
+    """The `batch` of `draw` for a tensor made like `input`: how the batch of such tensors lies in memory."""
     run = MODES.run
     if run.at_once or run.size is None or not run.inside(input):
         return None
@@ -333,11 +333,11 @@ def batch_like(input: Tensor, m: Meta, memory_format: Any = None) -> Meta | None
 
 
 def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) -> Tensor | None:
-    """A draw whose parameters are tensors from outside of the `vmap` that it is in; None where some are not."""
+    """A draw whose parameters are tensors from outside of the surrounding `vmap`; None where some are from inside."""
     if _from_key():
         return None
     lift = MODES.run
-    if lift.stateful:  # its values are others the next time
+    if lift.stateful:  # the next run has other values
         return None
     check_allowed()
     return None if lift.touches(tensors) else _drawn_outside(tensors, again)
@@ -377,7 +377,7 @@ def draw_inside(
     tensors: tuple[Tensor, ...], again: Callable[..., Tensor], unknown: Callable[[], Tensor],
     result: Callable[[Tensor], Tensor],
 ) -> Tensor:  # fmt: skip
-    """A draw inside of `vmap` of as many words as its parameters say: the result for the numbers that come out.
+    """A draw inside of `vmap` that takes as many words as its parameters say.
 
     `unknown` draws them where the parameters are not known yet.
     """
@@ -389,7 +389,7 @@ def draw_inside(
 
 
 def without_derivatives(t: Tensor) -> Tensor:
-    """A tensor's values alone: outside of every graph, and without a tangent."""
+    """A tensor with the same values outside of every graph, and without a tangent."""
     return make(read(t), _dense(t._m))
 
 
@@ -411,7 +411,7 @@ def _repeated(t: Tensor, lift: Any) -> Tensor:
 
 
 def _entered(rows: Tensor, lift: Any) -> Tensor:
-    """What was drawn for all examples as one of them."""
+    """The value for one example of what was drawn for all examples."""
     m = rows._m
     one = meta(m.shape[1:], m.dtype, m.device)
     return make(lift.capture(rows, one, mapped=True), one)
@@ -466,7 +466,7 @@ def _into(
     generator: Any,
     values: Any,
 ) -> Tensor:
-    """Draw into an ``out=`` tensor, which keeps its order in memory where it has the right shape already."""
+    """Draw into an ``out=`` tensor, which keeps its order in memory if it has the right shape."""
     if not isinstance(out, Tensor):
         raise wrong(fn, "out", "Tensor", out)
     m = out._m if out._m.shape == shape else meta(shape, out._m.dtype, out._m.device)

@@ -39,7 +39,7 @@ def _index(values: np.ndarray, like: Tensor) -> Tensor:
 
 
 def spread(data: Tensor, sizes: np.ndarray) -> Tensor:
-    """Packed rows as (time, batch, ...); what stands after the end of a sequence means nothing."""
+    """Packed rows as (time, batch, ...). Rows after the end of a sequence hold arbitrary values."""
     rows = np.zeros(len(sizes) * int(sizes[0]), np.int64)
     where = places(sizes)
     rows[where] = np.arange(len(where))
@@ -48,7 +48,7 @@ def spread(data: Tensor, sizes: np.ndarray) -> Tensor:
 
 
 def collect(padded: Tensor, sizes: np.ndarray, named: str) -> Tensor:
-    """The rows of (time, batch, ...) that belong to sequences, packed by a node of a name."""
+    """The rows of (time, batch, ...) that belong to sequences, packed; `named` is the name of the node."""
     return ops._pack_rows(padded, _index(places(sizes), padded), named)
 
 
@@ -78,7 +78,7 @@ def _run(
 
     projected = mode == "LSTM" and states[0]._m.shape[2] != states[1]._m.shape[2]
     pieces = _pieces(params, has_biases, projected)
-    # torch hands float32 LSTMs to a library; everything else it runs step by step.
+    # torch computes float32 LSTMs by a library, and everything else step by step.
     library = mode == "LSTM" and not projected and sizes is None and x._m.dtype is not float64
     named = "MkldnnRnnLayerBackward0" if library else "StackBackward0"
     lengths = None
@@ -100,7 +100,7 @@ def _run(
                 kept.append(sequence.select(0, 0 if direction else -1))
         x = outs[0] if len(outs) == 1 else ops.cat(outs, 2)
         if dropout and train and layer < num_layers - 1:
-            # Of packed data the rows that belong to sequences are drawn for, and no other.
+            # For packed data, numbers are drawn only for the rows that belong to sequences.
             x = (
                 drop(x, dropout)
                 if sizes is None

@@ -56,7 +56,7 @@ def median(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
 
 @composite(out=True)
 def nanmedian(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
-    """The lower median of what is not NaN, of all elements or along a dimension with indices."""
+    """The lower median of the elements that are not NaN, or along a dimension with indices."""
     return _overloaded(
         "nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, input, dim, keepdim, None
     )
@@ -143,7 +143,7 @@ def nanmean(
             "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
             f"Got: {dtypes.scalar_type_name(dtype)}"
         )
-    count = ops.sum(ops.eq(input, input), dim, keepdim)  # NaN alone differs from itself
+    count = ops.sum(ops.eq(input, input), dim, keepdim)  # only NaN differs from itself
     if out is not None:
         return METHODS["div_"](ops.nansum(input, dim, keepdim, dtype=dtype, out=out), count)
     return div(ops.nansum(input, dim, keepdim, dtype=dtype), count)
@@ -183,7 +183,7 @@ def _singular_norm(A: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) ->
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """A norm of matrices, which lie in two dimensions."""
+    """A norm of the matrices in two dimensions."""
     m = A._m
     if m.ndim < 2:
         raise RuntimeError(
@@ -317,14 +317,14 @@ def quantile(
 def nanquantile(
     input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """Quantiles of what is not NaN."""
+    """Quantiles of the elements that are not NaN."""
     return _quantile(input, q, dim, keepdim, interpolation, True)
 
 
 def _quantile(
     input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
-    """Sort, pick the neighbours of each rank, and interpolate: the steps of torch, in place as there."""
+    """Sort, take the neighbours of each rank, and interpolate in place, as torch does."""
     ndim = input._m.ndim
     if dim is None:
         x, shape = input.flatten(), (1,) * ndim if keepdim else ()
@@ -366,7 +366,9 @@ def diff(
     """The n-th difference of neighbours along a dimension."""
     if out is None:
         return _difference(input, n, dim, prepend, append)
-    kind = _difference if n > 0 else _no_difference  # torch copies then, which keeps to the dtype
+    kind = (
+        _difference if n > 0 else _no_difference
+    )  # torch only copies for n = 0, so the dtype stays
     return composite_out(kind, (input, n, dim, prepend, append), {}, out)
 
 
@@ -382,7 +384,7 @@ def _difference(input: Tensor, n: int, dim: int, prepend: Any, append: Any) -> T
             _check_joined(input, extra, axis)
     parts = [t for t in (prepend, input, append) if t is not None]
     out = ops.cat(parts, axis) if len(parts) > 1 else input
-    if n == 0:  # torch does not join anything then
+    if n == 0:  # for n = 0 torch joins nothing
         return ops.copy_(ops.zero(input.detach()), input)
     for _ in range(n):
         if not out._m.shape[axis]:
@@ -447,7 +449,7 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
         zeros._st.version = 1
         return zeros
     if x is None:
-        last = ops.select(y, axis, -1)  # torch takes it first
+        last = ops.select(y, axis, -1)  # torch selects the last one first
         half = ops.mul_number(ops.add(ops.select(y, axis, 0), last), 0.5)
         inside = ops.sub(ops.sum(y, (axis,)), half)
         return ops.mul_number(inside, float(1.0 if dx is None else dx))

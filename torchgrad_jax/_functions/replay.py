@@ -14,7 +14,7 @@ from .._engine.views import make_view, view_creation
 
 @composite(function=False)
 def _view_func(self: Tensor, new_base: Tensor) -> Any:
-    """This view, of `new_base`; None unless that lies in its storage as the base of this one does."""
+    """The same view of `new_base`; None unless that has the base's geometry in its storage."""
     base = _base(self)
     if base is None or not _alike(base, new_base):
         return None
@@ -32,7 +32,7 @@ def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Any:
 
 @composite(function=False)
 def _rev_view_func_unsafe(self: Tensor, new_view: Tensor) -> Any:
-    """The base of which `new_view` is this view; as in torch, not known outside of its transforms."""
+    """The base of which `new_view` would be this view. As in torch, it is unknown outside of torch's transforms."""
     if _base(self) is not None:
         raise RuntimeError("No _rev_view_func() found")
     return None
@@ -57,7 +57,7 @@ def _bits(t: Tensor) -> tuple[bool, bool]:
 
 
 def _view_of_new_base(t: Tensor, base: Tensor, new: Tensor) -> Tensor:
-    """The view of `new` that `t` is of `base`; its place in the graph is found when it is looked at."""
+    """The view of `new` that `t` is of `base`. Its node is made when somebody asks for it."""
     m, al = t._m, t._al
     dtype = m.dtype if m.dtype is not base._m.dtype else new._m.dtype
     theirs, mine = base._m.dtype.itemsize, m.dtype.itemsize

@@ -200,7 +200,7 @@ def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
 
 
 def _not_into(out: Any) -> None:
-    """Inside of `vmap` nothing is drawn into ``out=``."""
+    """Refuse to draw into ``out=`` inside of `vmap`."""
     if out is not None:
         raise RuntimeError(errors.BATCHED_OUT)
 

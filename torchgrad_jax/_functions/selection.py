@@ -48,7 +48,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             ops.expand(t, (*common[:axis], t._m.shape[axis], *common[axis + 1 :]))
             for t in (input, indices)
         )
-        if indices._m.numel:  # torch counts round the dimension, both ways
+        if indices._m.numel:  # torch wraps indices around the dimension in both directions
             indices = ops.remainder(indices, have[axis])
     return ops.gather(input, axis, indices)
 
@@ -298,7 +298,9 @@ def _even(x: Tensor, h: Any, d: int, order: int) -> Tensor:
     def across(low: Tensor, high: Tensor) -> Tensor:
         return ops.div_number(ops.sub(high, low), h)
 
-    inner = across(_between(x, d, 0, -2), _between(x, d, 2, None))  # everything in torch's order
+    inner = across(
+        _between(x, d, 0, -2), _between(x, d, 2, None)
+    )  # the terms are made in torch's order
     if order == 1:
         first, last = across(at(0), at(1)), across(at(-2), at(-1))
     else:

@@ -128,7 +128,7 @@ def arange(
 def _whole_numbers(
     first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool
 ) -> Tensor:
-    """The numbers of a range; one of integers is kept for the next time."""
+    """The numbers of a range. A range of integers is cached."""
     if first.__class__ is not int or by.__class__ is not int:
         return from_host(_steps(first, by, n, dt), dev, requires_grad)
     key = ("arange", first, by, n, dt, dev)

@@ -25,7 +25,7 @@ from .complex_views import conj
 
 
 def sizes_of(given: tuple[Any, ...], what: str, name: str = "size") -> tuple[int, ...]:
-    """The shape, or what else is given as `name`, of a call of the function `what`: ints or one sequence of them."""
+    """The argument `name`, such as a shape, of a call of the function `what`: ints, or one sequence of them."""
     if not given:
         raise missing_argument(what, name)
     flat = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
@@ -47,7 +47,7 @@ def sizes_of(given: tuple[Any, ...], what: str, name: str = "size") -> tuple[int
 
 
 def _retyped(m: Meta, dtype: dtypes.dtype) -> View:
-    """Geometry of the same bytes as another dtype."""
+    """The geometry of the same bytes seen as another dtype."""
     old, new = m.dtype.itemsize, dtype.itemsize
     if old == new:
         return View(m.shape, m.strides, 0, dtype)
@@ -277,7 +277,7 @@ def _squeeze(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
 @composite(name="count_nonzero", function=False)
 def _count_nonzero(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
     """Number of nonzero elements."""
-    if dims != (None,):  # which torch knows as all of them
+    if dims != (None,):  # torch reads None as all dimensions
         dim = _one_or_all("count_nonzero", dims, dim)
     return ops.count_nonzero(input, dim)
 
@@ -336,7 +336,7 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 def _deprecated(name: str, input: Tensor) -> Tensor:
-    """What a transposing property gives for a number: itself, or its conjugate."""
+    """A transposing property of a 0-dim tensor: the tensor itself, or its conjugate, with a warning."""
     if name in ("T", "mT"):
         what = "This function is the identity in these cases."
         out = input
@@ -430,7 +430,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
             f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}"
         )
     quarters = as_int(k)
-    assert quarters is not None  # a number that is none has been refused
+    assert quarters is not None  # anything but a number was refused before
     return apply(_rotation(quarters % 4, a, b), (input,))
 
 

@@ -36,7 +36,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     values = _of_all_examples(input)
     if m.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if not m.numel:  # torch: whatever the weights
+    if not m.numel:  # torch: whatever the weights are
         weights = None
     if weights is not None and weights._m.shape != m.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
@@ -51,7 +51,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 def _of_all_examples(t: Tensor) -> np.ndarray:
-    """The values of a tensor; where it stands for one example of a batch, with a row for each that differs."""
+    """The values of a tensor. If it stands for one example of a batch, there is a row for each different example."""
     run = MODES.run
     if run.tape is None or not run.varies(t) or not run.tape.holds(read(t)):
         return concrete(t)
@@ -123,7 +123,7 @@ def _rows_of(input: Tensor, dim: int, what: str) -> tuple[np.ndarray, int]:
 
 
 def _plain(input: Tensor, what: str = "") -> np.ndarray:
-    """Values in a dtype that numpy can order; `what` torch calls the operation that wants them."""
+    """The values in a dtype that NumPy can sort; `what` is torch's name of the operation, for its complaint."""
     batched = errors.BATCHED_SHAPE.format(name=what) if what else ""
     array = concrete(input, batched, what or "_local_scalar_dense")
     return array.astype(np.float32) if input._m.dtype is dtypes.bfloat16 else array
@@ -193,7 +193,7 @@ def unique(
             ops._unique2_at(input, first), inverse.reshape(input._m.shape), counts, input, wanted
         )
     rows, axis = _rows_of(input, dim, "unique_dim")
-    if not rows.shape[1]:  # nothing tells the slices apart
+    if not rows.shape[1]:  # slices without elements are all equal
         n = min(rows.shape[0], 1)
         first, inverse, counts = np.arange(n), np.zeros(rows.shape[0]), np.full(n, rows.shape[0])
     else:

@@ -114,7 +114,7 @@ def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor,
 def share_memory(
     x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], dim: int
 ) -> tuple[Tensor, ...]:
-    """Let tensors of their own lie in the memory of `x`, as its parts along `dim`."""
+    """Put tensors into the memory of `x`, as its parts along `dim`."""
     if MODES.bits & FAKE or (MODES.bits & LIFT and not MODES.run.inside(x)):
         return parts
     m, whole = x._m, plain_alias(x) or Alias(0, None, CREATED_DEFAULT, 0)

@@ -128,7 +128,7 @@ def set_(
     alias = None if whole else Alias(offset, base, CREATED_DEFAULT, 0)
     if (
         own is not None and alias is not None and base is not None
-    ):  # still the view of it that it was
+    ):  # it is still a view of the same storage
         alias.creation, alias.replay, alias.seen = own.creation, own.replay, own.seen
     if MODES.bits & TRACED:
         refuse_escape([born(self)], [st.array])
@@ -136,7 +136,7 @@ def set_(
     if node is None and base is None and m.shape != old.shape:
         note_reshaped(self)
     self._st, self._m, self._al = st, m, alias
-    self._acc = None  # a graph recorded before keeps the node that adds to the gradient, and a new one gets its own
+    self._acc = None  # an older graph keeps its accumulating node, and a new graph gets another one
     if not whole:
         _check_window(self, offset)
     self._vc.version += 1
@@ -158,7 +158,7 @@ _SET = Call("set_", lambda leaves: leaves[0], node_name="NotImplemented", argnam
 
 
 def _forgetful(self: Tensor, source: Tensor | None) -> Node:
-    """The node of a tensor that is given other memory, which has no gradient."""
+    """The node of a tensor that got other memory; it passes no gradient on."""
     leaves = (self, source)
     keys = tuple(None if t is None else t._m for t in leaves)
     plan = _SET.view_plan(keys, (self._m,))

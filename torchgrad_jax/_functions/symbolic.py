@@ -189,7 +189,7 @@ def cond(
     false_fn: Callable[..., Any],
     operands: Sequence[Any] = (),
 ) -> Any:
-    """What one of two functions makes of the operands; only that one runs.
+    """Calls one of two functions with the operands; the other one does not run.
 
     Args:
         pred: which: a number or a tensor of one element.

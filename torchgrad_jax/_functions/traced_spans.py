@@ -21,7 +21,7 @@ def traced(value: Any) -> bool:
 
 
 def _inferred(ends: tuple[Any, Any], n: int, powers: bool) -> dtypes.dtype:
-    """The dtype of the result where none is asked for: as of a sum of the ends, if there is one."""
+    """The dtype of the result where none is given: that of a sum of the ends, if one of them is a tensor."""
     if n == 0:
         return dtypes.get_default_dtype() if powers else dtypes.int64
     if n == 1 and not powers and isinstance(ends[0], Tensor):

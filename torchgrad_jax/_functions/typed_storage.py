@@ -17,7 +17,7 @@ _FORMS = (
     "\n * no arguments\n * (int size)\n * (Sequence data)\n * (*, UntypedStorage wrap_storage)\n"
 )
 
-# As torch's own flag, it is set by the first use in a process.
+# The first use in a process sets it, as in torch.
 _warned = False
 _always_warn = False
 

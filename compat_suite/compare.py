@@ -140,9 +140,8 @@ def _errors(job: Job, got: Result, want: Result) -> str | None:
         return f"exception: got {_say(got.error)}, want none"
     if got.error is None:
         return f"exception: got none, want {_say(want.error)}"
-    if got.error[0].lstrip("_") != want.error[0].lstrip(
-        "_"
-    ):  # torch's LinAlgError is a _LinAlgError
+    # torch's LinAlgError is a _LinAlgError.
+    if got.error[0].lstrip("_") != want.error[0].lstrip("_"):
         return f"exception: got {_say(got.error)}, want {_say(want.error)}"
     if getattr(job.sample, "text", False) and first_line(got.error[1]) != first_line(want.error[1]):
         return (

@@ -563,7 +563,7 @@ def concat(tensors: tuple[Tensor, ...] | list[Tensor], dim: _int = 0, *, out: Te
 def concatenate(tensors: tuple[Tensor, ...] | list[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
 def cond(pred: _bool | _int | _float | Tensor, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
-    """What one of two functions makes of the operands; only that one runs."""
+    """Calls one of two functions with the operands; the other one does not run."""
 
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate, as a view; real tensors are returned as they are."""
@@ -599,7 +599,7 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     """The gradient of `conv3d` with respect to its input, as a layer of its own."""
 
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: _int | Sequence[_int], padding: _int | Sequence[_int], dilation: _int | Sequence[_int], transposed: _bool, output_padding: _int | Sequence[_int], groups: _int) -> Tensor:
-    """The convolution that every public one comes down to; `weight` is (out, in / groups, ...), or (in, out / groups, ...) when transposed."""
+    """The convolution that all public ones call; `weight` is (out, in / groups, ...), or (in, out / groups, ...) when transposed."""
 
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -1294,12 +1294,12 @@ def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _b
 
 @overload
 def nanmedian(input: Tensor) -> Tensor:
-    """The lower median of what is not NaN, of all elements or along a dimension with indices."""
+    """The lower median of the elements that are not NaN, or along a dimension with indices."""
 @overload
 def nanmedian(input: Tensor, dim: _int, keepdim: _bool = False) -> _return_types.nanmedian: ...
 
 def nanquantile(input: Tensor, q: Any, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Quantiles of what is not NaN."""
+    """Quantiles of the elements that are not NaN."""
 
 def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Sum that takes NaN for zero."""

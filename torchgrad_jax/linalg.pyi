@@ -96,7 +96,7 @@ def matrix_exp(input: Tensor) -> Tensor:
     """Matrix exponentials: a Pade approximant of the scaled matrix, squared back."""
 
 def matrix_norm(A: Tensor, ord: Any = 'fro', dim: _int | Sequence[_int] | None = (-2, -1), keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-    """A norm of matrices, which lie in two dimensions."""
+    """A norm of the matrices in two dimensions."""
 
 def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
     """Integer powers of square matrices."""

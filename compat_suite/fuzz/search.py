@@ -190,9 +190,8 @@ def _moved(name: str, line: str, rank: int, way: int) -> str:
         return f"{name}.data.add_({cancels[1] or cancels[2]}.detach(), alpha={_STEPS[rank] if rank else 1e-15})"
     if not rank and _SATURATES.search(line):
         return f"{name}.data.mul_({1 + way * 2.3e-16!r})"
-    if not rank and (
-        "/" in line or "reciprocal" in line
-    ):  # of complex numbers no two kernels round alike
+    # Of complex numbers no two kernels round alike.
+    if not rank and ("/" in line or "reciprocal" in line):
         return f"{name}.is_complex() and {name}.data.mul_({1 + way * 2.3e-16!r})"
     if "fft." in line:
         step = f"1e-15 + 1e-15j if {name}.is_complex() else 1e-15"

@@ -259,14 +259,8 @@ def test_the_first_call(make):
     states, _ = _reference(make, 2)
     points = length(_made(make).run)
     fired = []
-    for part in (
-        0.1,
-        0.3,
-        0.5,
-        0.8,
-        0.9,
-        0.95,
-    ):  # of a call that is shorter the more the package remembers
+    # The more the package has cached, the shorter is the call that these parts are of.
+    for part in (0.1, 0.3, 0.5, 0.8, 0.9, 0.95):
         program = _made(make)
         fired.append(interrupted(program.run, int(points * part)))
         now = program.state()

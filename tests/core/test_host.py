@@ -335,9 +335,8 @@ def test_convolutions_and_their_gradients(how):
         return lax.conv_general_dilated(x, w, **options)
 
     agree(convolved, x, w)
-    if (
-        min(low for pair in options["padding"] for low in pair) >= 0
-    ):  # XLA reads beyond the memory of the others
+    # XLA reads beyond the memory of the others.
+    if min(low for pair in options["padding"] for low in pair) >= 0:
         g = numbers32(convolved(x, w).shape)
         agree(lambda x, w: jax.vjp(convolved, x, w)[1](g), x, w)
 

@@ -172,9 +172,8 @@ def main(package: str, module: str, folder: str) -> None:
     results = {fn.__name__: _outcome(m, d, fn) for fn in programs}
     Path(folder, str(d.get_rank())).write_bytes(pickle.dumps(results))
     if package == "torch":
-        with contextlib.suppress(
-            RuntimeError
-        ):  # gloo's, if another process leaves the barrier and ends first
+        # gloo's, if another process leaves the barrier and ends first.
+        with contextlib.suppress(RuntimeError):
             d.barrier()
         os._exit(0)  # its threads sometimes abort an ordinary exit, after all answers are written
     d.barrier()

@@ -216,10 +216,8 @@ def written_parts_that_are_written_again(m):
             found += [complaint(y.sum().backward), complaint(b.sum().backward)]
             del y
             found.append(complaint(b.sum().backward))
-    for keep in (
-        False,
-        True,
-    ):  # a write that a pass did not free still uses what the part was before
+    # A write that a pass did not free still uses what the part was before.
+    for keep in (False, True):
         b = m.ones(2, 3, dtype=m.float64, requires_grad=True) * 2
         part = b[0:1]
         part.exp_()

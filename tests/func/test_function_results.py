@@ -92,9 +92,8 @@ def test_results_that_lie_in_an_input(kind: str, rule: str, raw: bool, same: Any
         skipped: tuple[str, ...] = ()
         if kind == "written":
             skipped = OTHER_TEXTS if raw else ()
-            if (
-                rule == "generated"
-            ):  # torch generates one for primals that are the same for all columns
+            # torch generates one for primals that are the same for all columns.
+            if rule == "generated":
                 skipped += ("jacfwd", "hessian")
         return {name: outcome(t) for name, t in TRANSFORMS.items() if name not in skipped}
 

@@ -177,9 +177,8 @@ class _Operator:
         self.looked, self.guards = reading.looked, None
         self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
         self.checks: OperatorChecks | None = None
-        if (
-            n_captured or not plain or noted or any(lifted.keys)
-        ):  # otherwise JAX sees the function itself
+        # Otherwise JAX sees the function itself.
+        if n_captured or not plain or noted or any(lifted.keys):
             self._close_over(f, kept, lifted, n_captured)
             pure = lifted.function()
         else:

@@ -125,9 +125,8 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
                 return OutsideTensor(i)
             if is_detached_leaf(x):
                 refuse_used_leaf(x)
-            if (
-                al is not None and al.chain
-            ):  # outside it reads its memory as another dtype, or conjugated
+            # Outside it reads its memory as another dtype, or conjugated.
+            if al is not None and al.chain:
                 raise AsWritten(_VIEW_OF_A_VIEW, lasting=True)
             if al is not None and al.base is not None and requires_grad_of(x):
                 raise AsWritten(_VIEW_OF_A_VIEW, lasting=True)  # whose graph goes by way of both

@@ -94,7 +94,8 @@ def numpy_of(x: Any) -> Any:
 def fail_if(failed: Any, error: Callable[[], Exception]) -> None:
     """Raise `error()` where `failed` is true; where it is traced, let the program say so when it runs."""
     if is_traced(failed):
-        if _collected.conditions is not None:  # otherwise JAX is tracing, where no error can be raised
+        # Otherwise JAX is tracing, where no error can be raised.
+        if _collected.conditions is not None:
             last = _collected.of_indices
             known = last is not None and last.failed is failed
             _collected.conditions.append(last if known else Condition(failed))  # type: ignore[arg-type]

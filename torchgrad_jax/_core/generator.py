@@ -196,9 +196,8 @@ class Generator:
     def random32(self, count: int) -> NDArray[np.uint32]:
         """The next `count` words of the stream."""
         self._moves_on()
-        if (
-            count < 2048
-        ):  # both give the same words: one of them starts faster, the other runs faster
+        # Both give the same words: one of them starts faster, the other runs faster.
+        if count < 2048:
             return self._bits.random_raw(count).astype(np.uint32)
         return self._bulk.randint(0, 2**32, size=count, dtype=np.uint32)
 

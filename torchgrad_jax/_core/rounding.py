@@ -26,9 +26,8 @@ def fma64(a: Array, b: float, c: float) -> NDArray[np.float64]:
     The three exact parts of the sum are added so that the small ones, rounded to odd, cannot put
     the last addition onto a tie (Boldo and Melquiond).
     """
-    if (
-        c == 0.0 or abs(b) > 2.0**900 or math.isinf(c)
-    ):  # there is nothing to add, or the number is too large to split
+    # There is nothing to add, or the number is too large to split.
+    if c == 0.0 or abs(b) > 2.0**900 or math.isinf(c):
         return a * b + c
     product = np.asarray(a * b)
     a_high, b_high = _upper_half(a), _upper_half(np.float64(b))

@@ -456,9 +456,8 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
         if run.stateful:
             return _represent_compiled(self, run)
         return f"tensor({array}, size={list(self._m.shape)})"
-    if not unreal and not isinstance(
-        array, jax.Array | np.ndarray
-    ):  # JAX has put the description of an array in the data's place
+    # JAX has put the description of an array in the data's place.
+    if not unreal and not isinstance(array, jax.Array | np.ndarray):
         return f"tensor({array})"
     shown = None
     if not unreal:

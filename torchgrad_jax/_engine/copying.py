@@ -64,9 +64,8 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     st = memo.get(id(t._st))
     own = st is None
     if st is None:
-        if not MODES.run.inside(
-            t
-        ):  # the copy is a constant of the run, so the run depends on these values
+        # The copy is a constant of the run, so the run depends on these values.
+        if not MODES.run.inside(t):
             MODES.run.look_at_values(t)
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
         st.version = int(m.device.type != "meta")

@@ -479,9 +479,8 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
         raw = forward(ctx, *args)
     marked = {id(t) for t in _tuple_of(ctx, "dirty_tensors")} if inside else ()
     for t in inside:
-        if (
-            id(t) in marked
-        ):  # transforms of torch count the mark of a write, which comes now, and not the write
+        # Transforms of torch count the mark of a write, which comes now, and not the write.
+        if id(t) in marked:
             t._vc.version = versions[id(t)]
     outputs = raw if isinstance(raw, tuple) else (raw,)
     given = [dual.tangent_of(t) for t in tensors] if mode & DUAL and MODES.forward_grad else []

@@ -362,13 +362,13 @@ class Tensor:
     def _nnz(self, **kwargs: Any) -> NoReturn:
         """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def _rev_view_func_unsafe(self, new_view: Tensor) -> Any:
-        """The base of which `new_view` is this view; as in torch, not known outside of its transforms."""
+        """The base of which `new_view` would be this view."""
     def _typed_storage(self) -> Any:
         """The same without a warning."""
     def _values(self, **kwargs: Any) -> NoReturn:
         """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def _view_func(self, new_base: Tensor) -> Any:
-        """This view, of `new_base`; None unless that lies in its storage as the base of this one does."""
+        """The same view of `new_base`; None unless that has the base's geometry in its storage."""
     def _view_func_unsafe(self, new_base: Tensor) -> Any:
         """This view, of `new_base`, whatever that is like."""
     def abs(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -964,11 +964,11 @@ class Tensor:
         """Mean of the elements that are not NaN."""
     @overload
     def nanmedian(self) -> Tensor:
-        """The lower median of what is not NaN, of all elements or along a dimension with indices."""
+        """The lower median of the elements that are not NaN, or along a dimension with indices."""
     @overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> _return_types.nanmedian: ...
     def nanquantile(self, q: Any, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Quantiles of what is not NaN."""
+        """Quantiles of the elements that are not NaN."""
     def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
         """Sum that takes NaN for zero."""
     def narrow(self, dim: _int, start: Any, length: _int) -> Tensor:

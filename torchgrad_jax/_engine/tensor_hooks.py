@@ -45,9 +45,8 @@ def retain_grad(t: Tensor) -> None:
     """Keep the gradient of a non-leaf in its ``.grad``."""
     if not t.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if (
-        t._fn is None
-    ):  # a leaf; torch counts views of something tracked later, until their node is looked at
+    # A leaf; torch counts views of something tracked later, until their node is looked at.
+    if t._fn is None:
         return
     grad_fn_of(t)
     x = watchers(t)

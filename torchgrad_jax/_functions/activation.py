@@ -172,9 +172,8 @@ def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     if MODES.run.size is not None:
         raise RuntimeError("vmap: we do not yet support aten::rrelu. Please file an issue")
     generator = chosen("rrelu", None, m.device)
-    if (
-        generator.__class__ is KeyStream
-    ):  # a key draws a number for each entry, since a program does not know how many are negative
+    # A key draws a number for each entry, since a program does not know how many are negative.
+    if generator.__class__ is KeyStream:
         drawn = draw(
             meta(m.shape, m.dtype, m.device),
             lambda m: cast(

@@ -201,9 +201,8 @@ def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tupl
     out = []
     for i, v in enumerate(value):
         n = v if v.__class__ is int else as_int(v)
-        if (
-            n is None and isinstance(v, bool | np.bool_) and i
-        ):  # torch checks only the first one closely
+        # torch checks only the first one closely.
+        if n is None and isinstance(v, bool | np.bool_) and i:
             n = int(v)
         if n is None:
             if i:

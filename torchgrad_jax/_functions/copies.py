@@ -142,9 +142,8 @@ def as_strided_copy(
 ) -> Tensor:
     """A copy of a window of the storage with any sizes and strides."""
     view, offset, inside = _window(input, size, stride, storage_offset)
-    if (
-        not inside or not input._m.dense
-    ):  # elements of the storage outside of the input have no gradient
+    # Elements of the storage outside of the input have no gradient.
+    if not inside or not input._m.dense:
         return ops.clone_contiguous(view)
     return apply(_reading(input._m, view._m, offset), (input,))
 

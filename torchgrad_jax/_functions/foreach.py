@@ -90,9 +90,8 @@ def _make(base: str, inplace: bool) -> Any:
                 args = (*args, kwargs.pop(key))
         if base in TERNARY and len(args) == 3 and isinstance(args[2], Tensor):
             args = (args[0], args[1], args[2].tolist())
-        if base == "pow" and not isinstance(
-            self, list | tuple
-        ):  # one number to the power of each tensor
+        # One number to the power of each tensor.
+        if base == "pow" and not isinstance(self, list | tuple):
             return tuple([self**x for x in _tensors(name, args[0])])
         xs = _tensors(name, self)
         for key in ("tensors1", "other", "weight", "weights", "exponent", "scalar", "scalars"):

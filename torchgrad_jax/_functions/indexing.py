@@ -139,9 +139,8 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
                 elif not _is_traced(t):
                     out = _select(out, at, int(concrete(t)), x, place)
                     continue
-                elif (
-                    place != at and MODES.run.collects_checks
-                ):  # an index of its own for each example
+                elif place != at and MODES.run.collects_checks:
+                    # An index of its own for each example.
                     later([t], _entry_check(out._m.shape[at], place))
             gathered[at] = t
             at += _dims_of_index(t)
@@ -295,7 +294,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
-    # For a half type the number becomes a tensor first, so that it may overflow to infinity; so does a subnormal
+    # For a half type the number becomes a tensor first, so that it may overflow to infinity. So does a subnormal
     # number, which a kernel would flush to 0.
     if isinstance(value, jax.Array):
         value = tensor_of_jax(value)

@@ -606,9 +606,8 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
     sizes = []
     for v in (a, b):
         size = ops.linalg_vector_norm(v, 2, dim, True).clone()
-        with (
-            no_grad()
-        ):  # a norm below eps is replaced in forward only; backward sees the norm itself
+        # A norm below eps is replaced in forward only; backward sees the norm itself.
+        with no_grad():
             ops.clamp_min_(size, eps)
         sizes.append(size)
     second = ops.true_divide(b, sizes[1])  # torch computes the second quotient first

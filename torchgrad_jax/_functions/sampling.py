@@ -278,9 +278,8 @@ def normal(
     if not isinstance(sigma, np.ndarray) and not sigma >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {sigma:g}")
     shapes.broadcast_shapes(*[t._m.shape for t in tensors])
-    if isinstance(out, Tensor) and not isinstance(
-        std, Tensor
-    ):  # torch's deviations have out's shape
+    # torch's deviations have out's shape.
+    if isinstance(out, Tensor) and not isinstance(std, Tensor):
         mu = np.broadcast_to(mu, shapes.broadcast_shapes(tensors[0]._m.shape, out._m.shape))
     drawn = rng.normal_around(mu, sigma, m.dtype.np, generator=gen)
     return _result("normal", node, tensors, np.asarray(drawn), out)

@@ -126,9 +126,8 @@ def set_(
     base = None if own is None else own.base
     whole = m is st.meta and not offset and base is None
     alias = None if whole else Alias(offset, base, CREATED_DEFAULT, 0)
-    if (
-        own is not None and alias is not None and base is not None
-    ):  # it is still a view of the same storage
+    # It is still a view of the same storage.
+    if own is not None and alias is not None and base is not None:
         alias.creation, alias.replay, alias.seen = own.creation, own.replay, own.seen
     if MODES.bits & TRACED:
         refuse_escape([born(self)], [st.array])

@@ -554,9 +554,8 @@ def _log_softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
 def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> Array:
     axis = shapes.wrap_dim(dim, x.ndim)
     last = axis == max(x.ndim - 1, 0)
-    if (
-        not x.size and category(x) in _NOT_FLOAT
-    ):  # torch runs no kernel, which would refuse the dtype
+    # torch runs no kernel, which would refuse the dtype.
+    if not x.size and category(x) in _NOT_FLOAT:
         return x
     refuse(x, f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl", *_NOT_FLOAT)
     return fn(x, axis if x.ndim else ())  # a scalar is a sum of one term

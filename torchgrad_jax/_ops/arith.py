@@ -457,9 +457,8 @@ _finer_quotient = with_rule(
 def _value(value: Any, x: Array) -> Array:
     if value is None:
         return jnp.ones((), x.dtype)
-    if (
-        category(value) == COMPLEX and category(x) != COMPLEX
-    ):  # a later check refuses it if it is not real
+    # A later check refuses it if it is not real.
+    if category(value) == COMPLEX and category(x) != COMPLEX:
         value = lax.real(value)
     return lax.convert_element_type(value, x.dtype)
 

@@ -71,7 +71,7 @@ def _causal(shape: tuple[int, ...], first: Any = 0) -> Array:
 
 
 _LONG = 1 << 23
-"""Of more scores than these a block at a time is computed, and no array holds all of them."""
+"""With more scores than these, one block is computed at a time, and no array holds all of them."""
 _ON_CPU, _ELSEWHERE = 1 << 19, 1 << 23
 """About so many scores are in a block: as many as a cache holds, or enough for an accelerator to be busy."""
 
@@ -222,7 +222,7 @@ def _half_product_jvp(dtype: Any, primals: Any, tangents: Any) -> Any:
 def _scores(
     corner: Pair, q: Array, k: Array, bias: Array | None, causal: bool, scale: float, product: Any
 ) -> Array:
-    """The scores of a block, whose first query and first key the corner names."""
+    """The scores of a block; `corner` has the numbers of its first query and first key."""
     s = product(q, jnp.swapaxes(k, -1, -2)) * jnp.array(scale, q.dtype)
     if bias is not None:
         if is_bool(bias):

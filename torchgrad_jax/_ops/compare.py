@@ -356,9 +356,8 @@ def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array
     limits = [jnp.asarray(v) for v in (low, high) if v is not None]
     if not limits:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if clamps is not _clamp and all(
-        v.weak_type for v in limits
-    ):  # for numbers one rule serves both limits
+    # For numbers one rule serves both limits.
+    if clamps is not _clamp and all(v.weak_type for v in limits):
         clamps = _clamp
     x, *limits = broadcast(input, *limits)
     if len(limits) == 2:

@@ -80,9 +80,8 @@ def convolution(
     if transposed:
         _check_transposed(input, weight, stride, padding, dilation, output_padding)
     x, w = input, weight
-    if (
-        jax.default_backend() == "cpu"
-    ):  # Accelerators multiply halves in units of their own, and add up in float32.
+    # Accelerators multiply halves in units of their own, and add up in float32.
+    if jax.default_backend() == "cpu":
         x, w = widen(x), widen(w)
     if transposed:
         y = _transposed(x, w, stride, padding, dilation, output_padding, groups)

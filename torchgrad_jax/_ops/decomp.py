@@ -304,9 +304,8 @@ def _nonzero_diagonal(input: Any) -> None:
 
 
 def _check_cholesky_inverse(input: Any, upper: bool = False) -> None:
-    if (
-        input.ndim >= 2 and input.shape[-1] == input.shape[-2]
-    ):  # the implementation complains about shapes
+    # The implementation complains about shapes.
+    if input.ndim >= 2 and input.shape[-1] == input.shape[-2]:
         _nonzero_diagonal(input)
 
 

@@ -114,9 +114,8 @@ def convert(x: Array, dtype: Any) -> Array:
     if dtype == jnp.float8_e4m3fn:  # torch saturates, XLA overflows to NaN
         wide = x.astype(jnp.float32)
         x = jnp.where(jnp.isnan(wide), wide, jnp.clip(wide, -448.0, 448.0))
-    if (
-        dtype == jnp.float8_e8m0fnu
-    ):  # this dtype has no sign and no zero: torch keeps the magnitude, and takes the least number for zero
+    # This dtype has no sign and no zero: torch keeps the magnitude, and takes the least number for zero.
+    if dtype == jnp.float8_e8m0fnu:
         size = jnp.abs(x.astype(jnp.float32))
         least = jax.lax.bitcast_convert_type(jnp.uint8(0), jnp.float8_e8m0fnu)
         return jnp.where(size == 0, least, jax.lax.convert_element_type(size, dtype))

@@ -97,10 +97,11 @@ def _affine_dot(
 ) -> Array:
     """beta * input + alpha * (a contraction of x and y)."""
     if _is_half(x):
+        # The complaint about complex coefficients names the dtype of the computation.
         for value in (
             beta,
             alpha,
-        ):  # the complaint about complex coefficients names the dtype of the computation
+        ):
             _coefficient(value, jnp.zeros(0, jnp.float32))
         return _affine_dot_half(input, x, y, beta, alpha, dims)
     return _affine(input, lax.dot_general(x, y, dims, precision=precision(x.dtype)), beta, alpha)

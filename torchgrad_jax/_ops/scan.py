@@ -235,9 +235,8 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
         if forward:  # torch's forward mode gives -inf a weight of 0 in a total of -inf
             own = jnp.where(x == -jnp.inf, none, own)
         out = control.associative_scan(join, (carry, own * t), axis=axis)[1]
-        if forward and not is_complex(
-            x
-        ):  # torch's forward mode subtracts the largest element first
+        # torch's forward mode subtracts the largest element first.
+        if forward and not is_complex(x):
             top = jnp.max(x, axis=axis, keepdims=True)
             scale = jnp.where(top == jnp.inf, none, none + 1)
             out = out * jnp.where(jnp.isnan(top), top, scale)

@@ -174,9 +174,8 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
         grad_fn_of(t)  # torch asks for it first
         retain_grad(t)
     edge = edge_of(t)
-    if edge is None and requires_grad_of(
-        t
-    ):  # through its base alone: nothing in a graph leads to it
+    # Through its base alone: nothing in a graph leads to it.
+    if edge is None and requires_grad_of(t):
         return accumulator(t), 0
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")

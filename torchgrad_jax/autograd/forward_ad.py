@@ -225,9 +225,8 @@ class _set_fwd_grad_enabled(DecoratorContext):
     def __enter__(self) -> None:
         try:
             MODES.forward_grad = forward_grad(self.mode)
-        except (
-            BaseException
-        ):  # a signal's, which comes after the mode was changed by making the object
+        except BaseException:
+            # A signal's, which comes after the mode was changed by making the object.
             MODES.forward_grad = self.prev
             raise
 

@@ -126,9 +126,8 @@ class set_grad_enabled(_Recording, DecoratorContext):
     def __enter__(self) -> None:
         try:
             MODES.bits, MODES.inference_grad = _switched(self.mode)
-        except (
-            BaseException
-        ):  # a signal's, which comes after the mode was changed by making the object
+        except BaseException:
+            # A signal's, which comes after the mode was changed by making the object.
             self.__exit__()
             raise
 

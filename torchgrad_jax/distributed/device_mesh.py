@@ -280,9 +280,8 @@ class DeviceMesh:
         root = self._root
         kept = {*self.axes, *other.axes}
         axes = tuple(row for row in root.axes if row in kept)
-        if (
-            len(axes) != len(kept) or len(axes) == root.ndim
-        ):  # some were flattened, or these are all
+        # Some were flattened, or these are all.
+        if len(axes) != len(kept) or len(axes) == root.ndim:
             return root
         names = dict(zip(root.axes, root.mesh_dim_names or (), strict=True))
         return root._slice(axes, tuple(names[row] for row in axes))
@@ -381,9 +380,8 @@ class DeviceMesh:
         at = self._place()
         if at is None:
             raise RuntimeError(f"{self}.get_group(): this process has no device of the mesh")
-        if (
-            jax.process_count() == 1
-        ):  # JAX counts the processes of one system, which this one may not be part of
+        # JAX counts the processes of one system, which this one may not be part of.
+        if jax.process_count() == 1:
             return (_groups.get_rank(),)
         names = self.jax_mesh.axis_names
         line = tuple(slice(None) if a in axes else i for a, i in zip(names, at, strict=True))

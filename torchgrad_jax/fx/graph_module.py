@@ -86,9 +86,8 @@ class GraphModule(Module):
         elif not isinstance(root, dict):
             raise RuntimeError(f"Unsupported type {root} passed for root!")
         needed = [n for n in graph.nodes if n.op in ("get_attr", "call_module")]
-        if isinstance(
-            root, dict
-        ):  # as in torch, where a module's own attributes come in the graph's order
+        # As in torch, where a module's own attributes come in the graph's order.
+        if isinstance(root, dict):
             needed.sort(key=lambda n: str(n.target).count("."))
         for node in needed:
             target = str(node.target)

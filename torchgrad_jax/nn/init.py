@@ -136,9 +136,8 @@ def _no_grad_trunc_normal_(
     if tensor.is_meta:
         return tensor
     with no_grad():
-        if (
-            generator is None and MODES.keys is not None
-        ):  # a traced program cannot draw until all are inside
+        # A traced program cannot draw until all are inside.
+        if generator is None and MODES.keys is not None:
             below = _below((a - mean) / std)
             tensor.uniform_(2 * below - 1, 2 * (below + inside) - 1).erfinv_()
             tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)

@@ -178,9 +178,8 @@ class Ruled(Optimizer):
         """`_start`; where the step is being compiled, before the program, which then is the same in each call."""
         run = self.compiling(p)
         rate = self._group_of(group)["lr"]
-        if run is None or (
-            isinstance(rate, Tensor) and run.inside(rate)
-        ):  # computed by the program
+        # Computed by the program.
+        if run is None or (isinstance(rate, Tensor) and run.inside(rate)):
             self._start(state, group, p)
             return
         with run.making_state(self):

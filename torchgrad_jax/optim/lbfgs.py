@@ -83,9 +83,8 @@ def _search(
         t = _minimum(bracket[0], bracket[1])
         near, far = min(p.t for p in bracket), max(p.t for p in bracket)
         margin = 0.1 * (far - near)
-        if (
-            min(far - t, t - near) < margin
-        ):  # hardly inside: move away from the end, the second time
+        # Hardly inside: move away from the end, the second time.
+        if min(far - t, t - near) < margin:
             if stuck or t >= far or t <= near:
                 t = far - margin if abs(t - far) < abs(t - near) else near + margin
                 stuck = False

@@ -256,9 +256,8 @@ class _Archive:
     def __exit__(self, *raised: object) -> None:
         try:
             self.zip.close()
-        except (
-            Exception
-        ):  # of a file that failed before; without the call it is made when the archive is freed
+        except Exception:
+            # Of a file that failed before; without the call it is made when the archive is freed.
             if raised[0] is None:
                 raise
 

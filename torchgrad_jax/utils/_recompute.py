@@ -77,9 +77,8 @@ class SavedInput:
             return value
         t = alias_of(value, value._m, value._al)
         t._rg = True
-        if (
-            self.edge is None
-        ):  # a view made without recording: through its base alone it requires grad
+        # A view made without recording: through its base alone it requires grad.
+        if self.edge is None:
             return t
         if isinstance(self.edge[0], AccumulateGrad):
             t._acc = weakref.ref(self.edge[0])

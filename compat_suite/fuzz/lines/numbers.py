@@ -14,9 +14,8 @@ def create(m: Maker) -> str | None:
     if len(m.live()) > 7:
         return None
     dtype, shape = m.one(*DTYPES), m.one(*SHAPES)
-    if (
-        0 in shape and "complex" in dtype
-    ):  # torch runs no kernel, and its checks come in another order
+    # torch runs no kernel, and its checks come in another order.
+    if 0 in shape and "complex" in dtype:
         return None
     line = f"{m.new()} = {m.literal(shape, dtype)}"
     if dtype[:5] in ("float", "compl") and m.chance(0.6):

@@ -33,9 +33,8 @@ def duals(m: Maker) -> str | None:
         return None
     body = m.one(*DUALS).format(x=x)
     tangent = same(m, x) if m.chance(0.5) else m.like(x)
-    if (
-        tangent == x
-    ):  # a write to the primal would record the nodes of a tangent, which are not promised
+    # A write to the primal would record the nodes of a tangent, which are not promised.
+    if tangent == x:
         tangent = m.like(x)
     return f"{m.news(2)} = forward(lambda d: {body}, {x}, {tangent})"
 

@@ -92,9 +92,8 @@ def set_data(m: Maker) -> str | None:
         m.pick(lambda t: t.shape == shape and t.dtype == dtype and t.is_inference() <= inference)
         or x
     )
-    if not inexact(
-        m.env[x]
-    ):  # torch's backward pass looks whether saved indices are in bounds still
+    # torch's backward pass looks whether saved indices are in bounds still.
+    if not inexact(m.env[x]):
         return f"{x}.data = {y}.detach().clone()"
     return m.one(f"{x}.data = {y}.detach().clone()", f"{x}.data.mul_(2.0)", f"{x}.data.zero_()",
                  f"{x}.detach().mul_(2.0)",

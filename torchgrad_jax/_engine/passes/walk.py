@@ -152,9 +152,8 @@ def _outcome(task: Task, node: Node, slots: list[Any]) -> Sequence[Any]:
     hooked = leaf or node.extras is not None
     if hooked and not runs:
         _tensor_hooks(node, slots, task.create)
-    for i, nr in task.captures.get(
-        node, ()
-    ):  # torch captures it before the tensor hooks of a node that runs
+    # torch captures it before the tensor hooks of a node that runs.
+    for i, nr in task.captures.get(node, ()):
         task.captured[i] = slots[nr]
     if not runs:
         return ()

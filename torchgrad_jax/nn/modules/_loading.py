@@ -86,9 +86,8 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
             f"but received {type(given)}"
         )
     if not is_lazy(param):
-        if not param.shape and tuple(given.shape) == (
-            1,
-        ):  # what old versions saved for 0-dim tensors
+        # What old versions saved for 0-dim tensors.
+        if not param.shape and tuple(given.shape) == (1,):
             given = given[0]
         if given.shape != param.shape:
             return (

@@ -131,9 +131,8 @@ class Module(Conversion, HookRegistration, StateDict):
                 )
         # Assignments to attributes look into the containers that are only being made here.
         put = super().__setattr__
-        if (
-            MODES.open_traces
-        ):  # `TRACED` may be set only later on, when code inside calls a function of JAX's
+        # `TRACED` may be set only later on, when code inside calls a function of JAX's.
+        if MODES.open_traces:
             made_inside(self)
         put("training", True)
         put("_parameters", {})
@@ -350,9 +349,8 @@ class Module(Conversion, HookRegistration, StateDict):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if (
-            MODES.open_traces
-        ):  # `TRACED` may be set only later on, when code inside calls a function of JAX's
+        # `TRACED` may be set only later on, when code inside calls a function of JAX's.
+        if MODES.open_traces:
             made_inside(self)
         self.__dict__.update(state)
         # Pickles of older versions lack what came later.

@@ -199,7 +199,7 @@ _add_small = host.silently(np.add)
 
 def add(x: Any, y: Any) -> Any:
     """The sum of two arrays of one shape and dtype, such as two gradients."""
-    if x.dtype.kind != "c" and transfer.stays(x.dtype) and _is_small(x) and _is_small(y):
+    if x.dtype.kind != "c" and transfer.stays(x.dtype) and is_small(x) and is_small(y):
         return np.asarray(_add_small(x, y))
     return _add(x, y)
 
@@ -221,12 +221,13 @@ class OnHost:
         """What the function gives."""
         if array.__class__ is np.ndarray and all(x.__class__ is np.ndarray for x in more):
             return self._host(array, offset, *more)
-        if _is_small(array) and all(map(_is_small, more)):
+        if is_small(array) and all(map(is_small, more)):
             return self._host(np.asarray(array), offset, *map(np.asarray, more))
         return self.compiled(array, offset, *more)
 
 
-def _is_small(x: Any) -> bool:
+def is_small(x: Any) -> bool:
+    """Whether NumPy may compute with an array: it is one of NumPy's, or a small one that was put nowhere."""
     if x.__class__ is np.ndarray:
         return True
     return (
@@ -278,5 +279,6 @@ def _window(array: np.ndarray, m: Meta, steps: tuple[int, ...], offset: int) -> 
 
 
 __all__ = [
-    "OF_MANY", "Compiled", "OnHost", "Undecided", "add", "choose", "choose_later", "fits", "reading", "writing",
+    "OF_MANY", "Compiled", "OnHost", "Undecided", "add", "choose", "choose_later", "fits", "is_small", "reading",
+    "writing",
 ]  # fmt: skip

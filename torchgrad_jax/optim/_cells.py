@@ -218,3 +218,28 @@ class Cell:
     def item(self) -> Any:
         """A number, although not a Python one."""
         return self.value.astype(jnp.result_type(float))
+
+
+class NotElementwise(Exception):
+    """A rule asks for more than the elements of a tensor."""
+
+
+class Row(Cell):
+    """The elements of many tensors in one row: it has no shape to ask for, and no rows and columns."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise NotElementwise
+
+    dim = numel = size = view_as_real = norm = mean = matmul = addmm = t = item = _refuse
+    shape = property(_refuse)
+
+    def _new(self, value: Any) -> Row:
+        return Row(value, self.dtype)
+
+    def clone(self) -> Row:
+        return Row(self.value, self.dtype)
+
+    def bfloat16(self) -> Cell:
+        return self._refuse()

@@ -7,6 +7,7 @@ share and the helpers below.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +26,7 @@ from .._engine.overrides import overridden
 from .._engine.record import PLAIN
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
-from ._cells import Cell
+from ._cells import Cell, NotElementwise, Row
 from ._scalars import advance, alike, store, take
 
 Rule = Callable[[Any, Any, Any, Any], None]
@@ -237,11 +238,15 @@ class _Kernel:
     """A rule compiled for a list of parameters; knows after its first run who was written how often."""
 
     def __init__(
-        self, rule: Rule, fixed: dict[str, Any], traced: tuple[str, ...], names: tuple[str, ...], device: Any
+        self, rule: Rule, fixed: dict[str, Any], traced: tuple[str, ...], names: tuple[str, ...], device: Any,
+        kind: type[Cell] = Cell,
     ) -> None:  # fmt: skip
         self.rule, self.fixed, self.traced, self.names = rule, fixed, traced, names
+        self.kind = kind
         self.writes: list[Sequence[int]] = []
         self.step = executors.choose_later(jax.jit(self._step), device, limit=executors.OF_MANY)
+        self.run = self.step
+        """What is called outside of programs, with the same results."""
 
     def _step(self, packed: Any, loose: dict[str, Any], ps: Any, gs: Any, states: Any) -> Any:
         hyper = SimpleNamespace(**self.fixed)
@@ -251,13 +256,72 @@ class _Kernel:
             setattr(hyper, name, jnp.reshape(value, ()).astype(packed.dtype))
         cells: list[list[Any]] = []
         for p, g, *olds in zip(ps, gs, *states):
-            held = [None if x is None else Cell(x) for x in olds]
+            held = [None if x is None else self.kind(x) for x in olds]
             s = SimpleNamespace(**dict(zip(self.names, held)))
-            cell = Cell(p)
-            self.rule(cell, Cell(g), s, hyper)
+            cell = self.kind(p)
+            self.rule(cell, self.kind(g), s, hyper)
             cells.append([cell, *[getattr(s, k) for k in self.names]])
         self.writes = [[0 if c is None else c.writes for c in column] for column in zip(*cells)]
         return [[None if c is None else c.array() for c in column] for column in zip(*cells)]
+
+
+_MANY, _EACH, _IN_A_ROW = 8, 1 << 10, 1 << 15
+"""From so many parameters on, of at most so many elements on average and together, are they put in one row: to copy
+more takes longer than it saves."""
+
+
+class _InOneRow:
+    """A rule over the elements of all parameters in one row, where NumPy runs it.
+
+    NumPy has a call for each step of a rule. Adam over 50 small parameters makes fifteen of them instead of 750.
+    """
+
+    def __init__(self, kernel: _Kernel, device: Any, shapes: list[tuple[int, ...]]) -> None:
+        given = kernel.rule, kernel.fixed, kernel.traced, kernel.names
+        self.kernel = kernel
+        self.row: _Kernel | None = _Kernel(*given, device, Row)
+        """None for a rule that needs more than the elements."""
+        ends = np.cumsum([0, *map(math.prod, shapes)]).tolist()
+        self.parts = [(slice(a, b), shape) for a, b, shape in zip(ends, ends[1:], shapes)]
+
+    def run(self, packed: Any, loose: dict[str, Any], *columns: Any) -> Any:
+        """What the kernel for each parameter by itself gives."""
+        ps, gs, olds = columns
+        present = [column for column in (ps, gs, *olds) if column[0] is not None]
+        row = self.row if MODES.run.at_once else None
+        if row is None or not all(executors.is_small(x) for column in present for x in column):
+            return self.kernel.step(packed, loose, *columns)
+        rows = [[_joined(ps)], [_joined(gs)], [[_joined(column)] for column in olds]]
+        try:
+            outs = row.step(packed, loose, *rows)
+        except NotElementwise:
+            self.row = None
+            return self.kernel.step(packed, loose, *columns)
+        self.kernel.writes = [list(n) * len(ps) for n in row.writes]
+        return [self._apart(out) for (out,) in outs]
+
+    def _apart(self, row: Any) -> list[Any]:
+        if row is None:
+            return [None] * len(self.parts)
+        array = np.asarray(row)
+        return [array[part].reshape(shape).copy() for part, shape in self.parts]
+
+
+def _joined(column: Sequence[Any]) -> Any:
+    if column[0] is None:
+        return None
+    return np.concatenate([np.asarray(x).ravel() for x in column])
+
+
+def _with_row(kernel: _Kernel, metas: Any, missing: Any) -> _Kernel:
+    """The kernel, which runs over one row where these parameters are many and small."""
+    device = metas[0].device
+    alike = len({m.dtype for m in metas}) == 1 and all(len(set(column)) == 1 for column in missing)
+    plain = device.type == "cpu" and metas[0].dtype.np.kind == "f" and metas[0].dtype.itemsize >= 4
+    short = sum(m.numel for m in metas) <= min(_IN_A_ROW, _EACH * len(metas))
+    if len(metas) >= _MANY and alike and plain and short:
+        kernel.run = _InOneRow(kernel, device, [m.shape for m in metas]).run
+    return kernel
 
 
 _KERNELS = KERNELS.cache()
@@ -289,11 +353,12 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     key = (rule, metas, tuple(traced), tuple(loose), tuple(fixed.items()), names, missing)
     kernel = _KERNELS.young.get(key) or _KERNELS.older(key)
     if kernel is None:
-        kernel = _KERNELS.put(key, _Kernel(rule, fixed, tuple(traced), names, metas[0].device), 0)
+        kernel = _Kernel(rule, fixed, tuple(traced), names, metas[0].device)
+        _KERNELS.put(key, _with_row(kernel, metas, missing), 0)
     elsewhere, derivative_stop_bit = MODES.bits & (LIFT | TRACED), MODES.bits & CUT
     args = (np.array(numbers), loose, _arrays(ps), _arrays(gs), olds)
     unreal = metas[0].device.type == "meta"
-    outs = abstract.call(kernel.step, *args) if unreal else kernel.step(*args)
+    outs = abstract.call(kernel.step, *args) if unreal else kernel.run(*args)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
         for j, (t, array, n) in enumerate(zip(column, news, writes)):
             if derivative_stop_bit and array is not None:

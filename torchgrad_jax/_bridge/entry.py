@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -26,6 +27,7 @@ from .._core.state import (
     GRAD,
     INFERENCE,
     MODES,
+    WRITE_LOCK,
     next_sequence_nr,
 )
 from .._engine.bind import ops
@@ -76,6 +78,36 @@ def _complain_of_memory(error: BaseException) -> None:
         found = explained(error, devices.default_device())
         if found is not error:
             raise found from error
+
+
+def _hold_in_jax(st: Any) -> Any:
+    """The array of a storage, from now on one of JAX's unless NumPy shares the memory."""
+    if type(st) is not Storage or type(st.array) is not np.ndarray:
+        return st.array
+    with WRITE_LOCK:  # another thread may be writing to it
+        st.array = array = jnp.array(st.array)
+    return array
+
+
+class _GivenAgain:
+    """Finds arguments of a program that are those of its last run, such as weights: each run would copy them to JAX.
+
+    A new batch is held as it is: the program copies it faster than `jnp.array` does.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self, count: int) -> None:
+        self._last: list[Any] = [None] * count
+
+    def hold_in_jax(self, storages: list[Any], arrays: list[Any]) -> list[Any]:
+        """The arrays for this run, of which some of the storages hold some."""
+        last = self._last
+        self._last = [weakref.ref(x) if type(x) is np.ndarray else None for x in arrays]
+        return [
+            x if known is None or known() is not x else _hold_in_jax(st)
+            for known, st, x in zip(last, storages, arrays)
+        ]
 
 
 class Entry:
@@ -458,10 +490,12 @@ class Entry:
             return None
         places = [self.args[i] for i in self.kept_args]
         kernel, index, m = self.kernel, out.index, out.meta
-        checks, ahead = self.checks, self.ahead
+        checks, ahead, given = self.checks, self.ahead, _GivenAgain(len(places))
 
         def run(args: Sequence[Tensor]) -> Any:
             others = [args[i]._st.array for i in places]
+            if np.ndarray in map(type, others):
+                others = given.hold_in_jax([args[i]._st for i in places], others)
             if checks is not None and checks.fail_ahead(others, ahead):
                 return self.run(args)  # which raises
             try:
@@ -515,16 +549,16 @@ class Entry:
         return self._outputs(arrays, node, args)
 
     def _leave_numpy(self, args: Sequence[Tensor]) -> None:
-        """Hold what the program overwrites in arrays of JAX's, as it is held from the first run on.
+        """Hold what the program overwrites or reads from outside in arrays of JAX's from the first run on.
 
-        A program that was given an array of NumPy's would be compiled once more for the array of JAX's that follows it.
+        A program that was given an array of NumPy's would be compiled once more for the array of JAX's that follows it,
+        and what is only read would be copied in each run.
         """
-        storages = [st for st, _, _ in self.stored]
+        storages = [*self.kept_storages, *[st for st, _, _ in self.stored]]
         sources = self.program.sources
         storages += [sources[i].storage(args) for i, _, _ in self.stored_elsewhere if i >= 0]
         for st in storages:
-            if type(st) is Storage and isinstance(st.array, np.ndarray):
-                st.array = jnp.array(st.array)
+            _hold_in_jax(st)
 
     def _finish_or_restore(
         self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],

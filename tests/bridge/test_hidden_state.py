@@ -12,6 +12,7 @@ import queue
 import random
 import re
 import sys
+import threading
 import types
 import warnings
 from time import perf_counter
@@ -187,6 +188,57 @@ def test_the_same_as_eager_with_one_warning(name, lenient):
     )
     assert told[0].filename == __file__
     assert fast.counts["eager"] >= RUNS - 4
+
+
+@pytest.mark.parametrize(
+    "cache", [functools.cache, functools.lru_cache(2)], ids=["unbounded", "two"]
+)
+def test_a_program_knows_what_a_cache_holds(cache):
+    held = {"factor": 2.0}
+    scale = cache(lambda n: n * held["factor"])
+    table = cache(lambda n: torch.arange(float(n)) * held["factor"])
+
+    def f(x):
+        return x * scale(1) + table(len(x))
+
+    fast = torch.compile(f)
+    x = torch.ones(2)
+    assert [fast(x).tolist() for _ in range(3)] == [[2.0, 4.0]] * 3
+    traced = fast.counts["traced"]
+    held["factor"] = 3.0  # which the caches do not know
+    assert fast(x).tolist() == f(x).tolist() == [2.0, 4.0]
+    scale(5), table(1)
+    assert fast(x).tolist() == f(x).tolist() == [2.0, 4.0]
+    assert fast.counts["traced"] == traced + 1  # for the factor
+    scale.cache_clear()
+    assert fast(x).tolist() == f(x).tolist() == [3.0, 5.0]
+    table.cache_clear()
+    assert f(x).tolist() == [3.0, 6.0]  # computes what was lost: as many results as before
+    assert fast(x).tolist() == [3.0, 6.0]
+
+
+def test_a_program_is_for_what_its_thread_sees_of_local_state():
+    local = threading.local()
+    local.factor, found = 2.0, []
+
+    def f(x):
+        return x * local.factor * (10.0 if hasattr(local, "more") else 1.0)
+
+    fast = torch.compile(f)
+
+    def other():
+        local.factor = 3.0
+        found.append(fast(torch.ones(1)).item())
+        local.more = True
+        found.append(fast(torch.ones(1)).item())
+
+    for _ in range(2):
+        assert fast(torch.ones(1)).item() == 2.0
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert found == [3.0, 30.0] * 2
+    assert fast.counts["eager"] == 0
 
 
 class _Slotted:

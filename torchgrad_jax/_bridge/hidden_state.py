@@ -7,10 +7,13 @@ is no attribute; a `HiddenState` describes it, so that it is noticed when a func
 from __future__ import annotations
 
 import copyreg
+import functools
+import gc
 import io
 import random
 import types
 import warnings
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,44 @@ def has_hidden_state(x: Any) -> bool:
     # A function of Python has its state in attributes.
     written = isinstance(advance, types.FunctionType)
     return advance is not None and not written and not hasattr(x, "__dict__")
+
+
+_CACHED = type(functools.lru_cache(int))
+
+
+def keeps_results(x: Any) -> bool:
+    """Whether something is a function with a cache of its results (`functools.lru_cache`)."""
+    return isinstance(x, _CACHED)
+
+
+def kept_results(cached: Any) -> dict[Any, Any]:
+    """That cache: a dict in which a result that was lost and computed anew is another object."""
+    held = gc.get_referents(cached)
+    return next((d for d in held if type(d) is dict and d is not vars(cached)), {})
+
+
+class OfThread(MutableMapping[str, Any]):
+    """The attributes of a `threading.local` in whichever thread looks at them, as a dict."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __getitem__(self, name: str) -> Any:
+        return vars(self.of)[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self.of, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self.of, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(self.of))
+
+    def __len__(self) -> int:
+        return len(vars(self.of))
 
 
 class HiddenState:
@@ -161,4 +202,4 @@ def _part(v: Any, depth: int) -> Any:
     return id(v)
 
 
-__all__ = ["HiddenState", "has_hidden_state"]
+__all__ = ["HiddenState", "OfThread", "has_hidden_state", "keeps_results", "kept_results"]

@@ -18,6 +18,7 @@ import gc
 import inspect
 import os
 import sys
+import threading
 import types
 import weakref
 from collections import deque
@@ -33,7 +34,7 @@ import numpy as np
 from .._core import tree
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
-from .hidden_state import HiddenState, has_hidden_state
+from .hidden_state import HiddenState, OfThread, has_hidden_state, keeps_results, kept_results
 from .impure_calls import IMPURE_MODULES, IMPURE_NAMES
 from .number_arguments import asks_for_type
 from .number_log import is_number, is_number_or_list, with_plain_numbers
@@ -50,8 +51,8 @@ class PythonGuards:
     """Places in Python objects, and the value that each had when the function was traced."""
 
     __slots__ = (
-        "arrays", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden", "lists",
-        "kept_alive", "number_places", "optimizers", "orders", "places", "reached_tensors",
+        "arrays", "caches", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden",
+        "kept_alive", "lists", "number_places", "optimizers", "orders", "places", "reached_tensors",
         "replaced_numbers", "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
 
@@ -70,6 +71,8 @@ class PythonGuards:
         """Places that are not watched, since their numbers are read anew in each run."""
         self.arrays: list[tuple[Any, Any]] = []
         """Arrays of NumPy and of Python, bytearrays, and what was in them."""
+        self.caches: list[Any] = []
+        """Functions of the user's whose results are kept (`functools.lru_cache`)."""
         self.hidden: list[HiddenState] = []
         """Iterators, generators of random numbers, files."""
         self.may_be_impure = False
@@ -247,6 +250,12 @@ class PythonGuards:
         return next(
             (change for h in self.hidden if (change := h.describe_change()) is not None), None
         )
+
+    def watch_caches(self) -> None:
+        """After a trace, which may have filled caches: a result that one of them loses is computed anew."""
+        for held in map(kept_results, self.caches):
+            self.places += [(held, key, value) for key, value in held.items()]
+        self.quick_places = None
 
     # -- numbers that are carried
     def put_plain_numbers(self) -> None:
@@ -453,6 +462,8 @@ class PythonGuards:
                 self.add_value(x.__self__)
             return
         if _has_attribute(x, "__wrapped__"):  # a function that was compiled or scripted
+            if keeps_results(x) and _is_users_function(x.__wrapped__):
+                self.caches.append(x)
             self.add_function(x)
         if not self._visit(x):
             return
@@ -551,7 +562,7 @@ class PythonGuards:
             return
         self._add_class(cls)
         if hasattr(x, "__dict__"):
-            self._add_dict(vars(x))
+            self._add_dict(OfThread(x) if isinstance(x, threading.local) else vars(x))  # type: ignore[arg-type]
         for base in cls.__mro__:
             if _is_known_library(base):
                 continue
@@ -737,7 +748,7 @@ _LOOKS: dict[type, Callable[..., Any]] = {_Items: _item, _Variable: _in_context}
 
 def place_of(holder: Any, key: Any) -> Any:
     """A place by identity."""
-    return id(holder.of) if isinstance(holder, _Attributes | _Cell) else id(holder), key
+    return id(holder.of) if isinstance(holder, _Attributes | _Cell | OfThread) else id(holder), key
 
 
 def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:

@@ -87,6 +87,7 @@ class PythonWatch:
             guards.forget_unused_states(program.used_optimizers)
             for optimizer in program.started_optimizers:
                 guards.optimizer_state_began(optimizer)
+            guards.watch_caches()
         changed = self._describe_change()
         if changed is not None and any(guards.keeps_traced_array() for guards in self):
             raise AsWritten(

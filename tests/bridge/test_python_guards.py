@@ -3,6 +3,7 @@
 import argparse
 import functools
 import gc
+import threading
 import types
 import weakref
 from collections import OrderedDict, deque
@@ -46,6 +47,71 @@ def _what_a_scripted_function_inside_reads():
         lambda: FACTOR.__setitem__(0, 5.0),
         lambda: FACTOR.__setitem__(0, 2.0),
     ]
+
+
+@program
+def _attribute_of_a_class_that_hides_one_of_its_base():
+    base = type("Base", (), {"k": 1.0})
+    cls = type("Derived", (base,), {})
+    held = cls()
+    return lambda x: x * held.k, [
+        lambda: setattr(base, "k", 3.0),
+        lambda: setattr(cls, "k", 8.0),
+        lambda: delattr(cls, "k"),
+    ]
+
+
+@program
+def _attributes_of_numbers_text_and_arrays():
+    kinds = [type("I", (int,), {})(2), type("S", (str,), {})("a")]
+    kinds.append(np.ones(2).view(type("A", (np.ndarray,), {})))
+    for held in kinds:
+        held.k = 1.0
+    changes = [lambda held=held: setattr(held, "k", 3.0) for held in kinds]
+    return lambda x: x * sum(held.k for held in kinds), changes
+
+
+@program
+def _weak_set():
+    kept, held = types.SimpleNamespace(), weakref.WeakSet()
+    kept.held = type("Item", (), {})()
+    return lambda x: x * (1 + len(held)), [
+        lambda: held.add(kept.held),
+        lambda: held.clear(),
+    ]
+
+
+@program
+def _function_with_methods_by_type():
+    @functools.singledispatch
+    def factor(_):
+        return 1.0
+
+    return lambda x: x * factor(3), [lambda: factor.register(int, lambda _: 4.0)]
+
+
+@program
+def _variable_without_a_value_yet():
+    def step(x):
+        try:
+            return x * factor
+        except NameError:
+            return x
+
+    def give():
+        nonlocal factor
+        factor = 4.0
+
+    if FACTOR is None:
+        factor = 0.0
+    return step, [give]
+
+
+@program
+def _list_in_itself():
+    held: list = [1.0]
+    held.append(held)
+    return lambda x: x * held[1][1][0], [lambda: held.__setitem__(0, 4.0)]
 
 
 @program
@@ -379,6 +445,20 @@ class Answers:
 
     def __getattr__(self, name):
         raise KeyError(name)
+
+
+def test_an_error_leaves_attributes_of_classes_and_threads_as_they_were():
+    held, local = type("Held", (), {"k": 1.0}), threading.local()
+    local.k = 1.0
+
+    def f(x):
+        held.k, held.more = 2.0, 3.0
+        local.k, local.more = 2.0, 3.0
+        raise ValueError(held.k * local.k)
+
+    with pytest.raises(ValueError, match=r"4\.0"):
+        torch.compile(f)(torch.ones(1))
+    assert (held.k, hasattr(held, "more"), vars(local)) == (1.0, False, {"k": 1.0})
 
 
 def test_objects_are_not_asked_for_attributes():

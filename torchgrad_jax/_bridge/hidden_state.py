@@ -13,7 +13,6 @@ import io
 import random
 import types
 import warnings
-from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -53,30 +52,6 @@ def kept_results(cached: Any) -> dict[Any, Any]:
     """That cache: a dict in which a result that was lost and computed anew is another object."""
     held = gc.get_referents(cached)
     return next((d for d in held if type(d) is dict and d is not vars(cached)), {})
-
-
-class OfThread(MutableMapping[str, Any]):
-    """The attributes of a `threading.local` in whichever thread looks at them, as a dict."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: Any) -> None:
-        self.of = of
-
-    def __getitem__(self, name: str) -> Any:
-        return vars(self.of)[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self.of, name, value)
-
-    def __delitem__(self, name: str) -> None:
-        delattr(self.of, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(vars(self.of))
-
-    def __len__(self) -> int:
-        return len(vars(self.of))
 
 
 class HiddenState:
@@ -202,4 +177,4 @@ def _part(v: Any, depth: int) -> Any:
     return id(v)
 
 
-__all__ = ["HiddenState", "OfThread", "has_hidden_state", "keeps_results", "kept_results"]
+__all__ = ["HiddenState", "has_hidden_state", "keeps_results", "kept_results"]

@@ -47,16 +47,25 @@ def is_number_or_list(x: Any) -> bool:
     return is_number(x) or (type(x) in _CONTAINERS and len(x) > 0 and all(map(is_number, x)))
 
 
-def with_plain_numbers(value: Any) -> Any:
-    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place."""
-    if type(value) is tuple:
-        plain_items = tuple(map(with_plain_numbers, value))
-        return value if all(map(is_, value, plain_items)) else plain_items
+def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
+    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place.
+
+    `around` are the identities of the containers that it is in, one of which it may be itself.
+    """
+    if type(value) not in (tuple, list, dict):
+        return plain(value)
+    if id(value) in around:
+        return value
+    around |= {id(value)}
+    if type(value) is dict:
+        value.update([(k, with_plain_numbers(v, around)) for k, v in value.items()])
+        return value
+    plain_items = [with_plain_numbers(v, around) for v in value]
     if type(value) is list:
-        value[:] = map(with_plain_numbers, value)
-    elif type(value) is dict:
-        value.update([(k, with_plain_numbers(v)) for k, v in value.items()])
-    return plain(value)
+        value[:] = plain_items
+    elif not all(map(is_, value, plain_items)):
+        return tuple(plain_items)
+    return value
 
 
 class NumberLog(Recording):

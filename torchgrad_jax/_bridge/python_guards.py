@@ -22,7 +22,7 @@ import threading
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from itertools import repeat
 from operator import is_
@@ -34,10 +34,11 @@ import numpy as np
 from .._core import tree
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
-from .hidden_state import HiddenState, OfThread, has_hidden_state, keeps_results, kept_results
+from .hidden_state import HiddenState, has_hidden_state, keeps_results, kept_results
 from .impure_calls import IMPURE_MODULES, IMPURE_NAMES
 from .number_arguments import asks_for_type
 from .number_log import is_number, is_number_or_list, with_plain_numbers
+from .places import Attributes, Cell, Class, Items, OfThread, Variable, place_of, quick_places
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _MISSING = object()
@@ -97,12 +98,12 @@ class PythonGuards:
         """Tensors that are reached otherwise than as arguments, by identity; empty after the trace."""
         for setting in AMBIENT:
             self._add_dict(setting)
-        self.places += [(_Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]  # type: ignore[misc]
+        self.places += [(Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]  # type: ignore[misc]
 
     def describe_change(self) -> str | None:
         """What is no longer as it was, in words; None if everything is."""
         if self.quick_places is None:
-            self.quick_places = _quick_places(self.places, self.dicts)
+            self.quick_places = quick_places(self.places, self.dicts)
         looks, dicts, sizes = self.quick_places
         # No loop in Python where everything is the very object that it was.
         try:
@@ -138,7 +139,7 @@ class PythonGuards:
         held: list[Any] = [holder.get(key, None) for holder, key, _ in self.places]
         held += [list(holder) for holder, _ in self.lists]
         for holder, _ in self.dicts:
-            held += list(holder.values())
+            held += [holder[key] for key in list(holder)]
         return any(isinstance(x, jax.core.Tracer) for x in tree.flatten(held)[0])
 
     def restore(self) -> None:
@@ -153,11 +154,8 @@ class PythonGuards:
         for holder, key in self.number_places:
             there.setdefault(id(holder), set()).add(key)
         for holder, key, before in self.places:
-            if isinstance(holder, dict):
-                there.setdefault(id(holder), set()).add(key)
-                if before is not _MISSING and holder.get(key, _MISSING) is not before:
-                    holder[key] = before
-            elif before is not _MISSING and holder.get(key, _MISSING) is not before:
+            there.setdefault(id(holder), set()).add(key)
+            if before is not _MISSING and holder.get(key, _MISSING) is not before:
                 holder[key] = before
         for holder, n in self.dicts:
             if len(holder) != n:
@@ -312,7 +310,7 @@ class PythonGuards:
             if type(held) is list and any(
                 (id(held), j) in number_places for j in range(len(before))
             ):
-                items = _Items(held)
+                items = Items(held)
                 self.dicts.append((held, len(held)))  # type: ignore[arg-type]
                 self.places += [
                     (items, j, v)
@@ -358,7 +356,9 @@ class PythonGuards:
             self.add_value(fn.__self__)
             fn = fn.__func__
         while _has_attribute(fn, "__wrapped__") and not _is_users_function(fn):
-            if not isinstance(fn, types.FunctionType):
+            if isinstance(fn, types.FunctionType):  # such as one of `functools.singledispatch`
+                self._add_dict(vars(fn))
+            else:
                 self._add_instance(fn)
             fn = fn.__wrapped__
         if not isinstance(fn, types.FunctionType) or id(fn) in self.visited_ids:
@@ -366,7 +366,7 @@ class PythonGuards:
                 self.add_value(fn)
             return
         self._visit(fn)
-        self.places += [(_Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]  # type: ignore[misc]
+        self.places += [(Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]  # type: ignore[misc]
         self._add_dict(vars(fn))
         names = list(dict.fromkeys(_global_names(fn.__code__)))
         strings = list(dict.fromkeys(_string_constants(fn.__code__)))
@@ -376,8 +376,9 @@ class PythonGuards:
             try:
                 content = cell.cell_contents
             except ValueError:  # still empty
+                self.places.append((Cell(cell), "cell_contents", _MISSING))  # type: ignore[arg-type]
                 continue
-            self.places.append((_Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
+            self.places.append((Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
             if isinstance(content, types.ModuleType):
                 self._add_module(content, names + strings)
             else:
@@ -411,12 +412,9 @@ class PythonGuards:
         for base in cls.__mro__:
             if base is not object and not _is_known_library(base) and self._visit(base):
                 held = vars(base)
-                own = _Class(base)
-                self.places += [
-                    (own, key, v)
-                    for key, v in held.items()
-                    if not (key.startswith("__") and key.endswith("__"))
-                ]
+                own = Class(base)
+                self.dicts.append((own, len(own)))  # type: ignore[arg-type]
+                self.places += [(own, key, held[key]) for key in own]
                 for value in held.values():
                     code = getattr(value, "fget", None) or getattr(value, "__func__", value)
                     if isinstance(code, types.FunctionType):
@@ -453,7 +451,9 @@ class PythonGuards:
         if isinstance(x, Tensor):
             self._add_tensor(x)
             return
-        if isinstance(x, (*_SIMPLE, types.ModuleType)):
+        if isinstance(x, types.ModuleType) or (
+            isinstance(x, _SIMPLE) and not hasattr(x, "__dict__")
+        ):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
             if not _is_known_library(x):
@@ -462,7 +462,7 @@ class PythonGuards:
                 self.add_value(x.__self__)
             return
         if _has_attribute(x, "__wrapped__"):  # a function that was compiled or scripted
-            if keeps_results(x) and _is_users_function(x.__wrapped__):
+            if keeps_results(x) and _is_users_function(getattr(x, "__wrapped__", None)):
                 self.caches.append(x)
             self.add_function(x)
         if not self._visit(x):
@@ -471,8 +471,9 @@ class PythonGuards:
             self.hidden.append(HiddenState(x))
         elif isinstance(x, np.ndarray | bytearray | array.array):
             self.arrays.append((x, _array_content(x)))
+            self._add_instance(x)
         elif isinstance(x, ContextVar):
-            self.places.append((_Variable(x), "value", x.get(_MISSING)))  # type: ignore[arg-type]
+            self.places.append((Variable(x), "value", x.get(_MISSING)))  # type: ignore[arg-type]
             self.add_value(x.get(None))
         elif isinstance(x, weakref.ref):
             self.add_value(x())
@@ -516,7 +517,7 @@ class PythonGuards:
         """Attributes that the user gave a tensor, and its hooks."""
         if self._visit(x):
             self._add_dict(vars(x))
-            self.places.append((_Attributes(x), "_x", x._x))  # type: ignore[arg-type]
+            self.places.append((Attributes(x), "_x", x._x))  # type: ignore[arg-type]
             for hooks in (x._x.hooks, x._x.post_acc) if x._x is not None else ():
                 self.add_value(hooks)
 
@@ -570,7 +571,7 @@ class PythonGuards:
             for name in (slots,) if isinstance(slots, str) else slots:
                 if name not in ("__dict__", "__weakref__"):
                     value = getattr(x, name, _MISSING)
-                    self.places.append((_Attributes(x), name, value))  # type: ignore[arg-type]
+                    self.places.append((Attributes(x), name, value))  # type: ignore[arg-type]
                     self.add_value(value)
 
     def _add_dict(self, x: dict[Any, Any]) -> None:
@@ -585,37 +586,6 @@ def _has_attribute(x: Any, name: str) -> bool:
     return inspect.getattr_static(x, name, _MISSING) is not _MISSING
 
 
-def _quick_places(places: Any, dicts: Any) -> tuple[Any, ...]:
-    looks = (dict.get, getattr, _of_class, _item, _in_context)
-    rows: dict[Any, list[Any]] = {look: [] for look in looks}
-    for holder, key, value in places:
-        if isinstance(holder, dict):
-            rows[dict.get].append((holder, key, value))
-        elif isinstance(holder, _Class):
-            rows[_of_class].append((holder.dict, key, value))
-        elif isinstance(holder, types.MappingProxyType):
-            rows[_of_class].append((holder, key, value))
-        else:
-            look = _LOOKS.get(type(holder), getattr)
-            rows[look].append((holder.of, key, value))
-    return (
-        [(look, *zip(*entries)) for look, entries in rows.items() if entries],
-        [holder for holder, _ in dicts],
-        [n for _, n in dicts],
-    )
-
-
-_of_class = types.MappingProxyType.get
-
-
-def _item(held: list[Any], i: int, default: Any) -> Any:
-    return held[i] if i < len(held) else default
-
-
-def _in_context(variable: ContextVar[Any], _: str, default: Any) -> Any:
-    return variable.get(default)
-
-
 _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -628,7 +598,8 @@ KEPT_UNDER = "_torchgrad_jax_operators"
 _UNWATCHED = ("_opt_called", KEPT_UNDER)
 """Attributes that a step sets in each call, to the same, or that are no business of the user's."""
 _CONTAINERS = (
-    "_thread", "argparse", "collections", "dataclasses", "queue", "threading", "types", "unittest.mock", "weakref",
+    "_thread", "_weakrefset", "argparse", "collections", "dataclasses", "queue", "threading", "types", "unittest.mock",
+    "weakref",
 )  # fmt: skip
 """Modules of the standard library whose classes are nothing but a place for attributes."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
@@ -651,104 +622,6 @@ def _refill(holder: Any, content: tuple[Any, ...]) -> None:
             holder[...] = np.frombuffer(held, kind).reshape(shape)
     else:
         holder[:] = type(holder)(*content)
-
-
-class _Attributes:
-    """Attributes of an object that has no dict for them, looked at like one."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: Any) -> None:
-        self.of = of
-
-    def get(self, name: str, default: Any) -> Any:
-        """The value of one."""
-        return getattr(self.of, name, default)
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self.of, name)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self.of, name, value)
-
-
-class _Class(_Attributes):
-    """Attributes of a class's own."""
-
-    __slots__ = ("dict",)
-
-    def __init__(self, of: Any) -> None:
-        self.of, self.dict = of, vars(of)
-
-    def get(self, name: str, default: Any) -> Any:
-        """One of them."""
-        return self.dict.get(name, default)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.dict[name]
-
-
-class _Items(_Attributes):
-    """Entries of a list, looked at like those of a dict."""
-
-    __slots__ = ()
-
-    def get(self, name: Any, default: Any) -> Any:
-        """One of them."""
-        return self.of[name] if name < len(self.of) else default
-
-    def __getitem__(self, name: Any) -> Any:
-        return self.of[name]
-
-    def __setitem__(self, name: Any, value: Any) -> None:
-        self.of[name] = value
-
-
-class _Variable(_Attributes):
-    """A context variable, looked at like a dict."""
-
-    __slots__ = ()
-
-    def get(self, _: str, default: Any) -> Any:
-        """Its value in this context."""
-        return self.of.get(default)
-
-    def __getitem__(self, _: str) -> Any:
-        return self.of.get()
-
-    def __setitem__(self, _: str, value: Any) -> None:
-        self.of.set(value)
-
-
-class _Cell:
-    """A closure's cell, looked at like a dict."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, cell: Any) -> None:
-        self.of = cell
-
-    def get(self, _: str, default: Any) -> Any:
-        """What is in it."""
-        try:
-            return self.of.cell_contents
-        except ValueError:
-            return default
-
-    def __getitem__(self, _: str) -> Any:
-        return self.of.cell_contents
-
-    def __setitem__(self, _: str, value: Any) -> None:
-        self.of.cell_contents = value
-
-
-_LOOKS: dict[type, Callable[..., Any]] = {_Items: _item, _Variable: _in_context}
-"""How a place is looked at that is neither an entry of a dict nor an attribute."""
-
-
-def place_of(holder: Any, key: Any) -> Any:
-    """A place by identity."""
-    return id(holder.of) if isinstance(holder, _Attributes | _Cell | OfThread) else id(holder), key
 
 
 def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:

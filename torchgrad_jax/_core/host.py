@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
@@ -36,6 +35,8 @@ __all__ = ["INNER", "LARGEST", "LIMIT", "program", "silently"]
 
 LARGEST, OF_ROUNDS = 1 << 17, 1 << 19
 """Elements of an array, and of one in a program with a loop, of which each round takes a part."""
+OF_THREADS = 1 << 22
+"""Elements of an array from which on XLA's threads do even a single comparison sooner than NumPy."""
 LIMIT = 100.0
 """Microseconds that NumPy may take for a kernel.
 
@@ -74,7 +75,7 @@ def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float 
         closed: the jaxpr.
         kernel: the compiled function, for calls that NumPy can't do.
         single: whether `kernel` gives its one result, and not a list of results.
-        limit: microseconds that it may take; infinite where NumPy is to do it for arrays of any size.
+        limit: microseconds that it may take; infinite where NumPy is to do it for all but the largest arrays.
 
     Returns:
         A function of the same arguments as `kernel`, with the same results.
@@ -106,7 +107,7 @@ class _Maker:
         self.count = 0
         self.largest = OF_ROUNDS if self.loops else LARGEST
         if limit == math.inf:
-            self.largest = sys.maxsize
+            self.largest = OF_THREADS
         for v in closed.jaxpr.invars:
             _check(v.aval, self.largest)
         self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]

@@ -316,6 +316,45 @@ def test_beside_jax():
     assert report.skipped["float32: gradient"] == "there is nothing to differentiate"
 
 
+def beside_half(torch, x):
+    """A result in float32 that no half precision leads to."""
+    return x.half().sin(), x * (1.002 if here(torch) else 1)
+
+
+def after_half(torch, x):
+    """One that does lead to it: by a write to a view, by a list, or by a number of Python."""
+    wide = torch.zeros(2, 3)
+    wide[0] = x.detach()[0].bfloat16().float() / 3
+    torch._foreach_mul_([wide], 2.0)
+    return wide * 1, x.detach() * float((x.detach().bfloat16() / 3).sum().item())
+
+
+def test_each_result_is_judged_by_what_it_was_computed_in():
+    pytest.importorskip("torch", exc_type=ImportError)
+    with pytest.raises(Differs, match=r"output\[1\]: 6 of 6"):
+        assert_matches_torch(beside_half, [X])
+    with pytest.raises(Differs, match=r"output\[1\]: 6 of 6"):
+        assert_matches_torch(
+            lambda torch, x, h: (h * 2, beside_half(torch, x)[1]), [X, X.astype(np.float16)]
+        )
+
+    def nearly(torch, x):
+        return [t * (1.003 if here(torch) else 1) for t in after_half(torch, x)]
+
+    assert_matches_torch(after_half, [X])
+    assert_matches_torch(nearly, [X])
+
+
+def test_each_result_is_judged_by_what_it_was_computed_in_beside_jax():
+    def both(x, factor):
+        return x.astype(jnp.bfloat16) * 3, x * factor
+
+    fn = lambda x: (x.bfloat16() * 3, x * 1.002)  # noqa: E731
+    with pytest.raises(Differs, match=r"output\[1\]: 6 of 6"):
+        assert_matches_jax(fn, lambda x: both(x, 1), [X], dtypes=["float32"])
+    assert_matches_jax(fn, lambda x: both(x, 1.002), [X], dtypes=["float32"])
+
+
 def test_half_precision_inside_beside_jax():
     def half(x):
         return (x.astype(jnp.bfloat16) * 3).astype(jnp.float32)

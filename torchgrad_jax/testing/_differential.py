@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import _tolerances as tolerances
+from ._dataflow import Dtypes
 from ._described import Array, first_line
 from ._paths import Container
 from ._sides import KINDS, STEPS, Given, Missing
@@ -36,8 +37,8 @@ class Side(Protocol):
     seed: int
     move: tolerances.Move
 
-    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> set[str]:
-        """In which dtypes the function computes."""
+    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> Dtypes:
+        """In which dtypes the function computes each result, and as a whole."""
         ...
 
     def run(self, kind: str, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
@@ -107,7 +108,7 @@ class Comparison:
     factor: float = 1.0
     raises: Any = None
     facts: bool = True
-    inside: set[str] | None = None
+    inside: Dtypes | None = None
 
     def check(self) -> Report:
         """Compare kind by kind; raises `Differs` at the first difference."""
@@ -188,7 +189,8 @@ class Comparison:
             return measured[more].get(name, 0.0)
 
         for name in want:
-            problem = self._leaf(got[name], want[name], functools.partial(movement, name))
+            result = name if kind in ("value", "forward") else ""
+            problem = self._leaf(got[name], want[name], result, functools.partial(movement, name))
             if problem is not None:
                 self._fail(kind, draw, name, *problem)
 
@@ -203,17 +205,18 @@ class Comparison:
                 which = (a[extra], None) if a is got else (None, a[extra])
                 self._fail(kind, 0, extra, None, *which, f"only {name} has it")
 
-    def _dtypes(self) -> set[str]:
-        """The dtypes of inputs, and those in which the reference computes; looked up once."""
+    def _dtypes(self, result: str = "") -> set[str]:
+        """The dtypes in which the reference computes a result; of the whole, with inputs. Looked up once."""
         if self.inside is None:
             given = {np.dtype(v.dtype).name for v in self.arrays.values() if hasattr(v, "dtype")}
             inside = self.right.dtypes_inside(self.given, self.arrays)
-            object.__setattr__(self, "inside", given | inside)
-        return self.inside or set()
+            object.__setattr__(self, "inside", {**inside, "": given | inside[""]})
+        inside = self.inside or {"": set()}
+        return inside.get(result, inside[""])
 
-    def _relative(self, dtype: str) -> float:
+    def _relative(self, dtype: str, result: str) -> float:
         """The relative tolerance of a result: it can't be better than what it was computed in."""
-        return max(map(tolerances.relative, [dtype, *self._dtypes()])) * self.factor
+        return max(map(tolerances.relative, [dtype, *self._dtypes(result)])) * self.factor
 
     def _movements(
         self, kind: str, draw: int, want: dict[str, Any], more: bool
@@ -233,14 +236,16 @@ class Comparison:
             return {}
         return tolerances.movements(run, self.arrays, eps, self.right.seed, more=more)
 
-    def _leaf(self, a: Any, b: Any, movement: Callable[[bool], Any]) -> tuple[Any, ...] | None:
+    def _leaf(
+        self, a: Any, b: Any, result: str, movement: Callable[[bool], Any]
+    ) -> tuple[Any, ...] | None:  # fmt: skip
         """Index, both values and a remark where two leaves differ."""
         if isinstance(a, Container):
             return None
         if isinstance(a, Array) and isinstance(b, Array):
-            return self._facts(a, b) or self._numbers(a, b, movement)
+            return self._facts(a, b) or self._numbers(a, b, result, movement)
         if isinstance(a, float | complex) and type(a) is type(b):
-            rtol = self._relative("float64")
+            rtol = self._relative("float64", result)
             at = np.asarray(a), np.asarray(b)
             off = tolerances.differs(*at, rtol) > 0 and tolerances.differs(
                 *at, rtol, movement(False)
@@ -259,11 +264,11 @@ class Comparison:
         return None
 
     def _numbers(
-        self, a: Array, b: Array, movement: Callable[[bool], Any]
+        self, a: Array, b: Array, result: str, movement: Callable[[bool], Any]
     ) -> tuple[Any, ...] | None:
         if a.values is None or b.values is None:
             return None if a.values is b.values else (None, a.values, b.values, "values")
-        rtol = self._relative(b.dtype) if tolerances.relative(b.dtype) else 0.0
+        rtol = self._relative(b.dtype, result) if tolerances.relative(b.dtype) else 0.0
         off = tolerances.differs(a.values, b.values, rtol)
         if rtol and off.any():
             off = tolerances.differs(a.values, b.values, rtol, movement(False))

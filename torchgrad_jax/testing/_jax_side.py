@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._dataflow import Dtypes, of_program
 from ._described import first_line, plain
 from ._paths import walk
 from ._sides import Given, Missing, frozen_leaves, moving, name_of_gradient, used_outputs
@@ -71,11 +72,14 @@ class JaxSide:
 
         return f, points
 
-    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> set[str]:
-        """The floating dtypes in what the function computes: in the coarsest of them it rounds."""
+    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> Dtypes:
+        """The floating dtypes that each result is computed in, and those of the whole function."""
         f, points = self._parts(given, arrays)
-        program = str(jax.make_jaxpr(f)(points))
-        return {name for short, name in _SHORT.items() if f":{short}[" in program}
+        program, shapes = jax.make_jaxpr(f, return_shape=True)(points)
+        text = str(program)
+        whole = {name for short, name in _SHORT.items() if f":{short}[" in text}
+        names = sorted(shapes)  # in which order JAX takes the entries of a dict
+        return {"": whole, **dict(zip(names, of_program(program, _SHORT), strict=True))}
 
     def run(self, kind: str, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         """What is compared of one kind, by name; raises Missing where this side does not have it."""

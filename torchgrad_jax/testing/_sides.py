@@ -19,6 +19,7 @@ from ._after import (
     seeded,
     surroundings,
 )
+from ._dataflow import Dtypes, watched
 from ._described import array_of, describe, dtype_name, first_line, plain_tensor, tensor_of
 from ._paths import map_with_path, walk
 from ._tolerances import Move, inexact, random_like
@@ -204,8 +205,18 @@ class TensorSide:
                     setattr(part, name, duals[id(p)])
         return [module]
 
-    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> set[str]:
-        """The dtypes of what the graph of a call saves: in the coarsest of them the call rounds."""
+    def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> Dtypes:
+        """The dtypes that each result was computed in, and those of what the graph of the whole call saves."""
+        found: Dtypes = {"": self._saved_dtypes(given, arrays)}
+        # Some tensors have no storage to follow. Their calls are judged by the coarsest dtype of the whole.
+        with contextlib.suppress(RuntimeError, NotImplementedError, AttributeError):
+            with watched(self.lib) as flow:
+                result = self.call(given, arrays).result
+            tensors = [(k, v) for k, v in walk(result, "output") if isinstance(v, self.lib.Tensor)]
+            found |= {k: flow.of(v) for k, v in tensors}
+        return found
+
+    def _saved_dtypes(self, given: Given, arrays: Mapping[str, Any]) -> set[str]:
         found = set()
 
         def pack(t: Any) -> Any:

@@ -500,3 +500,19 @@ def test_gradients_of_half_precision_are_judged_by_it(inside, differs):
 
     judge = judging.Judge(run(138.5), run(139.0))
     assert [v.differs for v in judge.event(0) if v.entry.kind == "gradient"] == [differs]
+
+
+def test_a_program_beside_itself_is_not_nudged(tmp_path, monkeypatch):
+    path, started = tmp_path / "train.py", []
+    path.write_text("")
+
+    def begun(runs):
+        started.extend(runs)
+        raise InterruptedError
+
+    monkeypatch.setattr(comparing, "record", begun)
+    for against, nudges in (("here", [0, 0]), ("compiled", [0, 0, 1, 2])):
+        started.clear()
+        with pytest.raises(InterruptedError):
+            compare_program(str(path), against=against)
+        assert [run.nudge for run in started] == nudges

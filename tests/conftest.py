@@ -1,7 +1,8 @@
 """What many tests share: programs judged by live torch or by its recorded answers."""
 
 import importlib.util
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +10,15 @@ import pytest
 from tests.differential import Recording
 
 _RECORDINGS: dict[str, Recording] = {}
+
+
+@pytest.fixture
+def many_switches() -> Iterator[None]:
+    """Threads take turns a thousand times as often as usual, so that races come up."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture

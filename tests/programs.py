@@ -50,6 +50,23 @@ def complaint(fn: Callable[[], Any]) -> list[str]:
     return ["nothing", ""]
 
 
+def result_or_error(fn: Callable[[], Any]) -> Any:
+    """What a step gives, or the class and the text of the error that it raises."""
+    try:
+        return fn()
+    except Exception as e:
+        return type(e).__name__, str(e)
+
+
+def plain_subclass(m: Any) -> Any:
+    """A subclass of the module's Tensor that changes nothing."""
+
+    class Mine(m.Tensor):
+        pass
+
+    return Mine
+
+
 def digest(m: Any, t: Any) -> list[Any]:
     """Shape, dtype, and a number that tells apart what tensors hold and where, for tests of something else."""
     flat = t.detach().resolve_conj()

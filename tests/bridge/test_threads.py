@@ -1,6 +1,5 @@
 """Compiled functions that several threads call: each is traced by one of them, and no write is lost."""
 
-import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +10,7 @@ import pytest
 import torchgrad_jax as torch
 
 THREADS, TIMES = 8, 6
-
-
-@pytest.fixture(autouse=True)
-def _many_switches():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
+pytestmark = pytest.mark.usefixtures("many_switches")
 
 
 def in_threads(work, count=THREADS):

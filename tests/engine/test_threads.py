@@ -1,6 +1,5 @@
 """Modes belong to a thread; graphs and leaves may be shared by several."""
 
-import sys
 import threading
 
 import pytest
@@ -170,14 +169,6 @@ def test_a_failing_thread_disturbs_no_other():
     assert x.grad.tolist() == [2.0 * (THREADS - 1)] * 2
 
 
-@pytest.fixture
-def _many_switches():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
-
-
 def _deep(x):
     y = x
     for _ in range(4):
@@ -224,7 +215,7 @@ def _outcomes(work):
     return outcomes
 
 
-@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.usefixtures("many_switches")
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("how", ["backward", "grad"])
 def test_of_many_passes_through_one_graph_one_succeeds(name, how):
@@ -253,7 +244,7 @@ SHARED_PARTS = {
 }
 
 
-@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.usefixtures("many_switches")
 @pytest.mark.parametrize("name", SHARED_PARTS)
 def test_of_many_passes_through_a_shared_part_one_succeeds(name):
     for _ in range(40):
@@ -268,7 +259,7 @@ def test_of_many_passes_through_a_shared_part_one_succeeds(name):
         assert x.grad.tolist() == pytest.approx(alone.grad.tolist(), rel=1e-5)
 
 
-@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.usefixtures("many_switches")
 def test_a_graph_that_saved_nothing_may_be_gone_through_by_all():
     x = tg.ones(3, requires_grad=True)
     loss = (x + x).sum()
@@ -294,7 +285,7 @@ WRITES = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.usefixtures("many_switches")
 @pytest.mark.parametrize("name", WRITES)
 def test_no_write_is_lost(name):
     write, each = WRITES[name]
@@ -304,7 +295,7 @@ def test_no_write_is_lost(name):
     assert t.tolist() == [THREADS * times * each] * 16
 
 
-@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.usefixtures("many_switches")
 @pytest.mark.parametrize("how", ["fill_", "copy_", "setitem", "uniform_", "masked"])
 def test_writes_to_different_parts_all_stay(how):
     t = tg.zeros(4, 64)
@@ -327,7 +318,7 @@ def test_writes_to_different_parts_all_stay(how):
     assert t._version == 64
 
 
-@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.usefixtures("many_switches")
 def test_recorded_writes_of_many_threads_count():
     t = tg.zeros(4)
     in_threads(lambda _: [t.detach().mul_(1).add_(1) for _ in range(20)])
@@ -335,7 +326,7 @@ def test_recorded_writes_of_many_threads_count():
     assert t._version == 320
 
 
-@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.usefixtures("many_switches")
 @pytest.mark.parametrize("hooked", [False, True])
 def test_gradients_of_many_threads_add_up(hooked):
     w = tg.zeros(4, requires_grad=True)

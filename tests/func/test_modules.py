@@ -6,19 +6,12 @@ from typing import Any
 import pytest
 
 import torchgrad_jax
-from tests.programs import Programs
+from tests.programs import Programs, result_or_error
 
 tg: Any = torchgrad_jax
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def error(run):
-    try:
-        return run()
-    except Exception as e:
-        return type(e).__name__, str(e)
 
 
 def linear(m):
@@ -61,7 +54,7 @@ def refused(m):
     call = m.func.functional_call
     layer, w, x = linear(m)
     return [
-        error(lambda args=args: call(*args))
+        result_or_error(lambda args=args: call(*args))
         for args in (
             (layer, [w, w], x), (layer, 3, x), (layer, [3], x), (layer, {"a.b": x}, x), (layer, {"": x}, x),
             (layer, {"weight": 3.0}, x), (layer, {"in_features": x}, x), (layer, w, x, {"input": x}),
@@ -74,7 +67,7 @@ def strict(m):
     call = m.func.functional_call
     layer, w, x = linear(m)
     return [
-        error(lambda given=given: call(layer, given, x, strict=True))
+        result_or_error(lambda given=given: call(layer, given, x, strict=True))
         for given in (w, {"foo": x}, {"weight": w["weight"]}, {**w, "foo": x})
     ]
 
@@ -95,10 +88,10 @@ def tied_weights(m):
     w = eye * 2
     return [
         call(module, {"a.weight": w}, x), call(module, {"b.weight": w}, x), module.c,
-        error(lambda: call(module, {"a.weight": w, "b.weight": eye}, x)),
+        result_or_error(lambda: call(module, {"a.weight": w, "b.weight": eye}, x)),
         call(module, {"a.weight": w, "b.weight": w}, x),
         call(module, {"a.weight": w, "b.weight": eye * 3}, x, tie_weights=False),
-        error(lambda: call(module, {"a.weight": w}, x, strict=True)),
+        result_or_error(lambda: call(module, {"a.weight": w}, x, strict=True)),
         call(module, {"a.weight": w, "c": x}, x, strict=True),
     ]  # fmt: skip
 
@@ -123,7 +116,7 @@ def batch_statistics(m):
 def restored_after_an_error(m):
     layer, w, _ = linear(m)
     before = layer.weight
-    told = error(lambda: m.func.functional_call(layer, w, m.ones(3)))[0]
+    told = result_or_error(lambda: m.func.functional_call(layer, w, m.ones(3)))[0]
     return told, layer.weight is before
 
 
@@ -163,7 +156,7 @@ def not_stacked(m):
     frozen = m.nn.Linear(2, 1)
     frozen.weight.requires_grad_(False)
     return [
-        error(lambda models=models: call(models))
+        result_or_error(lambda models=models: call(models))
         for models in (
             [], [m.nn.Linear(2, 1), m.nn.BatchNorm1d(2)], [m.nn.Linear(2, 1), m.nn.Linear(2, 1).eval()],
             [m.nn.Linear(2, 1), frozen], [m.nn.Linear(2, 1), m.nn.Linear(3, 1)],
@@ -194,7 +187,7 @@ def without_running_statistics(m):
 
 @program
 def running_statistics_refused(m):
-    return error(lambda: m.func.vmap(m.nn.BatchNorm1d(2))(m.ones(2, 3, 2)))
+    return result_or_error(lambda: m.func.vmap(m.nn.BatchNorm1d(2))(m.ones(2, 3, 2)))
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -210,7 +203,7 @@ def functionalized(m):
 
 @program
 def functionalize_refused(m):
-    return error(lambda: m.func.functionalize(lambda x: x, remove="foo"))
+    return result_or_error(lambda: m.func.functionalize(lambda x: x, remove="foo"))
 
 
 @program

@@ -2,7 +2,7 @@
 
 import operator
 
-from tests.programs import Programs
+from tests.programs import Programs, plain_subclass
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -34,13 +34,6 @@ def logging_class(m, log):
             return super().__torch_function__(func, types, args, kwargs)
 
     return Logged
-
-
-def plain_class(m):
-    class Mine(m.Tensor):
-        pass
-
-    return Mine
 
 
 def answering(m, answer):
@@ -228,7 +221,7 @@ def submodules(m):
 
 @program
 def results_have_the_class(m):
-    mine = plain_class(m)
+    mine = plain_subclass(m)
     x = mine([[1.0, 2.0], [3.0, 4.0]])
     results = [
         x + 1, 1 + x, m.ones(2) * x, x[0], x.T, x.sum(), x.view(4), x.clone(), x.detach(), x.data, m.relu(x),
@@ -239,14 +232,14 @@ def results_have_the_class(m):
 
 @program
 def history_passes_through_the_conversion(m):
-    x = plain_class(m)([1.0, 2.0]).requires_grad_()
+    x = plain_subclass(m)([1.0, 2.0]).requires_grad_()
     y = x * 2
     return type(y).__name__, y.grad_fn, y.sum().backward(), x.grad
 
 
 @program
 def in_place_returns_the_object(m):
-    x = plain_class(m)([1.0, 2.0])
+    x = plain_subclass(m)([1.0, 2.0])
     y = x
     y += 1
     return y is x, x.add_(1) is x, x.zero_() is x, x, type(x).__name__
@@ -254,7 +247,7 @@ def in_place_returns_the_object(m):
 
 @program
 def unrelated_subclasses(m):
-    first, second = plain_class(m), plain_class(m)
+    first, second = plain_subclass(m), plain_subclass(m)
     try:
         return first([1.0]) + second([1.0])
     except TypeError as error:
@@ -263,7 +256,7 @@ def unrelated_subclasses(m):
 
 @program
 def the_deeper_class_decides(m):
-    base = plain_class(m)
+    base = plain_subclass(m)
     log = []
 
     class Deeper(base):
@@ -426,7 +419,7 @@ def disabled_for_a_class(m):
 
 @program
 def disabled_in_a_block(m):
-    x = plain_class(m)([1.0])
+    x = plain_subclass(m)([1.0])
     with m._C.DisableTorchFunctionSubclass():
         inside = [show(x + 1), show(x[0]), show(m.relu(x)), m._C._is_torch_function_enabled()]
         with m._C.DisableTorchFunction():
@@ -465,7 +458,7 @@ def custom_functions_see_the_class(m):
             seen.append(show(g))
             return g * 2
 
-    x = plain_class(m)([1.0, 2.0]).requires_grad_()
+    x = plain_subclass(m)([1.0, 2.0]).requires_grad_()
     out = Double.apply(x)
     out.sum().backward()
     return seen, x.grad
@@ -474,7 +467,7 @@ def custom_functions_see_the_class(m):
 @program
 def hooks_get_plain_gradients(m):
     seen = []
-    x = plain_class(m)([1.0, 2.0]).requires_grad_()
+    x = plain_subclass(m)([1.0, 2.0]).requires_grad_()
     y = x * 3
     y.register_hook(lambda g: seen.append(show(g)))
     y.sum().backward()

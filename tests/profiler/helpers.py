@@ -35,10 +35,3 @@ def _shown(e, child) -> bool:
         return child.name not in ("aten::sum", "aten::view", "aten::add", "aten::add_")
     # Python code: the forward and backward of custom Functions.
     return not re.search(r"^aten::|Backward\d+$|^torch::", e.name)
-
-
-def error(run):
-    try:
-        return run()
-    except Exception as e:
-        return type(e).__name__, str(e)

@@ -4,8 +4,8 @@ import contextlib
 import threading
 
 from tests.autograd.programs import leaf
-from tests.profiler.helpers import error, outline, profiler
-from tests.programs import Programs
+from tests.profiler.helpers import outline, profiler
+from tests.programs import Programs, result_or_error
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -290,12 +290,12 @@ def arguments(m):
         pass
     other = P.profile(use_device="cuda")
     return [
-        error(prof.__enter__),
+        result_or_error(prof.__enter__),
         repr(P.profile()),
-        error(lambda: P.profile(use_cpu=False)),
-        error(lambda: P.profile(use_cpu=False, use_kineto=True)),
-        error(lambda: P.profile(post_processing_timeout_s=-1)),
-        error(lambda: prof.export_stacks("nowhere")),
+        result_or_error(lambda: P.profile(use_cpu=False)),
+        result_or_error(lambda: P.profile(use_cpu=False, use_kineto=True)),
+        result_or_error(lambda: P.profile(post_processing_timeout_s=-1)),
+        result_or_error(lambda: prof.export_stacks("nowhere")),
         P.profile(use_device="toaster").use_device,
         P.profile(use_cuda=True).use_device,
         other.use_device,
@@ -323,7 +323,7 @@ def unique_keys(m):
     once = profiler(m).EnforceUnique()
     once.see("a", 1)
     once.see("a", 2)
-    return error(lambda: once.see("a", 1)), sorted(once.seen)
+    return result_or_error(lambda: once.see("a", 1)), sorted(once.seen)
 
 
 @program

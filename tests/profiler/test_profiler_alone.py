@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import torchgrad_jax
-from tests.profiler.helpers import error
+from tests.programs import result_or_error
 
 tg: Any = torchgrad_jax
 
@@ -161,7 +161,7 @@ def test_together_with_anomaly_mode():
     with tg.autograd.profiler.profile() as prof, tg.autograd.detect_anomaly():
         y = (x.sqrt() * 0).sum()
         with pytest.warns(UserWarning, match="Error detected in SqrtBackward0"):
-            raised = error(y.backward)
+            raised = result_or_error(y.backward)
         x.exp()
     names = [e.name for e in prof.function_events]
     assert raised[1].startswith("Function 'SqrtBackward0' returned nan")

@@ -2,8 +2,8 @@
 
 import warnings
 
-from tests.profiler.helpers import error, module
-from tests.programs import Programs
+from tests.profiler.helpers import module
+from tests.programs import Programs, result_or_error
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -147,10 +147,11 @@ def wrong_use_of_events(m):
     host = _event(m, 2, "host", 0, 1)
     avg = util.FunctionEventAvg().add(host)
     return [
-        error(lambda: kernel.append_kernel("k", 0, 1)), error(lambda: kernel.set_cpu_parent(host)),
-        error(lambda: host.append_cpu_child(3)), error(lambda: host.set_cpu_parent(kernel)),
-        error(lambda: avg.add(_event(m, 3, "other", 0, 1))), error(lambda: util.EventList().key_averages()),
-        error(lambda: util.EventList().export_stacks("nowhere", "time")),
+        result_or_error(lambda: kernel.append_kernel("k", 0, 1)), result_or_error(lambda: kernel.set_cpu_parent(host)),
+        result_or_error(lambda: host.append_cpu_child(3)), result_or_error(lambda: host.set_cpu_parent(kernel)),
+        result_or_error(lambda: avg.add(_event(m, 3, "other", 0, 1))),
+        result_or_error(lambda: util.EventList().key_averages()),
+        result_or_error(lambda: util.EventList().export_stacks("nowhere", "time")),
         util.EventList().supported_export_stacks_metrics(), kernel.cpu_time_total, kernel.self_cpu_time_total,
     ]  # fmt: skip
 

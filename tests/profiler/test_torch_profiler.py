@@ -9,7 +9,7 @@ import pytest
 
 import torchgrad_jax
 from tests.profiler.helpers import module, outline
-from tests.programs import Programs
+from tests.programs import Programs, result_or_error
 
 tg: Any = torchgrad_jax
 
@@ -19,13 +19,6 @@ test_same_as_torch = program.test()
 
 def profiler(m) -> Any:
     return module(m, "profiler")
-
-
-def error(run):
-    try:
-        return run()
-    except Exception as e:
-        return type(e).__name__, str(e)
 
 
 @program
@@ -48,8 +41,8 @@ def schedules(m):
         S(wait=2, warmup=1, active=3, skip_first=2, skip_first_wait=1), S(wait=0, warmup=0, active=1, repeat=3),
     ]  # fmt: skip
     return [[plan(step).name for step in range(16)] for plan in plans], [
-        error(lambda: plans[0](-1)), error(lambda: S(wait=1, warmup=0, active=0)),
-        error(lambda: S(wait=-1, warmup=0, active=1)),
+        result_or_error(lambda: plans[0](-1)), result_or_error(lambda: S(wait=1, warmup=0, active=0)),
+        result_or_error(lambda: S(wait=-1, warmup=0, active=1)),
     ]  # fmt: skip
 
 
@@ -150,12 +143,13 @@ def arguments(m):
     A = P.ProfilerAction
     fresh = P.profile()
     return [
-        error(lambda: P.profile(activities=[])), error(lambda: P.profile(activities=[cpu, cpu])),
-        error(lambda: P.profile(activities=[cpu, 3])), P.profile(activities=[cuda, cpu]).use_device,
-        P.profile(use_cuda=False).use_device, error(fresh.events), error(fresh.key_averages),
-        error(lambda: fresh.export_chrome_trace("nowhere")), error(lambda: fresh.export_stacks("nowhere")),
-        error(lambda: P.profile(schedule=lambda i: A.DEVICE_STOPPED)), fresh.get_trace_id(), fresh.step_num,
-        error(lambda: P.profile(schedule=lambda i: A.NONE if i == 0 else A.DEVICE_STOPPED).step()),
+        result_or_error(lambda: P.profile(activities=[])), result_or_error(lambda: P.profile(activities=[cpu, cpu])),
+        result_or_error(lambda: P.profile(activities=[cpu, 3])), P.profile(activities=[cuda, cpu]).use_device,
+        P.profile(use_cuda=False).use_device, result_or_error(fresh.events), result_or_error(fresh.key_averages),
+        result_or_error(lambda: fresh.export_chrome_trace("nowhere")),
+        result_or_error(lambda: fresh.export_stacks("nowhere")),
+        result_or_error(lambda: P.profile(schedule=lambda i: A.DEVICE_STOPPED)), fresh.get_trace_id(), fresh.step_num,
+        result_or_error(lambda: P.profile(schedule=lambda i: A.NONE if i == 0 else A.DEVICE_STOPPED).step()),
     ]  # fmt: skip
 
 

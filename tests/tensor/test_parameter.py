@@ -4,7 +4,7 @@ import copy
 import pickle
 
 import torchgrad_jax as tg
-from tests.programs import Programs
+from tests.programs import Programs, plain_subclass
 from torchgrad_jax._engine.record import PLAIN
 
 program = Programs()
@@ -21,13 +21,6 @@ def attempt(fn):
 
 def kind(x):
     return type(x).__name__
-
-
-def plain(m):
-    class Mine(m.Tensor):
-        pass
-
-    return Mine
 
 
 @program
@@ -124,7 +117,7 @@ def data_assigned(m):
 @program
 def isinstance_rules(m):
     parameter = m.nn.Parameter
-    flagged, mine = m.ones(1), plain(m)([1.0])
+    flagged, mine = m.ones(1), plain_subclass(m)([1.0])
     flagged._is_param = True
     made = parameter(mine)
     return (
@@ -135,7 +128,7 @@ def isinstance_rules(m):
         kind(made),
         made._is_param,
         repr(made),
-        issubclass(plain(m), parameter),
+        issubclass(plain_subclass(m), parameter),
     )
 
 
@@ -196,7 +189,7 @@ def buffers(m):
     ]
     return (
         made, [kind(b) for b in made], [b.__dict__ for b in made], [isinstance(b, buffer) for b in made],
-        isinstance(x, buffer), kind(buffer(plain(m)([1.0]))), attempt(lambda: buffer([1.0])),
+        isinstance(x, buffer), kind(buffer(plain_subclass(m)([1.0]))), attempt(lambda: buffer([1.0])),
     )  # fmt: skip
 
 

@@ -5,29 +5,22 @@ from typing import Any
 import pytest
 
 import torchgrad_jax as tg
-from tests.programs import Programs, attempt
+from tests.programs import Programs, attempt, plain_subclass
 
 program = Programs()
 test_same_as_torch = program.test()
 
 
-def plain(m):
-    class Mine(m.Tensor):
-        pass
-
-    return Mine
-
-
 @program
 def called_with_data_or_sizes(m):
-    mine = plain(m)
+    mine = plain_subclass(m)
     made = [mine([1.0, 2.0]), mine(2, 0), mine(), mine([[1, 2]]), m.Tensor.__new__(mine, [1.0])]
     return made, [type(x).__name__ for x in made], [repr(x) for x in made]
 
 
 @program
 def called_with_a_tensor(m):
-    mine = plain(m)
+    mine = plain_subclass(m)
     x = m.ones(2)
     y = mine(x)
     x.add_(1)
@@ -36,7 +29,7 @@ def called_with_a_tensor(m):
 
 @program
 def called_with_a_tensor_that_requires_grad(m):
-    mine = plain(m)
+    mine = plain_subclass(m)
     leaf = m.ones(2, requires_grad=True)
     y = mine(leaf)
     (y * 3).sum().backward()
@@ -64,7 +57,7 @@ def a_constructor_of_its_own(m):
 
 @program
 def make_subclass(m):
-    mine, x = plain(m), m.ones(2)
+    mine, x = plain_subclass(m), m.ones(2)
     make = m.Tensor._make_subclass
     made = [make(mine, x), make(mine, x, True), make(mine, x, require_grad=True), make(m.Tensor, x)]
     return made, [type(y).__name__ for y in made], [y._is_view() for y in made]
@@ -73,7 +66,7 @@ def make_subclass(m):
 @program
 def make_subclass_shares_storage_and_counter(m):
     x = m.ones(2)
-    y = m.Tensor._make_subclass(plain(m), x)
+    y = m.Tensor._make_subclass(plain_subclass(m), x)
     x.add_(1)
     y.mul_(3)
     return x, y, x._version, y._version
@@ -82,14 +75,14 @@ def make_subclass_shares_storage_and_counter(m):
 @program
 def make_subclass_drops_history(m):
     x = m.ones(2, requires_grad=True) * 2
-    y = m.Tensor._make_subclass(plain(m), x, True)
+    y = m.Tensor._make_subclass(plain_subclass(m), x, True)
     (y * 2).sum().backward()
     return y, y.is_leaf, y.grad
 
 
 @program
 def make_subclass_refuses(m):
-    mine, x, make = plain(m), m.ones(2), m.Tensor._make_subclass
+    mine, x, make = plain_subclass(m), m.ones(2), m.Tensor._make_subclass
     return [
         attempt(lambda: make(mine, m.tensor([1]), True)),
         attempt(lambda: make(int, x)),
@@ -101,7 +94,7 @@ def make_subclass_refuses(m):
 
 @program
 def as_subclass(m):
-    mine, x = plain(m), m.ones(2)
+    mine, x = plain_subclass(m), m.ones(2)
     y = x.as_subclass(mine)
     x.add_(1)
     return y, type(y).__name__, y._is_view(), y._base is x, type(y.as_subclass(m.Tensor)).__name__
@@ -110,10 +103,10 @@ def as_subclass(m):
 @program
 def as_subclass_is_recorded(m):
     x = m.ones(2, requires_grad=True)
-    y = x.as_subclass(plain(m))
+    y = x.as_subclass(plain_subclass(m))
     (y * 3).sum().backward()
     with m.no_grad():
-        z = x.as_subclass(plain(m))
+        z = x.as_subclass(plain_subclass(m))
     return y, x.grad, z.requires_grad, z._is_view()
 
 
@@ -126,7 +119,7 @@ def as_subclass_refuses(m):
 @program
 def written_to_in_place(m):
     base = m.ones(3, requires_grad=True) * 1
-    view = base.as_subclass(plain(m))
+    view = base.as_subclass(plain_subclass(m))
     view.mul_(2)
     view[0] = 7.0
     base.sum().backward()
@@ -135,13 +128,13 @@ def written_to_in_place(m):
 
 @program
 def wrapper_subclasses_need_a_dispatch(m):
-    return m.Tensor._make_wrapper_subclass(plain(m), (2,))
+    return m.Tensor._make_wrapper_subclass(plain_subclass(m), (2,))
 
 
 @program
 def class_assigned(m):
     x = m.ones(2)
-    x.__class__ = plain(m)
+    x.__class__ = plain_subclass(m)
     first = type(x + 1).__name__
     x.__class__ = m.Tensor
     return first, type(x + 1).__name__, x
@@ -159,13 +152,13 @@ def attributes_and_slots(m):
 
 @program
 def texts(m):
-    x = plain(m)([1.5, 2.0])
+    x = plain_subclass(m)([1.5, 2.0])
     return repr(x), str(x), f"{x}", repr(x.requires_grad_()), repr(x * 2), repr(x[0])
 
 
 @program
 def in_an_optimizer_loop(m):
-    w = m.ones(2).as_subclass(plain(m)).requires_grad_()
+    w = m.ones(2).as_subclass(plain_subclass(m)).requires_grad_()
     for _ in range(3):
         (w * w).sum().backward()
         with m.no_grad():
@@ -211,4 +204,4 @@ def test_torch_dispatch_is_refused(make):
 
 def test_options_of_wrapper_subclasses_are_refused():
     with pytest.raises(NotImplementedError, match="dispatch_device"):
-        tg.Tensor._make_subclass(plain(tg), tg.ones(1), dispatch_device=True)
+        tg.Tensor._make_subclass(plain_subclass(tg), tg.ones(1), dispatch_device=True)

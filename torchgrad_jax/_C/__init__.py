@@ -36,6 +36,7 @@ from ..autograd.anomaly_mode import (
 from ..autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
 from ..autograd.function import _SingleLevelFunction as _FunctionBase
 from ..autograd.grad_mode import (
+    _flag,
     _switch,
     inference_mode as _InferenceMode,
     is_grad_enabled as is_grad_enabled,
@@ -86,32 +87,24 @@ class _TorchFunctionState(enum.Enum):
 # --- modes ----------------------------------------------------------------------------------------
 
 
-def _bool(function: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(
-            f"{function}(): argument 'enabled' (position 1) must be bool, not {type(value).__name__}"
-        )
-    return value
-
-
 def _set_grad_enabled(enabled: bool, /) -> None:
     """Turn recording on or off in this thread."""
-    _switch(_bool("set_grad_enabled", enabled))
+    _switch(_flag("set_grad_enabled", enabled))
 
 
 def _set_fwd_grad_enabled(enabled: bool, /) -> None:
     """Turn the propagation of tangents on or off in this thread."""
-    MODES.forward_grad = _forward_grad(_bool("_set_fwd_grad_enabled", enabled))
+    MODES.forward_grad = _forward_grad(_flag("_set_fwd_grad_enabled", enabled))
 
 
 def _set_multithreading_enabled(enabled: bool, /) -> None:
     """Say whether a backward pass may use several threads."""
-    MODES.multithreading = _bool("_set_multithreading_enabled", enabled)
+    MODES.multithreading = _flag("_set_multithreading_enabled", enabled)
 
 
 def _set_view_replay_enabled(enabled: bool, /) -> None:
     """Say whether views get their nodes anew by replaying what made them."""
-    MODES.view_replay = _bool("_set_view_replay_enabled", enabled)
+    MODES.view_replay = _flag("_set_view_replay_enabled", enabled)
 
 
 def _get_tracing_state() -> None:

@@ -21,6 +21,7 @@ from jax import lax
 
 from .._core.checks import Check, fail_if, failure_flag, is_traced
 from .._core.state import MODES
+from .._core.traces import current_trace
 from .._engine.deferred import later
 from .._engine.strided import read
 from .._engine.tensor import Tensor
@@ -49,14 +50,6 @@ class Frame:
         flag = failure_flag(check, arrays)
         if flag is not None:
             self.noted.append(NotedCheck(check, flag, [lax.stop_gradient(a) for a in arrays]))
-
-
-def current_trace() -> Any:
-    """What JAX traces right now."""
-    from jax.extend.core import take_current_trace
-
-    with take_current_trace() as current:
-        return current
 
 
 class Frames:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .state import MODES
+from .traces import current_trace
 
 
 def is_key(x: Any) -> bool:
@@ -48,7 +49,7 @@ class KeyStream:
 
     def __init__(self, key: Any, drawn: int = 0) -> None:
         self.key, self.drawn = checked(key), drawn
-        self.trace = _running()
+        self.trace = current_trace()
 
     def next(self) -> Any:
         """The key of the next draw.
@@ -56,7 +57,7 @@ class KeyStream:
         Raises:
             RuntimeError: another function is being traced. Its numbers would be the same in each run.
         """
-        now = _running()
+        now = current_trace()
         if now is not self.trace and type(now).__name__ == "DynamicJaxprTrace":
             raise RuntimeError(
                 "a random operation inside of a function that JAX traces on its own (jax.jit, jax.lax.scan, ...) would "
@@ -102,13 +103,6 @@ class KeyStream:
     def geometric(self, shape: Sequence[int], p: float, dtype: Any) -> Any:
         level = 1.0 - self.floats(math.prod(shape)).reshape(tuple(shape))  # in (0, 1]
         return jnp.maximum(jnp.ceil(jnp.log(level) / math.log(1.0 - p)), 1.0).astype(dtype)
-
-
-def _running() -> Any:
-    from jax.extend.core import take_current_trace
-
-    with take_current_trace() as current:
-        return current
 
 
 @contextmanager

@@ -127,12 +127,17 @@ def began(trace: Any) -> int:
     return 0 if found is None else found[1]
 
 
-def running() -> Iterator[Any]:
-    """JAX's traces that the code is in, from the innermost."""
+def current_trace() -> Any:
+    """What JAX traces right now."""
     from jax.extend.core import take_current_trace
 
-    with take_current_trace() as trace:
-        pass
+    with take_current_trace() as current:
+        return current
+
+
+def running() -> Iterator[Any]:
+    """JAX's traces that the code is in, from the innermost."""
+    trace = current_trace()
     while trace is not None and began(trace):
         yield trace
         trace = getattr(trace, "parent_trace", None)

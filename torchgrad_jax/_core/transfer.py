@@ -20,6 +20,7 @@ from . import abstract, devices
 from .caches import remember
 from .meta import Meta
 from .out_of_memory import guarded, host_array, no_host_memory
+from .traces import current_trace
 
 Put = Callable[[np.ndarray], Any]
 
@@ -59,16 +60,9 @@ SMALL = 1 << 14
 
 def filled(m: Meta, value: float) -> Any:
     """An array for `m` with one value everywhere; a small one on the CPU without a kernel, unless JAX is tracing."""
-    if m.numel <= SMALL and m.device.type == "cpu" and _running().__class__ is _evaluation():
+    if m.numel <= SMALL and m.device.type == "cpu" and current_trace().__class__ is _evaluation():
         return put(np.full(m.shape, value, m.dtype.np), m.device)
     return jnp.full(m.shape, value, m.dtype.np)
-
-
-def _running() -> Any:
-    from jax.extend.core import take_current_trace
-
-    with take_current_trace() as current:
-        return current
 
 
 _MADE_THERE = 1 << 20
@@ -89,7 +83,7 @@ def full(shape: tuple[int, ...], value: Any, dtype: np.dtype, dev: devices.devic
 def _evaluation() -> type:
     """The class of JAX's trace when nothing is traced."""
     with jax.ensure_compile_time_eval():
-        return _running().__class__
+        return current_trace().__class__
 
 
 @remember()

@@ -14,7 +14,7 @@ from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
 from .shared import saved_tensor, saved_value
 from .shared_values import LIVE, VersionAndValues
-from .tensor import Alias, Storage, Tensor, alias_of, make, plain_alias
+from .tensor import Alias, Storage, Tensor, alias_of, make, plain_alias, tensor_over
 
 
 class Packed:
@@ -35,7 +35,7 @@ def pack(value: Any, is_output: bool) -> Any:
     """Run the innermost pack hook on a value about to be saved."""
     hooks = MODES.pack_hooks
     if isinstance(value, Storage):
-        tensor = _on(value)
+        tensor = tensor_over(value)
     elif isinstance(value, Tensor):
         tensor = value
     else:
@@ -247,13 +247,13 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
                 _check_unwritten(node, j, saved[j])
         then = node.vers[i]
         if then.__class__ is VersionAndValues or LIVE:
-            whole = entry if isinstance(entry, Tensor) else _on(entry)
+            whole = entry if isinstance(entry, Tensor) else tensor_over(entry)
             old = saved_tensor(node, whole, then)
             if old is not None:
                 out.append(_rewire(node, i, n_in, old))
                 continue
         if isinstance(entry, Storage):
-            t = _on(entry)
+            t = tensor_over(entry)
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         elif i >= n_in:
             t = alias_of(entry, entry._m, entry._al)
@@ -266,13 +266,6 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
                 entry = _rewire(node, i, n_in, make(array, meta(m.shape, m.dtype, m.device)))
             out.append(entry)
     return out
-
-
-def _on(st: Storage) -> Tensor:
-    """A tensor that is all of a storage."""
-    t = make(st.array, st.meta)
-    t._st = t._vc = st
-    return t
 
 
 def _as_output(node: Any, nr: int, t: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from . import strided
 from .concrete import concrete
 from .lift import is_batched
 from .shared import check_resizable, is_shared as is_shared_with_numpy
-from .tensor import Alias, Storage, Tensor, make
+from .tensor import Alias, Storage, Tensor, tensor_over
 
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
 _HANDLES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
@@ -43,16 +43,9 @@ def handle(st: Storage, tensor: Tensor | None = None) -> UntypedStorage:
     return known
 
 
-def _on(st: Storage) -> Tensor:
-    """A tensor that is all of a storage."""
-    t = make(st.array, st.meta)
-    t._st = t._vc = st
-    return t
-
-
 def flat(st: Storage) -> np.ndarray:
     """The elements of a storage in the order of memory, on the host."""
-    return np.ascontiguousarray(np.asarray(strided.to_flat(concrete(_on(st)), st.meta)))
+    return np.ascontiguousarray(np.asarray(strided.to_flat(concrete(tensor_over(st)), st.meta)))
 
 
 def readable(st: Storage) -> int:
@@ -74,12 +67,20 @@ def readable(st: Storage) -> int:
 def overwrite(st: Storage, values: np.ndarray) -> None:
     """Put other elements, in the order of memory, into a storage."""
     array = strided.from_flat(np.asarray(values, st.meta.dtype.np), st.meta)
-    strided.write(_on(st), put(np.ascontiguousarray(array), st.meta.device), bump=False)
+    strided.write(tensor_over(st), put(np.ascontiguousarray(array), st.meta.device), bump=False)
 
 
 def new_storage(values: np.ndarray, dt: dtypes.dtype, dev: devices.device) -> Storage:
     """A storage of its own with these elements."""
     return Storage(put(values, dev), meta(values.shape, dt, dev))
+
+
+def place_in(storage: Any, index: Any) -> int:
+    """An index into a storage counted from its start, with torch's complaint where there is no such element."""
+    n = len(storage)
+    if not -n <= index < n:
+        raise IndexError(f"index {index} out of range for storage of size {n}")
+    return index % n
 
 
 class UntypedStorage:
@@ -247,17 +248,11 @@ class UntypedStorage:
             return handle(
                 new_storage(self._bytes()[index], dtypes.uint8, self._storage.meta.device)
             )
-        return int(self._bytes()[self._place(index)])
-
-    def _place(self, index: Any) -> int:
-        n = len(self)
-        if not -n <= index < n:
-            raise IndexError(f"index {index} out of range for storage of size {n}")
-        return index % n
+        return int(self._bytes()[place_in(self, index)])
 
     def __setitem__(self, index: Any, value: int) -> None:
         raw = self._bytes().copy()
-        raw[index if isinstance(index, slice) else self._place(index)] = int(value) % 256
+        raw[index if isinstance(index, slice) else place_in(self, index)] = int(value) % 256
         self._put(raw)
 
     def fill_(self, value: int) -> UntypedStorage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -244,6 +245,25 @@ def make(array: Any, m: Meta) -> Tensor:
     t._rg = False
     t._onr = 0
     return t
+
+
+def tensor_over(st: Storage) -> Tensor:
+    """A tensor that is all of a storage."""
+    t = make(st.array, st.meta)
+    t._st = t._vc = st
+    return t
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for v in value:
+            yield from tensors_in(v)
+    elif isinstance(value, dict):
+        for v in value.values():
+            yield from tensors_in(v)
 
 
 def make_of(cls: type, array: Any, m: Meta) -> Any:

@@ -111,6 +111,13 @@ def wrong(fn: str, name: str, want: str, value: Any, position: int = 0) -> TypeE
     return TypeError(f"{fn}(): argument '{name}'{where} must be {want}, not {type_name(value)}")
 
 
+def tensor_argument(fn: str, value: Any, name: str = "input", position: int = 1) -> Tensor:
+    """The value, or torch's complaint if it is no tensor."""
+    if not isinstance(value, Tensor):
+        raise wrong(fn, name, "Tensor", value, position)
+    return value
+
+
 def no_match(fn: str, args: Sequence[Any], kwargs: dict[str, Any], *signatures: str) -> TypeError:
     """torch's complaint when no overload takes these arguments."""
     got = _shown(args, kwargs, {})

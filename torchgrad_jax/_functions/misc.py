@@ -17,18 +17,22 @@ from .._engine.deferred import now_or_later
 from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._engine.trace import forget_plans
-from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, wrong
+from .arguments import (
+    dtype_of,
+    factory,
+    flag,
+    is_number,
+    no_match,
+    number,
+    register,
+    tensor_argument,
+    wrong,
+)
 from .convert import parse_type_name, tensor_type_name
 from .fresh import from_host
 from .typed_storage import TypedStorage
 
 # --- tensors --------------------------------------------------------------------------------------
-
-
-def _checked(fn: str, value: Any, name: str = "input", position: int = 1) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise wrong(fn, name, "Tensor", value, position)
-    return value
 
 
 @factory
@@ -46,46 +50,46 @@ def is_storage(obj: Any, /) -> bool:
 @composite
 def is_floating_point(input: Any) -> bool:
     """Whether the dtype is floating (complex ones are not)."""
-    return _checked("is_floating_point", input)._m.dtype.is_floating_point
+    return tensor_argument("is_floating_point", input)._m.dtype.is_floating_point
 
 
 @composite
 def is_complex(input: Any) -> bool:
     """Whether the dtype is complex."""
-    return _checked("is_complex", input)._m.dtype.is_complex
+    return tensor_argument("is_complex", input)._m.dtype.is_complex
 
 
 @composite
 def is_signed(input: Any) -> bool:
     """Whether the dtype has negative numbers."""
-    return _checked("is_signed", input)._m.dtype.is_signed
+    return tensor_argument("is_signed", input)._m.dtype.is_signed
 
 
 @composite
 def is_nonzero(input: Any) -> bool:
     """The truth of a tensor of one element."""
-    return bool(_checked("is_nonzero", input))
+    return bool(tensor_argument("is_nonzero", input))
 
 
 @composite
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape."""
     return (
-        _checked("is_same_size", input)._m.shape
-        == _checked("is_same_size", other, "other", 2)._m.shape
+        tensor_argument("is_same_size", input)._m.shape
+        == tensor_argument("is_same_size", other, "other", 2)._m.shape
     )
 
 
 @composite(method=False)
 def is_inference(input: Any) -> bool:
     """Whether a tensor was made in inference mode."""
-    return _checked("is_inference", input).is_inference()
+    return tensor_argument("is_inference", input).is_inference()
 
 
 @composite(method=False)
 def numel(input: Any) -> int:
     """The number of elements."""
-    return _checked("numel", input)._m.numel
+    return tensor_argument("numel", input)._m.numel
 
 
 @composite(name="_assert_async", method=False)
@@ -135,7 +139,7 @@ def _is_any_true(input: Any) -> Tensor:
 
 
 def _bools(name: str, t: Any) -> Tensor:
-    if _checked(name, t)._m.dtype is not dtypes.bool_:
+    if tensor_argument(name, t)._m.dtype is not dtypes.bool_:
         raise RuntimeError(f"{name}: expected a tensor of bools, not of {t._m.dtype}")
     return t
 
@@ -143,7 +147,7 @@ def _bools(name: str, t: Any) -> Tensor:
 @composite(name="_shape_as_tensor", method=False)
 def _shape_as_tensor(input: Any) -> Tensor:
     """The sizes of a tensor as a tensor."""
-    shape = _checked("_shape_as_tensor", input)._m.shape
+    shape = tensor_argument("_shape_as_tensor", input)._m.shape
     return from_host(np.array(shape, np.int64), devices.CPU)
 
 
@@ -156,13 +160,13 @@ def _has_compatible_shallow_copy_type(input: Any, other: Any) -> bool:
 @composite(method=False)
 def get_device(input: Any) -> int:
     """The index of the tensor's device; -1 on the CPU."""
-    return _checked("get_device", input).get_device()
+    return tensor_argument("get_device", input).get_device()
 
 
 @composite
 def is_distributed(input: Any) -> bool:
     """Whether a tensor is spread over processes; none is."""
-    _checked("is_distributed", input)
+    tensor_argument("is_distributed", input)
     return False
 
 

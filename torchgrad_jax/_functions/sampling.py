@@ -24,7 +24,17 @@ from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
 from .._ops.registry import Grad
 from . import batched_sampling as batched, fills
-from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, wrong
+from .arguments import (
+    check_shape,
+    integer,
+    is_number,
+    no_match,
+    options,
+    real,
+    shape_of,
+    tensor_argument,
+    wrong,
+)
 from .fresh import from_host, into
 from .random import (
     _FLOATS,
@@ -43,12 +53,6 @@ from .random import (
 )
 
 
-def _tensor(fn: str, name: str, value: Any, position: int = 1) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise wrong(fn, name, "Tensor", value, position)
-    return value
-
-
 def _result(
     fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray | Tensor, out: Any, grad: Grad = Grad.YES,
     first_edge: int = 0,
@@ -61,7 +65,7 @@ def _result(
         recording = MODES.bits & GRAD and grad is not Grad.NO
         if recording and any(requires_grad_of(t) for t in inputs):
             raise RuntimeError(errors.untracked_out(fn))
-        warn_resized(_tensor(fn, "out", out, 0), host.shape)
+        warn_resized(tensor_argument(fn, out, "out", 0), host.shape)
         return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
     drawn = make(put(host, dev), meta(host.shape, dtypes.BY_NP[host.dtype], dev))
     return apply(_op(fn, node, tuple(range(first_edge, len(inputs))), grad), (*inputs, drawn))
@@ -91,7 +95,7 @@ def _check_chances(p: Tensor) -> np.ndarray:
 @composite
 def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any = None) -> Tensor:
     """Ones with the probability that each element says (or with probability `p`), else zeros."""
-    t = _tensor("bernoulli", "input", input)
+    t = tensor_argument("bernoulli", input, "input")
     gen = chosen("bernoulli", generator, t._m.device)
     m = t._m
     if inside_trace():
@@ -326,7 +330,7 @@ def _normals_of(
     if out is not None:
         if inside_trace():
             _not_into(out)
-        gen = chosen("normal", generator, _tensor("normal", "out", out, 0)._m.device)
+        gen = chosen("normal", generator, tensor_argument("normal", out, "out", 0)._m.device)
         target = meta(shape, out._m.dtype, out._m.device)
         return into(
             "normal",
@@ -356,7 +360,7 @@ def multinomial(
     out: Any = None,
 ) -> Tensor:
     """Category numbers drawn with the weights of each row."""
-    t = _tensor("multinomial", "input", input)
+    t = tensor_argument("multinomial", input, "input")
     n = integer("multinomial", "num_samples", num_samples, 2)
     if not isinstance(replacement, bool):
         raise wrong("multinomial", "replacement", "bool", replacement, 3)
@@ -364,7 +368,10 @@ def multinomial(
         raise RuntimeError(
             f"multinomial only supports floating-point dtypes for input, got: {dtypes.scalar_type_name(t._m.dtype)}"
         )
-    if out is not None and _tensor("multinomial", "out", out, 0)._m.dtype is not dtypes.int64:
+    if (
+        out is not None
+        and tensor_argument("multinomial", out, "out", 0)._m.dtype is not dtypes.int64
+    ):
         raise RuntimeError(
             f"multinomial expects Long tensor out, got: {dtypes.scalar_type_name(out._m.dtype)}"
         )
@@ -396,7 +403,7 @@ def _rowwise(t: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
 @composite(method=False)
 def poisson(input: Any, generator: Any = None) -> Tensor:
     """Poisson counts of the given rates."""
-    t = _tensor("poisson", "input", input)
+    t = tensor_argument("poisson", input, "input")
     refuse("poisson_cpu", t._m.dtype, _FLOATS)
     if inside_trace():
         gen = chosen("poisson", generator, t._m.device)
@@ -411,7 +418,7 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
 @composite(method=False)
 def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     """How many of `count` trials of probability `prob` succeed."""
-    n, p = _tensor("binomial", "count", count), _tensor("binomial", "prob", prob, 2)
+    n, p = tensor_argument("binomial", count, "count"), tensor_argument("binomial", prob, "prob", 2)
     for name, t in (("count", n), ("prob", p)):
         if t._m.dtype not in _FLOATS:
             raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import devices, dtypes, warn
 from .._engine.bind import composite
-from .._engine.storages import UntypedStorage, flat, handle, new_storage, untyped_storage
+from .._engine.storages import UntypedStorage, flat, handle, new_storage, place_in, untyped_storage
 from .._engine.tensor import Tensor, make
 from . import convert, data
 
@@ -225,24 +225,18 @@ class TypedStorage:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def _place(self, index: int) -> int:
-        n = len(self)
-        if not -n <= index < n:
-            raise IndexError(f"index {index} out of range for storage of size {n}")
-        return index % n
-
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(index, int):
             raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
-        return self.tolist()[self._place(index)]
+        return self.tolist()[place_in(self, index)]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(index, int | slice):
             raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
         values = self._values().copy()
-        values[index if isinstance(index, slice) else self._place(index)] = self._element(value)
+        values[index if isinstance(index, slice) else place_in(self, index)] = self._element(value)
         self._untyped_storage._put(values.view(np.uint8))
 
     def _element(self, value: Any) -> Any:

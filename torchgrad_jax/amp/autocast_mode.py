@@ -19,7 +19,7 @@ from .._core import devices, dtypes, warn
 from .._core.state import MODES
 from .._engine import overrides
 from .._engine.history import requires_grad_of
-from .._engine.tensor import Tensor
+from .._engine.tensor import Tensor, tensors_in
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
 _DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
@@ -82,20 +82,9 @@ def _short(func: Any) -> str | None:
 _names: dict[Any, str] = {}
 
 
-def _tensors(x: Any) -> Any:
-    if isinstance(x, Tensor):
-        yield x
-    elif isinstance(x, tuple | list):
-        for v in x:
-            yield from _tensors(v)
-    elif isinstance(x, dict):
-        for v in x.values():
-            yield from _tensors(v)
-
-
 def _device_type(args: Any, kwargs: Any) -> str | None:
     """The device whose autocast is on and whose tensors are among the arguments."""
-    for t in _tensors((args, kwargs)):
+    for t in tensors_in((args, kwargs)):
         if STATE.enabled.get(t._m.device.type):
             return t._m.device.type
     return None
@@ -117,7 +106,7 @@ def _target(name: str, kind: str, args: Any, kwargs: Any) -> Any:
     if name in FLOAT32[kind]:
         return None if kwargs.get("dtype") is not None else dtypes.float32
     if name in AS_STATES[kind]:
-        states = [t._m.dtype for t in _tensors((args[1:], kwargs)) if t._m.dtype in _ORDER]
+        states = [t._m.dtype for t in tensors_in((args[1:], kwargs)) if t._m.dtype in _ORDER]
         return (
             None
             if not states
@@ -128,7 +117,7 @@ def _target(name: str, kind: str, args: Any, kwargs: Any) -> Any:
     if name == "pad":
         return dtypes.float32 if kind == "cpu" and pads_in_float32(*args, **kwargs) else None
     if name in WIDEST[kind]:
-        found = [t._m.dtype for t in _tensors((args, kwargs)) if t._m.dtype in _ORDER]
+        found = [t._m.dtype for t in tensors_in((args, kwargs)) if t._m.dtype in _ORDER]
         if dtypes.float16 in found and dtypes.bfloat16 in found:
             return dtypes.float32
         return max(found, key=_ORDER.index, default=None)

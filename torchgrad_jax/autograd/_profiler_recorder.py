@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -15,7 +15,7 @@ import jax
 
 from .._core import events
 from .._engine.node import AccumulateGrad
-from .._engine.tensor import Storage, Tensor
+from .._engine.tensor import Storage, Tensor, tensors_in
 from .._ops import TABLE
 from .._ops.aten import composite_name, op_name
 from .profiler_util import MEMORY_EVENT_NAME, DeviceType, EventList, FunctionEvent, MemRecordsAcc
@@ -169,14 +169,14 @@ class Recorder(events.Observer):
             self.spans.append(span)
 
     def _describe(self, span: Span, args: Sequence[Any], out: Any) -> None:
-        for t in _tensors(out):
+        for t in tensors_in(out):
             if t._fn is not None and span.seq < 0 and not isinstance(t._fn, AccumulateGrad):
                 span.seq = _sequence(t._fn)
         if self.flops:
             formula = _FLOPS.get(span.name)
             span.flops = 0 if formula is None else formula(args, out)
         if self.memory:
-            self._note_made(_tensors(out), {id(t._st) for t in _tensors(args)})
+            self._note_made(tensors_in(out), {id(t._st) for t in tensors_in(args)})
 
     # -- memory
     def _note_made(self, made: Any, known: set[int]) -> None:
@@ -258,17 +258,9 @@ def _sequence(node: Any) -> int:
     return -1 if isinstance(node, AccumulateGrad) else node.seq
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for v in value:
-            yield from _tensors(v)
-
-
 def _wait(value: Any) -> None:
     """Until the results are there: a span is the time of the work, not of handing it to XLA."""
-    for t in _tensors(value):
+    for t in tensors_in(value):
         array = t._st.array
         if not isinstance(array, jax.core.Tracer) and hasattr(array, "block_until_ready"):
             array.block_until_ready()

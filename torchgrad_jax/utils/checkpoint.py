@@ -13,7 +13,7 @@ from typing import Any
 from .._core import devices, keys, warn
 from .._core.state import GRAD, MODES
 from .._engine.history import requires_grad_of
-from .._engine.tensor import Tensor
+from .._engine.tensor import Tensor, tensors_in
 from .._functions import random as _random
 from ..amp import autocast_mode
 from ..autograd import _is_checkpoint_valid, backward as _backward
@@ -101,20 +101,8 @@ class DefaultDeviceType:
         return DefaultDeviceType._default_device_type
 
 
-def _tensors(value: Any) -> Generator[Tensor, None, None]:
-    """The tensors in nested lists, tuples and dicts."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for v in value:
-            yield from _tensors(v)
-    elif isinstance(value, dict):
-        for v in value.values():
-            yield from _tensors(v)
-
-
 def _infer_device_type(*args: Any) -> str:
-    found = [t._m.device.type for t in _tensors(args) if t._m.device.type != "cpu"]
+    found = [t._m.device.type for t in tensors_in(args) if t._m.device.type != "cpu"]
     if len(set(found)) > 1:
         warn.to_user(
             "Tensor arguments, excluding CPU tensors, are detected on at least two types of devices. Device state will "
@@ -140,7 +128,7 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """
     kind = _infer_device_type(*args)
     ids = [
-        t._m.device.index or 0 for t in _tensors(args) if t._m.device.type not in ("cpu", "meta")
+        t._m.device.index or 0 for t in tensors_in(args) if t._m.device.type not in ("cpu", "meta")
     ]
     return ids, [_random.default_for(_device(kind, i)).get_state() for i in ids]
 
@@ -175,7 +163,7 @@ class _Surroundings:
         if preserve_rng:
             if MODES.keys is not None:
                 self.keys, self.drawn = MODES.keys, MODES.keys.drawn
-            found = {t._m.device for t in _tensors(args)}
+            found = {t._m.device for t in tensors_in(args)}
             used = [d for d in found if d.type not in ("cpu", "meta")]
             generators = [_random.default_generator, *map(_random.default_for, used)]
             self.states = [(g, g.snapshot()) for g in generators]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import warn
-from ..._engine.tensor import Tensor
+from ..._engine.tensor import Tensor, tensors_in
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
 from ...distributed import _exchange, all_gather_object
@@ -143,7 +143,7 @@ class DistributedDataParallel(Module, Joinable):
         if exchanging:
             reducer.prepare()
             reducer.averages_after = self._averages if is_compiling() else None
-            for x in _tensors(out) if reducer.waits_for_end else ():
+            for x in tensors_in(out) if reducer.waits_for_end else ():
                 if x.grad_fn is not None:
                     x.register_hook(lambda _: reducer.begin())
         return out
@@ -345,17 +345,6 @@ def _same_shapes(group: ProcessGroup, parameters: Sequence[Tensor]) -> None:
         f"[{rank}]: params[{i}] in {where} with sizes {ours[i]} appears not to match sizes of the same param in "
         f"process 0."
     )
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """All tensors in what a module returned."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for v in value:
-            yield from _tensors(v)
 
 
 def __getattr__(name: str) -> Any:

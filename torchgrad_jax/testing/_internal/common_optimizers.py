@@ -13,7 +13,8 @@ from torchgrad_jax.optim import lr_scheduler as _lr
 from ._missing import missing_in
 from ._op_tests import table_variants
 from ._parametrize import Variant, _TestParametrizer
-from .opinfo.core import DecorateInfo
+from .opinfo._samples import active_decorators
+from .opinfo.core import DecorateInfo as DecorateInfo
 
 
 class OptimizerInput:
@@ -114,13 +115,7 @@ class OptimizerInfo:
         self, test_class: str, test_name: str, device: str, dtype: Any, kwargs: Any
     ) -> list[Any]:
         """The decorators of one test with these arguments."""
-        found: list[Any] = []
-        for d in self.decorators:
-            if not isinstance(d, DecorateInfo):
-                found.append(d)
-            elif d.is_active(test_class, test_name, device, dtype, kwargs):
-                found.extend(d.decorators)
-        return found
+        return active_decorators(self.decorators, test_class, test_name, device, dtype, kwargs)
 
 
 class optims(_TestParametrizer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...._core.devices import device as device_type_
@@ -49,6 +49,17 @@ class DecorateInfo:
         if self.dtypes is not None and dtype not in self.dtypes:
             return False
         return bool(self.active_if(param_kwargs) if callable(self.active_if) else self.active_if)
+
+
+def active_decorators(decorators: Iterable[Any], *test: Any) -> list[Any]:
+    """The decorators that apply to a test; `test` has the arguments of `DecorateInfo.is_active`."""
+    found: list[Any] = []
+    for d in decorators:
+        if not isinstance(d, DecorateInfo):
+            found.append(d)
+        elif d.is_active(*test):
+            found.extend(d.decorators)
+    return found
 
 
 def _mapped(value: Any, f: Callable[[Any], Any]) -> Any:

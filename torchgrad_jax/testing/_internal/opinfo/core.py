@@ -40,6 +40,7 @@ from ._samples import (
     M as M,
     S as S,
     SampleInput as SampleInput,
+    active_decorators,
     clone_sample as clone_sample,
 )
 
@@ -283,13 +284,9 @@ class OpInfo:
         self, test_class: str, test_name: str, device: str, dtype: Any, param_kwargs: Any
     ) -> list[Any]:
         """The decorators of one test with these arguments."""
-        found = []
-        for d in self.decorators:
-            if not isinstance(d, DecorateInfo):
-                found.append(d)
-            elif d.is_active(test_class, test_name, device, dtype, param_kwargs):
-                found.extend(d.decorators)
-        return found
+        return active_decorators(
+            self.decorators, test_class, test_name, device, dtype, param_kwargs
+        )
 
     # --- dtypes -----------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..case import BOOL, COMPLEX, FLOATS, INTS, Case, case, e, et, i, s, t
 
 ALL = (*FLOATS, *INTS, *COMPLEX)
-CAUSE = "products of bfloat16 are summed in different orders"
 
 CASES: tuple[Case, ...] = (
     case(

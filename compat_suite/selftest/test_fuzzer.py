@@ -29,10 +29,6 @@ def broken(**wrong: Callable[..., Any]) -> Lib:
     return Lib("torchgrad_jax", module)
 
 
-def no_leaf(*args: Any, **kwargs: Any) -> Any:
-    return ours().module.tensor(*args, **kwargs).detach() * 1.0
-
-
 def fails(*args: Any) -> Any:
     raise ValueError("planted")
 

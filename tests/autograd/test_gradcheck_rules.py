@@ -10,12 +10,6 @@ program = Programs()
 test_same_as_torch = program.test()
 
 
-def gradcheck_module(lib):
-    import importlib
-
-    return importlib.import_module(lib.__name__ + ".autograd.gradcheck")
-
-
 def doubles(m, *v, **k):
     return m.tensor(list(v), dtype=m.float64, requires_grad=True, **k)
 

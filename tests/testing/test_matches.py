@@ -109,10 +109,6 @@ def untouched_buffer(torch, x):
     return out
 
 
-def missing_gradient(torch, x):
-    return x.sum() * 0 + 1 if here(torch) else x.sum().detach().requires_grad_()
-
-
 def large_beside(torch, x):
     big = torch.tensor([1e6, 1.0, 1.0])
     return x.sin() * big * (torch.tensor([1.0, 10.0, 1.0]) if here(torch) else 1.0)

@@ -1,4 +1,4 @@
-"""What runs here means something on a GPU or a TPU, and runs on a CPU as well."""
+"""These tests are about a GPU or a TPU, and run on a CPU as well."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Names of devices, what is moved between them, and what stays where it is."""
+"""Names of devices, copies between them, and results that stay on their device."""
 
 import copy
 import io

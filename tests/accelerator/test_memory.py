@@ -1,4 +1,4 @@
-"""Memory that is used, given back, and not there."""
+"""The figures about memory that is used and given back, and the error when it runs out."""
 
 import gc
 

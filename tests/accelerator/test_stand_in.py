@@ -1,4 +1,4 @@
-"""What is about an accelerator beside the host, with a device of the CPU backend in its place."""
+"""Tests of an accelerator beside the host, with a device of the CPU backend in its place."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Work is done in the order of the program, whoever asks for it and through which stream."""
+"""Work is done in the order of the program, whichever thread and stream it comes from."""
 
 import threading
 

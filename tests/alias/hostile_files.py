@@ -1,4 +1,4 @@
-"""Files that mean harm, made here: a small builder of pickles and archives, and tables of files by name.
+"""Makes harmful files: a small builder of pickles and archives, and tables of files by name.
 
 `python -m tests.alias.hostile_files quick` (or `heavy`) reads each of them and prints a line of JSON for each: what came of it, the peak of
 memory, and what it changed in the process.

@@ -1,4 +1,4 @@
-"""What programs touch around torch.jit and torch.fx, and names that packages import."""
+"""Names around torch.jit and torch.fx that programs use, and names that packages import."""
 
 import importlib
 

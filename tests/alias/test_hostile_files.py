@@ -1,4 +1,4 @@
-"""Files that mean harm are refused, with little work and memory, and leave the process as it was."""
+"""Harmful files are refused with little work and memory, and leave the process as it was."""
 
 # ruff: noqa: E501 - tables are easier to read in long lines
 

@@ -1,4 +1,4 @@
-"""Safetensors: what other readers make of our files, and files that mean harm."""
+"""Safetensors: other readers understand our files, and harmful files are refused."""
 
 import collections
 import json

@@ -1,4 +1,4 @@
-"""Functions under torch.jit.script: what they make of their arguments."""
+"""Functions under torch.jit.script convert and check their arguments as in torch."""
 
 import operator
 import warnings

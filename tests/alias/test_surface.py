@@ -1,4 +1,4 @@
-"""What programs touch around tensors: flags, switches, pass-throughs, and honest refusals."""
+"""Names around tensors that programs use: flags, switches, functions without effect, and clear refusals."""
 
 import pytest
 

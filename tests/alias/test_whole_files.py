@@ -1,4 +1,4 @@
-"""Files that the package writes are there whole or not at all: what failed saves, links and devices leave behind."""
+"""Files that the package writes are complete or not there at all, also after failed saves, on links and on devices."""
 
 import errno
 import gzip

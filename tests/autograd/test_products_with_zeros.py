@@ -1,4 +1,4 @@
-"""Second and third gradients of products into places, with none, one and more zeros among what is multiplied."""
+"""Second and third gradients of scattered products, with no, one and several zeros among the factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of constants that a compiled function makes and writes to: each run begins with the constants."""
+"""A compiled function makes tensors of constants and writes to them: each run begins with the same constants."""
 
 import pytest
 

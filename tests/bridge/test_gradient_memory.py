@@ -1,4 +1,4 @@
-"""Compiled steps put large gradients where the ones before lay, unless somebody still looks at those."""
+"""Compiled steps reuse the memory of the last gradients for the next ones, unless somebody still holds those."""
 
 import numpy as np
 import pytest

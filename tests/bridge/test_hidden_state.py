@@ -1,4 +1,4 @@
-"""State that no attribute shows (iterators, generators of random numbers, files): as in eager mode, with a warning."""
+"""Functions with state that no attribute shows (iterators, random generators, files) run eagerly, with a warning."""
 
 import array
 import collections

@@ -1,4 +1,4 @@
-"""Calls that are refused for values: eager code says what PyTorch says, and a compiled function says the same.
+"""Calls that are refused because of values raise PyTorch's error in eager code, and the same in a compiled function.
 
 Neither has written anything then, not even to the tensor that the call writes to.
 """

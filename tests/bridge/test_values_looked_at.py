@@ -1,4 +1,4 @@
-"""Compiled functions, and operators made of JAX functions, know when a value that Python was told is another one."""
+"""Compiled functions and operators made of JAX functions notice when a value that Python code has read changes."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""What a user sees of compiling: a line on the terminal while it goes on; a list of kernels for who asks for it."""
+"""The messages about compiling: a line on the terminal meanwhile, and a list of kernels for users who ask for it."""
 
 import io
 import os

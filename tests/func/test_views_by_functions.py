@@ -1,4 +1,4 @@
-"""Custom Functions that return an argument or a view of it: what may be saved, and whose memory it is in `vmap`."""
+"""Custom Functions that return an argument or a view of it: what may be saved, and whose memory it shares in `vmap`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backward passes that are compiled whole while `vmap` writes steps down."""
+"""Backward passes inside of `vmap` that are compiled as a whole."""
 
 import torchgrad_jax as torch
 from torchgrad_jax.func import grad, vmap

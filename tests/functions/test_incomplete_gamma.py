@@ -1,4 +1,4 @@
-"""Incomplete gamma functions of large arguments, which XLA's own have wrong digits for, or do not come back from."""
+"""Incomplete gamma functions of large arguments, for which XLA's have wrong digits, or do not end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NaN and infinities in parameters of draws and in matrices: torch's errors and numbers, and an end."""
+"""NaN and infinities in parameters of draws and in matrices give torch's errors and numbers, and nothing hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results at the edges: their strides, versions and gradients at the edges."""
+"""Strides, versions and gradients of results of unusual arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of reductions into places, once and twice: ties, zeros, NaN and infinities, with and without old values."""
+"""First and second gradients of scatter reductions: ties, zeros, NaN and infinities, with and without old values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs written for torch, its own tests among them, lean on without thinking about it."""
+"""Storages, conversions and other things that programs for torch use without thinking about them."""
 
 import io
 import warnings

@@ -1,4 +1,4 @@
-"""What programs are warned of: deprecated indices, memory that may only be read, transposes of other than matrices."""
+"""Calls that warn: deprecated indices, memory that may only be read, transposes of tensors that are no matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers that wrap around, and the least of them: powers, common divisors and multiples, membership."""
+"""Integers that overflow, and the least integer: powers, common divisors and multiples, membership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of both profilers share: an outline of a profile that torch's kernels do not show in."""
+"""Helpers for the tests of both profilers: an outline of a profile without torch's own kernels."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""Faults that show in what a call leaves behind, in memory, or when only a part of a graph is used."""
+"""Faults that show only after a call, in memory, or when only a part of a graph is used."""
 
 import collections
 

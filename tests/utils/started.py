@@ -1,4 +1,4 @@
-"""What processes run, which import it by name."""
+"""Functions that started processes import by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.utils.benchmark: what is told of given times as torch tells it, and that timing times."""
+"""torch.utils.benchmark: reports about given times are torch's, and the timer measures."""
 
 import importlib
 import pickle

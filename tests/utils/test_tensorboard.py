@@ -1,4 +1,4 @@
-"""torch.utils.tensorboard: what programs write, read back from the files that tensorboardX makes of it."""
+"""torch.utils.tensorboard: what programs write can be read from the files that tensorboardX makes."""
 
 import importlib
 import importlib.util

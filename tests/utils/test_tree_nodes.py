@@ -1,4 +1,4 @@
-"""Classes that a program adds to torch.utils._pytree; what torch 2.13 says is written down."""
+"""Classes that a program adds to torch.utils._pytree; the expected answers are those of torch 2.13."""
 
 import collections
 import dataclasses

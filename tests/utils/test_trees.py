@@ -1,4 +1,4 @@
-"""torch.utils._pytree, and small containers of torch.utils; what torch 2.13 says is written down."""
+"""torch.utils._pytree, and small containers of torch.utils; the expected answers are those of torch 2.13."""
 
 import collections
 

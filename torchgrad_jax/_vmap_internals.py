@@ -49,19 +49,19 @@ def _vmap(
     def wrapped(*args: Any) -> Any:
         _check_out_dims_is_int_or_int_tuple(out_dims, func)
         _check_in_dims(in_dims, args, func)
-        told: list[Any] = []
+        returned: list[Any] = []
 
         @functools.wraps(func)
         def kept(*row: Any) -> Any:
             out = func(*row)
             if not allow_none_pass_through:
                 _validate_outputs(out, func)
-            told[:] = [out] if isinstance(out, Tensor) else [None, *tuple(out)]
-            return tuple([x for x in told if x is not None])
+            returned[:] = [out] if isinstance(out, Tensor) else [None, *tuple(out)]
+            return tuple([x for x in returned if x is not None])
 
         rows = iter(_new(kept, in_dims)(*args))
-        single = told[0] is not None
-        results = told if single else told[1:]
+        single = returned[0] is not None
+        results = returned if single else returned[1:]
         moved = [
             None if x is None else _movedim(next(rows), 0, d) if d else next(rows)
             for x, d in zip(results, _dims_of(results, out_dims, func))
@@ -99,12 +99,14 @@ def _validate_outputs(outputs: Any, func: Callable) -> None:
     """Raise unless a function returned a tensor, or a tuple of tensors."""
     if isinstance(outputs, Tensor):
         return
-    told = f"vmap({_get_name(func)}, ...): `{_get_name(func)}` must only return Tensors, got type"
+    complaint = (
+        f"vmap({_get_name(func)}, ...): `{_get_name(func)}` must only return Tensors, got type"
+    )
     if not isinstance(outputs, tuple):
-        raise ValueError(f"{told} {type(outputs)} as the return.")
+        raise ValueError(f"{complaint} {type(outputs)} as the return.")
     for i, x in enumerate(outputs):
         if not isinstance(x, Tensor):
-            raise ValueError(f"{told} {type(x)} for return {i}.")
+            raise ValueError(f"{complaint} {type(x)} for return {i}.")
 
 
 def _dims_of(results: Sequence[Any], out_dims: Any, func: Callable) -> tuple[int, ...]:

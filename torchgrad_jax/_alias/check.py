@@ -296,8 +296,10 @@ def main(args: Sequence[str]) -> int:
         sys.stderr.write(f"{e}\n")
         return 2
     if as_json:
-        told = [{"name": u.name, "kind": u.kind, "note": u.note, "places": u.places} for u in uses]
-        sys.stdout.write(json.dumps({"names": told, "unreadable": complaints}, indent=1) + "\n")
+        entries = [
+            {"name": u.name, "kind": u.kind, "note": u.note, "places": u.places} for u in uses
+        ]
+        sys.stdout.write(json.dumps({"names": entries, "unreadable": complaints}, indent=1) + "\n")
     else:
         sys.stdout.write(report(uses, complaints))
     if complaints:

@@ -122,7 +122,7 @@ class _Snapshot:
 
     def insist_on_writes(self) -> None:
         """Refuse everything that was done since but writing to tensors."""
-        wrong = [told for told, value in self._facts().items() if value != self.facts[told]]
+        wrong = [fact for fact, value in self._facts().items() if value != self.facts[fact]]
         for key, known in self.run.known_tensors.items():
             if known.tensor._g is not self.gradients.get(key, known.gradient):
                 wrong.append("a gradient is replaced")

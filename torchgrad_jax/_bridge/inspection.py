@@ -122,7 +122,7 @@ def explanation(compiled: Any, place: str) -> str:
     names = _names(compiled.fn)
     for number, entry in enumerate(programs, 1):
         lines.append(f"program {number}")
-        lines += [f"  {what:<24}{told}" for what, told in _parts(entry, names) if told]
+        lines += [f"  {what:<24}{text}" for what, text in _parts(entry, names) if text]
     if compiled.reasons:
         lines.append("traced again, or given up, because")
         lines += [f"  {reason}" for reason in compiled.reasons[-_SHOWN:]]

@@ -80,11 +80,13 @@ def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], ModuleSna
             raise ValueError(
                 f"a module as a pytree: {name} has no shape yet; call the module once before"
             )
-    snapshot = writer.snapshot(module, lambda: tuple([_told(writer, *each) for each in named]))
+    snapshot = writer.snapshot(
+        module, lambda: tuple([_entry_of_tensor(writer, *each) for each in named])
+    )
     return named, snapshot
 
 
-def _told(writer: SnapshotWriter, name: str, t: Tensor, buffer: bool) -> tuple[Any, ...]:
+def _entry_of_tensor(writer: SnapshotWriter, name: str, t: Tensor, buffer: bool) -> tuple[Any, ...]:
     requires = t._rg and t._fn is None and (t._x is None or not t._x.followed)
     return (name, t.__class__, requires, buffer, *writer.encode(t.__dict__ or None, name))
 

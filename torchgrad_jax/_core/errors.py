@@ -470,8 +470,8 @@ def user_line() -> str:
     frame = _outside(sys._getframe(1))
     if frame is None:
         return ""
-    told = traceback.extract_stack(frame, limit=1)[0]
-    return f'\n  File "{told.filename}", line {told.lineno}, in {told.name}\n    {told.line}'
+    entry = traceback.extract_stack(frame, limit=1)[0]
+    return f'\n  File "{entry.filename}", line {entry.lineno}, in {entry.name}\n    {entry.line}'
 
 
 def users_frame() -> Any:

@@ -87,8 +87,8 @@ def _clipped(starts: Any, room: Any, mode: Any) -> tuple[Any, Any]:
     inside = (starts >= 0) & (starts <= room)
     if inside.all():
         return starts, None
-    told = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
-    return np.clip(starts, 0, room), inside if told else None
+    drops = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
+    return np.clip(starts, 0, room), inside if drops else None
 
 
 def _along(n: int, axis: int, rank: int) -> Any:

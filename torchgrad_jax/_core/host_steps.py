@@ -460,17 +460,17 @@ def _same_floats(fn: Step) -> Callable[..., Step | None]:
 
 def loop(params: Any, body: Step, outs: Any) -> Step:
     """JAX's `scan`: `body` takes constants, what one round passes to the next, and a row of each array."""
-    fixed, handed, rounds = params["num_consts"], params["num_carry"], range(params["length"])
+    fixed, n_state, rounds = params["num_consts"], params["num_carry"], range(params["length"])
     rounds = rounds[::-1] if params["reverse"] else rounds
-    rows = outs[handed:]
+    rows = outs[n_state:]
 
     def run(*args: Any) -> Any:
-        consts, state, arrays = args[:fixed], args[fixed : fixed + handed], args[fixed + handed :]
+        consts, state, arrays = args[:fixed], args[fixed : fixed + n_state], args[fixed + n_state :]
         stacks = [np.empty(a.shape, a.dtype) for a in rows]
         for i in rounds:
             out = body(*consts, *state, *[x[i, ...] for x in arrays])
-            state = out[:handed]
-            for stack, row in zip(stacks, out[handed:]):
+            state = out[:n_state]
+            for stack, row in zip(stacks, out[n_state:]):
                 stack[i] = row
         return [*state, *stacks]
 

@@ -34,7 +34,7 @@ register(
 register(
     defaultdict,
     lambda x: (list(x.values()), [x.default_factory, list(x)]),
-    lambda xs, told: defaultdict(told[0], zip(told[1], xs)),
+    lambda xs, context: defaultdict(context[0], zip(context[1], xs)),
 )
 register(deque, lambda x: (list(x), x.maxlen), lambda xs, maxlen: deque(xs, maxlen))
 

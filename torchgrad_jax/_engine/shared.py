@@ -290,15 +290,15 @@ def tensor_on(array: np.ndarray, m: Meta) -> Tensor | None:
     if _is_constant(owner.base):
         return None
     size = m.extent
-    buffer, told = _bytes_of(array, owner, size * m.dtype.itemsize), owner
+    buffer, base = _bytes_of(array, owner, size * m.dtype.itemsize), owner
     if buffer is None:
-        buffer, told = _any_bytes_of(array, size), None
+        buffer, base = _any_bytes_of(array, size), None
     elif not owner.flags.owndata:
-        told = None
+        base = None
     store = meta((size,), m.dtype, m.device) if m.overlaps else m
     t = make(None, store)
     st = t._st
-    st.pointer = Shared(buffer, store, told)
+    st.pointer = Shared(buffer, store, base)
     st.__class__ = SharedStorage
     return t if store is m else alias_of(t, m, Alias(0, None, 0, 0))
 

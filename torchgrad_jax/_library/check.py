@@ -132,12 +132,12 @@ def _check_fake(op: Any, overload: OpOverload, args: Any, kwargs: Any, close: An
             f"There was no fake impl registered for {op!r}. This is necessary for torch.compile/export/fx tracing to "
             f"work. Please use `{name}.register_fake` to add an fake impl."
         )
-    real, told = _tensors(op(*args, **kwargs)), _tensors(fake(*args, **kwargs))
-    if len(real) != len(told):
+    real, faked = _tensors(op(*args, **kwargs)), _tensors(fake(*args, **kwargs))
+    if len(real) != len(faked):
         raise RuntimeError(
-            f"the fake impl tells of {len(told)} tensors, the operator returns {len(real)}"
+            f"the fake impl tells of {len(faked)} tensors, the operator returns {len(real)}"
         )
-    for at, (is_, said) in enumerate(zip(real, told)):
+    for at, (is_, said) in enumerate(zip(real, faked)):
         for what in ("shape", "dtype", "device"):
             if getattr(is_, what) != getattr(said, what):
                 raise RuntimeError(

@@ -180,14 +180,14 @@ def _tangent_entered(lift: Lift, t: Tensor | None, d: Any) -> Tensor | None:
 
 
 def _pair(result: Any) -> tuple[Any, Any]:
-    told = (
+    complaint = (
         "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
         "with the output. "
     )
     if not isinstance(result, tuple):
-        raise RuntimeError(f"{told}Got a {type(result)} instead")
+        raise RuntimeError(f"{complaint}Got a {type(result)} instead")
     if len(result) != 2:
-        raise RuntimeError(f"{told}Got {len(result)} returns instead")
+        raise RuntimeError(f"{complaint}Got {len(result)} returns instead")
     return result
 
 
@@ -257,11 +257,11 @@ def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str, base: Any) -
             given = list(given)
             out = inner.apply_boxed(given)
             out = out if isinstance(out, tuple) else (out,)
-            return _noted(_summed(out, kept.shapes, in_dims), told)
+            return _noted(_summed(out, kept.shapes, in_dims), others)
 
-        told: list[Any] = []
+        others: list[Any] = []
         out = _over(one, ctx.saved_tensors, kept.dims, grads, batched)
-        whole = _filled(out, told[-1])
+        whole = _filled(out, others[-1])
         return tuple(
             g.sum(0) if isinstance(g, Tensor) and d is None else g
             for g, d in zip(whole, [*in_dims, *[None] * len(whole)])
@@ -274,13 +274,13 @@ def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str, base: Any) -
             inner = _restored(cls, kept, saved, "saved_for_forward")
             out = cls.jvp(inner, *given)
             single.append(not isinstance(out, tuple))
-            return _noted(out if isinstance(out, tuple) else (out,), told)
+            return _noted(out if isinstance(out, tuple) else (out,), others)
 
-        told: list[Any] = []
+        others: list[Any] = []
         single: list[bool] = []
         dims = [0 if d == 0 and isinstance(d, int) else None for d in in_dims]
         out = _over(one, ctx.saved_tensors, kept.dims, tangents, batched, dims)
-        whole = _filled(out, told[-1])
+        whole = _filled(out, others[-1])
         return whole[0] if single[-1] else whole
 
     space = {
@@ -385,15 +385,15 @@ def _restored(cls: Any, kept: _Kept, tensors: Sequence[Any], saved: str) -> Any:
 _SAVED = ("saved", "saved_for_forward")
 
 
-def _noted(outs: Sequence[Any], told: list[Any]) -> tuple[Tensor, ...]:
+def _noted(outs: Sequence[Any], others: list[Any]) -> tuple[Tensor, ...]:
     """The tensors among results; the rest is put aside."""
-    told.append([None if isinstance(t, Tensor) else (t,) for t in outs])
+    others.append([None if isinstance(t, Tensor) else (t,) for t in outs])
     return tuple(t for t in outs if isinstance(t, Tensor))
 
 
-def _filled(tensors: Sequence[Tensor], told: Sequence[Any]) -> tuple[Any, ...]:
+def _filled(tensors: Sequence[Tensor], others: Sequence[Any]) -> tuple[Any, ...]:
     it = iter(tensors)
-    return tuple(next(it) if t is None else t[0] for t in told)
+    return tuple(next(it) if t is None else t[0] for t in others)
 
 
 def _over(

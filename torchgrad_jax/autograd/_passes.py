@@ -221,18 +221,18 @@ def run_batched(
             None if a is None else make(a, meta(tuple(a.shape), dtypes.from_np(a.dtype), dev))
             for a in compiled
         )
-    told: list[Any] = []
+    described: list[Any] = []
 
     def one(arrays: list[Any]) -> list[Any]:
         rows = [None if a is None else make(a, m) for a, m in zip(arrays, metas)]  # type: ignore[arg-type]
         found = run_backward(tensors, rows, keep, create, inputs, allow_unreachable, False)
-        told[:] = [None if t is None else t._m for t in found]
+        described[:] = [None if t is None else t._m for t in found]
         return [None if t is None else read(t) for t in found]
 
     arrays = jax.vmap(one)([None if g is None else read(g) for g in grads])
     return tuple(
         None if a is None else make(a, meta(tuple(a.shape), m.dtype, m.device))
-        for a, m in zip(arrays, told)
+        for a, m in zip(arrays, described)
     )
 
 

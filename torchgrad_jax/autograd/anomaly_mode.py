@@ -78,12 +78,12 @@ def _report(node: Node) -> None:
     stack = _stack_of(node)
     name = node.name()
     if stack is None:
-        _warn(
+        warn.to_user(
             f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
             "pass for more information."
         )
     else:
-        _warn(
+        warn.to_user(
             f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}"
         )
     seen = {node}
@@ -93,29 +93,16 @@ def _report(node: Node) -> None:
         stack = _stack_of(parent)
         head = f"\n\nPrevious calculation was induced by {parent.name()}. "
         if stack is None:
-            _warn(
+            warn.to_user(
                 head
                 + "No forward pass information available. Enable detect anomaly during forward pass for more "
                 "information."
             )
         else:
-            _warn(
+            warn.to_user(
                 f"{head}Traceback of forward call that induced the previous calculation:\n{''.join(stack)}"
             )
         parent = _parent_of(parent)
-
-
-def _warn(text: str) -> None:
-    level = 2
-    frame = sys._getframe(1)
-    while (
-        frame is not None
-        and frame.f_code.co_filename.startswith(_PACKAGE)
-        and frame.f_back is not None
-    ):
-        frame = frame.f_back
-        level += 1
-    warn.to_user(text)
 
 
 def _metadata(node: Node) -> dict[Any, Any]:

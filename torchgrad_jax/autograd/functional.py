@@ -33,10 +33,12 @@ def _tupled(x: Any, what: str, fn: str) -> tuple[bool, tuple[Any, ...]]:
     values = x if was else (x,)
     for i, t in enumerate(values):
         if not isinstance(t, Tensor):
-            told = f"The {what} given to {fn} must be either a Tensor or a tuple of Tensors but the"
+            complaint = (
+                f"The {what} given to {fn} must be either a Tensor or a tuple of Tensors but the"
+            )
             if was:
-                raise TypeError(f"{told} value at index {i} has type {type(t)}.")
-            raise TypeError(f"{told} given {what} has type {type(t)}.")
+                raise TypeError(f"{complaint} value at index {i} has type {type(t)}.")
+            raise TypeError(f"{complaint} given {what} has type {type(t)}.")
     return was, tuple(values)
 
 
@@ -525,7 +527,7 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
             'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
         )
     was, inputs = _tupled(inputs, "inputs", "jacobian")
-    told: list[Any] = []
+    returned: list[Any] = []
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is"
@@ -538,7 +540,7 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
                 forward_ad.make_dual(x, ops.view(t, x._m.shape)) for x, t in zip(inputs, tangents)
             )
             out_was, outputs = _tupled(func(*duals), "outputs", "None")  # in torch's own words
-            told[:] = [out_was]
+            returned[:] = [out_was]
             parts = [forward_ad.unpack_dual(t) for t in outputs]
             return tuple(zeros_for(p.primal._m) if p.tangent is None else p.tangent for p in parts)
 
@@ -550,8 +552,8 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
         parts = split(movedim(columns, 0, -1), sizes, -1)
         rows.append([p.reshape((*shape, *x._m.shape)) for p, x in zip(parts, inputs)])
     if was:  # torch gives lists here, of lists where there are several outputs too
-        return rows if told[0] else rows[0]
-    return tuple([row[0] for row in rows]) if told[0] else rows[0][0]
+        return rows if returned[0] else rows[0]
+    return tuple([row[0] for row in rows]) if returned[0] else rows[0][0]
 
 
 def hessian(

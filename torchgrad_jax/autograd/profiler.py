@@ -277,8 +277,8 @@ class profile:
         recorder = self._recorder
         if recorder is None:
             raise AssertionError("Expected profiling results")
-        told = {k: json.loads(v) for k, v in {**self.metadata, **(metadata or {})}.items()}
-        facts = {"trace_id": self.trace_id, "host_name": socket.gethostname(), **told}
+        extra = {k: json.loads(v) for k, v in {**self.metadata, **(metadata or {})}.items()}
+        facts = {"trace_id": self.trace_id, "host_name": socket.gethostname(), **extra}
         with replacing(path, "w") as f:
             json.dump(trace(recorder, os.fspath(path), facts), f)
 

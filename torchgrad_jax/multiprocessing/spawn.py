@@ -144,8 +144,8 @@ class ProcessContext:
         process, report = self.processes[index], self.error_files[index]
         if os.access(report, os.R_OK):
             with open(report, "rb") as file:
-                told = pickle.load(file)
-            text = f"\n\n-- Process {index} terminated with the following error:\n{told}"
+                stack = pickle.load(file)
+            text = f"\n\n-- Process {index} terminated with the following error:\n{stack}"
             return ProcessRaisedException(text, index, process.pid)
         code = process.exitcode
         if code >= 0:

@@ -175,14 +175,14 @@ def _measured(call: Any, calls: int) -> Mapping[tuple[str, str], float]:
 
 def _add_own_times(events: Iterable[Any], found: dict[tuple[str, str], float]) -> None:
     """Add what the events of one thread took; one that lies within another (a step of a loop) is not the other's."""
-    told = []
+    spans = []
     for event in events:
         stats = dict(event.stats)
         if "hlo_op" in stats and "hlo_module" in stats:
             key = (str(stats["hlo_module"]), str(stats["hlo_op"]))
-            told.append((event.start_ns, -event.duration_ns, key))
+            spans.append((event.start_ns, -event.duration_ns, key))
     open_: list[tuple[float, tuple[str, str]]] = []
-    for start, minus, key in sorted(told):
+    for start, minus, key in sorted(spans):
         while open_ and open_[-1][0] <= start:
             open_.pop()
         if open_:
@@ -200,7 +200,7 @@ class _Places:
         self._functions = _strings(text, "FunctionNames")
         self._locations = _fields(text, "FileLocations")
         self._frames = _fields(text, "StackFrames")
-        self._told: dict[str, tuple[int, str]] = {}
+        self._descriptions: dict[str, tuple[int, str]] = {}
         """By instruction: its frame, and its operation."""
         self._inner: dict[str, str] = {}
         """By instruction: the computation that it calls."""
@@ -210,14 +210,14 @@ class _Places:
         for row in text.splitlines():
             if begun := _COMPUTATION.match(row):
                 computation = begun[1]
-            elif told := _INSTRUCTION.match(row):
-                self._within.setdefault(computation, []).append(told[1])
-                self._read(told[1], row)
+            elif instruction := _INSTRUCTION.match(row):
+                self._within.setdefault(computation, []).append(instruction[1])
+                self._read(instruction[1], row)
 
     def _read(self, name: str, row: str) -> None:
         frame = re.search(r"stack_frame_id=(\d+)", row)
         operation = re.search(r'op_name="([^"]*)"', row)
-        self._told[name] = (
+        self._descriptions[name] = (
             int(frame[1]) if frame else 0,
             operation[1].rpartition("/")[2] if operation else "",
         )
@@ -226,11 +226,13 @@ class _Places:
 
     def of(self, instruction: str) -> tuple[str, str, int, str]:
         """Function, file, line and operation; of a fusion those of the product in it, or of its result."""
-        frame, operation = self._told.get(instruction, (0, ""))
+        frame, operation = self._descriptions.get(instruction, (0, ""))
         for inner in self._within.get(self._inner.get(instruction, ""), ()):
-            told = self._told[inner]
-            if told[1] in ("dot_general", "conv_general_dilated") or (not frame and told[0]):
-                frame, operation = told
+            described = self._descriptions[inner]
+            if described[1] in ("dot_general", "conv_general_dilated") or (
+                not frame and described[0]
+            ):
+                frame, operation = described
         while (fields := self._frames.get(frame)) is not None:
             place = self._locations[fields["file_location_id"]]
             file = self._files[place["file_name_id"]]

@@ -151,12 +151,12 @@ def _parsed(activities: Iterable[Any]) -> set[ProfilerActivity]:
     return found
 
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 def _warn_once(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
+    if text not in _warned:
+        _warned.add(text)
         warn.to_user(text)
 
 

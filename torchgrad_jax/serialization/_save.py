@@ -118,7 +118,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, UntypedStorage | TypedStorage):
-            return self._handed(obj)
+            return self._storage_id(obj)
         if not isinstance(obj, _StorageRef):
             return None
         numel = obj.storage.meta.extent
@@ -129,7 +129,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
             kind = _Global("torch", name)
         return "storage", kind, obj.key, _location(obj.storage.meta.device), count
 
-    def _handed(self, storage: UntypedStorage | TypedStorage) -> Any:
+    def _storage_id(self, storage: UntypedStorage | TypedStorage) -> Any:
         """A storage that the user holds, with its dtype where it has one."""
         st, count = storage.untyped()._storage, storage.size()
         if isinstance(storage, TypedStorage):

@@ -161,10 +161,10 @@ class TensorSide:
         """
         lib, grad = self.lib, grad and self.gradients
         leaves = {k: self._tensor(arrays[k], grad and k not in frozen) for k in given.arrays}
-        handed = {k: self._dual(t, (tangents or {}).get(k)) for k, t in leaves.items()}
+        arguments = {k: self._dual(t, (tangents or {}).get(k)) for k, t in leaves.items()}
         if self.clones:
-            handed = {k: t.clone() for k, t in handed.items()}
-        inputs = given.fill(handed.__getitem__)
+            arguments = {k: t.clone() for k, t in arguments.items()}
+        inputs = given.fill(arguments.__getitem__)
         with seeded(lib, self.seed), objects_made(lib) as made, derivatives_taken(lib) as taken:
             first: list[Any] = [self.lib] if self.with_lib else []
             modules = self._modules(arrays, tangents or {}, frozen)
@@ -173,7 +173,7 @@ class TensorSide:
             left = surroundings(lib)
         roots = [("", m) for m in modules] + _roots(made, own, lib)
         others = _others(made, lib)
-        return _Call(leaves, handed, inputs, roots, others, result, left, bool(taken))
+        return _Call(leaves, arguments, inputs, roots, others, result, left, bool(taken))
 
     def _dual(self, t: Any, tangent: Any) -> Any:
         if tangent is None:

@@ -282,8 +282,8 @@ def register_constant(cls: type) -> None:
     Raises:
         TypeError: the class does not say when its instances are equal, or they cannot be hashed.
     """
-    told = {"__eq__": cls.__eq__ is not object.__eq__, "__hash__": cls.__hash__ is not None}
-    for name, given in told.items():
+    defined = {"__eq__": cls.__eq__ is not object.__eq__, "__hash__": cls.__hash__ is not None}
+    for name, given in defined.items():
         if not given:
             raise TypeError(
                 f"register_constant(cls) expects `cls` to have a non-default `{name}` implementation."

@@ -94,7 +94,7 @@ def _filled(command: tuple[str, ...], local_rank: int) -> list[str]:
 def _environment(asked: Launch, attempt: int, met: Met, local_rank: int) -> dict[str, str]:
     """What a process is told: this process's environment, and who it is."""
     rank, world = sum(met.sizes[: met.node]) + local_rank, sum(met.sizes)
-    told = {
+    variables = {
         "RANK": rank, "LOCAL_RANK": local_rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": asked.processes,
         "GROUP_RANK": met.node, "GROUP_WORLD_SIZE": len(met.sizes),
         "ROLE_RANK": rank, "ROLE_WORLD_SIZE": world, "ROLE_NAME": asked.role,
@@ -105,8 +105,8 @@ def _environment(asked: Launch, attempt: int, met: Met, local_rank: int) -> dict
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
     }  # fmt: skip
     if asked.virtual_local_rank:
-        told.update(CUDA_VISIBLE_DEVICES=_own_device(local_rank))
-    return {**os.environ, **{name: str(value) for name, value in told.items()}}
+        variables.update(CUDA_VISIBLE_DEVICES=_own_device(local_rank))
+    return {**os.environ, **{name: str(value) for name, value in variables.items()}}
 
 
 def _own_device(local_rank: int) -> str:

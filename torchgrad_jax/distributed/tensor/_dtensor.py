@@ -160,7 +160,7 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
     wanted = checked(mesh, [Replicate() if isinstance(p, Partial) else p for p in wanted], t.ndim)
     held = named_sharding(t)
     if not MODES.run.at_once and (held is None or FREE in held.spec):
-        return said(t.to(_told(t, mesh, wanted)), mesh)
+        return said(t.to(_sharding_for(t, mesh, wanted)), mesh)
     spec: Any = held.spec if held is not None and held.mesh == mesh.jax_mesh else ()
     out = t.to(sharding_of(mesh, wanted, tuple(t.shape), spec))
     if out is t:
@@ -168,7 +168,7 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
     return said(out, mesh)
 
 
-def _told(t: Tensor, mesh: DeviceMesh, wanted: Any) -> NamedSharding:
+def _sharding_for(t: Tensor, mesh: DeviceMesh, wanted: Any) -> NamedSharding:
     """What XLA is told about a traced tensor: dimensions that the slice does not split are its own to choose.
 
     To say that a slice does not split a tensor, XLA has to be told that nothing splits its dimensions; the first one,

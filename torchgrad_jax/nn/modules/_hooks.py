@@ -191,8 +191,8 @@ def call(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: An
         # The result that such hooks see is that of a forward that gave none.
         for hook, with_kwargs, whose in _still_to_call(module, called):
             try:
-                out = hook(module, args, kwargs, None) if with_kwargs else hook(module, args, None)
-                del out
+                given = (args, kwargs, None) if with_kwargs else (args, None)
+                hook(module, *given)
             except Exception as error:
                 warn.to_user(
                     f"{whose} forward hook with ``always_call=True`` raised an exception that was silenced as another "

@@ -217,11 +217,13 @@ class DistributedDataParallel(Module, Joinable):
         """Which processes."""
         return self.process_group
 
-    def _told(self, active: bool, exchanging: bool, buffers: bool) -> tuple[int, bool, bool]:
+    def _agree_on_step(
+        self, active: bool, exchanging: bool, buffers: bool
+    ) -> tuple[int, bool, bool]:
         """What the processes of a `join` agree on: whose buffers count, and whether gradients and buffers go around."""
-        told = [self.process_group.rank() if active else -1, int(exchanging), int(buffers)]
+        own = [self.process_group.rank() if active else -1, int(exchanging), int(buffers)]
         turn = self.process_group.turn("join: what this iteration exchanges")
-        found = _exchange.all_reduce(turn, np.array(told, np.int64), "MAX")
+        found = _exchange.all_reduce(turn, np.array(own, np.int64), "MAX")
         return int(found[0]), bool(found[1]), bool(found[2])
 
     def _joined_forward(self, exchanging: bool) -> None:
@@ -235,7 +237,7 @@ class DistributedDataParallel(Module, Joinable):
         divides = active is not None and not self._divides_by_all
         self._reducer.divisor = active if divides else self.process_group.size()
         buffers = self.require_forward_param_sync and self.forward_sync_buffers
-        root, _, buffers = self._told(True, exchanging, buffers)
+        root, _, buffers = self._agree_on_step(True, exchanging, buffers)
         if buffers:
             spread(self.process_group, self._named(self.module.named_buffers()), root, "buffers")
 
@@ -254,7 +256,7 @@ class _Shadow(JoinHook):
         """The exchanges of one iteration."""
         ddp = self.ddp
         assert ddp._reducer is not None
-        root, exchanging, buffers = ddp._told(False, False, False)
+        root, exchanging, buffers = ddp._agree_on_step(False, False, False)
         if buffers:
             spread(ddp.process_group, ddp._named(ddp.module.named_buffers()), root, "buffers")
         ddp.require_forward_param_sync = exchanging
@@ -264,7 +266,7 @@ class _Shadow(JoinHook):
     def post_hook(self, is_last_joiner: bool) -> None:
         """Give all processes the parameters and buffers of one that was among the last."""
         ddp = self.ddp
-        root = ddp._told(is_last_joiner, False, False)[0]
+        root = ddp._agree_on_step(is_last_joiner, False, False)[0]
         for named in (ddp.module.named_parameters(), ddp.module.named_buffers()):
             spread(ddp.process_group, ddp._named(named), root, "the joined model")
 

@@ -106,14 +106,14 @@ def _tied(module: Any, tensors: dict[str, Any]) -> dict[str, Any]:
 def _check_names(module: Any, given: dict[str, Any]) -> None:
     known = set(_all_tensors(module))
     unexpected, missing = sorted(set(given) - known), sorted(known - set(given))
-    told = [
+    complaints = [
         f"\n\t{what} key(s): {', '.join(map(repr, names))}."
         for what, names in (("Unexpected", unexpected), ("Missing", missing))
         if names
     ]
-    if told:
+    if complaints:
         raise RuntimeError(
-            f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(told)
+            f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(complaints)
         )
 
 

@@ -69,8 +69,8 @@ class Run:
             "seed",
             "steps",
         )
-        told: dict[str, Any] = {k: getattr(self, k) for k in names}
-        return told | {"window": self.window, "out": out, "path": str(_PACKAGE.parent)}
+        settings: dict[str, Any] = {k: getattr(self, k) for k in names}
+        return settings | {"window": self.window, "out": out, "path": str(_PACKAGE.parent)}
 
     def environment(self) -> dict[str, str]:
         """The environment of the watched process."""

@@ -22,7 +22,7 @@ class _BaseDataLoaderIter:
         self._dataset = loader.dataset
         self._dataset_kind = loader._dataset_kind
         self._iterable = loader._dataset_kind == 1
-        self._told = loader._IterableDataset_len_called
+        self._reported_length = loader._IterableDataset_len_called
         self._index_sampler = loader._index_sampler
         self._num_workers = loader.num_workers
         if loader.pin_memory and loader.pin_memory_device:
@@ -51,7 +51,7 @@ class _BaseDataLoaderIter:
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
-        self._told = loader._IterableDataset_len_called
+        self._reported_length = loader._IterableDataset_len_called
 
     def _next_index(self) -> Any:
         return next(self._sampler_iter)
@@ -63,13 +63,17 @@ class _BaseDataLoaderIter:
         with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
             data = self._next_data()
             self._num_yielded += 1
-            if self._iterable and self._told is not None and self._num_yielded > self._told:
+            if (
+                self._iterable
+                and self._reported_length is not None
+                and self._num_yielded > self._reported_length
+            ):
                 self._warn_of_length()
             return data
 
     def _warn_of_length(self) -> None:
         said = (
-            f"Length of IterableDataset {self._dataset} was reported to be {self._told}"
+            f"Length of IterableDataset {self._dataset} was reported to be {self._reported_length}"
             f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. "
         )
         if self._num_workers > 0:

@@ -246,10 +246,10 @@ def _checked_context(context: Any, workers: int) -> Any:
 
 
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
-    told = "DataLoader with IterableDataset: expected unspecified"
+    complaint = "DataLoader with IterableDataset: expected unspecified"
     if shuffle not in (False, None):
-        raise ValueError(f"{told} shuffle option, but got shuffle={shuffle}")
+        raise ValueError(f"{complaint} shuffle option, but got shuffle={shuffle}")
     if sampler is not None:
-        raise ValueError(f"{told} sampler option, but got sampler={sampler}")
+        raise ValueError(f"{complaint} sampler option, but got sampler={sampler}")
     if batch_sampler is not None:
-        raise ValueError(f"{told} batch_sampler option, but got batch_sampler={batch_sampler}")
+        raise ValueError(f"{complaint} batch_sampler option, but got batch_sampler={batch_sampler}")

@@ -1396,6 +1396,10 @@ class Tensor:
 _new: Any
 def make(array: Any, m: Meta) -> Tensor:
     """A fresh tensor around an array; m describes it."""
+def tensor_over(st: Storage) -> Tensor:
+    """A tensor that is all of a storage."""
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
 def make_of(cls: type, array: Any, m: Meta) -> Any:
     """`make` for a subclass."""
 def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any=None, cls: type=Tensor) -> Any:

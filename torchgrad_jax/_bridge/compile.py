@@ -38,7 +38,7 @@ from .keys import recompile, shape_of, shared_with
 from .many_steps import Batches, StepsDone, run_all
 from .number_arguments import NeedsPlainNumbers, NumberArguments, is_input
 from .number_log import CHANGED_NUMBER_DECIDES
-from .python_guards import place_of
+from .places import place_of
 from .python_watch import PythonWatch
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 

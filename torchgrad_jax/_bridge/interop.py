@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core import devices, dtypes, tree
 from .._core.caches import CALLS
-from .._core.checks import Check
+from .._core.checks import Check, is_traced
 from .._core.errors import user_line
 from .._core.keys import checked, drawing_from, is_key, words_of
 from .._core.meta import Meta, meta
@@ -94,7 +94,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     def operator(*args: Any, **kwargs: Any) -> Any:
         metas = tuple([x._m if x.__class__ in PLAIN else None for x in args])
         quick = None if kwargs else known.get(metas)
-        if quick is not None:
+        if quick is not None and quick.reads_the_same():
             return quick.of_tensors(args)
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
         dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
@@ -113,9 +113,12 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         else:
             found = _Operator(f, treedef, dynamic, kept, leaves)
             operators.replace(key, found)
-        if None not in metas and not kwargs and found.is_simple():
-            simple.put(metas, found)
-        return found(leaves)
+        results = found(leaves)
+        if found.is_new:
+            found.watch(f, kept)
+            if None not in metas and not kwargs and found.is_simple():
+                simple.put(metas, found)
+        return results
 
     return operator
 
@@ -143,7 +146,7 @@ class _Operator:
     """
 
     __slots__ = (
-        "call", "captured", "checks", "keys", "lasts", "looked", "metas", "out_tree", "single", "guards",
+        "call", "captured", "checks", "is_new", "keys", "lasts", "looked", "metas", "out_tree", "single", "guards",
     )  # fmt: skip
 
     def __init__(
@@ -174,12 +177,17 @@ class _Operator:
         lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
         n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
         self.captured: list[Tensor] = []
-        self.looked, self.guards = reading.looked, None
+        self.looked = reading.looked
+        self.guards: PythonGuards | None = None
+        self.is_new = True
+        """Whether it has yet to be called."""
         self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
         self.checks: OperatorChecks | None = None
+        consts = lifted.captured[n_captured:]
+        of_run_around = any(is_traced(t._st.array) for t in consts)
         # Otherwise JAX sees the function itself.
-        if n_captured or not plain or noted or any(lifted.keys):
-            self._close_over(f, kept, lifted, n_captured)
+        if n_captured or not plain or noted or any(lifted.keys) or of_run_around:
+            self._close_over(lifted, n_captured)
             pure = lifted.function()
         else:
             pure = lambda *leaves: run(leaves)  # noqa: E731
@@ -198,34 +206,45 @@ class _Operator:
             self.call = _call_of(f, lambda leaves: tuple(pure(*leaves)))
         self.metas = [t._m for t in self.captured]
 
-    def _close_over(self, f: Any, kept: Any, lifted: lift.Traced, n_captured: int) -> None:
+    def _close_over(self, lifted: lift.Traced, n_captured: int) -> None:
         self.captured = lifted.captured
         # What the function computed of tensors from outside is computed anew by each call.
         self.lasts &= all(
             t._al is None and t._fn is None and t._st.born < lifted.birth
             for t in self.captured[:n_captured]
-        )
-        self.guards = guards = PythonGuards()
+        ) and not any(is_traced(t._st.array) for t in self.captured[n_captured:])
+
+    def watch(self, f: Any, kept: Sequence[Any]) -> None:
+        """Remember what the function reads of Python besides its arrays, as the first call has left it."""
+        guards = PythonGuards()
         guards.add_function(f)
         for k in kept:
             if isinstance(k, _Kept):
                 guards.add_value(k.value)
+        self.guards = None if guards.watches_nothing() else guards
+        self.is_new = False
 
     def holds(self) -> bool:
-        """Whether the function would read the same tensors again, and be told the same values."""
-        if not self.lasts or any(t._st.array is not array for t, array in self.looked):
+        """Whether the function would read the same tensors and Python values again."""
+        if (
+            self.is_new
+            or not self.lasts
+            or any(t._st.array is not array for t, array in self.looked)
+        ):
             return False
-        if self.guards is None:
-            return True
         same = all(t._m is m for t, m in zip(self.captured, self.metas))
-        return same and self.guards.describe_change() is None
+        return same and self.reads_the_same()
+
+    def reads_the_same(self) -> bool:
+        """Whether what the function reads of Python besides its arrays is what it was."""
+        return self.guards is None or self.guards.describe_change() is None
 
     def is_simple(self) -> bool:
-        """Whether it reads its arguments alone, and gives one tensor or a plain tuple of them."""
+        """Whether it reads no tensors but its arguments, and gives one tensor or a plain tuple of them."""
         form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         flat = form.__class__ is tuple and form == tuple(range(len(form)))
-        reads_more = self.guards is not None or self.looked or self.keys or self.checks is not None
-        return not reads_more and (flat or self.single)
+        reads_more = self.captured or self.looked or self.keys
+        return not reads_more and self.checks is None and self.lasts and (flat or self.single)
 
     def of_tensors(self, leaves: Sequence[Tensor]) -> Any:
         """Of plain tensors, for an operator that is simple."""

@@ -45,6 +45,8 @@ _MISSING = object()
 _ABSENT = repeat(_MISSING)
 _KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy", "_pytest", "pluggy")
 """Whose objects no program depends on; those of pytest are reached through an `assert`, which it rewrites."""
+_LIBRARIES_FOR_JAX = ("flax", "equinox", "optax", "jaxtyping")
+"""Whose objects hold parameters and settings, and whose own code depends on nothing else, though it counts objects."""
 _MOST_PLACES = 20_000
 
 
@@ -54,13 +56,13 @@ class PythonGuards:
     __slots__ = (
         "arrays", "caches", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden",
         "kept_alive", "lists", "number_places", "optimizers", "orders", "places", "reached_tensors",
-        "replaced_numbers", "schedules", "state_holders", "visited_ids",
+        "replaced_numbers", "_settings", "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.places: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.places: list[tuple[Any, Any, Any]] = []
         """(holder, key, value): a dict, or something that is looked at like one."""
-        self.dicts: list[tuple[dict[Any, Any], int]] = []
+        self.dicts: list[tuple[Any, int]] = []
         """Dicts, and how many entries they had."""
         self.lists: list[tuple[Any, list[Any]]] = []
         """Lists, sets and deques, and copies of them."""
@@ -98,7 +100,9 @@ class PythonGuards:
         """Tensors that are reached otherwise than as arguments, by identity; empty after the trace."""
         for setting in AMBIENT:
             self._add_dict(setting)
-        self.places += [(Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]  # type: ignore[misc]
+        self.places += [(Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]
+        self._settings = len(self.places), len(self.dicts)
+        """How many of the places and dicts are settings."""
 
     def describe_change(self) -> str | None:
         """What is no longer as it was, in words; None if everything is."""
@@ -141,6 +145,16 @@ class PythonGuards:
         for holder, _ in self.dicts:
             held += [holder[key] for key in list(holder)]
         return any(isinstance(x, jax.core.Tracer) for x in tree.flatten(held)[0])
+
+    def watches_nothing(self) -> bool:
+        """Whether the function reads settings alone, unless somebody changes the function itself or a library."""
+        if self.lists or self.arrays or self.hidden or self.orders or self.reached_tensors:
+            return False
+        n_places, n_dicts = self._settings
+        return not any(n for _, n in self.dicts[n_dicts:]) and all(
+            key in _OF_FUNCTIONS or isinstance(value, types.ModuleType) or _is_of_library(value)
+            for _, key, value in self.places[n_places:]
+        )
 
     def restore(self) -> None:
         """Put back the values of all places, after a trace that failed or was undone."""
@@ -311,7 +325,7 @@ class PythonGuards:
                 (id(held), j) in number_places for j in range(len(before))
             ):
                 items = Items(held)
-                self.dicts.append((held, len(held)))  # type: ignore[arg-type]
+                self.dicts.append((held, len(held)))
                 self.places += [
                     (items, j, v)
                     for j, v in enumerate(before)
@@ -366,7 +380,7 @@ class PythonGuards:
                 self.add_value(fn)
             return
         self._visit(fn)
-        self.places += [(Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]  # type: ignore[misc]
+        self.places += [(Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]
         self._add_dict(vars(fn))
         names = list(dict.fromkeys(_global_names(fn.__code__)))
         strings = list(dict.fromkeys(_string_constants(fn.__code__)))
@@ -376,9 +390,9 @@ class PythonGuards:
             try:
                 content = cell.cell_contents
             except ValueError:  # still empty
-                self.places.append((Cell(cell), "cell_contents", _MISSING))  # type: ignore[arg-type]
+                self.places.append((Cell(cell), "cell_contents", _MISSING))
                 continue
-            self.places.append((Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
+            self.places.append((Cell(cell), "cell_contents", content))
             if isinstance(content, types.ModuleType):
                 self._add_module(content, names + strings)
             else:
@@ -401,7 +415,7 @@ class PythonGuards:
     def _add_module(self, module: types.ModuleType, names: list[str]) -> None:
         """What a function may look up in a module of the user's: attributes that it names."""
         top = module.__name__.partition(".")[0]
-        if top in sys.stdlib_module_names or top in _KNOWN_LIBRARIES:
+        if _is_library(top):
             return
         for name in names:
             if name in vars(module):
@@ -413,7 +427,7 @@ class PythonGuards:
             if base is not object and not _is_known_library(base) and self._visit(base):
                 held = vars(base)
                 own = Class(base)
-                self.dicts.append((own, len(own)))  # type: ignore[arg-type]
+                self.dicts.append((own, len(own)))
                 self.places += [(own, key, held[key]) for key in own]
                 for value in held.values():
                     code = getattr(value, "fget", None) or getattr(value, "__func__", value)
@@ -473,7 +487,7 @@ class PythonGuards:
             self.arrays.append((x, _array_content(x)))
             self._add_instance(x)
         elif isinstance(x, ContextVar):
-            self.places.append((Variable(x), "value", x.get(_MISSING)))  # type: ignore[arg-type]
+            self.places.append((Variable(x), "value", x.get(_MISSING)))
             self.add_value(x.get(None))
         elif isinstance(x, weakref.ref):
             self.add_value(x())
@@ -517,7 +531,7 @@ class PythonGuards:
         """Attributes that the user gave a tensor, and its hooks."""
         if self._visit(x):
             self._add_dict(vars(x))
-            self.places.append((Attributes(x), "_x", x._x))  # type: ignore[arg-type]
+            self.places.append((Attributes(x), "_x", x._x))
             for hooks in (x._x.hooks, x._x.post_acc) if x._x is not None else ():
                 self.add_value(hooks)
 
@@ -559,22 +573,22 @@ class PythonGuards:
         known = any(_has_attribute(x, name) for name in _ATTRIBUTES_LOOKED_INTO) or hasattr(
             cls, "__next__"
         )
-        if _is_known_library(cls) and not known and cls.__module__ not in _CONTAINERS:
+        if _is_known_library(cls) and not known and not _holds_state(cls):
             return
         self._add_class(cls)
         if hasattr(x, "__dict__"):
-            self._add_dict(OfThread(x) if isinstance(x, threading.local) else vars(x))  # type: ignore[arg-type]
+            self._add_dict(OfThread(x) if isinstance(x, threading.local) else vars(x))
         for base in cls.__mro__:
-            if _is_known_library(base):
+            if _is_known_library(base) and not _holds_state(base):
                 continue
             slots = vars(base).get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
                 if name not in ("__dict__", "__weakref__"):
                     value = getattr(x, name, _MISSING)
-                    self.places.append((Attributes(x), name, value))  # type: ignore[arg-type]
+                    self.places.append((Attributes(x), name, value))
                     self.add_value(value)
 
-    def _add_dict(self, x: dict[Any, Any]) -> None:
+    def _add_dict(self, x: Any) -> None:
         self.dicts.append((x, len(x)))
         for key in list(x):
             if key not in _UNWATCHED:
@@ -649,11 +663,25 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
             yield from _global_names(const)
 
 
+def _is_library(top: str) -> bool:
+    """Whether a package is one whose code depends on nothing that changes."""
+    return top in _KNOWN_LIBRARIES or top in _LIBRARIES_FOR_JAX or top in sys.stdlib_module_names
+
+
 def _is_known_library(x: Any) -> bool:
-    """Whether something belongs to this package, whose state is known."""
+    """Whether a function or a class (or the class of an object) belongs to such a package."""
     module = getattr(x, "__module__", None) or ""
-    top = module.partition(".")[0]
-    return top in _KNOWN_LIBRARIES or top in sys.stdlib_module_names
+    return _is_library(module.partition(".")[0])
+
+
+def _is_of_library(x: Any) -> bool:
+    """Whether something is a function or a class of such a package, and no other object."""
+    return hasattr(x, "__name__") and _is_known_library(x)
+
+
+def _holds_state(cls: type) -> bool:
+    """Whether a class of a library is there to hold what users put into its instances."""
+    return cls.__module__ in _CONTAINERS or cls.__module__.partition(".")[0] in _LIBRARIES_FOR_JAX
 
 
 def _is_users_function(fn: Any) -> bool:
@@ -661,7 +689,7 @@ def _is_users_function(fn: Any) -> bool:
     if not isinstance(fn, types.FunctionType):
         return False
     top = (fn.__globals__.get("__name__") or "").partition(".")[0]
-    return top not in _KNOWN_LIBRARIES and (top == "__main__" or top not in sys.stdlib_module_names)
+    return top == "__main__" or not _is_library(top)
 
 
 def _describe_value(x: Any) -> str:
@@ -669,4 +697,4 @@ def _describe_value(x: Any) -> str:
     return "missing" if x is _MISSING else text
 
 
-__all__ = ["AMBIENT", "PythonGuards", "place_of"]
+__all__ = ["AMBIENT", "PythonGuards"]

@@ -17,7 +17,8 @@ from .._engine.tensor import Tensor
 from .effects import EffectWatcher
 from .number_arguments import NumberArguments
 from .number_log import NumberLog
-from .python_guards import PythonGuards, place_of
+from .places import place_of
+from .python_guards import PythonGuards
 from .traced_program import Program
 
 

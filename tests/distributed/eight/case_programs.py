@@ -90,7 +90,8 @@ def program_of(step: Any) -> Any:
 def described(x: Any) -> Any:
     if isinstance(x, int | float):
         return x
-    return jax.ShapeDtypeStruct(np.shape(x), x.dtype, sharding=getattr(x, "sharding", None))
+    is_placed = getattr(x, "committed", False)  # others go to the devices of those that are
+    return jax.ShapeDtypeStruct(np.shape(x), x.dtype, sharding=x.sharding if is_placed else None)
 
 
 def by_hand(params: list[Any], x: Any, y: Any, columns: Any) -> Any:

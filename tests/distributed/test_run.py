@@ -8,6 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from torchgrad_jax.distributed import run as launcher
+
 from .processes import environment
 
 RUN = [sys.executable, "-m", "torchgrad_jax.distributed.run", "--nproc-per-node=2"]
@@ -112,3 +116,8 @@ open("out" + str(d.get_rank()), "w").write(f"{sys.argv[1:]} {mesh.get_group().si
     assert done.returncode == 0, done.stderr
     found = [(tmp_path / f"out{r}").read_text() for r in (0, 1)]
     assert found == [f"['--local-rank={r}', 'x'] 2 xla" for r in (0, 1)]
+
+
+def test_no_process_at_all_is_refused():
+    with pytest.raises(AssertionError, match="--nproc-per-node=0: must be >= 1"):
+        launcher.main(["--nproc-per-node=0", "program.py"])

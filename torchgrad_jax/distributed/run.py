@@ -164,6 +164,8 @@ def run(args: argparse.Namespace) -> None:
         _meeting(args),
         _command(args),
     )
+    if n < 1:
+        raise AssertionError(f"--nproc-per-node={args.nproc_per_node}: must be >= 1")
     if "OMP_NUM_THREADS" not in os.environ and n > 1:
         log.warning("Setting OMP_NUM_THREADS environment variable for each process to be 1 in default")  # fmt: skip
         os.environ["OMP_NUM_THREADS"] = "1"

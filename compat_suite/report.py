@@ -42,13 +42,11 @@ def main(args: Any) -> int:
     if state.rows:
         print(f"{len(state.rows)} of them are judged already, in {args.state}")
     if args.minutes:
-        jobs.sort(
-            key=lambda job: zlib.crc32(job.id.encode())
-        )  # a part of the run is a sample of all
+        # A part of the run is a sample of all.
+        jobs.sort(key=lambda job: zlib.crc32(job.id.encode()))
     within = (lambda _: time.time() < began + 60 * args.minutes) if args.minutes else lambda _: True
-    place = {
-        job.id: n for n, job in enumerate(jobs)
-    }  # a run that was interrupted reports in the same order
+    # A run that was interrupted reports in the same order.
+    place = {job.id: n for n, job in enumerate(jobs)}
     verdicts = sorted(
         itertools.takewhile(within, progress(jobs, oracle, state)), key=lambda v: place[v.job.id]
     )

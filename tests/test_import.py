@@ -121,9 +121,8 @@ def test_every_bound_function_is_reachable():
             home = getattr(home, part)
         for name, fn in functions.items():
             found = getattr(home, name)
-            assert getattr(found, "_op", found) is fn, (
-                f"{namespace}.{name}"
-            )  # torch.ops has packets
+            # `torch.ops` has packets.
+            assert getattr(found, "_op", found) is fn, f"{namespace}.{name}"
     attributes = {"real", "imag"}  # torch has these as functions, and as attributes of tensors
     for name, fn in {**bind.METHODS, **bind.OPERATORS}.items():
         if name not in attributes:

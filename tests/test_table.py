@@ -96,9 +96,8 @@ def _bound_arguments(row):
 @every_row
 def test_node_name(row):
     if isinstance(row.node, str):
-        stem = row.node.removesuffix("_copy").rstrip(
-            "0123456789"
-        )  # a view's copy: AliasBackward0_copy
+        # A view's copy: AliasBackward0_copy.
+        stem = row.node.removesuffix("_copy").rstrip("0123456789")
         known = stem.endswith("Backward") or row.node in CPP_NODES
         assert known
         return

@@ -195,9 +195,8 @@ def _apart(
         if isinstance(seen, dict) and (
             (seen.get("is_view") and not seen.get("shares")) or 0 in seen.get("shape", ())
         ):
-            seen.update(
-                stride=(), storage_offset=0
-            )  # a view of what is not returned is laid out by itself
+            # A view of what is not returned is laid out by itself.
+            seen.update(stride=(), storage_offset=0)
     got = mine.session.state(False)
     for name, seen in got.items():
         if isinstance(seen, dict) and not want.get(name, {}).get("stride", 1):

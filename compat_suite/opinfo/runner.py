@@ -294,9 +294,8 @@ class Runner:
             theirs = [t.new_empty((0,)) for t in results]
         else:
             theirs = [torch.ones(t.shape, dtype=torch.int32) for t in results]
-        mine = [
-            self.translate.value(t.clone()) for t in theirs
-        ]  # numpy() would pin torch's storage
+        # `numpy()` would pin torch's storage.
+        mine = [self.translate.value(t.clone()) for t in theirs]
 
         def given(found: list[Any]) -> Any:
             return found[0] if isinstance(like, torch.Tensor) else type(like)(found)

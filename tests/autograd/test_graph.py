@@ -115,13 +115,14 @@ def saved_hooks(m):
     with hooks(m, log):
         y = (x * w).exp()
     y.backward()
+    # Which factor comes first is up to the op.
     return (
         sorted(log[:2]),
         log[2],
         sorted(log[3:]),
         x,
         w,
-    )  # which factor comes first is up to the op
+    )
 
 
 @program

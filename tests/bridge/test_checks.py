@@ -388,9 +388,8 @@ def test_no_program_is_made_for_indices_from_outside_and_numpy_runs_the_others()
     ((entry,),) = run.entries.values()
     flat, computed = entry.checks._in_bounds, entry.checks._ahead
     assert [bounds.high for _, bounds in flat] == [3]
-    assert (
-        computed._run.__name__ == "kernel"
-    )  # NumPy's code: XLA's is a wrapper of a compiled function
+    # NumPy's code: XLA's is a wrapper of a compiled function.
+    assert computed._run.__name__ == "kernel"
     assert entry.late == []
 
 

@@ -102,10 +102,11 @@ def test_what_needs_no_gradient_is_given():
     with torch.no_grad():
         assert jax.vmap(lambda e: e * 2)(x * 1).shape == (2, 3)
     assert jax.jit(lambda e: e * 2)((x * 1).detach()).shape == (2, 3)
+    # Parameters are differentiated by JAX.
     assert jax.grad(lambda e: (e**3).sum())(x).shape == (
         2,
         3,
-    )  # parameters are differentiated by JAX
+    )
     assert (
         grad(lambda r: (r * jax.jit(lambda e: e * 2)(ones())).sum())(x.detach()).tolist()
         == [[2.0] * 3] * 2

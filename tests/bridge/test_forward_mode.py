@@ -104,9 +104,8 @@ def same(found, want):
 
 
 CASES = [(name, f) for name in TRANSFORMS for f in (of_function, of_custom_vjp)]
-CASES += [
-    (name, of_hook) for name in ("jvp", "hessian", "forward over forward")
-]  # as of a custom Function
+# It is as that of a custom Function.
+CASES += [(name, of_hook) for name in ("jvp", "hessian", "forward over forward")]
 
 
 @pytest.mark.parametrize("name, f", CASES, ids=[f"{name}-{f.__name__}" for name, f in CASES])

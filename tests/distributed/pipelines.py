@@ -74,9 +74,8 @@ def results_of_several_tensors(m, d):
     args = [x, (y > 0).float()] if rank == 0 else []
     named = {"target": y} if rank == last else {}
     out = schedule.step(*args, **named)
-    gradients = [
-        p.grad.clone() for p in model.parameters()
-    ]  # torch's eval() divides them once more
+    # Torch's eval() divides them once more.
+    gradients = [p.grad.clone() for p in model.parameters()]
     again = schedule.eval(*args, **named)
     shown = [None if t is None else t.detach() for t in (out, again)]
     return shown, gradients

@@ -135,9 +135,8 @@ def test_writes_to_shared_places(name, same):
     def run(m):
         x = leaf(m, 2, 4, requires_grad=False)
         v = SHARED[name](m, x)
-        write = (
-            v.fill_ if 0 not in v.stride() else v.add_
-        )  # torch lets odd strides pass, and fill_ always
+        # Torch lets odd strides pass, and fill_ always.
+        write = v.fill_ if 0 not in v.stride() else v.add_
         return attempt(lambda: write(1)), everything(x), v.clone().stride()
 
     same(named(f"overlap_{name}", run))

@@ -37,9 +37,8 @@ def derivatives(m, fn, xs):
                 g, leaves, m.ones_like(g), retain_graph=True, allow_unused=True
             )
             for j, h in enumerate(seconds):
-                found[f"d{k}{j}"] = (
-                    h if h is None else h + 0
-                )  # also one that torch has no memory for
+                # The sum gives memory to a tangent, also to one that torch has no memory for.
+                found[f"d{k}{j}"] = h if h is None else h + 0
     for k, x in enumerate(xs):
         found[f"f{k}"] = m.func.jvp(of_one(fn, xs, k), (x,), (m.ones_like(x),))[1]
     return found

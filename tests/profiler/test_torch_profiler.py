@@ -59,9 +59,8 @@ def simplest_use(m):
 
 
 def _steps(m, plan, steps, **kwargs):
-    warnings.filterwarnings(
-        "ignore", "Warning: Profiler clears"
-    )  # once per process, so not everywhere
+    # The warning comes once per process, so not in every test.
+    warnings.filterwarnings("ignore", "Warning: Profiler clears")
     P = profiler(m)
     log = []
 

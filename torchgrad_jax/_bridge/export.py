@@ -341,9 +341,8 @@ class _Maker:
                 )
         points = corners(len(self.names))
         given = tuple(own[name] for name in self.names)
-        telling = (
-            min(given) > 1 and given not in points
-        )  # of one element everything may look otherwise
+        # A dimension of one element may look otherwise in everything.
+        telling = min(given) > 1 and given not in points
         return [*points, given] if telling else points
 
     # --- tracing ----------------------------------------------------------------------------------

@@ -187,10 +187,11 @@ class PythonGuards:
                 continue
             holder.clear()
             holder.update(before) if isinstance(holder, set) else holder.extend(before)
+            # A set that is filled anew may have another order.
             self.lists[i] = (
                 holder,
                 list(holder),
-            )  # a set that is filled anew may have another order
+            )
         for holder, before in self.arrays:
             if _array_content(holder) != before:
                 _refill(holder, before)

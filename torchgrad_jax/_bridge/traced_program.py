@@ -335,9 +335,8 @@ class StateLift(Lift):
         if self.ours(st.array) or not self.made(st):
             return
         with self.outside():
-            owner = make(
-                st.array, st.meta
-            )  # a tensor of its own: nobody may hold what the run made
+            # It is a tensor of its own: nobody may hold what the run made.
+            owner = make(st.array, st.meta)
         kept = owner._st
         self.constants.add(id(kept))
         tracer, entry = self.tracers.pop(id(st), None), self.storages.pop(id(st), None)

@@ -45,10 +45,11 @@ def detach(observer: Observer) -> None:
     """End that."""
     others = tuple(o for o in MODES.observers if o is not observer)
     bits = bits_for(others, MODES.anomaly)
+    # There is no call in between, at which a signal could be handled.
     MODES.observers, MODES.bits = (
         others,
         bits,
-    )  # there is no call in between, at which a signal could be handled
+    )
 
 
 def bits_for(observers: Sequence[Any], anomaly: Any) -> int:

@@ -142,9 +142,8 @@ def _gather_rows(params: Any, ins: Any, shape: Any) -> Step:
     (d,), offsets = numbers.start_index_map, numbers.offset_dims
     room, filler = ins[0].shape[d] - 1, _filler(params.get("fill_value"), ins[0].dtype)
     batch = [i for i in range(len(shape)) if i not in offsets]
-    order = np.argsort(
-        [*offsets[:d], *batch, *offsets[d:]]
-    )  # `take` puts the dimensions in another order
+    # `take` puts the dimensions in another order.
+    order = np.argsort([*offsets[:d], *batch, *offsets[d:]])
     form = [shape[i] if i in batch else 1 for i in range(len(shape))]
 
     def pick(x: Any, starts: Any) -> Any:

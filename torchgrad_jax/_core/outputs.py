@@ -217,9 +217,8 @@ def refusal(name: str, results: int, want: dtype, got: dtype, which: int = 0) ->
         text = _FOUND
     if name in _WIDER and dtypes.can_cast(want, got):
         return None
-    single = (
-        name in ("max", "min") and results == 1
-    )  # those of two tensors, or of all elements, are cast
+    # Those of two tensors, or of all elements, are cast.
+    single = name in ("max", "min") and results == 1
     if text is not None and not single and not (name in ("all", "any") and got is dtypes.uint8):
         words = {
             "full": name.removesuffix(f".{which}"), "name": name.rpartition(".")[2],

@@ -115,9 +115,8 @@ def check_weights(weights: Any, num_samples: int, replacement: bool) -> None:
     """Weights of categories in the last dimension, which may be traced."""
     rows = weights.astype(np.float64)
     finite = numpy_of(rows).isfinite(rows).all()
-    known = (
-        replacement and num_samples > 1
-    )  # torch has another algorithm for these, which takes other words
+    # Torch has another algorithm for these, which takes other words.
+    known = replacement and num_samples > 1
     _check(
         (rows >= 0).all() & (known or finite),
         "invalid multinomial distribution (encountering probability entry < 0)"

@@ -103,9 +103,8 @@ def _end(number: int) -> None:
     for other in [n for n in running if _parent(n) == number]:
         _end(other)
     running.discard(number)
-    _BEGAN.pop(
-        number, None
-    )  # comes last: if a signal interrupts this, it is done when the trace is freed
+    # This comes last: if a signal interrupts it, it is done when the trace is freed.
+    _BEGAN.pop(number, None)
     if not running and MODES.open_traces is running:
         _forget()
 

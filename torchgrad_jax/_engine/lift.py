@@ -131,9 +131,8 @@ class Lift(BatchLayout):
         self.outer_transforms = MODES.transforms
         self.outer_level = MODES.level, MODES.given, MODES.birth
         self.outer_dual = MODES.dual_level
-        self.outer_traced = (
-            MODES.bits & TRACED
-        )  # the trace that JAX makes for the run itself does not count
+        # The trace that JAX makes for the run itself does not count.
+        self.outer_traced = MODES.bits & TRACED
         self.birth = next_level()
         self.rows = rows
         self.own_leaves = False

@@ -195,9 +195,8 @@ def _plain(
     scale: float | None, enable_gqa: bool,
 ) -> Tensor:  # fmt: skip
     factor = 1.0 / math.sqrt(query._m.shape[-1]) if scale is None else scale
-    root = math.sqrt(
-        abs(factor)
-    )  # half of the factor goes to each side, which keeps the products small
+    # Half of the factor goes to each side, which keeps the products small.
+    root = math.sqrt(abs(factor))
     if is_causal and attn_mask is not None:
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"

@@ -304,9 +304,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if plain and not (MODES.bits & GRAD and requires_grad_of(self)):
         out, indices = parse(self, index)
         if not indices:
-            check_writable(
-                out
-            )  # torch copies the number, which refuses overlapping elements; a fill would not
+            # Torch copies the number, which refuses overlapping elements; a fill would not.
+            check_writable(out)
             ops.fill_value_(out, value)  # no tensor is made for a plain number
             return
     if not isinstance(value, Tensor):

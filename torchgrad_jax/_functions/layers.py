@@ -160,9 +160,8 @@ def _dropout(
     a = 1.0 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
     offset = (kept.astype(kind) - kind.type(1)) * kind.type(_SELU * a) + kind.type(_SELU * a * p)
     scaled = multiply(input, _constant(kept.astype(kind) * kind.type(a), input))
-    return ops.add_(
-        scaled, _constant(offset, input)
-    )  # in place, as in torch, which the version shows
+    # It is added in place, as in torch, which the version shows.
+    return ops.add_(scaled, _constant(offset, input))
 
 
 def _dropout_inside(input: Tensor, p: float, inplace: bool, features: bool, alpha: bool) -> Tensor:

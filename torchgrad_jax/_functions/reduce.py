@@ -366,9 +366,8 @@ def diff(
     """The n-th difference of neighbours along a dimension."""
     if out is None:
         return _difference(input, n, dim, prepend, append)
-    kind = (
-        _difference if n > 0 else _no_difference
-    )  # torch only copies for n = 0, so the dtype stays
+    # Torch only copies for n = 0, so the dtype stays.
+    kind = _difference if n > 0 else _no_difference
     return composite_out(kind, (input, n, dim, prepend, append), {}, out)
 
 

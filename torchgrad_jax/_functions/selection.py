@@ -298,9 +298,8 @@ def _even(x: Tensor, h: Any, d: int, order: int) -> Tensor:
     def across(low: Tensor, high: Tensor) -> Tensor:
         return ops.div_number(ops.sub(high, low), h)
 
-    inner = across(
-        _between(x, d, 0, -2), _between(x, d, 2, None)
-    )  # the terms are made in torch's order
+    # The terms are made in torch's order.
+    inner = across(_between(x, d, 0, -2), _between(x, d, 2, None))
     if order == 1:
         first, last = across(at(0), at(1)), across(at(-2), at(-1))
     else:

@@ -301,9 +301,8 @@ def _convolve(
     written as several plain convolutions or, for depthwise ones, as sums of shifted products.
     """
     if x.size == 0 or w.size == 0:
-        outer = (
-            w.shape[0] if x.shape[1] else 0
-        )  # torch: without input channels there are no output channels
+        # Torch: without input channels there are no output channels.
+        outer = w.shape[0] if x.shape[1] else 0
         return jnp.zeros(
             (x.shape[0], outer, *_out_sizes(x, w, stride, pads, stretch, dilation)), x.dtype
         )

@@ -434,9 +434,8 @@ def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
     q, r = _qr(a, mode)
     k = min(m, n)
     square = r[..., :k]
-    x = solve_triangular(
-        square, t[..., :k], lower=False, left=False
-    )  # dA R^-1 of the leading columns
+    # This is DA R^-1 of the leading columns.
+    x = solve_triangular(square, t[..., :k], lower=False, left=False)
     qx = product(conj_t(q), x)
     low = jnp.tril(qx, -1)
     turn = low - conj_t(low)  # q^H dq: antihermitian, and such that the diagonal of R stays real

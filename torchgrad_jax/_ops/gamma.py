@@ -42,9 +42,8 @@ def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     if eps is None:
         return t * where(inside, slope, jnp.asarray(jnp.nan, x.dtype))
     slope = where(x == x, slope, x)
-    return where(
-        inside | (x != x), t * slope, 0
-    )  # the slope is 0 outside, also for an infinite tangent
+    # The slope is 0 outside, also for an infinite tangent.
+    return where(inside | (x != x), t * slope, 0)
 
 
 def _logit_slope(low: float, high: float) -> Callable[[Array], Array]:
@@ -121,9 +120,8 @@ def _polygamma(n: int, x: Array) -> Array:
     sign = 1.0 if n % 2 else -1.0
     left = x < 0
     y = sign * math.gamma(n + 1) * lax.zeta(jnp.full_like(x, n + 1), where(left, 1 - x, x))
-    y = where(
-        x == 0, sign * jnp.inf, where(x == jnp.inf, jnp.nan, y)
-    )  # torch: NaN, not its limit 0
+    # Torch: NaN, not its limit 0.
+    y = where(x == 0, sign * jnp.inf, where(x == jnp.inf, jnp.nan, y))
     turn = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
     cot = 1 / lax.tan(jnp.pi * where(left, turn, 0.5))
     wave = math.pi ** (n + 1) * jnp.polyval(jnp.asarray(_cot_derivative(n), x.dtype), cot)

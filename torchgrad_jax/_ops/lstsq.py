@@ -227,9 +227,8 @@ def linalg_lstsq(
     else:
         x, squares, rank, s = _lstsq(a, rhs, jnp.asarray(rcond, real))
     none = jnp.zeros((0,), real)
-    first = tuple(
-        [slice(k) for k in input.shape[:-2]]
-    )  # whatever is returned for a matrix is returned once
+    # Whatever is returned for a matrix is returned once.
+    first = tuple([slice(k) for k in input.shape[:-2]])
     return (
         x[..., 0] if vector else x,
         squares if m > n and driver not in (None, "gelsy") else none,

@@ -58,9 +58,8 @@ def _of_float(x: Array) -> Array:
     """The bits of floats as signed integers of the same order; both zeros are one number, and all NaN are."""
     whole = np.dtype(f"int{8 * x.dtype.itemsize}")
     least, most = np.iinfo(whole).min, np.iinfo(whole).max
-    bits = lax.bitcast_convert_type(
-        x, whole
-    )  # comparing the floats would take subnormal ones for zeros
+    # Comparing the floats would take subnormal ones for zeros.
+    bits = lax.bitcast_convert_type(x, whole)
     bits = jnp.where(bits == least, 0, bits)
     key = jnp.where(bits < 0, bits ^ most, bits)
     return jnp.where(jnp.isnan(x), most, key)

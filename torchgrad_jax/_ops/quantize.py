@@ -165,9 +165,8 @@ def fake_quantize_per_channel_affine_cachemask(
         scaled = _scaled(x, scale)
         shift = lax.convert_element_type(zero, scaled.dtype)
         q = _nearest(scaled) + shift if rounded_zero else _nearest(scaled + shift)
-        q = where(
-            jnp.abs(q) < 2.0**63, q, -(2.0**63)
-        )  # C converts floats out of range to this integer
+        # C converts floats out of range to this integer.
+        q = where(jnp.abs(q) < 2.0**63, q, -(2.0**63))
         mask = (q >= quant_min) & (q <= quant_max)
         zero, scale = (lax.convert_element_type(a, scaled.dtype) for a in (zero, scale))
         return _dequantized(q, zero, scale, quant_min, quant_max, x.dtype), mask

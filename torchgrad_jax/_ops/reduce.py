@@ -346,9 +346,8 @@ def _nonzero(x: Array) -> Array:
 
 
 def _logical(x: Array, dim: Any, keepdim: bool, reduce: Any) -> Array:
-    dims = (
-        () if dim == () else shapes.wrap_dims(dim, x.ndim)
-    )  # for torch () means no dimension here
+    # For torch () means no dimension here.
+    dims = () if dim == () else shapes.wrap_dims(dim, x.ndim)
     y = reduce(_nonzero(x), axes=dims)
     y = y.astype(jnp.uint8) if x.dtype == jnp.uint8 else y
     return _keep(y, dims, x.ndim, keepdim)

@@ -240,9 +240,8 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
             top = jnp.max(x, axis=axis, keepdims=True)
             scale = jnp.where(top == jnp.inf, none, none + 1)
             out = out * jnp.where(jnp.isnan(top), top, scale)
-            out = out + lax.stop_gradient(
-                jnp.minimum(jnp.abs(y), none)
-            )  # XLA does add this 0, so that no -0 is left
+            # XLA does add this 0, so that no -0 is left.
+            out = out + lax.stop_gradient(jnp.minimum(jnp.abs(y), none))
         return out
 
     return _ruled(x, lambda x: _logsumexp_scan(x, axis), tangent)

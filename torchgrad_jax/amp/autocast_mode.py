@@ -56,9 +56,8 @@ class _Mode:
                 to = _target(name, kind, args, kwargs)
                 if to is not None:
                     args, kwargs = _cast_all(args, kind, to), _cast_all(kwargs, kind, to)
-                    return func(
-                        *args, **kwargs
-                    )  # what it calls is as it is: the mode is off the stack
+                    # What it calls is as it is: the mode is off the stack.
+                    return func(*args, **kwargs)
         with overrides.only_modes((*MODES.function_modes, self)):
             return overrides.skip_one(func, args, kwargs)
 
@@ -157,9 +156,8 @@ def _refresh() -> None:
     wanted = any(STATE.enabled.values())
     if wanted and _MODE in MODES.function_modes:
         return
-    overrides.set_modes(
-        (_MODE, *others) if wanted else others
-    )  # below all modes of the user, as in torch
+    # The mode is below all modes of the user, as in torch.
+    overrides.set_modes((_MODE, *others) if wanted else others)
 
 
 Settings: TypeAlias = tuple[dict[str, bool], dict[str, Any], bool]

@@ -91,9 +91,8 @@ def irecv(
     work = ReceiveWork.__new__(ReceiveWork)
     if is_compiling():
         run()
-    work.__init__(
-        [tensor], None if is_compiling() else run
-    )  # `run` may begin before a constructor has returned
+    # `run` may begin before a constructor has returned.
+    work.__init__([tensor], None if is_compiling() else run)
     return work
 
 

@@ -351,9 +351,8 @@ class FileStore(Store):
         with self._lock, open(self.path, "r+b") as file:
             _locked(file)
             self._catch_up(file)
-            answer = self._table.ask(
-                [name.encode(), *fields]
-            )  # a request that fails is not written
+            # A request that fails is not written.
+            answer = self._table.ask([name.encode(), *fields])
             if name in WRITING:
                 file.seek(0, os.SEEK_END)
                 file.write(_packed([name.encode(), *fields]))

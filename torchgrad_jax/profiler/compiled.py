@@ -238,9 +238,8 @@ class _Places:
             file = self._files[place["file_name_id"]]
             if file != "<string>":  # code that this package has generated
                 return self._functions[place["function_name_id"]], file, place["line"], operation
-            frame = (
-                fields["parent_frame_id"] - 1
-            )  # XLA prints the number of the caller's frame plus one
+            # XLA prints the number of the caller's frame plus one.
+            frame = fields["parent_frame_id"] - 1
         return "", "", 0, operation or instruction.rstrip("0123456789.")
 
 

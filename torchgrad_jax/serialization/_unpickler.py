@@ -212,9 +212,8 @@ class SafeUnpickler(Machine):
         return self.tensors.storage(pid)
 
     def elsewhere(self) -> int:
-        return (
-            2 * _TENSOR * getattr(self.tensors, "filled", 0)
-        )  # a parameter and its tensor for each
+        # Each has a parameter and the tensor of it.
+        return 2 * _TENSOR * getattr(self.tensors, "filled", 0)
 
     def _user(self, x: Any) -> bool:
         return any(x is a for a in self.allowed.values())

@@ -287,9 +287,8 @@ def _jaxprs(comparison: Comparison, tensor_fn: Any, jax_fn: Any, params: Any) ->
     def theirs() -> Any:
         given = inputs if params is None else (params(state), *inputs)
         leaves, spec = jax.tree.flatten(given)
-        at = [
-            i for i, x in enumerate(leaves) if hasattr(x, "dtype")
-        ]  # modules of equinox have functions, too
+        # Modules of equinox have functions, too.
+        at = [i for i, x in enumerate(leaves) if hasattr(x, "dtype")]
 
         def of_arrays(*arrays: Any) -> Any:
             values = dict(enumerate(leaves)) | dict(zip(at, arrays))

@@ -27,9 +27,8 @@ MODELS = {
 for name, options in MODELS.items():
     torch.manual_seed(1)
     try:
-        kind = (
-            torch.float64 if "mobile" in name else torch.float32
-        )  # its gradients are in the millions
+        # The gradients of MobileNet are in the millions.
+        kind = torch.float64 if "mobile" in name else torch.float32
         model = timm.create_model(name, num_classes=5, **options).to(kind)
         optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-2, weight_decay=0.05)
         schedule = CosineLRScheduler(optimizer, t_initial=10, warmup_t=2, warmup_lr_init=1e-4)

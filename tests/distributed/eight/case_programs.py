@@ -144,9 +144,8 @@ def test_collectives_and_memory(way: str):
     assert wanted
     assert found <= wanted  # and no more
     memory, own = theirs.memory_analysis(), ours.memory_analysis()
-    assert (
-        abs(own.argument_size_in_bytes - memory.argument_size_in_bytes) <= 64
-    )  # the learning rate
+    # They differ by the learning rate at most.
+    assert abs(own.argument_size_in_bytes - memory.argument_size_in_bytes) <= 64
     weights = sum(p.nbytes for p in params[::2])
     per_device = sum(p.addressable_shards[0].data.nbytes for p in params[::2])
     assert per_device * parts == weights

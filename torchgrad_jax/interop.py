@@ -56,6 +56,11 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
 
     @functools.wraps(type(module).forward)
     def call(params: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(params, "keys"):
+            raise TypeError(
+                "the function that to_jax makes of a module takes a dict of parameters first, such as its `params`, "
+                f"not {type(params).__name__}: f(f.params, x)"
+            )
         return pure({**held(), **params}, *args, **kwargs)
 
     call.params = {name: for_jax(read(t)) for name, t in module.named_parameters()}  # type: ignore[attr-defined]

@@ -515,3 +515,43 @@ def test_views_of_what_is_a_view_outside_share_its_memory(f, make, place):
                 first.detach()[(0,) * first.dim()].add_(10)
                 found.append((str(out), str(x), str(base), first.is_leaf))
     assert found[6:] == found[:6]
+
+
+FROM_WHAT_IS_DETACHED = {
+    "a column": lambda x: (x[1:].detach()[:, 1:],),
+    "beside it": lambda x: (detached := x[1:].detach(), detached[:, ::2], x[1:]),
+    "of .data": lambda x: (x.chunk(3)[1].data.t(),),
+    "twice": lambda x: (x[1:].detach()[:, 1:].detach()[1:],),
+    "conjugated": lambda x: (x[1:].conj().detach()[:, 1:], x.conj()[1:].detach().imag),
+    "another dtype": lambda x: (torch.view_as_real(x)[1:].detach()[:, 1:],),
+    "half of it": lambda x: (x.imag[1:].detach()[:, 1:], x.real[2:].detach()),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("f", FROM_WHAT_IS_DETACHED.values(), ids=FROM_WHAT_IS_DETACHED)
+def test_a_view_of_what_is_detached_from_a_view_is_where_it_is(f, recorded):
+    """Its elements, and the place of a write to it, are those of eager code."""
+    found = []
+    for form in (lambda f: f, torch.compile):
+        run = form(f)
+        for _ in range(2):
+            x = torch.complex(torch.arange(12.0), -torch.arange(12.0)).reshape(4, 3)
+            outs = run(x.requires_grad_(recorded))
+            shown = [str(t.detach()) for t in outs]
+            outs[0].detach().zero_()
+            found.append((shown, x.tolist(), outs[0].storage_offset()))
+    assert found[2:] == found[:2]
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("make", [lambda x: x.reshape(-1), lambda x: x[1:]], ids=["whole", "part"])
+def test_a_view_that_is_made_require_a_gradient_does(make):
+    f = torch.compile(lambda x: make(x).requires_grad_())
+    x = torch.ones(2, 2)
+    for _ in range(2):
+        out = f(x)
+        assert out.requires_grad
+        out.detach().add_(1)
+    assert x[1].tolist() == [3.0, 3.0]

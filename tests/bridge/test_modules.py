@@ -593,3 +593,10 @@ def test_training_loop():
     assert step._cache_size() == 1
     for name, t in net.state_dict().items():
         same(mine.state_dict()[name], t, rtol=1e-4, atol=1e-5)
+
+
+def test_parameters_come_first():
+    f = torch.to_jax(torch.nn.Linear(2, 1))
+    with pytest.raises(TypeError, match=r"takes a dict of parameters first.*f\(f.params, x\)"):
+        jax.jit(f)(jnp.ones((1, 2), jnp.float32))
+    assert f(f.params, jnp.ones((1, 2), jnp.float32)).shape == (1, 1)

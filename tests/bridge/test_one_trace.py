@@ -352,3 +352,58 @@ def test_state_that_decides_is_watched(way):
         return found
 
     assert values(True) == pytest.approx(values(False))
+
+
+ORDERS = {
+    "before the loss": lambda net, opt, loss: (opt.zero_grad(), loss().backward(), opt.step()),
+    "after the loss": lambda net, opt, loss: (
+        (value := loss()), opt.zero_grad(), value.backward(), opt.step(),
+    ),
+    "by the module": lambda net, opt, loss: (
+        (value := loss()), net.zero_grad(), value.backward(), opt.step(),
+    ),
+    "at the end": lambda net, opt, loss: (loss().backward(), opt.step(), opt.zero_grad()),
+    "by hand": lambda net, opt, loss: (
+        (value := loss()), [setattr(p, "grad", None) for p in net.parameters()], value.backward(),
+        opt.step(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_one_trace_wherever_gradients_are_dropped(order):
+    """Whether there are gradients when the step begins is nothing to it."""
+    weights = []
+    for form in (lambda f: f, torch.compile):
+        torch.manual_seed(0)
+        net = torch.nn.Linear(3, 1)
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+        x = torch.ones(4, 3)
+
+        def one(x, net=net, opt=opt):
+            order(net, opt, lambda: net(x).pow(2).mean())
+
+        step = form(one)
+        for _ in range(3):
+            step(x)
+        weights.append(net.weight.detach())
+    torch.testing.assert_close(*weights)
+    assert step.counts == {"traced": 1, "run": 3, "eager": 0}
+
+
+def test_what_looks_at_a_gradient_before_it_is_dropped_knows_whether_there_is_one():
+    w = torch.ones(2, requires_grad=True)
+
+    @torch.compile
+    def step(x):
+        loss = (w * x).sum()
+        there = w.grad is not None
+        w.grad = None
+        loss.backward()
+        return there
+
+    assert [step(torch.ones(2)) for _ in range(3)] == [False, True, True]
+    w.grad = None
+    assert step(torch.ones(2)) is False
+    assert w.grad is not None
+    assert w.grad.tolist() == [1.0, 1.0]

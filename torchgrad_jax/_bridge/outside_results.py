@@ -40,7 +40,7 @@ class OutsideView:
     ) -> None:
         self.of, self.through = of, through
         self.meta: Meta = x._m
-        self.alias = _without_base(x._al)
+        self.alias = _seen_from(owner, x)
         self.counted = x._vc is owner._vc
         fn = grad_fn_of(x) if requires_grad_of(x) else None
         self.node = None if fn is None else fn.name()
@@ -62,6 +62,15 @@ class OutsideView:
         return t
 
 
+def _seen_from(owner: Tensor, x: Tensor) -> Alias | None:
+    """How a view reads its storage, from where its owner begins and as the owner reads it; without keeping the base."""
+    alias, own = _without_base(x._al), owner._al
+    if alias is not None and own is not None:
+        alias.offset -= own.offset * owner._m.dtype.itemsize // x._m.dtype.itemsize
+        alias.conj, alias.neg = alias.conj ^ own.conj, alias.neg ^ own.neg
+    return alias
+
+
 def _without_base(al: Alias | None) -> Alias | None:
     """How a view reads its storage, and that it has a base, without keeping the base."""
     if al is None:
@@ -79,7 +88,7 @@ def rebuild_view(
     Args:
         owner: what the run's own tensor stands for.
         m: the shape and strides of the view.
-        seen: how the view read the storage of the run's tensor.
+        seen: how the view read the storage of the run's tensor, as that tensor read it.
         node: the name of its node, if it is to be recorded.
         counted: whether it has the version counter of its owner.
     """
@@ -115,6 +124,13 @@ def refuse_used_leaf(x: Tensor) -> None:
         raise AsWritten("it returns a leaf that it has made and used", lasting=True)
 
 
+def refuse_view_as_leaf(x: Tensor) -> None:
+    """A view of a tensor from outside may be made a leaf in eager code, where it stays a view."""
+    base = None if x._al is None else x._al.base
+    if base is not None and not requires_grad_of(base) and requires_grad_of(x):
+        raise AsWritten("it returns a view that it has made require a gradient", lasting=True)
+
+
 def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | OutsideView | None:
     """What to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
@@ -123,6 +139,7 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
         if inner is st:
             if x is t:
                 return OutsideTensor(i)
+            refuse_view_as_leaf(x)
             if is_detached_leaf(x):
                 refuse_used_leaf(x)
             # Outside it reads its memory as another dtype, or conjugated.
@@ -135,6 +152,7 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
         return None
     if x._al is None:
         return OutsideTensor(x)
+    refuse_view_as_leaf(x)
     owner = x._al.base
     if owner is None and not requires_grad_of(x):
         return OutsideTensor(x)  # what was detached from a view: it has the memory, and no base

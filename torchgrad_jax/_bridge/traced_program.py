@@ -148,8 +148,10 @@ class StateLift(Lift):
         """By identity."""
         self.gradient_of: dict[int, Tensor] = {}
         """Leaves, by the identity of the storages of their gradients."""
+        self.grad_looked_at: set[int] = set()
+        """Identities of leaves whose gradient somebody looked at, or a pass added to."""
         self.assigned: set[int] = set()
-        """Identities of leaves whose gradient was replaced before anybody looked at it."""
+        """Identities of leaves whose gradient was replaced before that."""
         self.born: list[Any] = []
         """Weak references to the storages made during the run."""
         self.swapped: list[SwappedArgument] = []
@@ -366,7 +368,7 @@ class StateLift(Lift):
 
     def before_accumulation(self, leaf: Tensor) -> None:
         """The gradient of a leaf is about to be looked at or replaced by a pass."""
-        self.know(leaf)
+        self.look_at_grad(leaf)
 
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of an outside tensor, which must be the same the next time."""
@@ -403,11 +405,12 @@ class StateLift(Lift):
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""
         self.know(t)
+        self.grad_looked_at.add(id(t))
 
     def assign_grad(self, t: Tensor) -> None:
         """The gradient of a leaf is replaced whatever it was."""
-        if id(t) not in self.known_tensors:
-            self.know(t)
+        self.know(t)
+        if id(t) not in self.grad_looked_at:
             self.assigned.add(id(t))
 
     def check_later(self, tensors: Sequence[Tensor], check: Check) -> None:

@@ -36,6 +36,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
         out = retyped(_copied(self, memo), type(self))
         out._rg = requires_grad_of(self)
         memo[id(self)] = out
+        MODES.run.look_at_grad(self)
         if self._g is not None:
             out._g = copy.deepcopy(self._g, memo)
         _set_state(out, copy.deepcopy(_state(self), memo))

@@ -106,6 +106,18 @@ def test_a_shape_decides_and_a_value_does_not():
     assert f(X, _array(2)).tolist() == [2.0, 6.0, 12.0]
 
 
+@pytest.mark.parametrize("argument", [lambda i: jax.random.key(i), float], ids=["key", "number"])
+def test_a_call_that_fails_makes_no_constants(argument):
+    """After an error of the function's own, keys and numbers are inputs of its program as before."""
+    f = torch.compile(lambda x, given: (x @ torch.ones(3, 2), given))
+    f(torch.ones(1, 3), argument(0))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        f(torch.ones(1, 4), argument(0))
+    for i in range(1, 4):
+        f(torch.ones(1, 3), argument(i))
+    assert f.counts == {"traced": 1, "run": 4, "eager": 0}
+
+
 def test_an_array_kept_outside_is_no_tracer():
     """A function that keeps a computed array runs as it is written, and says so; nothing of its trace is left."""
 

@@ -349,7 +349,9 @@ def test_each_result_is_judged_by_what_it_was_computed_in_beside_jax():
     def both(x, factor):
         return x.astype(jnp.bfloat16) * 3, x * factor
 
-    fn = lambda x: (x.bfloat16() * 3, x * 1.002)  # noqa: E731
+    def fn(x):
+        return x.bfloat16() * 3, x * 1.002
+
     with pytest.raises(Differs, match=r"output\[1\]: 6 of 6"):
         assert_matches_jax(fn, lambda x: both(x, 1), [X], dtypes=["float32"])
     assert_matches_jax(fn, lambda x: both(x, 1.002), [X], dtypes=["float32"])

@@ -239,9 +239,6 @@ class Compiled:
                     (x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x))
                 )
                 tensors.append(x)
-            elif not self.plain_numbers and is_array_input(x):
-                key.append((jax.Array, jax.typeof(x)))
-                tensors.append(tensor_for(x))
             elif is_input(x):
                 key.append((x.__class__,))
                 numbers.append(x)
@@ -251,6 +248,9 @@ class Compiled:
                 key.append((x.__class__, x))
             elif isinstance(x, np.ndarray | np.generic):  # constants of the program
                 key.append((x.dtype, x.shape, x.tobytes()))
+            elif not self.plain_numbers and is_array_input(x):
+                key.append((jax.Array, jax.typeof(x)))
+                tensors.append(tensor_for(x))
             else:
                 key.append(id(x))
         whole = tuple(key)
@@ -282,11 +282,19 @@ class Compiled:
             return self._one_memory()
         plain = self.plain_numbers
         try:
-            return self._trace(whole, (args, kwargs), flat, tensors, reason, run, together=together)
-        except NeedsPlainNumbers:
-            if plain or not any(map(is_array_input, flat)):
-                raise
-        return self._run_or_trace(args, kwargs, mode, run)
+            try:
+                return self._trace(
+                    whole, (args, kwargs), flat, tensors, reason, run, together=together
+                )
+            except NeedsPlainNumbers:
+                if plain or not any(map(is_array_input, flat)):
+                    raise
+            return self._run_or_trace(args, kwargs, mode, run)
+        except (
+            BaseException
+        ):  # inputs are not to blame where the function fails with constants as well
+            self.plain_numbers = plain
+            raise
 
     def _one_memory(self) -> Any:
         """Let the function run as it is written: no program is right for these arguments."""

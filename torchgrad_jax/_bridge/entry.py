@@ -738,18 +738,8 @@ def _with_tensors_for_arrays(leaves: list[Any]) -> dict[int, Any]:
 
 
 _HIDE_NOTHING = (
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    dtype,
-    device,
-    np.ndarray,
-    np.generic,
-    jax.Array,
-)
+    int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
+)  # fmt: skip
 """Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""

@@ -97,8 +97,8 @@ def fail_if(failed: Any, error: Callable[[], Exception]) -> None:
         # Otherwise JAX is tracing, where no error can be raised.
         if _collected.conditions is not None:
             last = _collected.of_indices
-            known = last is not None and last.failed is failed
-            _collected.conditions.append(last if known else Condition(failed))  # type: ignore[arg-type]
+            known = last if last is not None and last.failed is failed else None
+            _collected.conditions.append(known or Condition(failed))
     elif failed:
         raise error()
 

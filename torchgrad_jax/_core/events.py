@@ -46,10 +46,7 @@ def detach(observer: Observer) -> None:
     others = tuple(o for o in MODES.observers if o is not observer)
     bits = bits_for(others, MODES.anomaly)
     # There is no call in between, at which a signal could be handled.
-    MODES.observers, MODES.bits = (
-        others,
-        bits,
-    )
+    MODES.observers, MODES.bits = others, bits
 
 
 def bits_for(observers: Sequence[Any], anomaly: Any) -> int:

@@ -361,13 +361,17 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 # --- sums of products, interpolation ------------------------------------------------------------
 
 
+_SCALED_BY_VALUE = Numbers(
+    first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN
+)
+"""What the number `value` is to the operators that add a scaled product or quotient of two tensors."""
+
+
 @elementwise_op(
     promote=COMMON,
     promoted=("input", "tensor1", "tensor2"),
     inplace=True,
-    numbers=Numbers(
-        first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN
-    ),
+    numbers=_SCALED_BY_VALUE,
 )
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
@@ -409,9 +413,7 @@ def _divides_in_place(
     promote=COMMON,
     promoted=("input", "tensor1", "tensor2"),
     inplace=True,
-    numbers=Numbers(
-        first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN
-    ),
+    numbers=_SCALED_BY_VALUE,
     check=_check_addcdiv,
     refused=_divides_in_place,
     keeps={"input": ("tensor2",)},

@@ -37,9 +37,10 @@ class _Flow:
 
     def note(self, operator: Any, given: Any, out: Any) -> None:
         """Note one operator; one that writes may give back nothing."""
-        is_tensor = lambda x: isinstance(x, self.lib.Tensor)  # noqa: E731
-        taken = [x for _, x in walk(given, "") if is_tensor(x)]
-        made = [x for _, x in walk(out, "") if is_tensor(x)]
+        taken, made = (
+            [x for _, x in walk(values, "") if isinstance(x, self.lib.Tensor)]
+            for values in (given, out)
+        )
         found = self.of_numbers.union(*map(self.of, taken), *map(self.of, made))
         for t in (*made, *(taken if operator._schema.is_mutable else ())):
             self.kept.append(t)

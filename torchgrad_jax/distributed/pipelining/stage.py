@@ -38,7 +38,9 @@ class PipelineStage:
         if not 0 <= stage_index < num_stages:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
         if dw_builder is not None:
-            raise NotImplementedError("PipelineStage(): dw_builder")
+            raise NotImplementedError(
+                "PipelineStage(): dw_builder is for zero-bubble schedules, which are not supported"
+            )
         self.submod = submodule
         self.stage_index, self.num_stages = stage_index, num_stages
         self.device, self.group = device, group

@@ -4,6 +4,7 @@ import importlib
 
 import pytest
 
+import torchgrad_jax as tg
 from tests.engine.helpers import program
 
 OPTIONS = {
@@ -91,6 +92,30 @@ def already_there(m):
 @pytest.mark.parametrize("fn", [odd_parameters, already_there])
 def test_same_as_torch(fn, same):
     same(fn)
+
+
+@pytest.mark.filterwarnings("ignore:.* runs as it is written")
+def test_a_step_inside_of_a_compiled_function_is_refused_before_it_begins():
+    a = tg.tensor([1.0, -2.0], requires_grad=True)
+    seen = tg.zeros(())
+    o = tg.optim.LBFGS([a])
+
+    def closure():
+        o.zero_grad()
+        seen.add_(1)
+        loss = (a * a).sum()
+        loss.backward()
+        return loss
+
+    run = tg.compile(lambda: o.step(closure))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"LBFGS.step decides.*compile its closure"):
+            run()
+        assert (a.tolist(), a.grad, seen.item(), dict(o.state)) == ([1.0, -2.0], None, 0, {})
+    with tg._dynamo.config.patch(suppress_errors=True):
+        tg.compile(lambda: o.step(closure))()
+    assert a.tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert seen.item() == o.state[a]["func_evals"]
 
 
 def saved(m):

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .._core.errors import Unsupported
+from .._core.state import MODES
 from .._engine.tensor import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
 from ._ruled import call, check_lr
@@ -249,6 +251,11 @@ class LBFGS(Optimizer):
         if len(self.param_groups) != 1:
             raise AssertionError(
                 f"Expected exactly one param_group, but got {len(self.param_groups)}"
+            )
+        if MODES.run.stateful:
+            raise Unsupported(
+                "torch.compile: LBFGS.step decides by the values of losses and gradients how it goes on; compile its "
+                "closure, and leave optimizer.step(closure) outside of the function"
             )
         closure = enable_grad()(closure)
         group = self.param_groups[0]

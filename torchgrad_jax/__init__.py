@@ -31,7 +31,10 @@ from ._core.caches import (
     clear_caches as clear_caches,
     set_cache_limits as set_cache_limits,
 )
-from ._core.devices import device as device
+from ._core.devices import (
+    device as device,
+    give_threads_to_many_cpu_devices as _give_threads_to_many_cpu_devices,
+)
 from ._core.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
 from ._core.errors import (
     UnsupportedLayoutError as UnsupportedLayoutError,
@@ -228,4 +231,5 @@ def __dir__() -> list[str]:
 
 
 _kernel_files.keep_kernels()
+_give_threads_to_many_cpu_devices()
 _compiling.watch_compiling()

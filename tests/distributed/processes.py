@@ -36,6 +36,10 @@ from tests.programs import complaint as complaint
 ROOT = Path(__file__).resolve().parents[2]
 
 
+LIMIT = 120
+"""Seconds after which a process hangs. Nothing is done so late, on a machine with much other work either."""
+
+
 def free_port() -> int:
     """A port that nobody listens on now; drawn at random, so that two runs of the tests seldom meet."""
     while True:
@@ -66,7 +70,7 @@ def ranks(command: list[str], n: int, **more: str) -> list[subprocess.Popen[str]
     ]  # fmt: skip
 
 
-def finished(processes: list[subprocess.Popen[str]], timeout: float = 120) -> list[str]:
+def finished(processes: list[subprocess.Popen[str]], timeout: float = LIMIT) -> list[str]:
     """What the processes wrote, once all have ended; none outlives a failure."""
     try:
         return [p.communicate(timeout=timeout)[0] for p in processes]

@@ -6,23 +6,24 @@ import time
 
 import pytest
 
+from .processes import LIMIT
 from .test_run import alive, start
 
 LOST = {
-    "killed": ("os.kill(os.getpid(), 9)", "rank 1 has closed its connection"),
-    "raises": ("raise ValueError('mine')", "rank 1 has closed its connection"),
-    "late": ("time.sleep(60)", "rank 1 did not take part within 2 seconds"),
+    "killed": ("os.kill(os.getpid(), 9)", "rank 1 has closed its connection", 60),
+    "raises": ("raise ValueError('mine')", "rank 1 has closed its connection", 60),
+    "late": ("time.sleep(600)", "rank 1 did not take part within 3 seconds", 3),
 }
 
 
 @pytest.mark.parametrize("how", LOST)
 def test_a_lost_process_is_named(how, tmp_path):
-    end, said = LOST[how]
+    end, said, seconds = LOST[how]
     text = f"""
 import datetime, os, signal, time
 import torchgrad_jax as torch, torchgrad_jax.distributed as d
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that rank 0 gets to say what it waits for
-d.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
+d.init_process_group("gloo", timeout=datetime.timedelta(seconds={seconds}))
 open("pid" + os.environ["RANK"], "w").write(str(os.getpid()))
 d.barrier()
 if d.get_rank() == 1:
@@ -30,7 +31,7 @@ if d.get_rank() == 1:
 d.all_reduce(torch.ones(2))
 """
     started = start(tmp_path, text, "--shutdown-timeout=4")
-    errors = started.communicate(timeout=40)[1]
+    errors = started.communicate(timeout=LIMIT)[1]
     assert started.returncode == 1
     assert said in errors
     assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
@@ -52,7 +53,7 @@ if d.get_rank() == 1:
 {others}
 """
     started = start(tmp_path, text, "--shutdown-timeout=4")
-    errors = started.communicate(timeout=60)[1]  # JAX alone would wait for five minutes
+    errors = started.communicate(timeout=LIMIT)[1]  # JAX alone would wait for five minutes
     assert started.returncode == 1
     assert "ValueError: mine" in errors
     assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
@@ -63,11 +64,11 @@ def test_a_process_of_a_mesh_that_never_arrives_is_named(tmp_path):
 import datetime, os, time
 import torchgrad_jax.distributed as d
 if os.environ["RANK"] == "1":
-    time.sleep(60)
+    time.sleep(600)
 d.init_process_group("xla", timeout=datetime.timedelta(seconds=1))
 """
     started = start(tmp_path, text, "--shutdown-timeout=1")
-    errors = started.communicate(timeout=40)[1]
+    errors = started.communicate(timeout=LIMIT)[1]
     assert started.returncode == 1
     assert "rank 1 of 2 did not arrive within 1 seconds" in errors
 
@@ -91,7 +92,7 @@ for read in (weight.numpy, weight.tolist, lambda: torch.save(weight, "file")):
         open("cure" + str(d.get_rank()), "a").write(str(e))
 """
     started = start(tmp_path, text)
-    errors = started.communicate(timeout=60)[1]
+    errors = started.communicate(timeout=LIMIT)[1]
     assert started.returncode == 0, errors
     for rank in (0, 1):
         assert "not rank 0: 3, rank 1: 4" in (tmp_path / f"said{rank}").read_text()
@@ -99,14 +100,14 @@ for read in (weight.numpy, weight.tolist, lambda: torch.save(weight, "file")):
 
 
 def test_sigterm_to_the_launcher_ends_its_processes(tmp_path):
-    text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(60)"
+    text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(600)"
     started = start(tmp_path, text)
     files = [tmp_path / "pid0", tmp_path / "pid1"]
     while not all(f.exists() and f.read_text() for f in files):
         assert started.poll() is None
         time.sleep(0.02)
     started.send_signal(signal.SIGTERM)
-    started.communicate(timeout=20)
+    started.communicate(timeout=LIMIT)
     assert started.returncode
     assert not any(alive(int(f.read_text())) for f in files)
 
@@ -125,7 +126,7 @@ main()
 """
     options = ("--log-dir=logs", "--redirects=2", "--tee=0:1", "-m")
     started = start(tmp_path, text, *options, program="program")
-    out, errors = started.communicate(timeout=40)
+    out, errors = started.communicate(timeout=LIMIT)
     assert started.returncode == 1
     (folder,) = (tmp_path / "logs").glob("*/attempt_0")
     assert "[default0]:out 0" in out

@@ -12,7 +12,7 @@ import pytest
 
 from torchgrad_jax.distributed import run as launcher
 
-from .processes import environment
+from .processes import LIMIT, environment
 
 RUN = [sys.executable, "-m", "torchgrad_jax.distributed.run", "--nproc-per-node=2"]
 
@@ -37,7 +37,7 @@ open("out" + os.environ["RANK"], "w").write(str([x.tolist(), [os.environ[n] for 
 d.destroy_process_group()
 """
     started = start(tmp_path, text)
-    said = started.communicate(timeout=60)
+    said = started.communicate(timeout=LIMIT)
     assert started.returncode == 0, said
     found = [json.loads((tmp_path / f"out{r}").read_text().replace("'", '"')) for r in (0, 1)]
     assert found == [[[3.0, 3.0], [str(r), str(r), "2", "2", "0"]] for r in (0, 1)]
@@ -47,17 +47,17 @@ def test_a_failure_ends_the_others_after_restarts(tmp_path):
     text = """
 import os, sys, time
 open("attempts" + os.environ["RANK"], "a").write(os.environ["TORCHELASTIC_RESTART_COUNT"])
-sys.exit(3) if os.environ["RANK"] == "1" else time.sleep(60)
+sys.exit(3) if os.environ["RANK"] == "1" else time.sleep(600)
 """
     started = start(tmp_path, text, "--max-restarts=1")
-    said = started.communicate(timeout=30)[1]
+    said = started.communicate(timeout=LIMIT)[1]
     assert started.returncode == 1
     assert "rank      : 1 (local_rank: 1)\n  exitcode  : 3" in said
     assert (tmp_path / "attempts1").read_text() == "01"
 
 
 def test_processes_end_when_the_launcher_is_killed(tmp_path):
-    text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(60)"
+    text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(600)"
     started = start(tmp_path, text)
     files = [tmp_path / "pid0", tmp_path / "pid1"]
     while not all(f.exists() and f.read_text() for f in files):
@@ -65,11 +65,11 @@ def test_processes_end_when_the_launcher_is_killed(tmp_path):
         time.sleep(0.02)
     pids = [int(f.read_text()) for f in files]
     started.send_signal(signal.SIGKILL)
-    started.communicate(timeout=20)
-    deadline = time.monotonic() + 10
+    started.communicate(timeout=LIMIT)  # until the last of them has closed its output
+    deadline = time.monotonic() + LIMIT
     while any(alive(p) for p in pids):
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
@@ -94,7 +94,7 @@ def main():
 main()
 """
     started = start(tmp_path, text)
-    said = started.communicate(timeout=60)[1]
+    said = started.communicate(timeout=LIMIT)[1]
     cause = said.partition("Root Cause (first observed failure):")[2]
     assert "rank      : 1" in cause, said
     assert "ValueError: a bad batch" in cause

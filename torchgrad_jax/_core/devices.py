@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from typing import Any
 
 import jax
@@ -16,6 +18,22 @@ _KNOWN = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, "
     "mps, meta, hpu, mtia, privateuseone"
 )
+
+
+def give_threads_to_many_cpu_devices() -> None:
+    """Tell XLA to have more threads than programs over many devices of a CPU can block at once.
+
+    XLA's pool has one thread for each device or core. A program with a collective blocks up to one for each device
+    while it waits for the others, and a start of a program blocks one where a device has 32 programs ahead of it. With
+    one thread per device nobody may be left to run what all wait for, and XLA ends the process after 40 seconds.
+    """
+    flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    devices = max(int(flag[1]) if flag else 1, jax.config.jax_num_cpu_devices)  # type: ignore[attr-defined]
+    if devices > 1:
+        os.environ.setdefault(_THREADS, str(max(4 * devices, os.cpu_count() or 1)))
+
+
+_THREADS = "PJRT_NPROC"
 
 
 class device:

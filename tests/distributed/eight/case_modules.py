@@ -4,6 +4,7 @@ import copy
 import importlib
 import io
 import pickle
+import warnings
 from typing import Any
 
 import pytest
@@ -56,6 +57,8 @@ from torchgrad_jax.distributed.tensor.experimental import (
 from torchgrad_jax.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
     parallelize_module,
 )
 
@@ -557,10 +560,87 @@ def test_a_program_over_devices_reads_numbers_anew():
     assert step.counts["traced"] <= 2
 
 
+class Odd(nn.Module):
+    """Sizes that eight devices do not divide: a vocabulary, hidden features, biases, a sequence and a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.norm = nn.Embedding(13, 6), nn.LayerNorm(6)
+        self.up, self.down = nn.Linear(6, 9), nn.Linear(9, 6, bias=False)
+        self.head = nn.Linear(6, 13)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.embedding(tokens)
+        return self.head(self.down(torch.tanh(self.up(self.norm(x)))))
+
+
+def odd_loss(net: Any) -> Any:
+    tokens = torch.arange(15).view(3, 5) % 13
+    return nn.functional.cross_entropy(net(tokens).flatten(0, 1), tokens.flatten())
+
+
+ODD_PLAN: dict[str, Any] = {
+    "embedding": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+    "norm": SequenceParallel(),
+    "up": ColwiseParallel(input_layouts=Shard(1)),
+    "down": RowwiseParallel(output_layouts=Shard(1)),
+    "head": ColwiseParallel(input_layouts=Shard(1), use_local_output=False),
+}
+ODD_WAYS: dict[str, tuple[Any, int]] = {
+    "fsdp": (fully_shard, 0),
+    "fsdp-along-a-dimension": (
+        lambda net: fully_shard(net, shard_placement_fn=lambda p: Shard(0)),
+        len(list(Odd().parameters())),
+    ),
+    "fsdp-of-old": (FullyShardedDataParallel, 0),
+    "tensor-parallel": (lambda net: parallelize_module(net, line(), ODD_PLAN), 6),
+    "both": (
+        lambda net: fully_shard(parallelize_module(net, grid()["tp"], ODD_PLAN), mesh=grid()["dp"]),
+        6,
+    ),
+}
+"""How a network is spread, and of how many parameters the program asked for more than the devices can do."""
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("way", list(ODD_WAYS))
+def test_sizes_that_the_devices_do_not_divide_train_as_on_one(way: str, compiled: bool):
+    spread, asked = ODD_WAYS[way]
+    torch.manual_seed(0)
+    plain = Odd().double()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        net = spread(copy.deepcopy(plain))
+    found = [str(w.message) for w in said]
+    assert sum("into unequal parts" in text for text in found) == asked, found
+    for each, is_compiled in ((plain, False), (net, compiled)):
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.5)
+
+        def step(each: Any = each, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            odd_loss(each).backward()
+            optimizer.step()
+
+        run = torch.compile(step) if is_compiled else step
+        run()
+        run()
+    again = Odd().double()
+    again.load_state_dict(
+        {k: v.full_tensor() if isinstance(v, DTensor) else v for k, v in net.state_dict().items()}
+    )
+    for p, q, held in zip(plain.parameters(), again.parameters(), net.parameters(), strict=True):
+        torch.testing.assert_close(q, p)
+        assert len(held.addressable_shards) == 8
+
+
 ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
     "does-not-divide": (
-        ValueError, r"weight: dimension 0 of a tensor of shape \[6, 8\] .* into 8 .*Shard\(dim=0\).*DeviceMesh\(\(8,\)",
-        lambda: parallelize_module(nn.Linear(8, 6), line(), ColwiseParallel()),
+        ValueError, r"dimension 0 of a tensor of shape \[6, 8\] .* into 8 .*Shard\(dim=0\).*DeviceMesh\(\(8,\)",
+        lambda: distribute_tensor(torch.ones(6, 8), line(), [Shard(0)]),
+    ),
+    "shards-that-differ": (
+        ValueError, r"dimension 1 of a tensor of shape \[8, 6\] .* into 4 .*Shard\(dim=1\).*DeviceMesh\(\(dp=4\)",
+        lambda: distribute_tensor(torch.ones(8, 6), grid()["dp"]).redistribute(placements=[Shard(1)]),
     ),
     "other-mesh": (
         ValueError, "lies on DeviceMesh.* and cannot be placed on another mesh",

@@ -94,9 +94,9 @@ def split_parameters(group: Group, names: dict[int, str]) -> None:
         dim = asked.dim % p.ndim if asked is not None else _dim(p, group)
         split = Replicate() if dim is None else Shard(dim)
         row = [split if sharded else Replicate() for sharded in group.sharded]
-        place_parameter(p, group.mesh, row, name)
+        place_parameter(p, group.mesh, row, name, if_it_fits=True)
         if p.grad is not None:
-            place_parameter(p.grad, group.mesh, row, name)
+            place_parameter(p.grad, group.mesh, row, name, if_it_fits=True)
 
 
 def _dim(p: Tensor, group: Group) -> int | None:

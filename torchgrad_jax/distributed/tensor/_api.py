@@ -14,7 +14,7 @@ from ...nn.modules.module import Module
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._dtensor import DTensor, is_own, named_sharding, said, said_mesh, spread
 from ._sources import values_of
-from ._specs import checked, refuse_partial, sharding_of
+from ._specs import checked, fitting, refuse_partial, sharding_of
 
 
 def distribute_tensor(
@@ -58,8 +58,8 @@ def _check_same(tensor: Any, mesh: DeviceMesh, wanted: Any) -> None:
 
 
 def place_parameter(
-    t: Tensor, mesh: DeviceMesh, placements: Any, name: str = "", source: int | None = None
-) -> None:
+    t: Tensor, mesh: DeviceMesh, placements: Any, name: str = "", source: int | None = None, if_it_fits: bool = False,
+) -> None:  # fmt: skip
     """Split a parameter or a buffer over a mesh, in place: who holds it keeps it. Other axes of the mesh stay.
 
     Args:
@@ -68,6 +68,7 @@ def place_parameter(
         placements: what each dimension does.
         name: for messages.
         source: whose values all processes take, as of `values_of`.
+        if_it_fits: whether a dimension that the devices do not divide stays whole, with a warning.
     """
     held: Any = named_sharding(t)
     if held is not None and held.mesh != mesh.jax_mesh:
@@ -78,7 +79,10 @@ def place_parameter(
     with no_grad():
         try:
             own = values_of(t.detach(), mesh, source)
-            out = spread(own, mesh, checked(mesh, placements, t.ndim))
+            wanted = checked(mesh, placements, t.ndim)
+            if if_it_fits:
+                wanted = _fitting(own, mesh, wanted, name, () if held is None else held.spec)
+            out = spread(own, mesh, wanted)
         except ValueError as error:
             raise ValueError(f"{name}: {error}" if name else str(error)) from None
         except AssertionError:  # what JAX raises is a page of numbers
@@ -91,6 +95,18 @@ def place_parameter(
         before = said_mesh(t)
         t.data = out
     said(t, mesh if before is None or before == mesh else before.joined(mesh))
+
+
+def _fitting(t: Tensor, mesh: DeviceMesh, wanted: Any, name: str, held: Any) -> Any:
+    """The placements of a parameter, as far as the devices divide it."""
+    found = fitting(mesh, wanted, tuple(t.shape), held)
+    for asked, got in zip(wanted, found, strict=True):
+        if asked != got:
+            warn.to_user(
+                f"{name or 'a parameter'} of shape {list(t.shape)} is on all devices of {mesh}: {asked} would split "
+                f"its dimension {asked.dim} into unequal parts"
+            )
+    return found
 
 
 def replicate_rest(

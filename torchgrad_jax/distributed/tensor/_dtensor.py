@@ -28,7 +28,7 @@ from ...autograd.function import Function
 from .._arguments import ReduceOp
 from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
-from ._specs import FREE, checked, placements_of, sharding_of, spec_of
+from ._specs import FREE, checked, fitting, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
@@ -151,17 +151,25 @@ def _reduced(local: Tensor, mesh: DeviceMesh, wanted: Any) -> tuple[Tensor, list
     return local, [Replicate() if isinstance(p, Partial) else p for p in wanted]
 
 
-def spread(t: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
+def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -> Tensor:
     """A tensor placed over a mesh or a slice of one, whatever the rest of the mesh does with it.
 
     Summands of the only process are the sum. Where a program is being traced nobody knows yet what the rest of the mesh
     does: XLA is told what the slice does and chooses the rest.
+
+    Args:
+        t: the tensor.
+        mesh: the mesh.
+        wanted: what each of its dimensions does.
+        if_it_fits: whether a dimension that the devices do not divide stays whole instead of being refused.
     """
     wanted = checked(mesh, [Replicate() if isinstance(p, Partial) else p for p in wanted], t.ndim)
     held = named_sharding(t)
+    spec: Any = held.spec if held is not None and held.mesh == mesh.jax_mesh else ()
+    if if_it_fits:
+        wanted = fitting(mesh, wanted, tuple(t.shape), spec)
     if not MODES.run.at_once and (held is None or FREE in held.spec):
         return said(t.to(_sharding_for(t, mesh, wanted)), mesh)
-    spec: Any = held.spec if held is not None and held.mesh == mesh.jax_mesh else ()
     out = t.to(sharding_of(mesh, wanted, tuple(t.shape), spec))
     if out is t:
         out = t.view_as(t) if t.requires_grad else t.detach()

@@ -104,9 +104,28 @@ def sharding_of(
         if shape[dim] % parts:
             raise ValueError(
                 f"dimension {dim} of a tensor of shape {list(shape)} cannot be split into {parts} equal parts, as "
-                f"placements {tuple(placements)} on {mesh} ask for"
+                f"placements {tuple(placements)} on {mesh} ask for; pad it, or leave it whole with Replicate()"
             )
     return NamedSharding(mesh.jax_mesh, spec)
+
+
+def fitting(
+    mesh: DeviceMesh, placements: Sequence[Placement], shape: tuple[int, ...], held: Any = ()
+) -> tuple[Placement, ...]:
+    """The placements, with `Replicate` for those that would split a dimension into unequal parts."""
+    sizes = mesh.jax_mesh.shape
+    others = spec_of(mesh, (Replicate(),) * mesh.ndim, len(shape), held)
+    parts = [math.prod(sizes[a] for a in names_of(entry)) for entry in others]
+    parts += [1] * (len(shape) - len(parts))
+    out: list[Placement] = []
+    for n, p in zip(mesh.shape, placements, strict=True):
+        if isinstance(p, Shard | _StridedShard):
+            if shape[p.dim] % (parts[p.dim] * n):
+                p = Replicate()
+            else:
+                parts[p.dim] *= n
+        out.append(p)
+    return tuple(out)
 
 
 def refuse_partial(placements: Sequence[Placement]) -> None:

@@ -76,7 +76,7 @@ def context_parallel(
     if mesh.ndim != 1:
         raise ValueError(f"context_parallel() needs a mesh of one dimension, not {mesh}")
     before = [t.detach() for t in tensors]
-    after = [spread(t, mesh, (Shard(dim),)) for t, dim in zip(before, dims, strict=True)]
+    after = [spread(t, mesh, (Shard(dim),), True) for t, dim in zip(before, dims, strict=True)]
     for t, split in zip(tensors, after, strict=True):
         t.data = split
     outer, INSTEAD.call = INSTEAD.call, functools.partial(_attention, mesh)

@@ -38,7 +38,7 @@ def hand_out(t: Any, mesh: DeviceMesh, layout: Placement | None, local: bool) ->
     """
     if layout is None:
         return t
-    out = spread(t, mesh, (layout,))
+    out = spread(t, mesh, (layout,), if_it_fits=not local or is_own(mesh))
     if local and not is_own(mesh) and _is_split_over_no_other(out, mesh):
         return to_local(out)
     if local:
@@ -60,7 +60,7 @@ def take_in(
     if named_sharding(t) is None and not is_own(mesh):
         t = DTensor.from_local(t, mesh, (given,))
     elif not isinstance(t, DTensor) and given != wanted and given.is_shard():
-        t = spread(t, mesh, (given,))
+        t = spread(t, mesh, (given,), if_it_fits=True)
     return hand_out(t, mesh, wanted, local)
 
 
@@ -100,7 +100,7 @@ class _Split(ParallelStyle):
         def split(name: str, part: Module, mesh: DeviceMesh) -> None:
             for key, p in part.named_parameters(recurse=False):
                 place = (self.parameters[kind].get(key, Replicate()),)
-                place_parameter(p, mesh, place, key, self.src_data_rank)
+                place_parameter(p, mesh, place, key, self.src_data_rank, if_it_fits=True)
 
         def enter(m: Module, inputs: Any, mesh: DeviceMesh) -> Any:
             first = take_in(inputs[0], mesh, self.input_layouts[0], self.inputs[kind])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
 
-from .._core import caches, tree
+from .._core import caches
 from .._core.errors import AsWritten, Unsupported
 from .._core.state import (
     DUAL,
@@ -27,7 +28,7 @@ from .._core.state import (
 from .._engine.derivative_stops import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
-from . import explain
+from . import explain, object_trees
 from .apart import ONE_MEMORY, stand_in
 from .array_arguments import is_array_input, tensor_for
 from .buckets import Bucketed
@@ -82,6 +83,7 @@ class Compiled:
         """`counts["run"]` after the program that was traced last had run."""
         self.wasted = 0
         """How many programs in a row could not be used a second time for what the function does in Python."""
+        self.batches = object_trees.BatchClasses()
         self.entries: dict[Any, list[Entry]] = {}
         self.counts = {"traced": 0, "run": 0, "eager": 0}
         """How often the function was traced, its program run, and the function itself run instead."""
@@ -153,15 +155,17 @@ class Compiled:
         """
         mode = MODES.bits & ~TRACED
         plainly = self.written or POLICY.stance == "force_eager" or (MODES.traced and under_jax())
+        self.batches.add_all((args, kwargs))
+        batches = Batches(args, kwargs, self.batches.__contains__)
         if plainly or mode & _OTHER_MODES:
-            return run_all(lambda args, kwargs, run: self(*args, **kwargs), Batches(args, kwargs))
+            return run_all(lambda args, kwargs, run: self(*args, **kwargs), batches)
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any], run: Any) -> Any:
             out = self._call(args, kwargs, run)
             self.counts["run"] += out.count - 1 if isinstance(out, StepsDone) else 0
             return out
 
-        return run_all(call, Batches(args, kwargs))
+        return run_all(call, batches)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for these arguments, to be looked at: nothing is run, and nothing outside changes.
@@ -192,9 +196,10 @@ class Compiled:
                     entry.log.restore()
 
         try:
-            if not (self.written or MODES.bits & ~TRACED & _OTHER_MODES):
-                with WRITE_LOCK:
-                    self._run_or_trace(args, kwargs, MODES.bits & ~TRACED, look)
+            if not self.written:
+                with _mode_of_program() as mode, WRITE_LOCK:
+                    if mode is not None:
+                        self._run_or_trace(args, kwargs, mode, look)
         except ProgramInspected as inspected:
             self.counts["run"] = counts["run"]
             return inspected.result
@@ -211,12 +216,12 @@ class Compiled:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]
     ) -> Any:
         """Find or make the program for these arguments, and `run` it."""
-        mode = MODES.bits & ~TRACED
-        if mode & _OTHER_MODES or self.written:  # part of something larger, or watched
-            self.counts["eager"] += 1
-            return self.fn(*args, **kwargs)
-        with WRITE_LOCK:
-            out = self._run_or_trace(args, kwargs, mode, run)
+        out = _AS_WRITTEN
+        if not self.written:
+            with _mode_of_program() as mode:
+                if mode is not None:  # else it is part of something larger, or watched
+                    with WRITE_LOCK:
+                        out = self._run_or_trace(args, kwargs, mode, run)
         if out is not _AS_WRITTEN:
             return out
         # Without the lock: this may take as long as it likes, and start threads.
@@ -224,12 +229,12 @@ class Compiled:
         return self.fn(*args, **kwargs)
 
     def _run_or_trace(
-        self, args: Any, kwargs: Any, mode: int, run: Callable[[Entry, Any], Any]
+        self, args: Any, kwargs: Any, mode: Any, run: Callable[[Entry, Any], Any]
     ) -> Any:
         """The result of a program kept for such arguments, or of a new one; `_AS_WRITTEN` if there is to be none."""
         if self.written:  # as another thread has found out in the meantime
             return _AS_WRITTEN
-        flat, spec = tree.flatten((args, kwargs))
+        flat, spec = object_trees.flatten((args, kwargs), self.batches.__contains__)
         tensors: list[Tensor] = []
         numbers: list[Any] = []
         key: list[Any] = [mode, shape_of(spec)]
@@ -251,6 +256,8 @@ class Compiled:
             elif not self.plain_numbers and is_array_input(x):
                 key.append((jax.Array, jax.typeof(x)))
                 tensors.append(tensor_for(x))
+            elif self.batches.comes_anew(x):
+                return self._run_or_trace(args, kwargs, mode, run)
             else:
                 key.append(id(x))
         whole = tuple(key)
@@ -304,9 +311,9 @@ class Compiled:
             self.reasons.append(ONE_MEMORY)
         return _AS_WRITTEN
 
-    def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: int) -> None:
+    def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: Any) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
-        plain = all(
+        plain = isinstance(mode, int) and all(
             x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense for x in args
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
@@ -372,7 +379,8 @@ class Compiled:
             why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(why)
             explain.traced_again(self.fn, why)
-        watch = PythonWatch(self.fn, given, flat)
+        fn = self.fn if isinstance(key[0], int) else _under_modes(self.fn, key[0])
+        watch = PythonWatch(fn, given, flat)
         why = watch.describe_unknowable_state()
         if why is not None:
             return self._not_traced(why)
@@ -385,7 +393,9 @@ class Compiled:
         traced = [known_twice.get(id(t), t) for t in tensors]
         visited = watch.guards.visited_ids
         plain = self.plain_numbers or watch.guards.calls_type
-        arguments = NumberArguments(given, flat, tensors, lambda x: id(x) not in visited, plain)
+        arguments = NumberArguments(
+            given, flat, tensors, lambda x: id(x) not in visited, plain, self.batches.__contains__
+        )
         numbers = watch.log_numbers(arguments, self.carried.values())
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
         watch.prepare_effects(stops=lenient)
@@ -393,14 +403,17 @@ class Compiled:
         try:
             with watch:
                 entry = Entry(
-                    self.fn, arguments.constants_of_key, watch.guards, traced, numbers, self.checks,
+                    fn, arguments.constants_of_key, watch.guards, traced, numbers, self.checks,
                     lambda i: explain.argument(self.fn, key[1], i), watch.guards.reached_tensors,
+                    watch.knows,
                 )  # fmt: skip
             watch.effects.release_output()
             effect = watch.describe_effect(entry.program, numbers)
             if effect:
                 self._carry(watch.guards.drifted_numbers())
             entry.single_use = bool(effect)
+            if watch.switches and not effect:
+                entry.switches, entry.run_quickly = watch.switches, None
             self._keep(key, entry, effect, reason, known)
             if entry.apart.clash(entry.arguments(tensors)):
                 self._refuse_one_memory(entry, bool(known_twice))
@@ -511,6 +524,36 @@ class Compiled:
         elif error.lasting:
             explain.never_compiled(self.fn, error)
         return _AS_WRITTEN
+
+
+@contextlib.contextmanager
+def _mode_of_program() -> Iterator[Any]:
+    """What a program is made for: the bits of the modes, and what autocast casts; None if there is to be none.
+
+    Within it autocast is off: what was traced runs as it is.
+    """
+    mode, others = MODES.bits & ~TRACED, MODES.function_modes
+    if not mode & _OTHER_MODES:
+        yield mode
+    elif (
+        mode & _OTHER_MODES == FUNCTION_MODE and len(others) == 1 and hasattr(others[0], "resumed")
+    ):
+        with others[0].suspended() as described:
+            yield (MODES.bits & ~TRACED, others[0], described)
+    else:
+        yield None
+
+
+def _under_modes(fn: Any, mode: tuple[int, Any, Any]) -> Any:
+    """A function that is called under the modes that it was called under when a program was asked for."""
+    _, function_mode, described = mode
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with function_mode.resumed(described):
+            return fn(*args, **kwargs)
+
+    return call
 
 
 def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:

@@ -23,6 +23,7 @@ import numpy as np
 from .._core.errors import AsWritten, users_place
 from .._core.python_numbers import MATH, tracked
 from .impure_calls import describe_impure_call, is_clock
+from .unread_attributes import CodeThatRan
 
 _CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")
 _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
@@ -39,14 +40,17 @@ class EffectWatcher:
     Args:
         iterators: identities of iterators from outside.
         calls: whether calls of C functions are to be looked at, which takes time.
+        code: what is to be told of the functions of Python that run, which takes time, too.
         stops: whether to end the run before something is done that cannot be undone.
     """
 
     def __init__(
-        self, iterators: Iterable[int] = (), calls: bool = False, stops: bool = False
-    ) -> None:
+        self, iterators: Iterable[int] = (), calls: bool = False, stops: bool = False,
+        code: CodeThatRan | None = None,
+    ) -> None:  # fmt: skip
         self._iterators = frozenset(iterators)
         self._looks_at_c_calls, self._stops_before_effects, self._profiles = calls, stops, False
+        self._code = code
         self.first_effect: str | None = None
         """What was noticed, in words."""
         self._held_output: list[Callable[[], Any]] = []
@@ -58,8 +62,11 @@ class EffectWatcher:
         self._random = random.getstate()
         self._outer, _thread.watcher = _thread.watcher, self
         _replaced.enter(self)
-        self._profiles = self._looks_at_c_calls and sys.getprofile() is None
+        wanted = self._looks_at_c_calls or self._code is not None
+        self._profiles = wanted and sys.getprofile() is None
         if self._profiles:
+            if self._code is not None:
+                self._code.complete = True
             sys.setprofile(self._profile)
         return self
 
@@ -106,8 +113,11 @@ class EffectWatcher:
         self.note(what)
 
     def _profile(self, frame: Any, event: str, called: Any) -> None:
+        if event == "call" and self._code is not None:
+            self._code.note(frame)
         if (
             event != "c_call"
+            or not self._looks_at_c_calls
             or not (what := describe_impure_call(called))
             or not _is_user_code(frame)
         ):

@@ -36,6 +36,7 @@ from .._engine.node import spent
 from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from .._engine.trace import Call
+from . import object_trees
 from .apart import ONE_MEMORY, OTHER_TENSOR, Apart
 from .array_arguments import tensor_for
 from .checks import any_of, is_true
@@ -116,9 +117,10 @@ class Entry:
     def __init__(
         self, fn: Any, kept_arguments: list[Any], python_guards: PythonGuards, tensors: list[Tensor], log: NumberLog,
         checked: bool = True, name: Callable[[int], str] = str, fixed: Any = (),
+        knows: Callable[[Any], bool] = lambda x: False,
     ) -> None:  # fmt: skip
         # Identities of arguments are part of the key: they must stay theirs.
-        self.kept_arguments = kept_arguments
+        self.kept_arguments, self._knows = kept_arguments, knows
         self.python_guards = python_guards
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
@@ -129,6 +131,8 @@ class Entry:
         """Whether one tensor is given twice."""
         self.single_use = False
         """Whether this is a run that cannot be repeated, for what the function does in Python."""
+        self.switches: list[tuple[Any, Any, Any]] = []
+        """What the function sets in Python, to the same in each run: (holder, key, value)."""
         self.has_run = False
         """Whether anything outside is as a run has left it."""
         self.backward: BackwardDescription | None = None
@@ -323,7 +327,9 @@ class Entry:
 
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
-        leaves, out_spec = tree.flatten(fn(*args, **kwargs), lambda x: isinstance(x, Size))
+        leaves, out_spec = object_trees.flatten(
+            fn(*args, **kwargs), self._is_new_object, lambda x: isinstance(x, Size)
+        )
         tensors: list[Tensor] = []
         outs: list[Any] = []
         live, hides = [], []
@@ -374,6 +380,16 @@ class Entry:
             )
             self.backward = description
         return tensors, (out_spec, outs)
+
+    def _is_new_object(self, x: Any) -> bool:
+        """Whether a result is a dataclass that the function made, which is made anew in each call."""
+        if not object_trees.is_plain_object(x):
+            return False
+        if not self._knows(x):
+            return True
+        if not any(x is kept for kept in self.kept_arguments):
+            raise AsWritten(f"it returns its argument, a {type(x).__name__}", lasting=True)
+        return False
 
     def arguments(self, tensors: Sequence[Any]) -> Sequence[Any]:
         """The tensors and numbers that the program takes, each once."""
@@ -678,6 +694,8 @@ class Entry:
             resolve_argument(t, args)._rg = requires
         for st, k in self.new_state:
             st.array = arrays[k]
+        for holder, key, value in self.switches:
+            holder[key] = value
 
     def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
         if self.spec.kind is None:

@@ -22,6 +22,7 @@ from .._core.meta import meta
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, make
+from . import object_trees
 from .array_arguments import is_array_input, tensors_for
 from .checks import any_of
 from .donation import Donating, put_back, surely
@@ -49,8 +50,10 @@ class StepsDone(NamedTuple):
 class Batches:
     """Arguments whose tensors and arrays have a row for each step."""
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._given, self._spec = tree.flatten((args, kwargs))
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], is_object: Callable[[Any], bool]
+    ) -> None:
+        self._given, self._spec = object_trees.flatten((args, kwargs), is_object)
         self.flat = tensors_for(self._given)
         tensors = [x for x in self.flat if isinstance(x, Tensor)]
         if not tensors:
@@ -96,7 +99,7 @@ def run_all(call: Callable[..., Any], batches: Batches) -> Any:
 
 def _of_one(out: Any, alone: bool, outside: Sequence[bool] = ()) -> StepsDone:
     """The results of one step. If it is the only one, each tensor gets its row here, save those from `outside`."""
-    leaves, spec = tree.flatten(out)
+    leaves, spec = object_trees.flatten(out, object_trees.is_plain_object)
     stacked = [alone and isinstance(x, _STACKED) for x in leaves]
     for i, as_it_is in enumerate(outside):
         stacked[i] &= not as_it_is
@@ -146,6 +149,7 @@ def is_steady(entry: Entry) -> bool:
     program = entry.program
     if (
         entry.single_use
+        or entry.switches
         or entry.parts is not None
         or not entry.only_reads_arguments
         or program.new_state

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
-from .._core import tree
 from .._core.python_numbers import Number, same
 from .._engine.tensor import Tensor
 from .array_arguments import array_of, is_array_input
+from .object_trees import parts_of
 
 _LARGEST = 1 << 63
 
@@ -42,13 +42,14 @@ class NumberArguments:
         tensors: the tensors among these, and those that stand for arrays.
         apart: whether a list or dict is reached by the arguments alone.
         plain: all numbers are constants.
+        is_object: whether an argument is a dataclass that is a container.
     """
 
     def __init__(
         self, arguments: Any, flat: Sequence[Any], tensors: Sequence[Tensor], apart: Callable[[Any], bool],
-        plain: bool,
+        plain: bool, is_object: Callable[[Any], bool],
     ) -> None:  # fmt: skip
-        self._arguments, self._apart = arguments, apart
+        self._arguments, self._apart, self._is_object = arguments, apart, is_object
         given = [x for x in flat if isinstance(x, Tensor) or is_array_input(x)]
         as_tensors = len(given) == len(tensors)
         self._arrays = [t for x, t in zip(given, tensors) if x is not t] if as_tensors else []
@@ -73,7 +74,7 @@ class NumberArguments:
 
     def _each_once(self, x: Any) -> bool:
         """Whether no list or dict is reached in two ways, so that a number in it is that of one argument."""
-        parts = tree._parts(x)
+        parts = parts_of(x, self._is_object)
         if parts is None:
             return True
         if isinstance(x, list | dict | deque):
@@ -88,7 +89,7 @@ class NumberArguments:
         return self._with_numbers(self._arguments, number, True)
 
     def _with_numbers(self, x: Any, number: Callable[[int], Any], can: bool) -> Any:
-        parts = tree._parts(x)
+        parts = parts_of(x, self._is_object)
         if parts is None:
             return self._leaf(x, number, can)
         can = can and (isinstance(x, dict | deque) or type(x) is list or _is_tuple(x))

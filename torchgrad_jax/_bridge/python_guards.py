@@ -13,6 +13,7 @@ modules, optimizers) with the value that each of them had:
 from __future__ import annotations
 
 import array
+import dis
 import functools
 import gc
 import inspect
@@ -41,6 +42,8 @@ from .number_log import is_number, is_number_or_list, with_plain_numbers
 from .places import Attributes, Cell, Class, Items, OfThread, Variable, place_of, quick_places
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
+_SWITCHES = (bool, str, type(None))
+"""Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
 _MISSING = object()
 _ABSENT = repeat(_MISSING)
 _KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy", "_pytest", "pluggy")
@@ -55,8 +58,8 @@ class PythonGuards:
 
     __slots__ = (
         "arrays", "caches", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden",
-        "kept_alive", "lists", "number_places", "optimizers", "orders", "places", "reached_tensors",
-        "replaced_numbers", "_settings", "schedules", "state_holders", "visited_ids",
+        "instances", "kept_alive", "lists", "met_again", "number_places", "optimizers", "orders", "places",
+        "reached_tensors", "replaced_numbers", "_settings", "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -96,6 +99,10 @@ class PythonGuards:
         self.visited_ids: set[int] = set()
         self.kept_alive: list[Any] = []
         """The objects of `visited_ids`, so that no other object gets one of these ids."""
+        self.instances: list[dict[str, Any]] = []
+        """The attributes of plain objects of the user's, such as a trainer whose method is compiled."""
+        self.met_again: set[int] = set()
+        """Identities of what is reached in several ways."""
         self.reached_tensors: dict[int, Tensor] = {}
         """Tensors that are reached otherwise than as arguments, by identity; empty after the trace."""
         for setting in AMBIENT:
@@ -364,6 +371,19 @@ class PythonGuards:
                 ]  # fmt: skip
         return drifted
 
+    def switches(self) -> list[tuple[Any, Any, Any]]:
+        """Where a bool, a text or None has become another one: (holder, key, the new one).
+
+        What was there is put back.
+        """
+        found = []
+        for holder, key, before in self.places:
+            now = holder.get(key, _MISSING)
+            if now is not before and isinstance(now, _SWITCHES) and isinstance(before, _SWITCHES):
+                found.append((holder, key, now))
+                holder[key] = before
+        return found
+
     # -- collecting
     def add_function(self, fn: Any) -> None:
         """A function: its closure, the globals that it names, its `self`."""
@@ -383,7 +403,7 @@ class PythonGuards:
         self._visit(fn)
         self.places += [(Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]
         self._add_dict(vars(fn))
-        names = list(dict.fromkeys(_global_names(fn.__code__)))
+        names = list(dict.fromkeys(_names(fn.__code__)))
         strings = list(dict.fromkeys(_string_constants(fn.__code__)))
         self.may_be_impure = self.may_be_impure or not IMPURE_NAMES.isdisjoint(names)
         self.calls_type = self.calls_type or asks_for_type(fn.__code__)
@@ -398,7 +418,10 @@ class PythonGuards:
                 self._add_module(content, names + strings)
             else:
                 self.add_value(content)
-        for name in names + strings if "globals" in names else names:
+        loaded = list(_global_names(fn.__code__))
+        if "globals" in names:
+            loaded = names + strings
+        for name in loaded:
             value = fn.__globals__.get(name, sys.modules.get(name))
             if isinstance(value, types.ModuleType):
                 self._add_module(value, names + strings)
@@ -481,6 +504,7 @@ class PythonGuards:
                 self.caches.append(x)
             self.add_function(x)
         if not self._visit(x):
+            self.met_again.add(id(x))
             return
         if has_hidden_state(x):
             self.hidden.append(HiddenState(x))
@@ -568,6 +592,35 @@ class PythonGuards:
             )
             self.quick_places = None
 
+    def forget_unread(self, names: frozenset[str]) -> None:
+        """Watch no attribute of a plain object whose name is none of these, and no list that only such a one holds.
+
+        Attributes that are not there are watched by their names instead of by how many there are.
+        """
+        unread = {(id(held), key) for held in self.instances for key in held if key not in names}
+        held_there = [held[key] for held in self.instances for key in held if key not in names]
+        gone = {
+            id(x) for x in held_there if isinstance(x, _GROWING) and id(x) not in self.met_again
+        }
+        numbers = {(id(h), k) for h, k in self.number_places}
+        self.places = [
+            row for row in self.places
+            if (id(row[0]), row[1]) not in unread and id(row[0]) not in gone
+        ]  # fmt: skip
+        plain = {id(held) for held in self.instances}
+        self.dicts = [
+            row for row in self.dicts if id(row[0]) not in plain and id(row[0]) not in gone
+        ]
+        self.orders = [row for row in self.orders if id(row[0]) not in gone]
+        self.lists = [row for row in self.lists if id(row[0]) not in gone]
+        for held in self.instances:
+            self.places += [
+                (held, name, _MISSING)
+                for name in names
+                if name not in held and (id(held), name) not in numbers
+            ]
+        self.quick_places = None
+
     def _add_instance(self, x: Any) -> None:
         """Attributes of an object of the user's, and of its class."""
         cls = type(x)
@@ -578,7 +631,10 @@ class PythonGuards:
             return
         self._add_class(cls)
         if hasattr(x, "__dict__"):
-            self._add_dict(OfThread(x) if isinstance(x, threading.local) else vars(x))
+            held = OfThread(x) if isinstance(x, threading.local) else vars(x)
+            self._add_dict(held)
+            if type(held) is dict and not known and not _is_known_library(cls):
+                self.instances.append(held)
         for base in cls.__mro__:
             if _is_known_library(base) and not _holds_state(base):
                 continue
@@ -606,6 +662,7 @@ _MODES = ("default_device", "device_stack", "grad_layout")
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 _ATTRIBUTES_LOOKED_INTO = ("_parameters", "param_groups", "_per_optimizer_states")
 """Attributes of modules, optimizers and gradient scalers."""
+_GROWING = (list, dict, set, deque)
 _ENVIRONMENT_NAMES = frozenset(["environ", "environb", "getenv"])
 """Names by which functions look at the environment."""
 KEPT_UNDER = "_torchgrad_jax_operators"
@@ -656,12 +713,38 @@ def _string_constants(code: types.CodeType) -> Iterator[str]:
             yield const
 
 
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    """Global names of a function and of those defined in it."""
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Names of globals and attributes in a function and in those defined in it."""
     yield from code.co_names
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
+            yield from _names(const)
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """Names of globals alone, and of modules that are imported: `x.log()` is nothing to a global `log`."""
+    names, of_globals = code.co_names, _NAMES_OF_GLOBALS.get(code.co_code)
+    if of_globals is None:
+        if len(_NAMES_OF_GLOBALS) > _MOST_NAMES:
+            _NAMES_OF_GLOBALS.clear()
+        steps = dis.get_instructions(code)
+        used = {i.argval for i in steps if i.opname in _OF_GLOBALS}
+        of_globals = [i for i, name in enumerate(names) if name in used]
+        _NAMES_OF_GLOBALS[code.co_code] = of_globals
+    yield from (names[i] for i in of_globals)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
             yield from _global_names(const)
+
+
+_NAMES_OF_GLOBALS: dict[bytes, list[int]] = {}
+"""Which of a code's names are those of globals, by its instructions, which tell names by their numbers."""
+_MOST_NAMES = 4096
+
+
+_OF_GLOBALS = frozenset(
+    f"{what}_{kind}" for what in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
+) | {"IMPORT_NAME"}
 
 
 def _is_library(top: str) -> bool:

@@ -20,6 +20,7 @@ from .number_log import NumberLog
 from .places import place_of
 from .python_guards import PythonGuards
 from .traced_program import Program
+from .unread_attributes import CodeThatRan
 
 
 class PythonWatch:
@@ -47,10 +48,18 @@ class PythonWatch:
             guards.add_optimizer_states()
         self._modes = MODES.bits & ~TRACED
         self.effects = EffectWatcher()
+        self.code: CodeThatRan | None = None
+        """The code that ran, where that tells attributes that it cannot have looked at."""
+        self.switches: list[tuple[Any, Any, Any]] = []
+        """Flags and the like that the function sets, and all that it changes in Python: (holder, key, value)."""
 
     def __iter__(self) -> Iterator[PythonGuards]:
         yield self.guards
         yield self.containers
+
+    def knows(self, x: Any) -> bool:
+        """Whether an object was there before the trace."""
+        return any(id(x) in guards.visited_ids for guards in self)
 
     def describe_unknowable_state(self) -> str | None:
         """Why the function's state cannot be known, in words; None if it can."""
@@ -68,7 +77,8 @@ class PythonWatch:
     def prepare_effects(self, stops: bool) -> None:
         """Look out for calls with effects, and with `stops` end the trace before one that cannot be undone."""
         iterators = [id(hidden.of) for g in self for hidden in g.hidden]
-        self.effects = EffectWatcher(iterators, self.guards.may_be_impure, stops)
+        self.code = CodeThatRan() if self.guards.instances else None
+        self.effects = EffectWatcher(iterators, self.guards.may_be_impure, stops, self.code)
 
     def __enter__(self) -> None:
         self.effects.__enter__()
@@ -90,12 +100,20 @@ class PythonWatch:
                 guards.optimizer_state_began(optimizer)
             guards.watch_caches()
         changed = self._describe_change()
+        if changed is not None:
+            switches = [s for guards in self for s in guards.switches()]
+            if self._describe_change() is None:
+                changed, self.switches = None, switches
+            for holder, key, value in switches:
+                holder[key] = value
         if changed is not None and any(guards.keeps_traced_array() for guards in self):
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor",
                 lasting=True,
             )
         effect = self.effects.first_effect or numbers.unrepeatable or changed
+        if effect is None and self.code is not None and (names := self.code.names()) is not None:
+            self.guards.forget_unread(names)
         if self._modes_changed:
             return "a mode, such as whether operations are recorded, is another one afterwards"
         return effect

@@ -154,6 +154,8 @@ class StateLift(Lift):
         """Identities of leaves whose gradient was replaced before that."""
         self.born: list[Any] = []
         """Weak references to the storages made during the run."""
+        self.own_aliases: list[Any] = []
+        """Weak references to the tensors made during the run on storages of others."""
         self.swapped: list[SwappedArgument] = []
         self.numbers: dict[int, tuple[Storage, Any, int]] = {}
         """Arrays of one number, by identity: who holds it first, and as which source."""
@@ -227,6 +229,10 @@ class StateLift(Lift):
     def storage_born(self, storage: Any) -> None:
         """A storage was made during this run."""
         self.born.append(weakref.ref(storage))
+
+    def alias_born(self, t: Tensor) -> None:
+        """A tensor was made during this run on a storage that may come from outside."""
+        self.own_aliases.append(weakref.ref(t))
 
     def made(self, storage: Storage) -> bool:
         """Whether a storage was made during this run."""
@@ -611,9 +617,25 @@ def trace_program(
     program.gradient_guards = [
         (lift.named(k.tensor), None if k.gradient is None else k.gradient._m)
         for k in lift.known_tensors.values()
-        if k.requires_grad and k.node is None and id(k.tensor) not in lift.assigned
+        if id(k.tensor) in lift.grad_looked_at and id(k.tensor) not in lift.assigned
     ]
+    _forget_gone_aliases(program, lift)
     return program, descriptions[0]
+
+
+def _forget_gone_aliases(program: Program, lift: StateLift) -> None:
+    """Of what the run made on storages from outside (`w.detach()`), only what is still held has flags and gradients."""
+    own = {id(t): ref for ref in lift.own_aliases if (t := ref()) is not None}
+    rows: list[list[Any]] = [program.flags, program.grads, program.gradient_guards]
+    held = [[(own[id(r[0])], r[1:]) for r in row if id(r[0]) in own] for row in rows]
+    for row in rows:
+        row[:] = [r for r in row if id(r[0]) not in own]
+    for known in (lift.known_tensors, lift.gradient_of):
+        for key in [k for k, v in known.items() if id(getattr(v, "tensor", v)) in own]:
+            del known[key]
+    t = None
+    for row, entries in zip(rows, held):
+        row += [(t, *rest) for ref, rest in entries if (t := ref()) is not None]
 
 
 def _let_peers_share(program: Program) -> None:

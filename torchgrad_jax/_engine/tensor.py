@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from .._core import placement
 from .._core.meta import Meta, meta
-from .._core.state import INFERENCE, MODES, TRACED
+from .._core.state import INFERENCE, LIFT, MODES, TRACED
 
 
 class Storage:
@@ -287,8 +287,10 @@ def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any = None, cls: typ
     t._fn = t._g = t._acc = t._x = None
     t._rg = False
     t._onr = 0
-    if MODES.bits & TRACED:
-        extras(t).born = MODES.birth
+    if MODES.bits & (TRACED | LIFT):
+        if MODES.bits & TRACED:
+            extras(t).born = MODES.birth
+        MODES.run.alias_born(t)
     return t
 
 

@@ -61,6 +61,25 @@ class _Mode:
         with overrides.only_modes((*MODES.function_modes, self)):
             return overrides.skip_one(func, args, kwargs)
 
+    @contextlib.contextmanager
+    def suspended(self) -> Generator[Any, None, None]:
+        """Within it autocast is off. What comes is a description of how it was, for `resumed` and as a key."""
+        enabled, fast, caching = settings()
+        on = tuple(sorted(k for k, v in enabled.items() if v))
+        with restored(({}, fast, caching)):
+            yield on, tuple(sorted(fast.items())), caching
+
+    @contextlib.contextmanager
+    def resumed(self, described: Any) -> Generator[None, None, None]:
+        """Within it autocast is as it was before `suspended`, with no casts from outside."""
+        on, fast, caching = described
+        cache, STATE.cache = STATE.cache, {}
+        try:
+            with restored((dict.fromkeys(on, True), dict(fast), caching)):
+                yield
+        finally:
+            STATE.cache = cache
+
 
 _MODE = _Mode()
 _LISTED = frozenset().union(

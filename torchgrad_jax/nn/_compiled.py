@@ -53,6 +53,8 @@ class OptimizedModule(Module):
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
+        if name in ("counts", "reasons") and not hasattr(self._orig_mod, name):
+            return getattr(self.__dict__["_compiled"], name)
         return getattr(self._orig_mod, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -24,6 +24,16 @@ CHECKED = {
         torch.tensor([1.0, -1.0]),
         torch.tensor([1.0, 2.0]),
     ),
+    "parameters of a distribution": (
+        lambda s: torch.distributions.Normal(torch.zeros(()), s).log_prob(s),
+        torch.tensor([1.0, -1.0]),
+        torch.tensor([1.0, 2.0]),
+    ),
+    "values of a distribution": (
+        lambda x: torch.distributions.Exponential(torch.ones(())).log_prob(x),
+        torch.tensor([1.0, -1.0]),
+        torch.tensor([1.0, 2.0]),
+    ),
     "batch": (
         lambda i: torch.vmap(lambda j: TABLE[j].sum())(torch.stack([i, i * 0])).sum(),
         torch.tensor([0, 5]),
@@ -115,6 +125,16 @@ def test_of_several_examples(name):
     run = torch.compile(of)
     assert run(good).tolist() == [15.0, 51.0]
     assert _complaint(run, bad) == wanted
+
+
+def test_distributions_of_several_examples_in_a_loop():
+    def f(rows):
+        return torch.vmap(lambda x: torch.distributions.Exponential(x).log_prob(x))(rows).sum()
+
+    good, bad = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 2.0], [3.0, -4.0]])
+    torch.testing.assert_close(torch_map(f, good), torch.stack([f(row) for row in good]))
+    with pytest.raises(ValueError, match="Expected parameter rate .* found invalid values"):
+        torch_map(f, bad)
 
 
 @pytest.mark.parametrize("name", ["scan", "map", "fori", "cond", "checkpoint", "nested"])

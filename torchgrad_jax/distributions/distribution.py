@@ -11,7 +11,6 @@ from .._core import warn
 from .._core.checks import fail_if, is_traced
 from .._core.state import MODES
 from .._engine.deferred import later
-from ..compiler import is_compiling
 from . import constraints
 from .utils import SCALAR, lazy_property
 
@@ -33,13 +32,13 @@ def _with_limits(constraint: Any, value_of: Callable[[Any], Any]) -> Any:
 
 
 def require(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Exception]) -> None:
-    """Raise `error(*values)` unless all of `valid` is true; in a compiled function, once it runs."""
+    """Raise `error(*values)` unless all of `valid` is true; in compiled functions and loops, once they run."""
 
     def check(arrays: Any) -> None:
         holds, *there = arrays
         fail_if(~holds.all(), lambda: error(*map(tensor, there)))
 
-    if is_compiling():
+    if _is_checked_later():
         later([valid, *values], check)
     elif not _is_all_true(valid):
         raise error(*values)
@@ -47,8 +46,13 @@ def require(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Except
 
 def validate(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Exception]) -> None:
     """`require` for parameters: code that JAX's own transforms trace checks nothing that depends on values."""
-    if is_compiling() or not _is_traced(valid):
+    if _is_checked_later() or not _is_traced(valid):
         require(valid, values, error)
+
+
+def _is_checked_later() -> bool:
+    """Whether code is being traced whose checks become part of what is traced."""
+    return any(run.collects_checks for run in MODES.lifts)
 
 
 def _is_traced(valid: Any) -> bool:
@@ -112,13 +116,13 @@ class Distribution:
     def _require(self, constraint: Any, value: Tensor, text: str) -> None:
         """Raise unless the constraint holds; `text` takes the distribution, the constraint and the value."""
         valid = constraint.check(value)
-        if is_compiling():
+        if _is_checked_later():
             self._require_later(constraint, value, valid, text)
         elif not _is_traced(valid) and not _is_all_true(valid):
             raise ValueError(text.format(repr(self), repr(constraint), value))
 
     def _require_later(self, constraint: Any, value: Tensor, valid: Any, text: str) -> None:
-        """The same in a compiled function, where the values are not there yet."""
+        """The same in a compiled function or a loop, where the values are not there yet."""
         mine = {k: v for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         kind = type(self)
         limits: list[Tensor] = []

@@ -39,6 +39,8 @@ class Program:
     ) -> None:
         self.call = torch.compile(fn)
         self.args, self.model, self.opt = args, model, opt
+        self.numbers: Callable[[], Any] = list
+        """What it changes besides tensors."""
 
     def run(self) -> None:
         self.call(*self.args)
@@ -51,7 +53,7 @@ class Program:
         seen = [(_bits(t), t._version, None if t.grad is None else _bits(t.grad)) for t in tensors]
         held = {} if self.opt is None else self.opt.state
         states = [[(k, _bits(v)) for k, v in held.get(t, {}).items()] for t in tensors]
-        return tuple(seen), repr(states), _bits(torch.get_rng_state())
+        return tuple(seen), repr(states), _bits(torch.get_rng_state()), repr(self.numbers())
 
 
 def _bits(t: Any) -> bytes:
@@ -155,6 +157,34 @@ def writes_outside():
     return program
 
 
+def schedules_and_counters():
+    model = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5))
+    opt = _momentum(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(opt, 0.1, total_steps=100_000)
+    calls = {"n": 0}
+
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        opt.step()
+        schedule.step()
+        calls["n"] += 1
+        return loss.detach(), {"calls": calls["n"], "rate": schedule.get_last_lr()}
+
+    program = Program(step, torch.randn(4, 3), model=model, opt=opt)
+    group = opt.param_groups[0]
+    program.numbers = lambda: [group["lr"], group["momentum"], schedule.last_epoch, calls["n"]]
+    return program
+
+
+def many_steps_with_schedules():
+    program = schedules_and_counters()
+    batches = torch.randn(3, 4, 3)
+    program.run = lambda: program.call.many(batches)
+    return program
+
+
 def many_steps():
     program = random_numbers()
     batches = torch.randn(3, 4, 3)
@@ -165,6 +195,7 @@ def many_steps():
 PROGRAMS = [
     momentum, adam, many_steps, gradients_that_add_up, running_statistics, random_numbers, large_gradients,
     gradients_only, no_gradient_any_more, differentiated_from_outside, writes_to_arguments, writes_outside,
+    schedules_and_counters, many_steps_with_schedules,
 ]  # fmt: skip
 
 
@@ -251,7 +282,7 @@ def test_no_program_is_lost():
     assert f.counts["traced"] == 2
 
 
-FIRST = [momentum, running_statistics, random_numbers, writes_to_arguments]
+FIRST = [momentum, running_statistics, random_numbers, writes_to_arguments, schedules_and_counters]
 
 
 @pytest.mark.parametrize("make", FIRST, ids=lambda f: f.__name__)

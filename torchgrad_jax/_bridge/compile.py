@@ -119,9 +119,13 @@ class Compiled:
         if last is not None and not kwargs:
             if last.run_quickly is None or mode & INFERENCE:
                 with WRITE_LOCK:
-                    if last.takes(args, mode):
-                        self.counts["run"] += 1
-                        return last.run(args)
+                    try:
+                        if last.takes(args, mode):
+                            self.counts["run"] += 1
+                            return last.run(args)
+                    except BaseException:
+                        last.undo_numbers()
+                        raise
             elif last.takes(args, mode):
                 self.counts["run"] += 1
                 return last.run_quickly(args)
@@ -266,15 +270,19 @@ class Compiled:
         reason = "" if entries is None else None
         clashing = []
         for entry in entries or ():
-            reason = entry.why_stale(inputs)
-            if reason is ONE_MEMORY:
-                clashing.append(entry)
-            if reason is None:
-                self.counts["run"] += 1
-                self.wasted = 0
-                self._used(whole, entry)
-                self._remember(entry, args, kwargs, mode)
-                return run(entry, inputs)
+            try:
+                reason = entry.why_stale(inputs)
+                if reason is ONE_MEMORY:
+                    clashing.append(entry)
+                if reason is None:
+                    self.counts["run"] += 1
+                    self.wasted = 0
+                    self._used(whole, entry)
+                    self._remember(entry, args, kwargs, mode)
+                    return run(entry, inputs)
+            except BaseException:
+                entry.undo_numbers()
+                raise
         stance = POLICY.stance
         if stance == "fail_on_recompile":
             raise RuntimeError(recompile(self.fn))

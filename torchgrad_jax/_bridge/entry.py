@@ -419,6 +419,11 @@ class Entry:
             return ONE_MEMORY
         return self.log and self.log.replay(args)
 
+    def undo_numbers(self) -> None:
+        """After an error: numbers that a run has computed ahead are as before, unless it has happened."""
+        if self.log is not None:
+            surely(self.log.restore_ahead)
+
     def _other_values(self, args: Sequence[Tensor]) -> str | None:
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
@@ -491,6 +496,7 @@ class Entry:
             program.new_state,
             program.peers,
             program.flags,
+            self.log,
         )
         if (
             self.parts is not None
@@ -558,6 +564,8 @@ class Entry:
                     )
             self.store(arrays, args, counters, counts)
             self.has_run = True
+            if self.log is not None:
+                self.log.settle()
         except BaseException as error:
             surely(lambda: self._finish_or_restore(arrays, args, counters, counts, drawn, replaced))
             _complain_of_memory(error)
@@ -584,6 +592,8 @@ class Entry:
         if arrays and not (self.late and self.parts is None and is_true(arrays[-1])):
             self.has_run = True
             self.store(arrays, args, counters, counts)
+            if self.log is not None:
+                self.log.settle()
             return
         storages = [*self.donated_storages, *[s.storage(args) for s in self.donated_gradients]]
         for st, array in zip(storages, arrays):  # which a program whose check failed gives back

@@ -295,6 +295,8 @@ class Loop:
         def stored() -> None:
             entry.store(self._placed(arrays), args, counters, counts, steps)
             entry.has_run = entry.has_run or steps > 0
+            if log is not None:
+                log.settle()
 
         try:
             hosted, high = self._in_python(inputs, batches.length, at, drawn, python_results)

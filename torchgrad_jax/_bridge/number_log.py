@@ -89,6 +89,8 @@ class NumberLog(Recording):
         self.inputs: dict[int, Any] = {}
         self._before: list[tuple[Any, Any, Any]] = []
         self._arrays_before: list[tuple[Tensor, Any, int, int]] = []
+        self._ahead = False
+        """Whether numbers are as after a run whose program has yet to write its results."""
         self._wrapped: dict[int, tuple[Any, Any]] = {}
         """By the position of a place: what was put there, and what was there."""
         self._arrays: dict[int, int] = {}
@@ -260,6 +262,16 @@ class NumberLog(Recording):
             holder[key] = before
         for t, array, stamp, version in self._arrays_before:
             t._st.array, t._st.stamp, t._vc.version = array, stamp, version
+        self._ahead = False
+
+    def settle(self) -> None:
+        """The program has written its results: the run has happened."""
+        self._ahead = False
+
+    def restore_ahead(self) -> None:
+        """`restore`, unless the run has happened or has yet to begin."""
+        if self._ahead:
+            self.restore()
 
     def _explain_checks(self) -> None:
         """Leave out numbers among the arguments that are constants, and tell of other values why they matter."""
@@ -325,6 +337,7 @@ class NumberLog(Recording):
     def replay(self, args: Sequence[Any]) -> str | None:
         """Do what the function does with numbers; why it does other things this time, or None."""
         self._snapshot()
+        self._ahead = True
         try:
             why = self._replay_steps(self.values.own, args)
         except Exception:  # the function is traced again, and the user sees the error then

@@ -133,7 +133,7 @@ def test_distributions_of_several_examples_in_a_loop():
 
     good, bad = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 2.0], [3.0, -4.0]])
     torch.testing.assert_close(torch_map(f, good), torch.stack([f(row) for row in good]))
-    with pytest.raises(ValueError, match="Expected parameter rate .* found invalid values"):
+    with pytest.raises(ValueError, match=r"Expected parameter rate .* found invalid values"):
         torch_map(f, bad)
 
 

@@ -1,5 +1,6 @@
 """DistributedDataParallel of two processes, step by step as torch's with gloo."""
 
+import copy
 import importlib
 import pickle
 import warnings
@@ -266,6 +267,25 @@ def other_dtypes(m, d):
         ddp(x).abs().sum().backward()
         found += [*layer.state_dict().values(), *gradients(layer)]
     return found
+
+
+@together
+def copies(m, d):
+    """A copy, as of `AveragedModel`, averages its own gradients, also after the original has run; so does a pickle."""
+    utils, ddp = m.optim.swa_utils, wrap(m, model(m, d))
+    ddp(batch(m, d)).sum().backward()
+    averaged = utils.AveragedModel(ddp, multi_avg_fn=utils.get_ema_multi_avg_fn(0.5))
+    averaged.update_parameters(ddp)
+    with m.no_grad():
+        ddp.module[0].weight.add_(1.0)
+    averaged.update_parameters(ddp)
+    found = [copy.deepcopy(ddp), pickle.loads(pickle.dumps(ddp)), averaged.module]
+    for each in found:
+        each.zero_grad()
+        each(batch(m, d, 1)).sum().backward()
+    apart = wrap(m, model(m, d), process_group=d.new_group([0, 1]))
+    refused = complaint(lambda: copy.deepcopy(apart))
+    return [gradients(each) for each in found], averaged.module.module[0].weight, refused
 
 
 @together

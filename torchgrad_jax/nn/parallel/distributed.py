@@ -104,6 +104,20 @@ class DistributedDataParallel(Module, Joinable):
                 spread(group, self._named(module.named_buffers()) if at_first else [], 0, "buffers")
             self._reducer = self._new_reducer()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles take: all but the group, which has to be the default one, and what exchanges."""
+        if self.process_group is not member_of(None):
+            raise RuntimeError(
+                "DDP Pickling/Unpickling are only supported when using DDP with the default process group. That is, "
+                "when you have called init_process_group and have not passed process_group argument to DDP constructor"
+            )
+        return {k: v for k, v in self.__dict__.items() if k not in ("process_group", "_reducer")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.process_group = member_of(None)
+        self._reducer = self._new_reducer() if self.process_group.size() > 1 else None
+
     def _named(self, named: Any) -> list[Tensor]:
         return [t for name, t in named if name not in self.parameters_to_ignore]
 

@@ -566,7 +566,21 @@ def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> An
     return _ctc(*primals, blank, zero_infinity), jnp.sum(slope * tangents[0], axis=(0, 2))
 
 
-@_loss(layout=Layout.CONTIGUOUS, name="_ctc_loss", node="CtcLossBackward0")
+def _ctc_range(log_probs: Any, targets: Any, target_lengths: Any, **_: Any) -> None:
+    """torch reads what lies beside a row for a label out of range."""
+    labels, lengths, classes = integers(targets), integers(target_lengths), log_probs.shape[2]
+    used = np.arange(labels.shape[1])[None] < lengths[:, None]
+    wrong = used & ((labels < 0) | (labels >= classes))
+    fail_if(
+        wrong.any(),
+        lambda: IndexError(
+            f"ctc_loss: the labels of {classes} classes are 0 to {classes - 1}, but a target is "
+            f"{int(np.asarray(labels)[np.asarray(wrong)][0])}"
+        ),
+    )
+
+
+@_loss(layout=Layout.CONTIGUOUS, check=_ctc_range, name="_ctc_loss", node="CtcLossBackward0")
 def _ctc_loss(
     log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int = 0,
     zero_infinity: bool = False,

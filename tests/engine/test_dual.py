@@ -195,3 +195,25 @@ def test_dual_tensors_leave_no_mode_behind():
     with fw.dual_level():
         x = fw.make_dual(torchgrad_jax.ones(2), torchgrad_jax.ones(2))
         assert fw.unpack_dual(x + 1).tangent.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", ["var", "std", "norm", "prod", "logsumexp", "mean", "amax", "nansum"]
+)
+def test_tangents_of_reductions_in_half_precision(name, dtype):
+    """They are those of float32, rounded."""
+    torch = torchgrad_jax
+    fw = torch.autograd.forward_ad
+    x = torch.tensor([[1.5, 2.0, 0.5], [3.0, 1.25, 2.5]])
+    t = torch.tensor([[1.0, -2.0, 0.5], [0.25, 1.0, -1.0]])
+
+    def tangent(kind):
+        with fw.dual_level():
+            dual = fw.make_dual(x.to(kind), t.to(kind))
+            out = dual.norm() if name == "norm" else getattr(dual, name)(1)
+            return fw.unpack_dual(out).tangent
+
+    found = tangent(getattr(torch, dtype))
+    assert found.dtype is getattr(torch, dtype)
+    torch.testing.assert_close(found.float(), tangent(torch.float32), rtol=2e-2, atol=1e-2)

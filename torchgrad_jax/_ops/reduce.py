@@ -146,8 +146,11 @@ def _ruled(x: Array, dims: Shape, keepdim: bool, value: Any, tangent: Any) -> Ar
     types are widened for both functions.
     """
 
+    # The rule may not compute anything of the array that is outside of it.
+    dtype, n, widened = x.dtype, x.ndim, _wide(x).dtype != x.dtype
+
     def narrow(y: Array) -> Array:
-        return _keep(y if x.dtype == _wide(x).dtype else y.astype(x.dtype), dims, x.ndim, keepdim)
+        return _keep(y.astype(dtype) if widened else y, dims, n, keepdim)
 
     @custom_jvp
     def f(x: Array) -> Array:

@@ -36,6 +36,8 @@ class Side(Protocol):
     name: str
     seed: int
     move: tolerances.Move
+    held_in: str | None
+    """A half precision whose numbers all inputs are, while the function computes in float32."""
 
     def dtypes_inside(self, given: Given, arrays: Mapping[str, Any]) -> Dtypes:
         """In which dtypes the function computes each result, and as a whole."""
@@ -188,9 +190,18 @@ class Comparison:
                 measured[more] = self._movements(kind, draw, want, more)
             return measured[more].get(name, 0.0)
 
+        def rounding(name: str) -> float | None:
+            if not seen:
+                seen.append(self._roundings(kind, draw, want))
+            return seen[0].get(name)
+
+        seen: list[dict[str, float]] = []
         for name in want:
             result = name if kind in ("value", "forward") else ""
-            problem = self._leaf(got[name], want[name], result, functools.partial(movement, name))
+            problem = self._leaf(
+                got[name], want[name], result, functools.partial(movement, name),
+                functools.partial(rounding, name),
+            )  # fmt: skip
             if problem is not None:
                 self._fail(kind, draw, name, *problem)
 
@@ -236,14 +247,61 @@ class Comparison:
             return {}
         return tolerances.movements(run, self.arrays, eps, self.right.seed, more=more)
 
+    def _roundings(self, kind: str, draw: int, want: dict[str, Any]) -> dict[str, float]:
+        """How far half precision takes each result from what float32 gives, on the side where that is more.
+
+        Empty where the function does not compute in float32 when it is given float32.
+        """
+        given = {k: np.dtype(v.dtype).name for k, v in self.arrays.items() if tolerances.inexact(v)}
+        half = {k: v for k, v in given.items() if tolerances.half_name(v)}
+        if len(set(half.values())) != 1 or kind == STEPS:
+            return {}
+        movement = self._movements(kind, draw, want, False)
+        found: dict[str, float] = {}
+        for side in (self.right, self.left):
+            try:
+                seen = self._roundings_on(side, kind, draw, half, movement)
+            except Exception:  # in float32 the function may do anything else
+                return {}
+            finally:
+                side.move, side.held_in = (0.0, 0), None
+            found = {k: max(v, found.get(k, 0.0)) for k, v in seen.items()}
+        return found
+
+    def _roundings_on(
+        self, side: Side, kind: str, draw: int, half: Mapping[str, str], movement: Mapping[str, np.ndarray]
+    ) -> dict[str, float]:  # fmt: skip
+        (name,) = set(half.values())
+
+        def run(arrays: Mapping[str, Any], move: tolerances.Move) -> dict[str, Any]:
+            side.move = move
+            found = side.run(kind, self.given, arrays, draw)
+            return {k: x for k, v in found.items() if (x := _numbers(v)) is not None}
+
+        def run_in_float32(arrays: Mapping[str, Any], move: tolerances.Move) -> dict[str, Any]:
+            side.held_in = name
+            wider = {k: np.asarray(v, np.float32) if k in half else v for k, v in arrays.items()}
+            inside = side.dtypes_inside(self.given, wider)
+            if any(map(tolerances.half_name, set().union(*inside.values()))):
+                raise Missing("it computes in half precision whatever it is given")
+            try:
+                return run(wider, move)
+            finally:
+                side.held_in = None
+
+        return tolerances.roundings_of(
+            run, run_in_float32, self.arrays, movement, side.seed, tolerances.rounding(name)
+        )
+
     def _leaf(
-        self, a: Any, b: Any, result: str, movement: Callable[[bool], Any]
+        self, a: Any, b: Any, result: str, movement: Callable[[bool], Any],
+        rounding: Callable[[], float | None],
     ) -> tuple[Any, ...] | None:  # fmt: skip
         """Index, both values and a remark where two leaves differ."""
         if isinstance(a, Container):
             return None
         if isinstance(a, Array) and isinstance(b, Array):
-            return self._facts(a, b) or self._numbers(a, b, result, movement)
+            return self._facts(a, b) or self._numbers(a, b, result, movement, rounding)
         if isinstance(a, float | complex) and type(a) is type(b):
             rtol = self._relative("float64", result)
             at = np.asarray(a), np.asarray(b)
@@ -253,6 +311,23 @@ class Comparison:
             return (None, a, b, "") if off else None
         same = type(a).__name__ == type(b).__name__ and _text(a) == _text(b)
         return None if same else (None, a, b, "")
+
+    def _half(
+        self, a: Array, b: Array, most: float, rounding: Callable[[], float | None]
+    ) -> tuple[float, float]:
+        """The relative tolerance of a result in half precision, and how much of it holds for what rounds on the way.
+
+        The last rounding is of the result alone; the others are judged by how far half precision takes the reference
+        from float32.
+        """
+        eps = tolerances.rounding(b.dtype) * self.factor
+        least = tolerances.HALF_TIGHTLY * eps
+        if not tolerances.differs(a.values, b.values, least).any() or (seen := rounding()) is None:
+            return most, 1.0
+        on_the_way = tolerances.HALF_SEEN * seen * self.factor
+        if least + on_the_way >= most:
+            return most, 1.0
+        return least + on_the_way, on_the_way / (least + on_the_way)
 
     def _facts(self, a: Array, b: Array) -> tuple[Any, ...] | None:
         facts = [("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)]
@@ -264,16 +339,20 @@ class Comparison:
         return None
 
     def _numbers(
-        self, a: Array, b: Array, result: str, movement: Callable[[bool], Any]
-    ) -> tuple[Any, ...] | None:
+        self, a: Array, b: Array, result: str, movement: Callable[[bool], Any],
+        rounding: Callable[[], float | None],
+    ) -> tuple[Any, ...] | None:  # fmt: skip
         if a.values is None or b.values is None:
             return None if a.values is b.values else (None, a.values, b.values, "values")
         rtol = self._relative(b.dtype, result) if tolerances.relative(b.dtype) else 0.0
+        share = 1.0
+        if b.dtype in tolerances.FLOAT32_OF_HALF:
+            rtol, share = self._half(a, b, rtol, rounding)
         off = tolerances.differs(a.values, b.values, rtol)
         if rtol and off.any():
-            off = tolerances.differs(a.values, b.values, rtol, movement(False))
+            off = tolerances.differs(a.values, b.values, rtol, share * movement(False))
         if rtol and off.any() and tolerances.may_be_rounding(a.values, b.values, off):
-            off = tolerances.differs(a.values, b.values, rtol, movement(True))
+            off = tolerances.differs(a.values, b.values, rtol, share * movement(True))
         if not off.any():
             return None
         at = tuple(int(i) for i in np.unravel_index(int(np.argmax(off)), off.shape))

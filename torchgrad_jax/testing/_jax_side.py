@@ -52,6 +52,7 @@ class JaxSide:
     ) -> None:  # fmt: skip
         self.name, self.fn, self.seed, self.params = "jax", fn, seed, params
         self.move: Move = (0.0, 0)
+        self.held_in: str | None = None
         self.optimizer: Any = None
         self.count = 0
 
@@ -94,7 +95,8 @@ class JaxSide:
 
     def _draws(self, tree: Mapping[str, Any], draw: int) -> dict[str, Any]:
         return {
-            k: jnp.asarray(random_like(v, self.seed, draw, k, self.move)) for k, v in tree.items()
+            k: jnp.asarray(random_like(v, self.seed, draw, k, self.move, self.held_in))
+            for k, v in tree.items()
         }
 
     def _gradient(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:

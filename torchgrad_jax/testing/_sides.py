@@ -22,7 +22,7 @@ from ._after import (
 from ._dataflow import Dtypes, watched
 from ._described import array_of, describe, dtype_name, first_line, plain_tensor, tensor_of
 from ._paths import map_with_path, walk
-from ._tolerances import Move, inexact, random_like
+from ._tolerances import Move, half_name, inexact, random_like
 
 KINDS = ("value", "state", "gradient", "frozen", "forward", "second")
 """What is compared, in this order; "frozen": gradients where only some of the inputs require them."""
@@ -134,6 +134,7 @@ class TensorSide:
         self.optimizer: Callable[[Any], Any] | None = None
         self.count = 0
         self.move: Move = (0.0, 0)
+        self.held_in: str | None = None
 
     def module_state(self) -> dict[str, np.ndarray]:
         """Parameters and buffers of the module, by name."""
@@ -186,6 +187,8 @@ class TensorSide:
         if self.module is None:
             return []
         module = self.module(self.lib)
+        if self.held_in is not None:
+            module.float()
         with self.lib.no_grad():
             for name, t in named_tensors(module):
                 if name in arrays:
@@ -283,7 +286,9 @@ class TensorSide:
         return [self._draw(v, draw, k) for k, v in live.items()]
 
     def _draw(self, t: Any, draw: int, name: str) -> Any:
-        values = random_like(array_of(t), self.seed, draw, name, self.move)
+        values = random_like(
+            array_of(t), self.seed, draw, name, self.move, self.held_in or half_name(dtype_name(t))
+        )
         return self.lib.tensor(values, dtype=t.dtype)
 
     def _gradient(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
@@ -337,7 +342,7 @@ class TensorSide:
 
     def _forward(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         tangents = {
-            k: random_like(x, self.seed, draw, k, self.move)
+            k: random_like(x, self.seed, draw, k, self.move, self.held_in)
             for k, x in arrays.items()
             if moving(k, x)
         }

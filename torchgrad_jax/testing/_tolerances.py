@@ -28,6 +28,13 @@ _STEPS = (2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 12.0, 64.0, 64.0)
 _MORE = (2.0,) * 12 + (3.0,) * 12 + (5.0,) * 12
 """More small moves, for elements that the first ones may have missed by chance."""
 
+FLOAT32_OF_HALF = {"float16", "bfloat16"}
+"""Dtypes whose rounding can be seen by computing in float32."""
+HALF_TIGHTLY = 1.0
+"""How many roundings apart results in half precision may be in any case."""
+HALF_SEEN = 2.0
+"""How many times as far as the reference's own rounding takes it."""
+
 Arrays = Mapping[str, Any]
 Move = tuple[float, int]
 """By how much numbers are moved, relative to themselves, and which of several drawn directions."""
@@ -48,22 +55,33 @@ def rounding(name: str) -> float:
     return float(jnp.finfo(name).eps) if name in RELATIVE else 0.0
 
 
+def half_name(name: str) -> str | None:
+    """The name of a dtype if it is one of half precision."""
+    return name if name in FLOAT32_OF_HALF else None
+
+
 def generator(seed: int, draw: int, name: str) -> np.random.Generator:
     """Random numbers that belong to a name, the same on both sides whatever else is drawn."""
     return np.random.default_rng([seed, draw, zlib.crc32(name.encode())])
 
 
 def random_like(
-    x: Any, seed: int, draw: int, name: str, move: Move = (0.0, 0)
+    x: Any, seed: int, draw: int, name: str, move: Move = (0.0, 0), held_in: str | None = None
 ) -> np.ndarray:  # fmt: skip
-    """Normal numbers with the shape and dtype of an array, each moved as inputs are by `move`."""
+    """Normal numbers with the shape and dtype of an array, each moved as inputs are by `move`.
+
+    With `held_in` they are numbers of that coarser dtype.
+    """
     random = generator(seed, draw, name)
     values = random.standard_normal(x.shape)
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         values = values + 1j * random.standard_normal(x.shape)
     values = np.asarray(values)
     values = values.astype(np.float32 if x.dtype.itemsize == 2 else x.dtype).astype(x.dtype)
-    return moved({name: values}, move, seed)[name] if move[0] else values
+    if held_in is not None and not np.iscomplexobj(values):
+        values = values.astype(held_in)
+    values = moved({name: values}, move, seed)[name] if move[0] else values
+    return values.astype(x.dtype)
 
 
 def wide(x: Any) -> np.ndarray:
@@ -117,6 +135,33 @@ def may_be_rounding(got: Any, want: Any, off: np.ndarray) -> bool:
         return bool(np.all(np.abs(x - y)[off > 0] <= 1e-3 * np.max(np.abs(y), initial=1.0)))
 
 
+def roundings_of(
+    run: Callable[[Arrays, Move], Mapping[str, Any]],
+    run_exactly: Callable[[Arrays, Move], Mapping[str, Any]],
+    arrays: Arrays,
+    movement: Mapping[str, np.ndarray],
+    seed: int,
+    eps: float,
+) -> dict[str, float]:
+    """For each result how far half precision takes it from what float32 gives, relative to what rounds on the way.
+
+    Seen at the inputs and at some moved ones: an element may be right by chance.
+    """
+    found: dict[str, float] = {}
+    for move in ((0.0, 0), *((sign * 2.0 * eps, draw) for draw in range(3) for sign in (1, -1))):
+        there = moved(arrays, move, seed) if move[0] else dict(arrays)
+        rough, exact = run(there, move), run_exactly(there, move)
+        for name, x in rough.items():
+            if name in exact and exact[name].shape == x.shape and x.size:
+                y = wide(exact[name])
+                with np.errstate(all="ignore"):
+                    off = np.abs(wide(x) - y) / (np.abs(y) + movement.get(name, 0.0))
+                found[name] = max(
+                    found.get(name, 0.0), float(np.max(off[np.isfinite(off)], initial=0.0))
+                )
+    return found
+
+
 def differs(got: Any, want: Any, rtol: float, movement: Any = 0.0) -> np.ndarray:
     """By how much each element is further off than allowed; 0 where it is not."""
     x, y = wide(got), wide(want)
@@ -132,6 +177,7 @@ __all__ = [
     "Move",
     "differs",
     "generator",
+    "half_name",
     "inexact",
     "may_be_rounding",
     "moved",
@@ -139,5 +185,6 @@ __all__ = [
     "random_like",
     "relative",
     "rounding",
+    "roundings_of",
     "wide",
 ]

@@ -25,7 +25,9 @@ from torchgrad_jax import nn
 from torchgrad_jax.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
+    get_state_dict,
     set_model_state_dict,
+    set_state_dict,
 )
 from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import (
@@ -558,6 +560,20 @@ def test_a_program_over_devices_reads_numbers_anew():
         found.append(w.detach().full_tensor()[0].item())
     assert found == [1.0, 1.0, 2.0, 1.0, 0.0, 0.0]
     assert step.counts["traced"] <= 2
+
+
+def test_the_state_of_an_optimizer_is_set_in_a_wrapped_network():
+    """`set_state_dict` looked for names with the wrapper in them, which no dictionary has."""
+    plain, net = network(), FullyShardedDataParallel(network())
+    before, after = (torch.optim.AdamW(each.parameters(), lr=0.01) for each in (plain, net))
+    plain(batch()[0]).sum().backward()
+    before.step()
+    model, state = get_state_dict(plain, before)
+    set_state_dict(net, after, model_state_dict=model, optim_state_dict=state)
+    for p, q in zip(plain.parameters(), net.parameters(), strict=True):
+        found = after.state[q]["exp_avg"].full_tensor()
+        torch.testing.assert_close(found, before.state[p]["exp_avg"])
+        torch.testing.assert_close(q.full_tensor(), p)
 
 
 class Odd(nn.Module):

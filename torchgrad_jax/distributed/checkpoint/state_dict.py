@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _CHECKPOINTED = "_checkpoint_wrapped_module."
+_SHARDED = "_fsdp_wrapped_module."
 
 
 @dataclass
@@ -58,8 +59,8 @@ class StateDictOptions:
 
 
 def _name(model: Any, name: str, *, compiled: bool = False) -> str:
-    """A name in a model as it is without wrappers; with `compiled`, without those of checkpointing only."""
-    name = name.replace(_CHECKPOINTED, "")
+    """A name in a model as it is without wrappers; with `compiled`, those of compiling and DDP stay."""
+    name = name.replace(_CHECKPOINTED, "").replace(_SHARDED, "")
     if "." not in name or compiled:
         return name
     kept, at = [], model

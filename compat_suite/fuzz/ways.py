@@ -187,25 +187,29 @@ class _Called:
 def _apart(
     mine: _Called, theirs: _Called, function: Whole, precision: Precision
 ) -> Iterable[tuple[str, str]]:
-    want = theirs.session.state(False)
+    want, got = theirs.session.state(False), mine.session.state(False)
     for line in (*function.head, *function.body):
         precision.after(line, None)
     precision.after("", want)
-    for seen in want.values():
-        if isinstance(seen, dict) and (
-            (seen.get("is_view") and not seen.get("shares")) or 0 in seen.get("shape", ())
-        ):
-            # A view of what is not returned is laid out by itself.
-            seen.update(stride=(), storage_offset=0)
-    got = mine.session.state(False)
-    for name, seen in got.items():
-        if isinstance(seen, dict) and not want.get(name, {}).get("stride", 1):
-            seen.update(stride=(), storage_offset=0)
+    for name, seen in want.items():
+        if not isinstance(seen, dict):
+            continue
+        by_itself = seen.get("is_view") and not seen.get("shares")  # a view of what is not returned
+        for each in (seen, got.get(name)):
+            if isinstance(each, dict) and (by_itself or 0 in each.get("shape", ())):
+                each.update(stride=(), storage_offset=0)
+            elif isinstance(each, dict):
+                each["stride"] = _steps(each)
     for where, text in observe.differences(got, want, precision):
         if not where.startswith("log") and all(
             compared(a.partition("[")[0], "compile") for a in where.split(".")[1:2]
         ):
             yield where, text
+
+
+def _steps(seen: dict[str, Any]) -> tuple[int, ...]:
+    """Strides of the dimensions in which there is somewhere to go."""
+    return tuple(s for size, s in zip(seen.get("shape", ()), seen.get("stride", ())) if size > 1)
 
 
 def _gradients_apart(mine: _Called, theirs: _Called, last: int) -> Mismatch | None:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from .._core import errors
-from .._core.errors import Unsupported
+from .._core.errors import AsWritten
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, next_sequence_nr
 from .._engine import traced_run
@@ -158,10 +158,10 @@ class ForwardAndBackward:
             else:
                 early_steps.append(eqn)
         if any(not hasattr(v, "val") and v in late for v in jaxpr.outvars[:n_results]):
-            raise Unsupported(
-                "torch.compile: a hook or a backward function keeps a gradient (in a list, say) that only the "
-                "backward pass of the result will compute; take the gradients inside of the function, or "
-                "leave that function out with torch.compiler.disable"
+            raise AsWritten(
+                "a hook or a backward function keeps a gradient (in a list, say) that only the backward pass from "
+                "its results will compute; a program can give gradients that are taken inside of the function",
+                lasting=True,
             )
         grads = jaxpr.outvars[n_results:]
         made = {v for eqn in late_steps for v in eqn.outvars}

@@ -146,6 +146,12 @@ class _ThreadState(threading.local):
 _thread = _ThreadState()
 
 
+def effects_so_far() -> Any:
+    """What was noticed in this thread up to here; it changes with the first effect, and with each output."""
+    watcher = _thread.watcher
+    return None if watcher is None else (watcher.first_effect, len(watcher._held_output))
+
+
 def _watcher_of_user_code() -> EffectWatcher | None:
     """Who notices, if what called the function that calls this is no part of this package."""
     watcher = _thread.watcher
@@ -281,4 +287,4 @@ class _ReplacedFunctions:
 
 _replaced = _ReplacedFunctions()
 
-__all__ = ["EffectWatcher"]
+__all__ = ["EffectWatcher", "effects_so_far"]

@@ -49,6 +49,7 @@ from .compiled_backward import (
     trace_backward,
 )
 from .donation import Donating, is_large, put_back, spare, surely
+from .effects import effects_so_far
 from .equal_steps import evaluate_equal_steps_once
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
@@ -330,9 +331,24 @@ class Entry:
         leaves, out_spec = object_trees.flatten(
             fn(*args, **kwargs), self._is_new_object, lambda x: isinstance(x, Size)
         )
+        try:
+            tensors, outs = self._describe_results(leaves, began)
+        except Exception as error:
+            if MODES.run.log.reads_arguments():
+                raise
+            why = f"the graph of its results raises {type(error).__name__}: {error}"
+            raise AsWritten(why, lasting=True) from error
+        return tensors, (out_spec, outs)
+
+    def _describe_results(self, leaves: list[Any], began: int) -> tuple[list[Tensor], list[Any]]:
+        """What the program computes of the results, and what stands for each; the pass from them is traced, too.
+
+        Where that raises, `backward()` would, or reading `grad_fn`: a call as written does not.
+        """
         tensors: list[Tensor] = []
         outs: list[Any] = []
         live, hides = [], []
+        views: dict[int, Any] = {}
         impls = _with_tensors_for_arrays(leaves)
         own_constants(MODES.run, leaves)
         leaves = with_common_bases(leaves)
@@ -342,8 +358,9 @@ class Entry:
                 outs.append(ReturnedNumber(x) if type(x) is Number else x)
                 hides.append(type(x) is not Number and not isinstance(x, _HIDE_NOTHING))
                 continue
-            shared = describe_outside_result(MODES.run, x)
+            shared = views.get(id(x)) or describe_outside_result(MODES.run, x)
             if shared is not None:
+                views[id(x)] = shared
                 outs.append(shared)
                 continue
             fn_ = grad_fn_of(x)
@@ -374,12 +391,20 @@ class Entry:
         if any(hides) and MODES.run.log.reads_arguments():
             raise NeedsPlainNumbers
         if live:
-            current = MODES.run
-            description, self._gradients = trace_backward(
-                current, [(outs[k].index, x) for k, x in live], began
-            )
-            self.backward = description
-        return tensors, (out_spec, outs)
+            before = self._effects_so_far()
+            results = [(outs[k].index, x) for k, x in live]
+            self.backward, self._gradients = trace_backward(MODES.run, results, began)
+            if self._effects_so_far() != before:
+                raise AsWritten(
+                    "a hook or a backward function prints, counts or keeps something when a backward pass comes from "
+                    "its results",
+                    lasting=True,
+                )
+        return tensors, outs
+
+    def _effects_so_far(self) -> Any:
+        """What the traced function has done in Python up to here."""
+        return effects_so_far(), self.python_guards.describe_change()
 
     def _is_new_object(self, x: Any) -> bool:
         """Whether a result is a dataclass that the function made, which is made anew in each call."""
@@ -713,9 +738,15 @@ class Entry:
             if type(o) is ResultTensor and not o.requires and not MODES.bits & INFERENCE:
                 return make(arrays[o.index], o.meta)
         leaves: list[Any] = []
+        elsewhere: dict[Any, Any] = {}
         for o in self.outs:
+            if isinstance(o, ELSEWHERE):
+                if o not in elsewhere:
+                    elsewhere[o] = o.tensor(args)
+                leaves.append(elsewhere[o])
+                continue
             if not isinstance(o, ResultTensor):
-                leaves.append(o.tensor(args) if isinstance(o, ELSEWHERE) else o)
+                leaves.append(o)
                 continue
             if isinstance(o, ResultOutside):
                 leaves.append(o.tensor(args))

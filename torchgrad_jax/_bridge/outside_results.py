@@ -147,7 +147,10 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
                 raise AsWritten(_VIEW_OF_A_VIEW, lasting=True)
             if al is not None and al.base is not None and requires_grad_of(x):
                 raise AsWritten(_VIEW_OF_A_VIEW, lasting=True)  # whose graph goes by way of both
-            return describe_view(i, t, x)
+            view = describe_view(i, t, x)
+            if view is None:
+                raise AsWritten(_VIEW_OF_A_FUNCTION, lasting=True)
+            return view
     if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
         return None
     if x._al is None:
@@ -162,6 +165,10 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
     return view
 
 
+_VIEW_OF_A_FUNCTION = (
+    "it returns a view of an argument that a custom Function made, which has the memory of the argument; `clone()` of "
+    "it has memory of its own"
+)
 _VIEW_OF_A_VIEW = (
     "it returns a view of a tensor from outside that is a view itself, which a program cannot make; `clone()` of it "
     "has memory of its own"
@@ -212,18 +219,15 @@ def describe_view(of: Any, owner: Tensor, x: Tensor) -> OutsideView | None:
     )
 
 
-def is_plain_view_of(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
-    """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view.
-
-    With `chained` also one that reads conjugates, or another dtype.
-    """
+def is_plain_view_of(x: Tensor, owner: Tensor) -> bool:
+    """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
     al = x._al
     if al is not None and al.base is not None and al.base is not owner:
         return False
     if not requires_grad_of(x) or is_detached_leaf(x):
         return True
     fn = grad_fn_of(x)
-    if al is None or (al.chain and not chained):
+    if al is None:
         return False
     if fn is None:  # a view that nobody recorded: it requires grad because its base does
         return al.base is owner

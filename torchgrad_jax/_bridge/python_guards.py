@@ -755,7 +755,13 @@ def _is_library(top: str) -> bool:
 def _is_known_library(x: Any) -> bool:
     """Whether a function or a class (or the class of an object) belongs to such a package."""
     module = getattr(x, "__module__", None) or ""
+    if module == "builtins" and (isinstance(x, types.FunctionType) or _is_class_in_python(x)):
+        return False  # `exec` ran the user's code with globals that have no name
     return _is_library(module.partition(".")[0])
+
+
+def _is_class_in_python(x: Any) -> bool:
+    return isinstance(x, type) and bool(x.__flags__ & _MADE_AT_RUN_TIME)
 
 
 def _is_of_library(x: Any) -> bool:
@@ -774,6 +780,10 @@ def _is_users_function(fn: Any) -> bool:
         return False
     top = (fn.__globals__.get("__name__") or "").partition(".")[0]
     return top == "__main__" or not _is_library(top)
+
+
+_MADE_AT_RUN_TIME = 1 << 9
+"""The flag of CPython of classes that a `class` statement makes."""
 
 
 def _describe_value(x: Any) -> str:

@@ -218,7 +218,7 @@ def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _
     node = None
     if requires:
         fn = grad_fn_of(t)  # None of a view that was made while nothing was recorded
-        if fn is None or not is_plain_view_of(t, base, chained=True) or _is_watched(t):
+        if fn is None or not is_plain_view_of(t, base) or _is_watched(t):
             return None
         node = _over_the_batch(fn.name())
     bytes_apart = whole._m.strides[dim] * whole._m.dtype.itemsize

@@ -34,6 +34,16 @@ def tensor_for(x: Any) -> Tensor:
     return wrap_array(words_of(x))
 
 
+def put_tensors_for_traced_arrays(leaves: list[Any]) -> dict[int, Any]:
+    """Put tensors in the place of traced arrays; their places, and the implementations of those that are keys."""
+    impls: dict[int, Any] = {}
+    for i, x in enumerate(leaves):
+        if isinstance(x, jax.core.Tracer):
+            impls[i] = jax.random.key_impl(x) if is_key(x) else None
+            leaves[i] = tensor_for(x)
+    return impls
+
+
 def array_of(t: Tensor, like: Any) -> Any:
     """The array that a tensor stands for: one like this, with the tensor's values."""
     return as_array(read(t), jax.random.key_impl(like) if is_key(like) else None)
@@ -44,4 +54,11 @@ def as_array(words: Any, impl: Any) -> Any:
     return words if impl is None else jax.random.wrap_key_data(words, impl=impl)
 
 
-__all__ = ["array_of", "as_array", "is_array_input", "tensor_for", "tensors_for"]
+__all__ = [
+    "array_of",
+    "as_array",
+    "is_array_input",
+    "put_tensors_for_traced_arrays",
+    "tensor_for",
+    "tensors_for",
+]

@@ -305,9 +305,8 @@ class Compiled:
                 if plain or not any(map(is_array_input, flat)):
                     raise
             return self._run_or_trace(args, kwargs, mode, run)
-        except (
-            BaseException
-        ):  # inputs are not to blame where the function fails with constants as well
+        except BaseException:
+            # Inputs are not to blame where the function fails with constants as well.
             self.plain_numbers = plain
             raise
 

@@ -17,7 +17,6 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.errors import AsWritten
 from .._core.generator import restorable
-from .._core.keys import is_key
 from .._core.meta import Meta, meta
 from .._core.out_of_memory import explained
 from .._core.placement import MANY, OnAllDevices, is_complete, place
@@ -38,7 +37,7 @@ from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from .._engine.trace import Call
 from . import object_trees
 from .apart import ONE_MEMORY, OTHER_TENSOR, Apart
-from .array_arguments import tensor_for
+from .array_arguments import put_tensors_for_traced_arrays
 from .checks import any_of, is_true
 from .compiled_backward import (
     BackwardDescription,
@@ -349,7 +348,7 @@ class Entry:
         outs: list[Any] = []
         live, hides = [], []
         views: dict[int, Any] = {}
-        impls = _with_tensors_for_arrays(leaves)
+        impls = put_tensors_for_traced_arrays(leaves)
         own_constants(MODES.run, leaves)
         leaves = with_common_bases(leaves)
         made = made_inside(leaves)
@@ -784,16 +783,6 @@ class Entry:
             edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
         )  # fmt: skip
         return self._as_operator
-
-
-def _with_tensors_for_arrays(leaves: list[Any]) -> dict[int, Any]:
-    """Put tensors in the place of traced arrays; their places, and the implementations of those that are keys."""
-    impls: dict[int, Any] = {}
-    for i, x in enumerate(leaves):
-        if isinstance(x, jax.core.Tracer):
-            impls[i] = jax.random.key_impl(x) if is_key(x) else None
-            leaves[i] = tensor_for(x)
-    return impls
 
 
 _HIDE_NOTHING = (

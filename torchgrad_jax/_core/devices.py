@@ -28,7 +28,7 @@ def give_threads_to_many_cpu_devices() -> None:
     one thread per device nobody may be left to run what all wait for, and XLA ends the process after 40 seconds.
     """
     flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
-    devices = max(int(flag[1]) if flag else 1, jax.config.jax_num_cpu_devices)  # type: ignore[attr-defined]
+    devices = max(int(flag[1]) if flag else 1, jax.config.values["jax_num_cpu_devices"])
     if devices > 1:
         os.environ.setdefault(_THREADS, str(max(4 * devices, os.cpu_count() or 1)))
 

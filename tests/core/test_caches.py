@@ -364,12 +364,13 @@ def test_other_threads_may_clear_at_any_time(limits):
 # --- no other caches ------------------------------------------------------------------------------
 
 BOUNDED_BY_THEIR_KEYS = {
-    "one per dtype, device, mesh, group, kind of node, name, module or class of modules": {
+    "one per dtype, device, mesh, group, kind of node, name, module, or class of modules or batches": {
         "_core/devices.py", "_core/dtypes.py", "_core/numbers.py", "_core/rng.py", "_core/rounding.py",
         "_core/transfer.py", "_core/division.py", "_core/caches.py", "_ops/registry.py",
         "_engine/node.py", "_engine/parser.py", "_engine/overrides.py", "_engine/surface.py",
         "_engine/return_types.py", "_engine/record.py", "_functions/fresh.py", "_functions/shape.py", "ops.py",
         "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py", "_bridge/equal_steps.py",
+        "_bridge/object_trees.py",
         "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
     },
     "what the user registers": {

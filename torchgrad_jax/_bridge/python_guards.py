@@ -33,6 +33,7 @@ import jax
 import numpy as np
 
 from .._core import tree
+from .._core.caches import CALLS
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
 from .hidden_state import HiddenState, has_hidden_state, keeps_results, kept_results
@@ -725,21 +726,18 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
     """Names of globals alone, and of modules that are imported: `x.log()` is nothing to a global `log`."""
     names, of_globals = code.co_names, _NAMES_OF_GLOBALS.get(code.co_code)
     if of_globals is None:
-        if len(_NAMES_OF_GLOBALS) > _MOST_NAMES:
-            _NAMES_OF_GLOBALS.clear()
         steps = dis.get_instructions(code)
         used = {i.argval for i in steps if i.opname in _OF_GLOBALS}
         of_globals = [i for i, name in enumerate(names) if name in used]
-        _NAMES_OF_GLOBALS[code.co_code] = of_globals
+        _NAMES_OF_GLOBALS.put(code.co_code, of_globals)
     yield from (names[i] for i in of_globals)
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             yield from _global_names(const)
 
 
-_NAMES_OF_GLOBALS: dict[bytes, list[int]] = {}
+_NAMES_OF_GLOBALS = CALLS.cache()
 """Which of a code's names are those of globals, by its instructions, which tell names by their numbers."""
-_MOST_NAMES = 4096
 
 
 _OF_GLOBALS = frozenset(

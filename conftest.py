@@ -90,7 +90,7 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if (item.nodeid in long) is (wanted == "only")]
 
 
-_SECONDS_COLD, _SECONDS_WARM = 0.047, 0.03
+_SECONDS_COLD, _SECONDS_WARM = 0.057, 0.03
 """What a test takes on average on one core of 2.5 GHz, where few kernels are compiled yet, and where all are."""
 _WARM = 2000
 """More files than this in the cache of kernels come from an earlier run of the tests; `make demo` leaves fewer."""

@@ -576,6 +576,33 @@ def test_the_state_of_an_optimizer_is_set_in_a_wrapped_network():
         torch.testing.assert_close(q.full_tensor(), p)
 
 
+def test_a_saved_state_does_not_follow_the_steps_of_an_optimizer():
+    """Two optimizers that were loaded from one dictionary had their counts of steps in common."""
+    wrapper, count = FullyShardedDataParallel, 3
+    nets = [wrapped(FULL)(network()) for _ in range(count)]
+    optimizers = [torch.optim.AdamW(net.parameters(), lr=0.01) for net in nets]
+
+    def train(k: int) -> list[float]:
+        torch.manual_seed(5)
+        losses = []
+        for _ in range(2):
+            loss = nets[k](batch()[0]).square().mean()
+            loss.backward()
+            optimizers[k].step()
+            optimizers[k].zero_grad()
+            losses.append(loss.item())
+        return losses
+
+    train(0)
+    weights, state = nets[0].state_dict(), wrapper.optim_state_dict(nets[0], optimizers[0])
+    for net, optimizer in zip(nets[1:], optimizers[1:]):
+        net.load_state_dict(weights)
+        optimizer.load_state_dict(wrapper.optim_state_dict_to_load(net, optimizer, state))
+    losses = [train(k) for k in range(count)]
+    assert losses[1] == losses[0], losses
+    assert losses[2] == losses[0]
+
+
 class Odd(nn.Module):
     """Sizes that eight devices do not divide: a vocabulary, hidden features, biases, a sequence and a batch."""
 

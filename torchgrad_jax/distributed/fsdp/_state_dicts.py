@@ -85,6 +85,11 @@ def _given(value: Any, gather: bool, offload: bool) -> Any:
     return value.cpu() if gather and offload and isinstance(value, Tensor) else value
 
 
+def _copied(value: Any) -> Any:
+    """A tensor with its own memory: what is saved or loaded does not follow the steps of another optimizer."""
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
 def _names_by_number(model: Module, optim: Any) -> dict[int, str]:
     names = {id(p): name.replace(f"{WRAPPED}.", "") for name, p in model.named_parameters()}
     params = [p for g in optim.param_groups for p in g["params"]]
@@ -131,7 +136,7 @@ def _by_names(model: Module, optim: Any, given: Any, gather: bool, offload: bool
     names = _names_by_number(model, optim)
     return {
         "state": {
-            names[i]: {k: _given(v, gather, offload) for k, v in s.items()}
+            names[i]: {k: _copied(_given(v, gather, offload)) for k, v in s.items()}
             for i, s in given["state"].items()
         },
         "param_groups": [
@@ -158,7 +163,10 @@ def optim_state_dict_to_load(
         raise NotImplementedError("optim_state_dict_to_load(is_named_optimizer=True)")
     numbers = {name: i for i, name in _names_by_number(model, optim).items()}
     out = {
-        "state": {numbers[name]: dict(s) for name, s in optim_state_dict["state"].items()},
+        "state": {
+            numbers[name]: {k: _copied(v) for k, v in s.items()}
+            for name, s in optim_state_dict["state"].items()
+        },
         "param_groups": [
             {**g, "params": [numbers[n] for n in g["params"]]}
             for g in optim_state_dict["param_groups"]

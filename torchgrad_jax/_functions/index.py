@@ -343,6 +343,9 @@ def embedding_bag(
                 f"sequences. However, found offsets of type {type(offsets)}"
             )
         rows, width = input._m.shape
+        if not width:
+            raise RuntimeError("step must be nonzero")  # of torch's range of offsets
+        include_last_offset = False
         offsets = _host(np.arange(rows) * width, input, input._m.dtype)
         input = ops.view(ops.clone_contiguous(input), (-1,))
         if per_sample_weights is not None:

@@ -142,6 +142,16 @@ def _check_bag(
                 f"offsets[-1] of {offsets[-1]}"
             ),
         )
+        back = offsets[1:] < offsets[:-1]  # torch reads outside of its memory there
+
+        def unordered() -> Exception:
+            at = int(np.flatnonzero(back)[0]) + 1
+            return RuntimeError(
+                "offsets has to be in ascending order, "
+                f"but got offsets[{at}] of {offsets[at]} after {offsets[at - 1]}"
+            )
+
+        fail_if(back.any(), unordered)
 
     def error() -> Exception:
         bad = first_outside(indices, n)
@@ -175,6 +185,35 @@ def _check_weight(weight: Array, shares: Array | None) -> None:
             "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
             f"'per_sample_weights'; but type torch.{names[0]}Tensor does not equal torch.{names[1]}Tensor {where}"
         )
+
+
+def _check_bag_arguments(
+    weight: Array, indices: Array, offsets: Array, mode: int, shares: Array | None, last: bool
+) -> None:
+    """Refuse arguments of bags by their dtypes and shapes."""
+    _check_indices(indices, "embedding_bag")
+    if shares is not None and mode != SUM:
+        raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+    if not SUM <= mode <= MAX:
+        raise RuntimeError("`mode` must be sum, mean, or max.")
+    _check_weight(weight, shares)
+    if indices.ndim != 1:
+        raise RuntimeError(
+            f"input has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}"
+        )
+    if offsets.ndim != 1:
+        raise RuntimeError(
+            f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}"
+        )
+    if last and not offsets.size:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if shares is None or shares.shape == indices.shape:
+        return
+    expected = "dim() == 1" if shares.ndim != 1 else "numel() == indices.numel()"
+    raise RuntimeError(
+        f"Expected per_sample_weights.value().{expected} to be true, but got false.  (Could this error message be "
+        "improved?  If so, please report an enhancement request to PyTorch.)"
+    )
 
 
 def _padding(weight: Array, padding_idx: int | None) -> int:
@@ -225,12 +264,10 @@ def embedding_bag(
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """Sum, mean or maximum of the looked-up rows of each bag, with its book-keeping."""
-    _check_indices(indices, "embedding_bag")
-    _check_weight(weight, per_sample_weights)
-    if offsets.ndim != 1:
-        raise RuntimeError(
-            f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}"
-        )
+    kinds = (dtypes.from_np(indices.dtype), dtypes.from_np(offsets.dtype))
+    kind = dtypes.promote_types(*kinds).np
+    indices, offsets = indices.astype(kind), offsets.astype(kind)
+    _check_bag_arguments(weight, indices, offsets, mode, per_sample_weights, include_last_offset)
     _dense_only("embedding_bag", sparse)
     padding = _padding(weight, padding_idx)
     n, bags = indices.size, offsets.size - int(include_last_offset)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import devices, dtypes, tree
+from .._core import devices, dtypes, jit_caches, tree
 from .._core.caches import CALLS
 from .._core.checks import Check, is_traced
 from .._core.errors import user_line
@@ -313,7 +313,7 @@ def _recorded(
     run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax
 ) -> lift.Traced:
     """The steps of a function, as they are where gradients are wanted."""
-    with recording():
+    with recording(), jit_caches.of_this_run():
         return lift.trace(lambda xs: _in_frame(run, xs, reading), avals, reading)
 
 

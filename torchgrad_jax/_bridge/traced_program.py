@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 from jax import lax
 
-from .._core import devices, dtypes
+from .._core import devices, dtypes, jit_caches
 from .._core.abstract import is_abstract
 from .._core.checks import Check, any_failed, conditions, is_traced
 from .._core.errors import AsWritten, Unsupported, user_line
@@ -592,7 +592,8 @@ def trace_program(
             out += _survivors(program, lift, len(out)) + more()
             return out + [x for noted in lift.checks for x in (noted.flag, *noted.arrays)]
 
-    closed = jax.make_jaxpr(pure)()
+    with jit_caches.of_this_run_if_needed():
+        closed = jax.make_jaxpr(pure)()
     written = {i for i, _, _ in program.writes}
     program.checks = Checks(lift, closed, written) if lift.checks else None
     n = len(closed.jaxpr.outvars) - sum(1 + len(noted.arrays) for noted in lift.checks)

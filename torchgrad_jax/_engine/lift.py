@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from .._core import dtypes, errors, shapes
+from .._core import dtypes, errors, jit_caches, shapes
 from .._core.meta import Meta, meta
 from .._core.python_numbers import Number
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
@@ -193,8 +193,11 @@ class Lift(BatchLayout):
         """A tracer of the run itself, wherever in it the code is, that stands for an outside value."""
         if self.tape is not None:
             return self.tape.place(index, m)
-        from jax.extend.core import set_current_trace
+        from jax.extend.core import set_current_trace, take_current_trace
 
+        with take_current_trace() as current:
+            if not any(current is s for s in self.traces):
+                jit_caches.Closures.seen = True
         with set_current_trace(self.traces[0]):
             return outside_value(index, m, weak)
 
@@ -360,7 +363,8 @@ class Lift(BatchLayout):
         """The forward of a plan during a run: one step of its tape, if it has one."""
         tape, fwd = self.tape, plan.fwd
         if tape is None:
-            return fwd(*xs)
+            with jit_caches.of_all_runs():
+                return fwd(*xs)
         kernel = fwd
         if fwd.__class__ is not _COMPILED:
             kernel = getattr(fwd, "kernel", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import pytest
@@ -122,3 +123,25 @@ def a_transposed_system_moves_as_its_equation_says(m):
         return m.func.jvp(
             lambda a, b: m.triangular_solve(b, a, transpose=True)[0], (a, b), (m.eye(3), b)
         )
+
+
+@program
+def solutions_from_factors_follow_one_of_their_inputs(m):
+    """The factors alone, the right side alone, and both: gradients, second gradients and tangents."""
+    found = []
+    pivots = m.tensor([2, 2, 3], dtype=m.int32)
+    for left, adjoint, of in itertools.product((True, False), (True, False), ("A", "B", "AB")):
+        a, b = m.tensor(WHOLE, dtype=m.float64), m.tensor(RIGHT, dtype=m.float64)
+        given = {"A": a, "B": b if left else b.mT.contiguous()}
+
+        def solve(*moving, given=given, of=of, left=left, adjoint=adjoint):
+            now = {**given, **dict(zip(of, moving))}
+            return m.linalg.lu_solve(now["A"], pivots, now["B"], left=left, adjoint=adjoint)
+
+        xs = [given[name].clone().requires_grad_() for name in of]
+        first = m.autograd.grad(solve(*xs).square().sum(), xs, create_graph=True)
+        second = m.autograd.grad(sum(g.square().sum() for g in first), xs)
+        ones = tuple(m.ones_like(x) for x in xs)
+        tangent = m.func.jvp(solve, tuple(x.detach() for x in xs), ones)[1]
+        found += [*[g.detach() for g in first], *second, tangent]
+    return found

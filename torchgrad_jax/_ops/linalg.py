@@ -169,11 +169,15 @@ def lu_unpack(
     return _permutation_matrix(permutation_of(LU_pivots[..., :k], m), LU_data.dtype), low, up
 
 
-@functools.partial(custom_jvp, nondiff_argnums=(3, 4))
-def _solve_factored(lu: Array, pivots: Array, b: Array, left: bool, adjoint: bool) -> Array:
+def _solution(lu: Array, pivots: Array, b: Array, left: bool, adjoint: bool) -> Array:
     if left:
         return lu_solve(lu, pivots, b, adjoint)
     return conj_t(lu_solve(lu, pivots, conj_t(b), not adjoint))  # X A = B  <=>  A^H X^H = B^H
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(3, 4))
+def _solve_factored(lu: Array, pivots: Array, b: Array, left: bool, adjoint: bool) -> Array:
+    return _solution(lu, pivots, b, left, adjoint)
 
 
 @_solve_factored.defjvp
@@ -198,7 +202,8 @@ def _solve_factored_jvp(left: bool, adjoint: bool, primals: Any, tangents: Any) 
         change = apply_adjoint(x) if adjoint else apply(x)
     else:
         change = conj_t(apply(conj_t(x)) if adjoint else apply_adjoint(conj_t(x)))
-    return x, _solve_factored(lu, pivots, t_b - change, left, adjoint)
+    # By itself it would be derived by this rule, and so on without end.
+    return x, _solution(lu, pivots, t_b - change, left, adjoint)
 
 
 def _check_compatible(what: str, a: Array, b: Array, left: bool) -> None:

@@ -17,7 +17,7 @@ from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
 from .indexing import expand_masks, fills_masked, index_put_, refuse_byte_mask
-from .traced_spans import traced
+from .traced_spans import comes_later, traced
 
 _MASKS = (dtypes.bool_, dtypes.uint8)
 
@@ -192,17 +192,30 @@ def _check_counts(repeats: Tensor) -> None:
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{name}'")
 
 
-def _counted(repeats: Tensor, output_size: Any) -> np.ndarray:
+def _places(repeats: Tensor, output_size: Any, like: Tensor, dtype: dtypes.dtype) -> Tensor:
     """Each position as often as `repeats` says."""
     if repeats._m.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     _check_counts(repeats)
+    if output_size is not None and comes_later(repeats):
+        later((repeats,), lambda arrays: _check_total(arrays[0], output_size))
+        ends = METHODS["cumsum"](repeats.reshape(-1), 0)
+        number = METHODS["new_ones"](ends, (output_size,)).cumsum(0)
+        found = ops.searchsorted(ends, number)  # of the last one, where the check fails
+        return METHODS["clamp"](found, max=ends._m.numel - 1).to(dtype)
     counts = concrete(repeats)
-    if counts.size and counts.min() < 0:
-        raise RuntimeError("repeats can not be negative")
-    if output_size is not None and output_size != counts.sum():
-        raise RuntimeError("allocated size does not match required size")
-    return np.repeat(np.arange(counts.size), counts)
+    _check_total(counts, output_size)
+    return _host(np.repeat(np.arange(counts.size), counts), like, dtype)
+
+
+def _check_total(counts: Any, output_size: int | None) -> None:
+    if counts.size:
+        fail_if((counts < 0).any(), lambda: RuntimeError("repeats can not be negative"))
+    if output_size is not None:
+        fail_if(
+            counts.sum() != output_size,
+            lambda: RuntimeError("allocated size does not match required size"),
+        )
 
 
 @composite
@@ -214,7 +227,7 @@ def repeat_interleave(
         _check_counts(input)
         if input._m.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-        return _host(_counted(input, output_size), input, input._m.dtype)
+        return _places(input, output_size, input, input._m.dtype)
     if dim is None:
         input, dim = (
             METHODS["reshape"](input, (-1,)) if input._m.ndim != 1 else input,
@@ -227,14 +240,14 @@ def repeat_interleave(
         return _repeat_each(input, repeats, axis, output_size)
     n = input._m.shape[axis] if input._m.ndim else 1
     if repeats._m.ndim == 0 or (repeats._m.ndim == 1 and repeats._m.shape[0] == 1 and n != 1):
-        _counted(repeats, None)
-        repeats = _host(np.broadcast_to(concrete(repeats).reshape(-1), n), input, repeats._m.dtype)
+        _check_counts(repeats)
+        repeats = METHODS["expand"](repeats.reshape(-1), n)
     if repeats._m.ndim == 1 and repeats._m.shape[0] != n:
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._m.shape[0]} "
             f"and input.size({axis}) = {n}"
         )
-    return ops.index_select(input, axis, _host(_counted(repeats, output_size), input))
+    return ops.index_select(input, axis, _places(repeats, output_size, input, dtypes.int64))
 
 
 def _check_classes(values: Any, n: int) -> None:

@@ -7,15 +7,20 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .._core import dtypes, shapes, warn
 from .._core.checks import fail_if
 from .._core.dtypes import FLOATING
+from .._core.errors import AsWritten
 from .._engine.arguments import real as _real
 from .._engine.bind import composite, ops
 from .._engine.concrete import concrete
 from .._engine.deferred import now_or_later
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
+from .._ops.loss import check_ctc_lengths
+from .traced_spans import comes_later
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _LEGACY = "size_average and reduce args will be deprecated, please use reduction='{}' instead."
@@ -644,6 +649,26 @@ def _lengths(value: Any) -> list[int]:
     return [int(v) for v in value]
 
 
+def _lengths_of_program(given: Sequence[Any], targets: Tensor, batch: int) -> list[Tensor] | None:
+    """The lengths as tensors, where a compiled function knows them only when it runs; None elsewhere."""
+    if not any(isinstance(n, Tensor) and comes_later(n) for n in given):
+        return None
+    if targets._m.ndim == 1:
+        raise AsWritten(
+            "ctc_loss gets lengths that are not known yet with labels one after another; give rows of labels",
+            lasting=True,
+        )
+    sizes = [
+        n.reshape(-1).to(dtypes.int64) if isinstance(n, Tensor)
+        else targets.new_tensor(_lengths(n), dtype=dtypes.int64)
+        for n in given
+    ]  # fmt: skip
+    for name, n in zip(("input_lengths", "target_lengths"), sizes):
+        if n._m.numel != batch:
+            raise RuntimeError(f"{name} must be of size batch_size")
+    return sizes
+
+
 def _padded(targets: Tensor, lengths: Sequence[int]) -> Tensor:
     """Concatenated labels as one row per sequence."""
     width = max([*lengths, 1])
@@ -670,27 +695,12 @@ def _check_ctc(
     for name, given in (("input_lengths", t_in), ("target_lengths", t_out)):
         if len(given) != batch:
             raise RuntimeError(f"{name} must be of size batch_size")
-    for name, given in (("target_lengths", t_out), ("input_lengths", t_in)):
-        bad = next((n for n in given if n < 0), None)
-        if bad is not None:
-            raise RuntimeError(
-                f"Expected {name} to have value at least 0, but got value {bad} {where}"
-            )
-    if any(n > steps for n in t_in):
-        bad = next(n for n in t_in if n > steps)
+    width = targets._m.shape[1] if targets._m.ndim == 2 else None
+    check_ctc_lengths(np.asarray(t_in), np.asarray(t_out), steps, width)
+    if width is None and targets._m.numel != sum(t_out):
         raise RuntimeError(
-            f"Expected input_lengths to have value at most {steps}, but got value {bad} {where}"
-        )
-    if targets._m.ndim == 1:
-        if targets._m.numel != sum(t_out):
-            raise RuntimeError(
-                f"Expected tensor to have size {sum(t_out)} at dimension 0, but got size {targets._m.numel} "
-                f"for argument #2 'targets' {where}"
-            )
-    elif any(n > targets._m.shape[1] for n in t_out):
-        raise RuntimeError(
-            f"Expected tensor to have size at least {max(t_out)} at dimension 1, but got size "
-            f"{targets._m.shape[1]} for argument #2 'targets' {where}"
+            f"Expected tensor to have size {sum(t_out)} at dimension 0, but got size {targets._m.numel} "
+            f"for argument #2 'targets' {where}"
         )
 
 
@@ -705,14 +715,17 @@ def _ctc_loss(
             raise RuntimeError(f"{name} must be integral")
     if targets._m.dtype not in (dtypes.int32, dtypes.int64):
         targets = targets.to(dtypes.int64)
-    t_in, t_out = _lengths(input_lengths), _lengths(target_lengths)
     single = log_probs._m.ndim == 2
     if single:
         log_probs = log_probs.unsqueeze(1)
         targets = targets.unsqueeze(0) if targets._m.ndim == 1 else targets
-    _check_ctc(log_probs, targets, t_in, t_out, blank)
-    labels = _padded(targets, t_out) if targets._m.ndim == 1 else targets
-    sizes = [targets.new_tensor(v, dtype=dtypes.int64) for v in (t_in, t_out)]
+    sizes = _lengths_of_program((input_lengths, target_lengths), targets, log_probs._m.shape[1])
+    labels = targets
+    if sizes is None:
+        t_in, t_out = _lengths(input_lengths), _lengths(target_lengths)
+        _check_ctc(log_probs, targets, t_in, t_out, blank)
+        labels = _padded(targets, t_out) if targets._m.ndim == 1 else targets
+        sizes = [targets.new_tensor(v, dtype=dtypes.int64) for v in (t_in, t_out)]
     loss = ops._ctc_loss(log_probs, labels, *sizes, blank, zero_infinity)
     if zero_infinity:
         loss = ops.where(ops.eq(loss, math.inf), 0.0, loss)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from .._core import dtypes
+from .._core.state import MODES
 from .._engine.bind import NAMESPACES, ops
 from .._engine.record import cast
 from .._engine.strided import read
@@ -18,6 +19,11 @@ from .fresh import from_host
 def traced(value: Any) -> bool:
     """Whether a value is a tensor that stands for several, or for one not known yet."""
     return isinstance(value, Tensor) and isinstance(read(value), jax.core.Tracer)
+
+
+def comes_later(t: Tensor) -> bool:
+    """Whether a compiled function knows the values of a tensor only when it runs."""
+    return MODES.run.stateful and MODES.run.inside(t) and traced(t)
 
 
 def _inferred(ends: tuple[Any, Any], n: int, powers: bool) -> dtypes.dtype:

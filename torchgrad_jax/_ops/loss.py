@@ -566,10 +566,40 @@ def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> An
     return _ctc(*primals, blank, zero_infinity), jnp.sum(slope * tangents[0], axis=(0, 2))
 
 
-def _ctc_range(log_probs: Any, targets: Any, target_lengths: Any, **_: Any) -> None:
+def check_ctc_lengths(t_in: Any, t_out: Any, steps: int, width: int | None) -> None:
+    """Refuse lengths that are negative, or more than there are time steps or labels in a row."""
+    where = "(while checking arguments for ctc_loss_allocate_outputs)"
+    for name, given in (("target_lengths", t_out), ("input_lengths", t_in)):
+        fail_if(
+            (given < 0).any(),
+            lambda name=name, given=given: RuntimeError(
+                f"Expected {name} to have value at least 0, but got value {given[given < 0][0]} {where}"
+            ),
+        )
+    fail_if(
+        (t_in > steps).any(),
+        lambda: RuntimeError(
+            f"Expected input_lengths to have value at most {steps}, but got value {t_in[t_in > steps][0]} {where}"
+        ),
+    )
+    if width is not None:
+        fail_if(
+            (t_out > width).any(),
+            lambda: RuntimeError(
+                f"Expected tensor to have size at least {t_out.max()} at dimension 1, but got size {width} for "
+                f"argument #2 'targets' {where}"
+            ),
+        )
+
+
+def _ctc_range(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, **_: Any
+) -> None:
     """torch reads what lies beside a row for a label out of range."""
     labels, lengths, classes = integers(targets), integers(target_lengths), log_probs.shape[2]
-    used = np.arange(labels.shape[1])[None] < lengths[:, None]
+    steps, width = log_probs.shape[0], labels.shape[1]
+    check_ctc_lengths(integers(input_lengths), lengths, steps, width)
+    used = np.arange(width)[None] < lengths[:, None]
     wrong = used & ((labels < 0) | (labels >= classes))
     fail_if(
         wrong.any(),

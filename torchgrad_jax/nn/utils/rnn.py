@@ -11,6 +11,7 @@ from ..._core import dtypes, errors
 from ..._engine.concrete import concrete
 from ..._engine.tensor import Tensor
 from ..._functions.recurrent import collect, host_sizes, spread
+from ..._functions.traced_spans import comes_later
 from .._top import torch
 
 __all__ = [
@@ -179,12 +180,18 @@ def pack_padded_sequence(
         The packed sequences.
     """
     if not isinstance(lengths, Tensor):
-        lengths = torch.as_tensor(lengths, dtype=dtypes.int64, device="cpu")
+        lengths = torch.tensor([int(n) for n in lengths], dtype=dtypes.int64, device="cpu")
     else:
         lengths = lengths.to(dtypes.int64)
+    if comes_later(lengths):
+        raise errors.AsWritten(
+            "pack_padded_sequence packs as many rows as tensors say", lasting=True
+        )
+    known = np.asarray(concrete(lengths).tolist(), np.int64)
     sorted_indices = None
     if not enforce_sorted:
         lengths, sorted_indices = torch.sort(lengths, descending=True)
+        known = np.sort(known)[::-1]
         sorted_indices = sorted_indices.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     if lengths.device.type != "cpu":
@@ -195,7 +202,6 @@ def pack_padded_sequence(
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     x: Any = input.transpose(0, 1) if batch_first else input
-    known = np.asarray(concrete(lengths).tolist(), np.int64)
     _check_lengths(known, x.shape[1], x.shape[0])
     sizes = (np.arange(known[0])[:, None] < known).sum(1)
     batch_sizes = torch.tensor(sizes.tolist(), dtype=dtypes.int64, device="cpu")

@@ -1,6 +1,7 @@
 """Files that the package writes are complete or not there at all, also after failed saves, on links and on devices."""
 
 import errno
+import fcntl
 import gzip
 import importlib
 import io
@@ -126,6 +127,27 @@ def test_a_killed_process_leaves_the_old_file(old):
     found = subprocess.run([sys.executable, "-c", KILLED, files.__file__, old], check=False)
     assert found.returncode == -signal.SIGKILL
     assert old.read_bytes() == OLD
+
+
+def test_what_a_killed_process_left_goes_with_a_later_save(old):
+    """Files that somebody writes stay, and so do those of other names and those just made."""
+    dead, young, other, used = (
+        old.with_name(f".{name}.tmp")
+        for name in (f"{old.name}.01234567", f"{old.name}.89abcdef", "other.01234567", f"{old.name}.0123abcd")
+    )  # fmt: skip
+    for file in (dead, young, other, used):
+        file.write_bytes(b"part")
+    for file in (dead, other, used):
+        os.utime(file, (0, 0))
+    with used.open("rb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        with files.replacing(old) as mine:
+            mine.write(b"new")
+            mine.flush()
+            os.utime(mine.fileno(), (0, 0))
+            torch.save({"x": torch.ones(2)}, old)
+    assert old.read_bytes() == b"new"
+    assert [file.exists() for file in (dead, young, other, used)] == [False, True, True, True]
 
 
 def test_everything_is_on_the_disk_before_the_name_changes(old, monkeypatch):

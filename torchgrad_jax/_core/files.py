@@ -5,11 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 # In these folders a name stands for a device, a pipe or an open file, even if that is a plain file.
 _SPECIAL_FOLDERS = ("/dev/", "/proc/", "/sys/")
@@ -23,6 +30,7 @@ _NO_FILE_BESIDE = {
     errno.ENAMETOOLONG,
 }
 _NO_RENAME_HERE = {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV}
+_SECONDS_TO_LOCK = 60
 _NO_FSYNC_HERE = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF}
 
 
@@ -45,8 +53,11 @@ def replacing(path: Any, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
             yield file
         return
     target, beside, old = new
+    lock = None
     try:
+        _remove_left_behind(beside)
         fd = _create(beside, old)
+        lock = _locked(fd)
         with open(path if fd is None else fd, mode, **options) as file:
             yield file
             file.flush()
@@ -57,6 +68,9 @@ def replacing(path: Any, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
         with contextlib.suppress(OSError):
             os.remove(beside)
         raise
+    finally:
+        if lock is not None:
+            os.close(lock)
     _sync_folder(os.path.dirname(target))
 
 
@@ -110,6 +124,35 @@ def _create(beside: str, old: os.stat_result | None) -> int | None:
         if isinstance(e, OSError) and e.errno in _NO_FILE_BESIDE:
             return None
         raise
+
+
+def _locked(fd: int | None) -> int | None:
+    """A descriptor of the new file that keeps it locked until closed: others see that somebody writes it."""
+    if fd is None or fcntl is None:
+        return None
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return os.dup(fd)
+    return None
+
+
+def _remove_left_behind(beside: str) -> None:
+    """Remove new files for the same place whose writers were killed: nobody locks them."""
+    folder, name = os.path.split(beside)
+    like = re.compile(re.escape(name[: -len("01234567.tmp")]) + r"[0-9a-f]{8}\.tmp")
+    with contextlib.suppress(OSError):
+        for found in os.listdir(folder) if fcntl is not None else ():
+            if like.fullmatch(found):
+                _remove_if_unlocked(os.path.join(folder, found))
+
+
+def _remove_if_unlocked(name: str) -> None:
+    assert fcntl is not None
+    with contextlib.suppress(OSError), open(name, "rb") as file:
+        # One that was made this moment may not be locked yet.
+        if time.time() - os.fstat(file.fileno()).st_mtime > _SECONDS_TO_LOCK:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.remove(name)
 
 
 def _move(beside: str, target: str) -> None:

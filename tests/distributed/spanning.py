@@ -3,6 +3,7 @@
 import importlib
 import os
 import tempfile
+import warnings
 
 from tests.programs import complaint
 
@@ -195,3 +196,92 @@ def parameters_that_differ(m, d):
     layer, mesh = m.nn.Linear(4, 2), meshes.init_device_mesh("cpu", (2,))
     said = complaint(lambda: fsdp.fully_shard(layer, mesh=mesh))
     return "weight has other values in other processes" in str(said) or m.__name__ == "torch"
+
+
+def odd_network(m, change=lambda block: block):
+    """A network with sizes that 2 and 4 do not divide: a vocabulary of 13, a width of 9, and 19 hidden features."""
+
+    class Block(m.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.up, self.down = (
+                m.nn.LayerNorm(9),
+                m.nn.Linear(9, 19),
+                m.nn.Linear(19, 9),
+            )
+
+        def forward(self, h):
+            return h + self.down(m.nn.functional.gelu(self.up(self.norm(h))))
+
+    m.manual_seed(0)
+    return m.nn.Sequential(m.nn.Embedding(13, 9), change(Block()), m.nn.Linear(9, 13))
+
+
+def odd_losses(m, d, model, mesh, steps, wrap=lambda step: step):
+    """The loss of each step over the batches, of 3 rows, of all places along a mesh; of all of them at once if None."""
+    optimizer = m.optim.AdamW(model.parameters(), lr=0.01)
+    places = 1 if mesh is None else mesh.size()
+    at = 0 if mesh is None else mesh.get_local_rank()
+
+    @wrap
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = m.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    m.manual_seed(5)
+    batches = [m.randint(13, (2, 3 * places, 5)) for _ in range(steps)]
+    losses = m.stack([step(*batch[:, 3 * at : 3 * at + 3]) for batch in batches])
+    if mesh is not None:
+        d.all_reduce(losses, group=mesh.get_group())
+    return losses / places
+
+
+def sizes_that_do_not_divide(m, d):
+    """FSDP and tensor parallelism: the losses are those of one process."""
+    meshes, tensors, fsdp, parallel, _ = parts(m)
+    mesh, found = meshes.init_device_mesh("cpu", (d.get_world_size(),)), []
+    model = odd_network(m)
+    for layer in (model[1], model):
+        fsdp.fully_shard(layer, mesh=mesh)
+    found.append(odd_losses(m, d, model, mesh, 10))
+    plan = {
+        "0": parallel.RowwiseParallel(input_layouts=tensors.Replicate()),
+        "1.up": parallel.ColwiseParallel(use_local_output=False),
+        "1.down": parallel.RowwiseParallel(),
+        "2": parallel.ColwiseParallel(output_layouts=tensors.Replicate()),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # parameters stay whole
+        model = parallel.parallelize_module(odd_network(m), mesh, plan)
+    return [*found, odd_losses(m, d, model, None, 10), odd_losses(m, d, odd_network(m), None, 10)]
+
+
+def compiled_blocks(m, d):
+    """FSDP whose blocks are compiled, in each way to say so, and a compiled step. torch's are not compiled."""
+    meshes, _, fsdp, *_ = parts(m)
+    mesh = meshes.init_device_mesh("cpu", (d.get_world_size(),))
+    compiled = m.compile if m.__name__ == "torchgrad_jax" else lambda fn: fn
+
+    def in_place(block):
+        if m.__name__ == "torchgrad_jax":
+            block.compile()
+        return block
+
+    def sharded(block):
+        return fsdp.fully_shard(block, mesh=mesh)
+
+    ways = {
+        "in place": lambda b: sharded(in_place(b)),
+        "wrapped": lambda b: sharded(compiled(b)),
+        "afterwards": lambda b: compiled(sharded(b)),
+    }
+    found = {}
+    for way, change in ways.items():
+        found[way] = odd_losses(m, d, sharded(odd_network(m, change)), mesh, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it runs as it is written
+        found["step"] = odd_losses(m, d, sharded(odd_network(m)), mesh, 2, compiled)
+    return found

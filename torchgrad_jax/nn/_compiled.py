@@ -7,8 +7,8 @@ from typing import Any
 from .._bridge import compile as compiling
 from .modules.module import Module
 
-_OWN = frozenset({"_orig_mod", "_compiled", *vars(Module())}) - {"training"}
-"""What belongs to the module around; all else is the original's."""
+_OWN = frozenset({"_orig_mod", "_compiled", "__class__", *vars(Module())}) - {"training"}
+"""What belongs to the module around, such as the class that `fully_shard` gives it; all else is the original's."""
 
 
 class OptimizedModule(Module):

@@ -676,6 +676,17 @@ def test_sizes_that_the_devices_do_not_divide_train_as_on_one(way: str, compiled
         assert len(held.addressable_shards) == 8
 
 
+def test_a_compiled_module_is_sharded_as_the_module_that_is_called():
+    plain = nn.Linear(8, 8)
+    module = torch.compile(copy.deepcopy(plain))
+    fully_shard(module, mesh=line())
+    assert isinstance(module, FSDPModule)
+    assert type(module._orig_mod) is nn.Linear
+    assert module.weight.placements == (Shard(0),)
+    x = torch.ones(8, 8)
+    torch.testing.assert_close(module(x).full_tensor(), plain(x))
+
+
 ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
     "does-not-divide": (
         ValueError, r"dimension 0 of a tensor of shape \[6, 8\] .* into 8 .*Shard\(dim=0\).*DeviceMesh\(\(8,\)",

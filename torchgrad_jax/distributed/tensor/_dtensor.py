@@ -11,13 +11,14 @@ that. In a process with all devices it is the whole tensor; with one device per 
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._core import placement
+from ..._core.errors import AsWritten
 from ..._core.meta import meta
 from ..._core.state import MODES
 from ..._engine.attributes import OTHER_TEXTS, AttributeOfSome, own_text
@@ -118,9 +119,7 @@ def _from_processes(
     local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool = False
 ) -> Tensor:  # fmt: skip
     if not MODES.run.at_once:
-        raise NotImplementedError(
-            "DTensor.from_local() over several processes inside of a compiled or mapped function"
-        )
+        refuse_parts("DTensor.from_local()")
     if local.requires_grad:
         return FromLocal.apply(local, mesh, wanted, shape, agree)
     if agree:
@@ -131,6 +130,18 @@ def _from_processes(
         there, np.asarray(read(local)), None if shape is None else tuple(shape)
     )
     return said(as_tensor(array), mesh)
+
+
+def refuse_parts(call: str) -> NoReturn:
+    """Complain about what is this process's part of a tensor: programs know tensors over a mesh as whole ones."""
+    what = f"{call} over several processes"
+    if any(lift.stateful for lift in MODES.lifts):
+        raise AsWritten(
+            f"it does {what}, and a program has no part that is one process's own: compile what computes with tensors "
+            "over the mesh alone, as the blocks within the module that gets the batch",
+            lasting=True,
+        )
+    raise NotImplementedError(f"{what} inside of a mapped function")
 
 
 def _agreed(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
@@ -275,6 +286,8 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     Args:
         grad_placements: not looked at, XLA places gradients.
     """
+    if _lies_somewhere(self) and jax.process_count() > 1:
+        refuse_parts("DTensor.to_local()")
     if (
         _lies_somewhere(self)
         or isinstance(read(self), jax.core.Tracer)

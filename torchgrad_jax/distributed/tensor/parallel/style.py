@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from ...._core.state import MODES
 from ...._engine.tensor import Tensor
 from ....nn.modules.linear import Linear
 from ....nn.modules.module import Module
 from ....nn.modules.sparse import Embedding
 from ...device_mesh import DeviceMesh
 from .._api import distribute_module, place_parameter
-from .._dtensor import DTensor, is_own, named_sharding, spread, to_local
+from .._dtensor import DTensor, is_own, named_sharding, refuse_parts, spread, to_local
 from .._specs import names_of
 from ..placement_types import Placement, Replicate, Shard
 
@@ -38,6 +39,8 @@ def hand_out(t: Any, mesh: DeviceMesh, layout: Placement | None, local: bool) ->
     """
     if layout is None:
         return t
+    if local and not (MODES.run.at_once or is_own(mesh)):
+        refuse_parts("use_local_output=True")
     out = spread(t, mesh, (layout,), if_it_fits=not local or is_own(mesh))
     if local and not is_own(mesh) and _is_split_over_no_other(out, mesh):
         return to_local(out)

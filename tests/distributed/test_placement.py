@@ -5,7 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
+
+from torchgrad_jax import nn
+from torchgrad_jax.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torchgrad_jax.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
 from .processes import environment
 
@@ -47,3 +52,22 @@ def test_writes_keep_the_placement():
     page = (Path(__file__).parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
     picture = page.partition("```\n┌")[2].partition("```")[0]
     assert run.stdout == "┌" + picture
+
+
+@pytest.mark.parametrize("name", ["XLA_FLAGS", "JAX_NUM_CPU_DEVICES"])
+def test_devices_that_are_asked_for_too_late_are_missed(name: str, monkeypatch: pytest.MonkeyPatch):
+    """A program that sets them itself, after the first tensor, is told so by whatever makes a mesh."""
+    has = jax.device_count()
+    monkeypatch.setenv("PJRT_NPROC", "64")  # the program's own, which nobody changes
+    value = "64" if name == "JAX_NUM_CPU_DEVICES" else "--xla_force_host_platform_device_count=64"
+    monkeypatch.setenv(name, value)
+    layer = nn.Linear(64, 64)
+    for make in (
+        lambda: init_device_mesh("cpu", (8, 8)),
+        lambda: DeviceMesh("cpu", list(range(64))),
+        lambda: fully_shard(layer),
+        lambda: FullyShardedDataParallel(layer),
+    ):
+        with pytest.raises(RuntimeError, match=f"asks for 64 devices .*, and JAX has {has}: .* before"):  # fmt: skip
+            make()
+    assert fully_shard(layer, mesh=init_device_mesh("cpu", (1,))) is layer

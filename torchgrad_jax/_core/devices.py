@@ -27,13 +27,34 @@ def give_threads_to_many_cpu_devices() -> None:
     while it waits for the others, and a start of a program blocks one where a device has 32 programs ahead of it. With
     one thread per device nobody may be left to run what all wait for, and XLA ends the process after 40 seconds.
     """
-    flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
-    devices = max(int(flag[1]) if flag else 1, jax.config.values["jax_num_cpu_devices"])
+    devices = _cpu_devices_asked_for()
     if devices > 1:
         os.environ.setdefault(_THREADS, str(max(4 * devices, os.cpu_count() or 1)))
 
 
 _THREADS = "PJRT_NPROC"
+
+
+def _cpu_devices_asked_for() -> int:
+    """How many devices the CPU is to be; JAX looks at its own setting first."""
+    setting = jax.config.values["jax_num_cpu_devices"]
+    if setting > 0:
+        return setting
+    flag = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    variable = os.environ.get("JAX_NUM_CPU_DEVICES", "")  # JAX reads it when it is imported
+    return max(int(flag[1]) if flag else 1, int(variable) if variable.isdigit() else 1)
+
+
+def explain_missing_cpu_devices() -> str | None:
+    """Why the CPU is fewer devices than the environment asks for; None if it is not."""
+    asked, opened = _cpu_devices_asked_for(), len(jax.local_devices(backend="cpu"))
+    if asked <= opened:
+        return None
+    return (
+        f"XLA_FLAGS or JAX_NUM_CPU_DEVICES asks for {asked} devices of the CPU, and JAX has {opened}: it does not "
+        "look at them any more once it is imported and has opened its devices. Set them before the program starts, or "
+        "in os.environ before torchgrad_jax is imported"
+    )
 
 
 class device:

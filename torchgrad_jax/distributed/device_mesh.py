@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh
 
-from .._core.devices import of_jax
+from .._core.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
 from .._core.dtypes import int32
 from .._engine.tensor import Tensor
 from .._functions.create import tensor as _tensor
@@ -466,6 +466,7 @@ def _begin_group() -> None:
 
 def _devices(device_type: str, numbers: Any) -> Any:
     """The devices of a type, of all processes, of which a mesh takes some."""
+    give_threads_to_many_cpu_devices()
     try:
         found = jax.devices(_PLATFORMS.get(device_type, device_type))
     except RuntimeError:
@@ -476,10 +477,16 @@ def _devices(device_type: str, numbers: Any) -> Any:
         check_mesh(_groups.get_world_size() if _groups.is_initialized() else 1)
         raise RuntimeError(
             f"a mesh with {numbers.size} devices, the last of which is number {int(numbers.max())}, was asked for, "
-            f"and JAX has {len(found)} of type {device_type}. One process may have many: virtual ones on a CPU with "
-            "XLA_FLAGS=--xla_force_host_platform_device_count=8"
+            f"and JAX has {len(found)} of type {device_type}. "
+            + ((device_type == "cpu" and explain_missing_cpu_devices()) or _MANY)
         )
     return np.array(found)
+
+
+_MANY = (
+    "One process may have many: virtual ones on a CPU with XLA_FLAGS=--xla_force_host_platform_device_count=8 in the "
+    "environment before torchgrad_jax is imported"
+)
 
 
 def _check_backend(backend_override: Any) -> None:

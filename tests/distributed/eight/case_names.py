@@ -96,7 +96,7 @@ OWN: dict[str, str] = {
     "init_device_mesh('cpu', (9,))": "RuntimeError: a mesh with 9 devices, the last of which is number 8, was "
     "asked for, and "
     "JAX has 8 of type cpu. One process may have many: virtual ones on a CPU with "
-    "XLA_FLAGS=--xla_force_host_platform_device_count=8",
+    "XLA_FLAGS=--xla_force_host_platform_device_count=8 in the environment before torchgrad_jax is imported",
     "DTensor.from_local(x, line, [Shard(0)]).shape": "torch.Size([8, 2])",
     "DTensor.from_local(x, line, [Shard(0)]).to_local().tolist() == x.tolist()": "True",
     "[s.data.shape for s in distribute_tensor(x, grid, [Shard(0), Shard(1)]).addressable_shards][0]": "(2, 1)",

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import jax
 
-from ..._core.devices import of_jax
+from ..._core.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
 from ...nn.modules.container import ModuleDict, ModuleList
 from ...nn.modules.module import Module
 from .._groups import get_world_size, is_initialized
@@ -33,10 +33,19 @@ def group_of(module: Any) -> Group | None:
 
 
 def whole_world() -> DeviceMesh:
-    """A mesh of all devices of the default type."""
+    """A mesh of all devices of the default type.
+
+    Raises:
+        RuntimeError: these are fewer than the environment asks for, and the parameters would not be split.
+    """
     check_mesh(get_world_size() if is_initialized() else 1)
+    give_threads_to_many_cpu_devices()
     devices = jax.devices()
-    return init_device_mesh(of_jax(devices[0]).type, (len(devices),))
+    kind = of_jax(devices[0]).type
+    why = explain_missing_cpu_devices() if kind == "cpu" else None
+    if why is not None:
+        raise RuntimeError(f"a mesh of all devices was asked for. {why}; or give mesh=")
+    return init_device_mesh(kind, (len(devices),))
 
 
 def check_forward(module: Module, by: str) -> None:

@@ -93,7 +93,9 @@ def retrace(t: Any) -> Step:
     flat = list(batch)
 
     def trace() -> object:
-        arguments = NumberArguments((tuple(batch), {}), flat, lambda x: True, False)
+        arguments = NumberArguments(
+            (tuple(batch), {}), flat, flat, apart=lambda x: True, plain=True, is_object=lambda x: False
+        )
         return Entry(step, flat, PythonGuards(), flat, NumberLog((), (), arguments))
 
     return trace

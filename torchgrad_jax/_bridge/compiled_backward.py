@@ -20,7 +20,7 @@ from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, next_sequence_nr
 from .._engine import traced_run
 from .._engine.custom import PyNode
-from .._engine.history import edge_of, grad_fn_of
+from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node
 from .._engine.passes.walk import run as run_pass
 from .._engine.record import apply, zeros_for
@@ -75,14 +75,15 @@ def trace_backward(
     return description, [current.array_of(g) for g in gradients if g is not None]
 
 
-def leaf_of(source: Source, args: Sequence[Tensor], array: Any) -> Any:
-    """An input as a tensor in its place in the graph; a draw is the one that this run has made."""
-    if source.kind == "arg":
-        return args[source.what]
-    if source.kind == "tensor":
-        t = source.of
-        if t._al is None and t._st is source.what:
-            return t
+def leaf_of(source: Source, args: Sequence[Tensor], array: Any, written: bool) -> Any:
+    """An input as a tensor in its place in the graph; a draw is the one that this run has made.
+
+    Of a constant that the program is about to write to, it is what the program has read.
+    """
+    t = args[source.what] if source.kind == "arg" else source.of
+    there = source.kind == "tensor" and t._al is None and t._st is source.what
+    if (source.kind == "arg" or there) and (requires_grad_of(t) or not written):
+        return t
     if source.kind in ("number", "given") and source.meta is None:
         return array
     assert source.meta is not None
@@ -277,7 +278,7 @@ class CompiledFunctionBackward(Node):
                     )
                 )
         outs = apply(self.again(), self.leaves)
-        roots = [(grad_fn_of(outs[k]), outs[k]._onr) for k in self.description.roots]
+        roots = [(grad_fn_of(out), out._onr) for out in outs]
         return run_pass(
             roots, list(cts), keep=True, create=True, targets=list(self.edges), accumulate=False
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -26,7 +25,6 @@ from .._core.state import (
     GRAD,
     INFERENCE,
     MODES,
-    WRITE_LOCK,
     next_sequence_nr,
 )
 from .._engine.bind import ops
@@ -50,6 +48,8 @@ from .compiled_backward import (
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
 from .equal_steps import evaluate_equal_steps_once
+from .held_in_jax import GivenAgain, hold_in_jax
+from .kept_tensors import KeptTensors, take_kept_tensors
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
 from .outside_results import describe_outside_result, own_constants
@@ -81,36 +81,6 @@ def _complain_of_memory(error: BaseException) -> None:
             raise found from error
 
 
-def _hold_in_jax(st: Any) -> Any:
-    """The array of a storage, from now on one of JAX's unless NumPy shares the memory."""
-    if type(st) is not Storage or type(st.array) is not np.ndarray:
-        return st.array
-    with WRITE_LOCK:  # another thread may be writing to it
-        st.array = array = jnp.array(st.array)
-    return array
-
-
-class _GivenAgain:
-    """Finds arguments of a program that are those of its last run, such as weights: each run would copy them to JAX.
-
-    A new batch is held as it is: the program copies it faster than `jnp.array` does.
-    """
-
-    __slots__ = ("_last",)
-
-    def __init__(self, count: int) -> None:
-        self._last: list[Any] = [None] * count
-
-    def hold_in_jax(self, storages: list[Any], arrays: list[Any]) -> list[Any]:
-        """The arrays for this run, of which some of the storages hold some."""
-        last = self._last
-        self._last = [weakref.ref(x) if type(x) is np.ndarray else None for x in arrays]
-        return [
-            x if known is None or known() is not x else _hold_in_jax(st)
-            for known, st, x in zip(last, storages, arrays)
-        ]
-
-
 class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
@@ -133,6 +103,8 @@ class Entry:
         """Whether this is a run that cannot be repeated, for what the function does in Python."""
         self.switches: list[tuple[Any, Any, Any]] = []
         """What the function sets in Python, to the same in each run: (holder, key, value)."""
+        self.kept_tensors: list[KeptTensors] = []
+        """Where the function keeps tensors that it made: they are the last results."""
         self.has_run = False
         """Whether anything outside is as a run has left it."""
         self.backward: BackwardDescription | None = None
@@ -146,6 +118,8 @@ class Entry:
             checked=checked,
         )
         self.program: Program = program
+        for kept in self.kept_tensors:
+            kept.settle(program, python_guards)
         known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}
         self.apart = Apart(program, known_twice)
         if program.flags and self.backward is not None:
@@ -203,7 +177,11 @@ class Entry:
         )
         """Whether plain tensors as arguments are only read."""
         self.has_more_guards = bool(
-            program.peers or program.looked_at or program.gradient_guards or self.numbers
+            program.peers
+            or program.looked_at
+            or program.gradient_guards
+            or self.numbers
+            or self.kept_tensors
         )
         """Whether there is more to look at than tensors from outside and Python's values."""
         self.run_quickly = self._shorter_run()
@@ -283,6 +261,11 @@ class Entry:
             else:
                 self.stored_elsewhere.append((i, k, stamps))
         self.stored += [(st, k, stamps) for st, _, k, stamps in program.peers if k >= 0]
+        self.written = {id(st) for st, _, _ in self.stored}
+        changed = {i for i, _, _ in program.writes}
+        self.source_is_written = [
+            (~s.what if s.kind == "arg" else i) in changed for i, s in enumerate(sources)
+        ]
         read = {
             id(s.what) if isinstance(s.what, Tensor) else s.what
             for s in sources
@@ -327,9 +310,12 @@ class Entry:
 
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
-        leaves, out_spec = object_trees.flatten(
-            fn(*args, **kwargs), self._is_new_object, lambda x: isinstance(x, Size)
-        )
+        leaves, out_spec = self._flattened(fn(*args, **kwargs))
+        kept = take_kept_tensors(MODES.run, self.python_guards, leaves)
+        if kept:
+            self.kept_tensors = kept
+            result = tree.unflatten(leaves, out_spec)
+            leaves, out_spec = self._flattened((result, [k.take() for k in kept]))
         try:
             tensors, outs = self._describe_results(leaves, began)
         except Exception as error:
@@ -338,6 +324,9 @@ class Entry:
             why = f"the graph of its results raises {type(error).__name__}: {error}"
             raise AsWritten(why, lasting=True) from error
         return tensors, (out_spec, outs)
+
+    def _flattened(self, result: Any) -> tuple[list[Any], Any]:
+        return object_trees.flatten(result, self._is_new_object, lambda x: isinstance(x, Size))
 
     def _describe_results(self, leaves: list[Any], began: int) -> tuple[list[Tensor], list[Any]]:
         """What the program computes of the results, and what stands for each; the pass from them is traced, too.
@@ -458,6 +447,9 @@ class Entry:
         for holder, key, kind in self.numbers:
             if type(holder[key]) is not kind:
                 return f"{key!r} was a {kind.__name__}"
+        for kept in self.kept_tensors:
+            if (why := kept.describe_change(args, self.written)) is not None:
+                return why
         for leaf, m in self.program.gradient_guards:
             g = resolve_argument(leaf, args)._g
             if (None if g is None else g._m) is not m:
@@ -536,7 +528,7 @@ class Entry:
             return None
         places = [self.args[i] for i in self.kept_args]
         kernel, index, m = self.kernel, out.index, out.meta
-        checks, ahead, given = self.checks, self.ahead, _GivenAgain(len(places))
+        checks, ahead, given = self.checks, self.ahead, GivenAgain(len(places))
 
         def run(args: Sequence[Tensor]) -> Any:
             others = [args[i]._st.array for i in places]
@@ -606,7 +598,7 @@ class Entry:
         sources = self.program.sources
         storages += [sources[i].storage(args) for i, _, _ in self.stored_elsewhere if i >= 0]
         for st in storages:
-            _hold_in_jax(st)
+            hold_in_jax(st)
 
     def _finish_or_restore(
         self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],
@@ -687,7 +679,9 @@ class Entry:
             checks.raise_failed_check(values)
         node = None
         if MODES.bits & GRAD:
-            leaves = tuple(leaf_of(s, args, x) for s, x in zip(sources, values))
+            leaves = tuple(
+                [leaf_of(s, args, x, w) for s, x, w in zip(sources, values, self.source_is_written)]
+            )
             saved = forward_results[parts.n_results :]
             node = CompiledFunctionBackward(
                 parts, self.backward, saved, args, leaves, self._recorded_call
@@ -761,25 +755,28 @@ class Entry:
         for k, o in enumerate(self.outs):
             if isinstance(o, ResultBeside):
                 leaves[k] = leaves[o.of] if o.view is None else o.view.of_owner(leaves[o.of])
-        return tree.unflatten(leaves, self.spec)
+        result = tree.unflatten(leaves, self.spec)
+        if self.kept_tensors:
+            result, values = result
+            for kept, value in zip(self.kept_tensors, values):
+                kept.keep(value)
+        return result
 
     def _recorded_call(self) -> Call:
-        """The program as one operator, differentiable from outside."""
+        """The results that have a graph as one operator, differentiable from outside."""
         if self._as_operator is not None:
             return self._as_operator
         assert self.parts is not None
-        last, n = self.parts.n_results, len(self.program.sources)
+        assert self.backward is not None
+        forward, roots, n = self.parts.forward, self.backward.roots, len(self.program.sources)
 
-        def run(leaves: Sequence[Any]) -> list[Any]:
-            return self.parts.forward(*leaves)[:last]  # type: ignore[union-attr]
+        def run(leaves: Sequence[Any]) -> tuple[Any, ...]:
+            results = forward(*leaves)
+            return tuple([results[k] for k in roots])
 
-        wanted = {
-            o.index for o in self.outs if isinstance(o, ResultTensor) and o.requires and not o.freed
-        }
-        names = [o.node for o in self.outs if isinstance(o, ResultTensor) and o.index in wanted]
+        names = {o.index: o.node for o in self.results()}
         self._as_operator = Call(
-            "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
-            nondiff=tuple(k for k in range(last) if k not in wanted),
+            "compiled", run, node_name=names[roots[0]],
             edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
         )  # fmt: skip
         return self._as_operator

@@ -101,7 +101,7 @@ def _of_one(out: Any, alone: bool, outside: Sequence[bool] = ()) -> StepsDone:
     """The results of one step. If it is the only one, each tensor gets its row here, save those from `outside`."""
     leaves, spec = object_trees.flatten(out, object_trees.is_plain_object)
     stacked = [alone and isinstance(x, _STACKED) for x in leaves]
-    for i, as_it_is in enumerate(outside):
+    for i, as_it_is in enumerate(outside[: len(leaves)]):
         stacked[i] &= not as_it_is
     return StepsDone(1, [_stack([x]) if s else _Rows([x]) for x, s in zip(leaves, stacked)], spec)
 
@@ -150,6 +150,7 @@ def is_steady(entry: Entry) -> bool:
     if (
         entry.single_use
         or entry.switches
+        or entry.kept_tensors
         or entry.parts is not None
         or not entry.only_reads_arguments
         or program.new_state

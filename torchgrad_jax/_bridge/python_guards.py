@@ -45,8 +45,8 @@ from .places import Attributes, Cell, Class, Items, OfThread, Variable, place_of
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
-_MISSING = object()
-_ABSENT = repeat(_MISSING)
+MISSING = object()
+_ABSENT = repeat(MISSING)
 _KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy", "_pytest", "pluggy")
 """Whose objects no program depends on; those of pytest are reached through an `assert`, which it rewrites."""
 _LIBRARIES_FOR_JAX = ("flax", "equinox", "optax", "jaxtyping")
@@ -128,7 +128,7 @@ class PythonGuards:
         except ValueError:  # of a cell that is empty now
             pass
         for at, (holder, key, before) in enumerate(self.places):
-            now = holder.get(key, _MISSING)
+            now = holder.get(key, MISSING)
             if now is before:
                 continue
             if now.__class__ is before.__class__ and isinstance(now, _SIMPLE) and now == before:
@@ -177,7 +177,7 @@ class PythonGuards:
             there.setdefault(id(holder), set()).add(key)
         for holder, key, before in self.places:
             there.setdefault(id(holder), set()).add(key)
-            if before is not _MISSING and holder.get(key, _MISSING) is not before:
+            if before is not MISSING and holder.get(key, MISSING) is not before:
                 holder[key] = before
         for holder, n in self.dicts:
             if len(holder) != n:
@@ -282,7 +282,7 @@ class PythonGuards:
     def put_plain_numbers(self) -> None:
         """Put plain numbers where the function has put those that were carried while it was traced."""
         for holder, key, _ in self.places:
-            value = holder.get(key, _MISSING)
+            value = holder.get(key, MISSING)
             if (plain_value := with_plain_numbers(value)) is not value:
                 holder[key] = plain_value
                 self.replaced_numbers.append((holder, key))
@@ -355,7 +355,7 @@ class PythonGuards:
         """The places where a number has become another one: (holder, key)."""
         drifted: list[tuple[Any, Any]] = list(self.replaced_numbers)
         for holder, key, before in self.places:
-            now = holder.get(key, _MISSING)
+            now = holder.get(key, MISSING)
             if (
                 now is not before
                 and is_number_or_list(now)
@@ -379,7 +379,7 @@ class PythonGuards:
         """
         found = []
         for holder, key, before in self.places:
-            now = holder.get(key, _MISSING)
+            now = holder.get(key, MISSING)
             if now is not before and isinstance(now, _SWITCHES) and isinstance(before, _SWITCHES):
                 found.append((holder, key, now))
                 holder[key] = before
@@ -412,7 +412,7 @@ class PythonGuards:
             try:
                 content = cell.cell_contents
             except ValueError:  # still empty
-                self.places.append((Cell(cell), "cell_contents", _MISSING))
+                self.places.append((Cell(cell), "cell_contents", MISSING))
                 continue
             self.places.append((Cell(cell), "cell_contents", content))
             if isinstance(content, types.ModuleType):
@@ -513,7 +513,7 @@ class PythonGuards:
             self.arrays.append((x, _array_content(x)))
             self._add_instance(x)
         elif isinstance(x, ContextVar):
-            self.places.append((Variable(x), "value", x.get(_MISSING)))
+            self.places.append((Variable(x), "value", x.get(MISSING)))
             self.add_value(x.get(None))
         elif isinstance(x, weakref.ref):
             self.add_value(x())
@@ -548,6 +548,8 @@ class PythonGuards:
 
     def _add_tensor(self, x: Tensor) -> None:
         """A tensor that the function knows itself."""
+        if id(x) in self.reached_tensors:
+            self.met_again.add(id(x))
         self.reached_tensors[id(x)] = x
         if x._g is not None:
             self.reached_tensors[id(x._g)] = x._g
@@ -616,7 +618,7 @@ class PythonGuards:
         self.lists = [row for row in self.lists if id(row[0]) not in gone]
         for held in self.instances:
             self.places += [
-                (held, name, _MISSING)
+                (held, name, MISSING)
                 for name in names
                 if name not in held and (id(held), name) not in numbers
             ]
@@ -642,20 +644,20 @@ class PythonGuards:
             slots = vars(base).get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
                 if name not in ("__dict__", "__weakref__"):
-                    value = getattr(x, name, _MISSING)
+                    value = getattr(x, name, MISSING)
                     self.places.append((Attributes(x), name, value))
                     self.add_value(value)
 
     def _add_dict(self, x: Any) -> None:
         self.dicts.append((x, len(x)))
         for key in list(x):
-            if key not in _UNWATCHED:
+            if key not in UNWATCHED:
                 self._add_place(x, key)
 
 
 def _has_attribute(x: Any, name: str) -> bool:
     """Whether an object has an attribute, without asking a `__getattr__`, which may do anything."""
-    return inspect.getattr_static(x, name, _MISSING) is not _MISSING
+    return inspect.getattr_static(x, name, MISSING) is not MISSING
 
 
 _MODES = ("default_device", "device_stack", "grad_layout")
@@ -668,7 +670,7 @@ _ENVIRONMENT_NAMES = frozenset(["environ", "environb", "getenv"])
 """Names by which functions look at the environment."""
 KEPT_UNDER = "_torchgrad_jax_operators"
 """The attribute of functions, and of objects that are called, under which operators made of them are kept."""
-_UNWATCHED = ("_opt_called", KEPT_UNDER)
+UNWATCHED = ("_opt_called", KEPT_UNDER)
 """Attributes that a step sets in each call, to the same, or that are no business of the user's."""
 _CONTAINERS = (
     "_thread", "_weakrefset", "argparse", "collections", "dataclasses", "queue", "threading", "types", "unittest.mock",
@@ -786,7 +788,7 @@ _MADE_AT_RUN_TIME = 1 << 9
 
 def _describe_value(x: Any) -> str:
     text = repr(x) if isinstance(x, _SIMPLE) else f"a {type(x).__name__}"
-    return "missing" if x is _MISSING else text
+    return "missing" if x is MISSING else text
 
 
-__all__ = ["AMBIENT", "PythonGuards"]
+__all__ = ["AMBIENT", "MISSING", "UNWATCHED", "PythonGuards"]

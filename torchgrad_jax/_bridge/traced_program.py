@@ -49,7 +49,7 @@ class Source:
         self.kind, self.what, self.of, self.meta = kind, what, of, m
         """`arg` (its number), `tensor` (a storage, and the tensor it belongs to), `grad` (the leaf),
         `draw` (a function), `given` (the number of a Python number among the arguments), `number` (a dict or
-        list, and the key of a number or an array in it)."""
+        list, and the key of a number or an array in it), `kept` (a place of tensors, and which of them)."""
 
     def array(self, args: Sequence[Tensor]) -> Any:
         """The value now."""
@@ -140,6 +140,8 @@ class StateLift(Lift):
         self.sources: list[Source] = []
         self.storages: dict[int, OutsideStorage] = {}
         """By identity."""
+        self.readers: dict[int, set[int]] = {}
+        """Identities of the tensors, or of their bases, through which each storage was read, by its own."""
         self.tracers: dict[int, Any] = {}
         """The inputs that stand for storages, by the identity of the storage."""
         self.counters: dict[int, tuple[Any, int]] = {}
@@ -277,6 +279,8 @@ class StateLift(Lift):
     def current_array(self, t: Tensor) -> Any:
         """The elements of the storage of `t`, outside ones as an input."""
         st = t._st
+        owner = t if t._al is None or t._al.base is None else t._al.base
+        self.readers.setdefault(id(st), set()).add(id(owner))
         if self.ours(st.array):
             return st.array
         if is_abstract(st.array):
@@ -295,7 +299,6 @@ class StateLift(Lift):
             ):
                 source = Source("grad", self.named(leaf), None, st.meta)
             else:
-                owner = t if t._al is None or t._al.base is None else t._al.base
                 source = Source("tensor", st, owner, st.meta)
             tracer = self.tracers[id(st)] = self._input(source, st.meta)
             self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, len(self.sources) - 1)

@@ -439,3 +439,10 @@ def test_a_closure_and_a_global_keep_tensors() -> None:
 
 
 LAST: Any = None
+
+
+def test_explain_says_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    compiled = torch.compile(Penalty(penalty=torch.zeros(())))
+    compiled(X[0])
+    compiled.explain()
+    assert "keeps outside           'penalty'\n" in capsys.readouterr().out

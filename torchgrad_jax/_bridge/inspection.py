@@ -163,6 +163,7 @@ def _parts(entry: Entry, names: dict[int, str]) -> Iterator[tuple[str, str]]:
     if entry.checks is not None:
         ahead, late = len(entry.checks.ahead_flags), len(entry.late)
         yield "checks", f"{ahead} before the program, {late} in it"
+    yield "keeps outside", _listed([k.name for k in entry.kept_tensors])
     yield "results", _listed([_described(o.meta) for o in entry.results()])
     if entry.backward is not None:
         yield "backward", f"a program of its own; {entry.parts.between} values are kept for it"  # type: ignore[union-attr]

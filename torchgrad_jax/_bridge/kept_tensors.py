@@ -48,7 +48,7 @@ class KeptTensors:
         "_before",
         "_holder",
         "_inputs",
-        "_key",
+        "key",
         "_kinds",
         "_spec",
         "held_tensors",
@@ -56,7 +56,7 @@ class KeptTensors:
     )
 
     def __init__(self, holder: Any, key: Any, before: Any, now: Any) -> None:
-        self._holder, self._key, self.value = holder, key, now
+        self._holder, self.key, self.value = holder, key, now
         self._before: Any = before
         self._inputs: dict[int, Storage] = {}
         """Which of the tensors that were there the function read, by their numbers: their storages."""
@@ -64,6 +64,11 @@ class KeptTensors:
         self.held_tensors = _holds_tensors(leaves, self._spec)
         """Whether tensors were there: then the program is right for others of their kind, too."""
         self._kinds = [_kind_of(x) for x in leaves] if self.held_tensors else []
+
+    @property
+    def name(self) -> str:
+        """What to call the place."""
+        return "the entries of a list" if self.key is None else repr(self.key)
 
     def tensors_before(self) -> dict[int, Tensor]:
         """The tensors that were there, by their numbers among the leaves."""
@@ -103,9 +108,9 @@ class KeptTensors:
         """What the function left there; the place is as it was before the call from here on."""
         value, self.value = self.value, None
         if self._before is MISSING:
-            del self._holder[self._key]
+            del self._holder[self.key]
         else:
-            self._holder[self._key] = self._before
+            self._holder[self.key] = self._before
         return value
 
     def settle(self, program: Program, guards: PythonGuards) -> None:
@@ -121,18 +126,18 @@ class KeptTensors:
                         s.kind, s.what, s.of = "kept", self, i
         theirs = {id(t) for t in tensors} | {id(_base(t)) for t in tensors}
         program.known_tensors = [row for row in program.known_tensors if id(row[0]()) not in theirs]
-        _stop_watching(guards, self._holder, self._key, [*_containers(self._before), *tensors])
+        _stop_watching(guards, self._holder, self.key, [*_containers(self._before), *tensors])
         self._before = None
 
     def __getitem__(self, i: int) -> Any:
         """The elements of the tensor of that number that is there now."""
-        return read(tree.flatten(self._holder.get(self._key, None))[0][i])
+        return read(tree.flatten(self._holder.get(self.key, None))[0][i])
 
     def describe_change(self, args: Sequence[Any], written: set[int]) -> str | None:
         """Why the program is not right for what is there now; `written` are identities of storages it writes to."""
         if not self.held_tensors:
             return None
-        now = self._holder.get(self._key, None)
+        now = self._holder.get(self.key, None)
         leaves, spec = ([now], tree.LEAF) if type(now) is Tensor else tree.flatten(now)
         fits = spec == self._spec and [_kind_of(x) for x in leaves] == self._kinds
         apart = fits and all(
@@ -141,11 +146,11 @@ class KeptTensors:
             and not any(type(a) is Tensor and a._st is leaves[i]._st for a in args)
             for i in self._inputs
         )
-        return None if apart else f"what is kept under {self._key!r} is of another kind"
+        return None if apart else f"what is kept ({self.name}) is of another kind"
 
     def keep(self, value: Any) -> None:
         """Put there what a run has computed."""
-        self._holder[self._key] = value
+        self._holder[self.key] = value
 
 
 def take_kept_tensors(

@@ -265,6 +265,14 @@ class Counted(Module):
         return x * self.facts["calls"]
 
 
+class Told(Module):
+    """The result is an object that holds the state of the call before."""
+
+    def forward(self, x: Any) -> Any:
+        old, self.state = self.state, x * 2
+        return SimpleNamespace(old=old, now=self.inner(x))
+
+
 OTHERS: dict[str, Callable[[], Any]] = {
     "before": lambda: Before(state=torch.zeros(3, 4)),
     "counted": lambda: Counted(facts={"mean": torch.zeros(()), "calls": 0}),
@@ -280,6 +288,33 @@ OTHERS: dict[str, Callable[[], Any]] = {
 def test_what_a_program_cannot_keep_runs_as_written(name: str) -> None:
     plain, net = OTHERS[name](), OTHERS[name]()
     _equal(_train(net, torch.compile(net), X), _train(plain, plain, X))
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+def test_an_object_that_holds_the_state_before_holds_it_in_each_call() -> None:
+    plain, net = (Told(state=torch.zeros(3, 4)) for _ in range(2))
+    compiled = torch.compile(net)
+    for x in X:
+        found, wanted = compiled(x), plain(x)
+        assert torch.equal(found.old, wanted.old)
+        torch.testing.assert_close(found.now, wanted.now)
+
+
+def test_an_argument_that_is_kept_and_given_again_is_one_program() -> None:
+    class Difference(Module):
+        def forward(self, x: Any) -> Any:
+            change = x - self.last
+            self.last = x
+            return change.sum()
+
+    net = Difference(last=torch.ones(3, 4))
+    compiled, x = torch.compile(net), X[0].clone()
+    for _ in range(4):
+        before = net.last.sum().item() if net.last is not x else x.sum().item()
+        torch.testing.assert_close(compiled(x).item(), x.sum().item() - before, atol=1e-5, rtol=0)
+        assert net.last is x
+        x.add_(1)
+    assert compiled.counts["traced"] <= 2
 
 
 def test_one_tensor_in_two_places_is_one_tensor() -> None:

@@ -171,9 +171,9 @@ class Entry:
         self.plain_arguments: tuple[int, Any] = (-1, ())
         touched = [*program.counters, *program.gradient_guards, *program.grads, *program.flags]
         of_arguments = any(isinstance(entry[0], int) for entry in touched)
-        writes_arguments = any(i < 0 for i, _, _ in program.writes)
+        self.writes_arguments = any(i < 0 for i, _, _ in program.writes)
         self.only_reads_arguments = not (
-            self.parts or program.new_state or of_arguments or writes_arguments
+            self.parts or program.new_state or of_arguments or self.writes_arguments
         )
         """Whether plain tensors as arguments are only read."""
         self.has_more_guards = bool(
@@ -311,7 +311,8 @@ class Entry:
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
         leaves, out_spec = self._flattened(fn(*args, **kwargs))
-        kept = take_kept_tensors(MODES.run, self.python_guards, leaves)
+        hides = any(not isinstance(x, _KNOWN_RESULTS) for x in leaves)
+        kept = [] if hides else take_kept_tensors(MODES.run, self.python_guards, leaves)
         if kept:
             self.kept_tensors = kept
             result = tree.unflatten(leaves, out_spec)
@@ -448,7 +449,8 @@ class Entry:
             if type(holder[key]) is not kind:
                 return f"{key!r} was a {kind.__name__}"
         for kept in self.kept_tensors:
-            if (why := kept.describe_change(args, self.written)) is not None:
+            given = args if self.writes_arguments else ()
+            if (why := kept.describe_change(given, self.written)) is not None:
                 return why
         for leaf, m in self.program.gradient_guards:
             g = resolve_argument(leaf, args)._g
@@ -786,6 +788,8 @@ _HIDE_NOTHING = (
     int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
 )  # fmt: skip
 """Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
+_KNOWN_RESULTS = (Tensor, Number, *_HIDE_NOTHING)
+"""Kinds of results that are no objects of the user's, which may hold anything."""
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
 

@@ -134,7 +134,12 @@ class KeptTensors:
         return read(tree.flatten(self._holder.get(self.key, None))[0][i])
 
     def describe_change(self, args: Sequence[Any], written: set[int]) -> str | None:
-        """Why the program is not right for what is there now; `written` are identities of storages it writes to."""
+        """Why the program is not right for what is there now.
+
+        Args:
+            args: arguments that the program may write to.
+            written: identities of storages that it writes to.
+        """
         if not self.held_tensors:
             return None
         now = self._holder.get(self.key, None)

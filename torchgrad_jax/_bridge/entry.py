@@ -315,8 +315,9 @@ class Entry:
         kept = [] if hides else take_kept_tensors(MODES.run, self.python_guards, leaves)
         if kept:
             self.kept_tensors = kept
-            result = tree.unflatten(leaves, out_spec)
-            leaves, out_spec = self._flattened((result, [k.take() for k in kept]))
+            leaves, out_spec = self._flattened(
+                (tree.unflatten(leaves, out_spec), [k.take() for k in kept])
+            )
         try:
             tensors, outs = self._describe_results(leaves, began)
         except Exception as error:

@@ -19,7 +19,6 @@ from .._core import tree
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.strided import read
 from .._engine.tensor import Storage, Tensor
-from .outside_results import describe_outside_result
 from .places import Attributes
 from .python_guards import MISSING, UNWATCHED, PythonGuards
 from .traced_program import Program, StateLift
@@ -161,7 +160,7 @@ class KeptTensors:
 def take_kept_tensors(
     run: StateLift, guards: PythonGuards, results: Sequence[Any]
 ) -> list[KeptTensors]:
-    """Where the function keeps tensors that it made."""
+    """Where the function keeps tensors that it made, and neither returns nor keeps elsewhere what was there before."""
     found = []
     for holder, key, before, now in _changed_places(guards):
         if _holds_tensors(*tree.flatten(now)) and all(
@@ -170,11 +169,11 @@ def take_kept_tensors(
             kept = KeptTensors(holder, key, before, now)
             if kept.holds_the_same_values() and kept.find_inputs(run, guards):
                 found.append(kept)
-    gone = set()  # storages of tensors that were there and are results now, or are kept elsewhere
-    for x in [*results, *(t for kept in found for t in _tensors_in(kept.value).values())]:
-        if isinstance(x, Tensor) and describe_outside_result(run, x) is not None:
-            gone.add(id(x._st))
-    return [k for k in found if gone.isdisjoint({id(t._st) for t in k.tensors_before().values()})]
+    all_results = [*results, *(t for kept in found for t in _tensors_in(kept.value).values())]
+    outside = {id(x._st) for x in all_results if isinstance(x, Tensor) and not run.made(x._st)}
+    return [
+        k for k in found if outside.isdisjoint({id(t._st) for t in k.tensors_before().values()})
+    ]
 
 
 def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]:

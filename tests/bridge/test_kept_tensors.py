@@ -265,6 +265,15 @@ class Counted(Module):
         return x * self.facts["calls"]
 
 
+class Shared(Module):
+    """One of two names for a list is given another list."""
+
+    def forward(self, x: Any) -> Any:
+        out = x * self.other[0]
+        self.parts = [x + 1]
+        return out
+
+
 class Told(Module):
     """The result is an object that holds the state of the call before."""
 
@@ -288,6 +297,15 @@ OTHERS: dict[str, Callable[[], Any]] = {
 def test_what_a_program_cannot_keep_runs_as_written(name: str) -> None:
     plain, net = OTHERS[name](), OTHERS[name]()
     _equal(_train(net, torch.compile(net), X), _train(plain, plain, X))
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+def test_a_list_with_two_names_is_still_looked_at() -> None:
+    parts = [torch.ones(3, 4)]
+    compiled = torch.compile(Shared(parts=parts, other=parts))
+    for k in range(5):
+        parts[0] = torch.full((3, 4), float(k))
+        assert torch.equal(compiled(X[0]), X[0] * k)
 
 
 @pytest.mark.filterwarnings("ignore:torch.compile")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .._core import tree
-from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.history import requires_grad_of
 from .._engine.strided import read
 from .._engine.tensor import Storage, Tensor
 from .places import Attributes
@@ -44,15 +44,8 @@ class KeptTensors:
     """One place outside in which a function keeps tensors that it made: what was there, and what it left there."""
 
     __slots__ = (
-        "_before",
-        "_holder",
-        "_inputs",
-        "key",
-        "_kinds",
-        "_spec",
-        "held_tensors",
-        "value",
-    )
+        "_before", "_holder", "_inputs", "_kinds", "_spec", "held_tensors", "key", "value",
+    )  # fmt: skip
 
     def __init__(self, holder: Any, key: Any, before: Any, now: Any) -> None:
         self._holder, self.key, self.value = holder, key, now
@@ -84,6 +77,8 @@ class KeptTensors:
     def find_inputs(self, run: StateLift, guards: PythonGuards) -> bool:
         """Note which of the tensors that were there the function has read; False if the next call cannot be like it."""
         firsts = {id(first) for first in run.peers.values()}
+        if any(id(x) in guards.met_again for x in _containers(self._before)):
+            return False
         for i, t in self.tensors_before().items():
             st = t._st
             if isinstance(run.named(t), int):
@@ -219,9 +214,10 @@ def _is_of_lists(spec: tree.Spec) -> bool:
 
 def _is_plain(t: Tensor) -> bool:
     """Whether a tensor reads all of its memory as it is, and has nothing to do with gradients."""
-    al = t._al
+    al, base = t._al, _base(t)
     whole = al is None or not (al.offset or al.conj or al.neg or al.chain)
-    return whole and t._m is t._st.meta and not t._rg and grad_fn_of(t) is None and t._g is None
+    recorded = t._rg or t._fn is not None or t._g is not None or (base is not None and base._rg)
+    return whole and t._m is t._st.meta and not recorded
 
 
 def _may_be_read(t: Tensor, run: StateLift, guards: PythonGuards) -> bool:

@@ -94,7 +94,12 @@ def retrace(t: Any) -> Step:
 
     def trace() -> object:
         arguments = NumberArguments(
-            (tuple(batch), {}), flat, flat, apart=lambda x: True, plain=True, is_object=lambda x: False
+            (tuple(batch), {}),
+            flat,
+            flat,
+            apart=lambda x: True,
+            plain=True,
+            is_object=lambda x: False,
         )
         return Entry(step, flat, PythonGuards(), flat, NumberLog((), (), arguments))
 

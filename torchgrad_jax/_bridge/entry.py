@@ -311,8 +311,10 @@ class Entry:
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
         leaves, out_spec = self._flattened(fn(*args, **kwargs))
-        hides = any(not isinstance(x, _KNOWN_RESULTS) for x in leaves)
-        kept = [] if hides else take_kept_tensors(MODES.run, self.python_guards, leaves)
+        may_hide_values = any(not isinstance(x, _KNOWN_RESULTS) for x in leaves)
+        if may_hide_values and MODES.run.log.reads_arguments():
+            raise NeedsPlainNumbers
+        kept = [] if may_hide_values else take_kept_tensors(MODES.run, self.python_guards, leaves)
         if kept:
             self.kept_tensors = kept
             leaves, out_spec = self._flattened(
@@ -337,7 +339,7 @@ class Entry:
         """
         tensors: list[Tensor] = []
         outs: list[Any] = []
-        live, hides = [], []
+        live = []
         views: dict[int, Any] = {}
         impls = put_tensors_for_traced_arrays(leaves)
         own_constants(MODES.run, leaves)
@@ -346,7 +348,6 @@ class Entry:
         for x in leaves:
             if not isinstance(x, Tensor):
                 outs.append(ReturnedNumber(x) if type(x) is Number else x)
-                hides.append(type(x) is not Number and not isinstance(x, _HIDE_NOTHING))
                 continue
             shared = views.get(id(x)) or describe_outside_result(MODES.run, x)
             if shared is not None:
@@ -378,8 +379,6 @@ class Entry:
         self._made = [
             (o, MadeTensor(tensors[o.index])) for o in outs if isinstance(o, ResultTensor)
         ]
-        if any(hides) and MODES.run.log.reads_arguments():
-            raise NeedsPlainNumbers
         if live:
             before = self._effects_so_far()
             results = [(outs[k].index, x) for k, x in live]
@@ -785,12 +784,10 @@ class Entry:
         return self._as_operator
 
 
-_HIDE_NOTHING = (
-    int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
+_KNOWN_RESULTS = (
+    Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
 )  # fmt: skip
-"""Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
-_KNOWN_RESULTS = (Tensor, Number, *_HIDE_NOTHING)
-"""Kinds of results that are no objects of the user's, which may hold anything."""
+"""Kinds of results that are no objects of the user's, in which a number or a tensor may be that nobody sees."""
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
 

@@ -113,11 +113,10 @@ class KeptTensors:
             self._before = None
             return
         tensors = list(self.tensors_before().values())
+        numbers = {id(st): i for i, st in self._inputs.items()}
         for s in program.sources:
-            if s.kind == "tensor":
-                for i, st in self._inputs.items():
-                    if s.what is st:
-                        s.kind, s.what, s.of = "kept", self, i
+            if s.kind == "tensor" and id(s.what) in numbers:
+                s.kind, s.what, s.of = "kept", self, numbers[id(s.what)]
         theirs = {id(t) for t in tensors} | {id(_base(t)) for t in tensors}
         program.known_tensors = [row for row in program.known_tensors if id(row[0]()) not in theirs]
         _stop_watching(guards, self._holder, self.key, [*_containers(self._before), *tensors])
@@ -193,10 +192,10 @@ def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]
 def _holds_tensors(leaves: Sequence[Any], spec: tree.Spec) -> bool:
     """Whether something is a tensor, or a list, a tuple or a dict of tensors and of plain values."""
     kinds = set(map(type, leaves))
-    return Tensor in kinds and kinds <= _KEPT and _is_of_lists(spec)
+    return Tensor in kinds and kinds <= _KINDS_OF_LEAVES and _has_plain_containers(spec)
 
 
-_KEPT = {Tensor, bool, int, float, str, type(None)}
+_KINDS_OF_LEAVES = {Tensor, bool, int, float, str, type(None)}
 
 
 def _kind_of(x: Any) -> tuple[Any, ...]:
@@ -208,8 +207,8 @@ def _tensors_in(x: Any) -> dict[int, Tensor]:
     return {i: t for i, t in enumerate(tree.flatten(x)[0]) if type(t) is Tensor}
 
 
-def _is_of_lists(spec: tree.Spec) -> bool:
-    return spec.kind in (None, list, tuple, dict) and all(map(_is_of_lists, spec.children))
+def _has_plain_containers(spec: tree.Spec) -> bool:
+    return spec.kind in (None, list, tuple, dict) and all(map(_has_plain_containers, spec.children))
 
 
 def _is_plain(t: Tensor) -> bool:

@@ -432,7 +432,7 @@ class StateLift(Lift):
 
         if not self.checked or any(is_traced(a) and not self.owns(a) for a in arrays):
             return
-        with set_current_trace(self.traces[0]):
+        with set_current_trace(self.traces[0]), jit_caches.of_all_runs():
             found = conditions(check, arrays)
             flag = any_failed(found)
         if flag is not None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from .._core import host, sums, transfer
+from .._core import host, jit_caches, sums, transfer
 from .._core.caches import KERNELS
 from .._core.meta import Meta
 from .._core.out_of_memory import guarded
@@ -138,7 +138,8 @@ class Undecided:
         run = self._run
         if run is None:
             if _any_traced(args):
-                return self.kernel(*args)
+                with jit_caches.of_all_runs():
+                    return self.kernel(*args)
             run = self._run = self._decided(args)
             if self._settle is not None:
                 self._settle(run)

@@ -246,7 +246,8 @@ def test_much_work_and_large_arrays_are_left_to_xla():
     few, many = jnp.ones(100), jnp.ones(host.LARGEST + 1)
     assert code(lambda x: x * 2, few, limit=host.LIMIT) is not None
     assert code(lambda x: x * 2, many) is None
-    assert code(jnp.exp, jnp.ones(host.LARGEST), limit=host.LIMIT) is None
+    assert code(jnp.exp, jnp.ones(host.LARGEST), limit=host.LIMIT) is not None
+    assert code(lambda x: jnp.exp(jnp.exp(x)), jnp.ones(host.LARGEST), limit=host.LIMIT) is None
     matrix = jnp.ones((250, 250))
     assert code(lambda x: x @ x, matrix, limit=host.LIMIT) is None
 

@@ -33,7 +33,7 @@ from .host_steps import Step, Unsure
 
 __all__ = ["INNER", "LARGEST", "LIMIT", "program", "silently"]
 
-LARGEST, OF_ROUNDS = 1 << 17, 1 << 19
+LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
 """Elements of an array, and of one in a program with a loop, of which each round takes a part."""
 OF_THREADS = 1 << 22
 """Elements of an array from which on XLA's threads do even a single comparison sooner than NumPy."""

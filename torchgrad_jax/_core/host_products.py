@@ -23,6 +23,10 @@ _CALL = 6000
 """What one more call costs, as the number of elements that could be copied in that time."""
 _COPY = 0.15e-3
 """Microseconds for an element that BLAS rearranges once more because a product is cut."""
+_EACH = 0.15
+"""Microseconds that each product of a stack takes, however small its matrices are."""
+_SPREAD = 1e-3
+"""Microseconds for an element of the product of a column and a row, which is no sum."""
 _WINDOWS = 1 << 20
 """Elements of all windows of a convolution together."""
 
@@ -64,12 +68,14 @@ def dot_cost(eqn: Any) -> float:
 
 def product_cost(rows: int, summed: int, columns: int, many: int = 1) -> float:
     """Microseconds that NumPy takes longer than XLA for `many` products of two matrices."""
+    if summed == 1:
+        return many * rows * columns * _SPREAD
     cut = _cut(rows, summed, columns)
     if cut is None:
         return math.inf
     again = (cut[0] - 1) * summed * columns + (cut[1] - 1) * rows * summed
     calls = cut[0] * cut[1] * _CALL
-    return many * (again + calls * (cut != (1, 1)) + rows * summed * columns / 30) * _COPY
+    return many * ((again + calls * (cut != (1, 1)) + rows * summed * columns / 30) * _COPY + _EACH)
 
 
 @functools.lru_cache(512)
@@ -93,6 +99,8 @@ def _cut(rows: int, summed: int, columns: int) -> tuple[int, int] | None:
 
 def _product(rows: int, summed: int, columns: int) -> Step | None:
     """The product of two matrices, or of stacks of them."""
+    if summed == 1:
+        return np.multiply
     cut = _cut(rows, summed, columns)
     if cut is None or cut == (1, 1):
         return cut and np.matmul

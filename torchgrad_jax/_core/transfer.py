@@ -93,7 +93,7 @@ def _evaluation() -> type:
 
 
 def _is_plain() -> bool:
-    """Whether nothing is traced or set that changes what JAX makes of an array: then it goes to the one default place."""
+    """Whether nothing is traced, or set, that changes what JAX makes of an array and where it puts it."""
     return (
         current_trace().__class__ is _evaluation()
         and jax.config.jax_enable_x64

@@ -150,13 +150,21 @@ def set_device_states(
         _random.default_for(_device(kind, index)).set_state(state)
 
 
+MORE_SURROUNDINGS: list[Callable[[], Callable[[], contextlib.AbstractContextManager[None]]]] = []
+"""What else a recomputation must find. Each is called in the forward, and gives what makes the context for later."""
+
+
 class _Surroundings:
-    """What a recomputation must find as the forward found it: random states, the default device, autocast."""
+    """What a recomputation must find as the forward found it: random states, the default device, autocast.
+
+    So are the parameters that FSDP puts in the place of a module's own while the module runs (`MORE_SURROUNDINGS`).
+    """
 
     def __init__(self, preserve_rng: bool, args: Sequence[Any]) -> None:
         _infer_device_type(*args)  # which may warn
         self.stack = MODES.device_stack
         self.autocast = autocast_mode.settings()
+        self.more = [found() for found in MORE_SURROUNDINGS]
         self.states: list[tuple[Any, Any]] = []
         self.keys, self.drawn = None, 0
         self.program: Any = None
@@ -179,11 +187,12 @@ class _Surroundings:
             generator.resume(state)
         MODES.device_stack = self.stack
         try:
-            with (
-                autocast_mode.restored(self.autocast),
-                keys.resumed(self.keys, self.drawn),
-                self._drawing_again(),
-            ):
+            with contextlib.ExitStack() as entered:
+                entered.enter_context(autocast_mode.restored(self.autocast))
+                entered.enter_context(keys.resumed(self.keys, self.drawn))
+                entered.enter_context(self._drawing_again())
+                for context in self.more:
+                    entered.enter_context(context())
                 yield
         finally:
             MODES.device_stack = stack

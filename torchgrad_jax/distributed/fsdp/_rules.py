@@ -7,9 +7,10 @@ module. From that XLA derives an all-gather of parameters where they are used, a
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,10 @@ import numpy as np
 from ..._core.state import MODES
 from ..._engine.tensor import Tensor
 from ...autograd.function import Function
+from ...autograd.grad_mode import enable_grad
 from ...nn.modules.module import Module
 from ...utils import _pytree
+from ...utils.checkpoint import MORE_SURROUNDINGS
 from .. import _exchange
 from .._groups import is_initialized
 from ..device_mesh import DeviceMesh
@@ -56,7 +59,8 @@ class Group:
 
 
 class _Running(threading.local):
-    depth = 0
+    groups: tuple[Group, ...] = ()
+    """The groups whose modules run, from the outermost."""
     batch = 0
     """Rows of the batches of all processes together; each feeds its own."""
 
@@ -126,7 +130,7 @@ def replicate_buffers(module: Module, mesh: DeviceMesh) -> None:
 
 def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """What a module gets instead of its inputs, with its parameters made ready."""
-    is_root = _RUNNING.depth == 0
+    is_root = not _RUNNING.groups
     if is_root:
         args, kwargs = _split_batch(group, args, kwargs)
     if group.param_dtype is not None and (
@@ -134,17 +138,16 @@ def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
     ):
         args, kwargs = cast((args, kwargs), group.param_dtype)
     ready = _ready(group)
-    _RUNNING.depth += 1
+    _RUNNING.groups += (group,)
     group.swapped.append(ready)
     return args, kwargs
 
 
 def leave(group: Group, output: Any) -> Any:
     """What a module gives instead of its output, with its parameters put back; also after an error."""
-    _RUNNING.depth -= 1
-    for owner, key, p in group.swapped.pop():
-        owner._parameters[key] = p  # type: ignore[assignment]
-    if _RUNNING.depth == 0 and not is_own(group.mesh):
+    _RUNNING.groups = _RUNNING.groups[:-1]
+    _put_back(group.swapped.pop())
+    if not _RUNNING.groups and not is_own(group.mesh):
         output = _pytree.tree_map(lambda y: _given_back(group, y), output)
     return output if group.output_dtype is None else cast(output, group.output_dtype)
 
@@ -163,6 +166,35 @@ def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
     for owner, key, p in swapped:
         owner._parameters[key] = made[id(p)]
     return swapped
+
+
+def _put_back(swapped: list[tuple[Module, str, Tensor]]) -> None:
+    for owner, key, p in swapped:
+        owner._parameters[key] = p  # type: ignore[assignment]
+
+
+def _for_recomputation() -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """What makes the modules that run now run again: a checkpoint within them calls a function without their hooks."""
+    groups = _RUNNING.groups
+
+    @contextlib.contextmanager
+    def again() -> Iterator[None]:
+        before = _RUNNING.groups
+        swapped: list[list[tuple[Module, str, Tensor]]] = []
+        _RUNNING.groups = groups
+        try:
+            with enable_grad():  # a backward pass records nothing of itself
+                swapped.extend(_ready(group) for group in groups)
+            yield
+        finally:
+            for ready in reversed(swapped):
+                _put_back(ready)
+            _RUNNING.groups = before
+
+    return again if groups else contextlib.nullcontext
+
+
+MORE_SURROUNDINGS.append(_for_recomputation)
 
 
 def _used(group: Group, p: Any) -> Any:

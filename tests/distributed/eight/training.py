@@ -1,7 +1,10 @@
 """A small network, ways to spread it over eight devices, and its training."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import torchgrad_jax as torch
 from torchgrad_jax import nn
@@ -139,6 +142,29 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "fsdp-tensor-parallel": both(PLAN),
     "fsdp-sequence-parallel": both(ALONG_THE_SEQUENCE),
 }
+
+
+FEW = {
+    ("data-parallel", False),
+    ("fsdp", True),
+    ("tensor-parallel", False),
+    ("fsdp-tensor-parallel", True),
+}
+"""Ways, and whether the step is compiled, for `make test`. The others take two minutes and are in `tests/long.list`."""
+
+
+@functools.cache
+def one_device() -> dict[str, Any]:
+    """The training that all ways must repeat."""
+    return trained(plain, compiled=False)
+
+
+def check(way: str, compiled: bool) -> None:
+    """Complain unless the training over eight devices is that of one."""
+    want, got = one_device(), trained(WAYS[way], compiled)
+    assert want.keys() == got.keys()
+    for name, value in want.items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-8, atol=1e-12, err_msg=name)
 
 
 def trained(spread: Callable[[Any], Any], compiled: bool) -> dict[str, Any]:

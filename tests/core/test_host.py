@@ -473,3 +473,15 @@ def test_code_grows_with_the_number_of_arguments_and_no_faster():
         return len(made.__code__.co_code)
 
     assert size(200) < 2.5 * size(100)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("stack", [(), (3,)])
+def test_a_product_of_a_column_and_a_row_is_one_multiplication_for_each_element(stack, dtype):
+    x = np.broadcast_to(np.array([[0.0], [1.0], [np.inf]], dtype), (*stack, 3, 1))
+    y = np.broadcast_to(np.array([[-1.0, 0.0]], dtype), (*stack, 1, 2))
+    (got,) = code(jnp.matmul, x, y)(x, y)
+    with np.errstate(invalid="ignore"):
+        want = x * y
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got.real), np.signbit(want.real))

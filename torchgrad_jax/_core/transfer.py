@@ -116,7 +116,7 @@ def _putter(dev: devices.device, shape: tuple[int, ...], dtype: np.dtype) -> Put
         return lambda host: jax.device_put(host, target)
     if target.platform == "cpu" and math.prod(shape) <= SMALL and stays(dtype):
         return lambda host: host
-    return _direct(target, shape, dtype) or jnp.asarray
+    return _to_default(shape, dtype)
 
 
 def _direct(target: Any, shape: tuple[int, ...], dtype: np.dtype) -> Put | None:

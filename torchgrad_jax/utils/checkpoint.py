@@ -151,13 +151,13 @@ def set_device_states(
 
 
 MORE_SURROUNDINGS: list[Callable[[], Callable[[], contextlib.AbstractContextManager[None]]]] = []
-"""What else a recomputation must find. Each is called in the forward, and gives what makes the context for later."""
+"""Each is called in a checkpoint's forward, and gives a function that makes a context for the recomputation."""
 
 
 class _Surroundings:
     """What a recomputation must find as the forward found it: random states, the default device, autocast.
 
-    So are the parameters that FSDP puts in the place of a module's own while the module runs (`MORE_SURROUNDINGS`).
+    `MORE_SURROUNDINGS` adds to that, for instance the copies that FSDP puts in the place of a module's parameters.
     """
 
     def __init__(self, preserve_rng: bool, args: Sequence[Any]) -> None:
@@ -187,10 +187,12 @@ class _Surroundings:
             generator.resume(state)
         MODES.device_stack = self.stack
         try:
-            with contextlib.ExitStack() as entered:
-                entered.enter_context(autocast_mode.restored(self.autocast))
-                entered.enter_context(keys.resumed(self.keys, self.drawn))
-                entered.enter_context(self._drawing_again())
+            with (
+                autocast_mode.restored(self.autocast),
+                keys.resumed(self.keys, self.drawn),
+                self._drawing_again(),
+                contextlib.ExitStack() as entered,
+            ):
                 for context in self.more:
                     entered.enter_context(context())
                 yield

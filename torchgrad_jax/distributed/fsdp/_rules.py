@@ -168,28 +168,27 @@ def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
     return swapped
 
 
-def _put_back(swapped: list[tuple[Module, str, Tensor]]) -> None:
+def _put_back(swapped: list[tuple[Module, str, Any]]) -> None:
     for owner, key, p in swapped:
-        owner._parameters[key] = p  # type: ignore[assignment]
+        owner._parameters[key] = p
 
 
 def _for_recomputation() -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """What makes the modules that run now run again: a checkpoint within them calls a function without their hooks."""
+    """Give a context in which modules have the parameters that they have now.
+
+    A checkpoint calls its function again without the hooks of the modules around it, which put these parameters there.
+    """
     groups = _RUNNING.groups
 
     @contextlib.contextmanager
     def again() -> Iterator[None]:
-        before = _RUNNING.groups
-        swapped: list[list[tuple[Module, str, Tensor]]] = []
-        _RUNNING.groups = groups
-        try:
-            with enable_grad():  # a backward pass records nothing of itself
-                swapped.extend(_ready(group) for group in groups)
+        before, _RUNNING.groups = _RUNNING.groups, groups
+        with contextlib.ExitStack() as at_the_end:
+            at_the_end.callback(setattr, _RUNNING, "groups", before)
+            with enable_grad():  # in a backward pass it is off, and the copies need their graph
+                for group in groups:
+                    at_the_end.callback(_put_back, _ready(group))
             yield
-        finally:
-            for ready in reversed(swapped):
-                _put_back(ready)
-            _RUNNING.groups = before
 
     return again if groups else contextlib.nullcontext
 

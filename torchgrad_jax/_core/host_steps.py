@@ -460,7 +460,8 @@ def _same_floats(fn: Step) -> Callable[..., Step | None]:
 
 def loop(params: Any, body: Step, outs: Any) -> Step:
     """JAX's `scan`: `body` takes constants, what one round passes to the next, and a row of each array."""
-    fixed, n_state, rounds = params["num_consts"], params["num_carry"], range(params["length"])
+    fixed, n_state = _constants_and_state(params)
+    rounds = range(params["length"])
     rounds = rounds[::-1] if params["reverse"] else rounds
     rows = outs[n_state:]
 
@@ -475,6 +476,17 @@ def loop(params: Any, body: Step, outs: Any) -> Step:
         return [*state, *stacks]
 
     return run
+
+
+def _constants_and_state(params: Any) -> tuple[int, int]:
+    """How many of a scan's arguments are constants, and how many one round passes to the next.
+
+    JAX 0.10 has the two numbers. JAX 0.11 has a tree of three parts: constants, state, and arrays that are read by row.
+    """
+    if "ft_in" not in params:
+        return params["num_consts"], params["num_carry"]
+    constants, state, _ = params["ft_in"].unpack()
+    return len(constants), len(state)
 
 
 STEPS = _table()

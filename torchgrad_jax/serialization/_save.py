@@ -287,8 +287,8 @@ def _written(obj: Any, protocol: int, zipped: bool, top: str) -> Callable[[Any],
     pickler.dump(obj)
     refs = list(pickler.storages.values())
     if zipped:
-        return lambda file: _write(file, top, buffer.getbuffer(), refs)
-    return lambda file: _write_legacy(file, buffer.getbuffer(), refs, protocol)
+        return lambda file: _write(file, top, buffer.getvalue(), refs)
+    return lambda file: _write_legacy(file, buffer.getvalue(), refs, protocol)
 
 
 def _write_legacy(file: Any, pickled: Any, refs: list[_StorageRef], protocol: int) -> None:

@@ -146,11 +146,11 @@ def _shared_out(items: list[WriteItem], files: int) -> list[list[WriteItem]]:
 def _bytes_of(value: Any) -> Any:
     """What a file has of an item: what `torch.save` makes of a tensor, or the pickle that it is already."""
     if isinstance(value, io.BytesIO):
-        return value.getbuffer()
+        return value.getvalue()
     file = io.BytesIO()
     plain = value.detach().cpu()
     save(plain if plain.untyped_storage().nbytes() == plain.nbytes else plain.clone(), file)
-    return file.getbuffer()
+    return file.getvalue()
 
 
 class FileSystemWriter(BlockingAsyncStager, StorageWriter):

@@ -152,6 +152,8 @@ CASES = {
     ),
     "scatter": binary(lambda x, y: (x.at[PLACES[:2, 0]].set(y[:2]), x.at[FAR].set(y[:1], mode="drop")), REAL),
     "scatter-add": binary(lambda x, y: x.at[PLACES[:, 0], 1:3].add(y[:3, :2]), NUMERIC),
+    "log2": unary(lambda x: jnp.log2(jnp.abs(x))),
+    "one_minus_square": unary(lambda x: jax.jvp(jnp.tanh, (x,), (x,))[1]),
     "conv_general_dilated": (
         lambda x, y: lax.conv(_within(x)[None], _within(y).reshape(2, 8, 2), (1,), "SAME"), FLOATS,
     ),
@@ -160,6 +162,8 @@ CASES = {
         jnp.einsum("bij,bkj->bki", _within(x).reshape(2, 4, 4), _within(y).reshape(2, 4, 4)),
     ), FLOATS),
 }  # fmt: skip
+NEWER = {"log2", "one_minus_square"}
+"""Primitives that JAX has since 0.11. The cases run with what stood for them before."""
 GUARDED = {"sin", "cos", "tan", "pow", "rem"}
 """Of numbers like 3e30 their results say nothing."""
 
@@ -176,7 +180,8 @@ def test_every_row_of_the_table_is_tried():
     used = set()
     for fn, dtypes in CASES.values():
         _names(jax.make_jaxpr(fn)(numbers(dtypes[0]), numbers(dtypes[0], 1)).jaxpr, used)
-    assert used >= set(host_steps.STEPS)
+    unknown = {name for name in NEWER if not hasattr(lax, name)}
+    assert used >= set(host_steps.STEPS) - unknown
 
 
 def _names(jaxpr, into):

@@ -407,12 +407,13 @@ def _table() -> dict[str, Primitive]:
         "or": _always(np.bitwise_or), "xor": _always(np.bitwise_xor), "not": _always(np.invert),
         "rem": _floats_only(np.fmod), "sqrt": _floats_only(np.sqrt), "rsqrt": _floats_only(_reciprocal_root),
         "nextafter": _floats_only(np.nextafter),
+        "one_minus_square": _always(lambda x: (1 + x) * (1 - x)),  # since JAX 0.11: the derivative of tanh
     }  # fmt: skip
     curves = {
-        "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin,
-        "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
-        "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-        "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power, "logistic": _logistic,
+        "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2,
+        "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+        "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
+        "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power, "logistic": _logistic,
     }  # fmt: skip
     whole = {
         "reduce_sum": _sum, "reduce_max": _extreme(np.maximum), "reduce_min": _extreme(np.minimum),

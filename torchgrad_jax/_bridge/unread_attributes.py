@@ -21,7 +21,10 @@ _LOOK_AT_ALL = frozenset(
     ["copy", "dataclasses", "inspect", "json", "marshal", "pickle", "pprint", "string"]
 )
 """Modules of the standard library whose functions look at all attributes of what they are given."""
-_KNOWN = frozenset(["torchgrad_jax", "jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum"])
+_KNOWN = frozenset([
+    "torchgrad_jax", "jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum",
+    "etils", "typing_extensions", "_distutils_hack",  # run where JAX imports something late, or caches a kernel
+])  # fmt: skip
 """Packages whose code looks at attributes of modules, tensors and optimizers alone."""
 
 

@@ -135,7 +135,18 @@ def precision_lines() -> list[str]:
 
 def run_tests() -> list[str]:
     """The marked tests, with how many passed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "accelerator", "tests/accelerator"]
+    workers = str(min(8, os.cpu_count() or 1))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        workers,
+        "-m",
+        "accelerator",
+        "tests/accelerator",
+    ]
     return [_told("tests marked `accelerator`", command)]
 
 
@@ -154,7 +165,11 @@ def run_examples() -> list[str]:
 
 
 def _told(name: str, command: list[str]) -> str:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    env = {
+        **os.environ,
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }  # several processes share the memory of a GPU
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
     out = done.stdout.strip().splitlines()
     last = out[-1].strip("= ") if out else ""
     print(f"  {name}: {'done' if done.returncode == 0 else 'FAILED'} {last}", flush=True)
@@ -182,6 +197,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write docs/accelerators.md")
     parser.add_argument("--no-tests", action="store_true", help="leave out tests and examples")
     args = parser.parse_args()
+    tg.set_default_device("xla")
     done = [] if args.no_tests else [*run_tests(), *run_examples()]
     torch, big = torch_beside(), tg.empty(0).device.type != "cpu"
     rows = []

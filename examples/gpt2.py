@@ -228,9 +228,10 @@ def warm_up_and_cosine(step, warm_up, steps, lowest=0.1):
 
 
 @torch.no_grad()
-def validate(model, windows, batch_size):
+def validate(model, windows, batch_size, device):
     model.eval()
-    losses = [model(x, y)[1] for x, y in DataLoader(windows, batch_size)]
+    batches = DataLoader(windows, batch_size)
+    losses = [model(x.to(device), y.to(device))[1] for x, y in batches]
     model.train()
     return torch.stack(losses).mean().item()
 
@@ -241,7 +242,7 @@ def endless(windows, batch_size):
         yield from DataLoader(windows, batch_size, sampler=order)
 
 
-def train(model, training, held_out, args):
+def train(model, training, held_out, args, device):
     optimizer = make_optimizer(model, args.lr, args.decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: warm_up_and_cosine(step, args.warm_up, args.steps)
@@ -252,7 +253,7 @@ def train(model, training, held_out, args):
         total = 0.0
         for _ in range(args.accumulate):
             x, y = next(batches)
-            loss = losses_of(x, y)[1] / args.accumulate
+            loss = losses_of(x.to(device), y.to(device))[1] / args.accumulate
             loss.backward()
             total += loss.item()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -262,7 +263,7 @@ def train(model, training, held_out, args):
         optimizer.zero_grad(set_to_none=True)
         if step % args.print_every == 0 or step == args.steps - 1:
             print(f"step {step}  loss {total:.5f}  norm {norm.item():.4f}  lr {rate:.6f}")
-    print(f"held out {validate(model, held_out, args.batch_size):.5f}")
+    print(f"held out {validate(model, held_out, args.batch_size, device):.5f}")
 
 
 def main():
@@ -291,17 +292,18 @@ def main():
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     text = args.text.read_text(encoding="utf-8") if args.text else RHYME.strip().replace("\n", " ")
     tokenizer = Tokenizer(text, args.merges)
     if args.load:
-        kept = torch.load(args.load)
-        model = GPT(Config(**kept["config"]))
+        kept = torch.load(args.load, map_location=device)
+        model = GPT(Config(**kept["config"])).to(device)
         model.load_state_dict(kept["model"])
     else:
         config = Config(
             len(tokenizer), args.length, args.layers, args.heads, args.width, args.dropout
         )
-        model = GPT(config)
+        model = GPT(config).to(device)
         ids = tokenizer.encode(text)
         cut = max(len(ids) * 4 // 5, args.length + 1)
         training, held_out = (
@@ -311,10 +313,10 @@ def main():
         print(
             f"{sum(p.numel() for p in model.parameters())} parameters, {len(ids)} of {len(tokenizer)} tokens"
         )
-        train(model, training, held_out, args)
+        train(model, training, held_out, args, device)
     if args.save:
         torch.save({"config": asdict(model.config), "model": model.state_dict()}, args.save)
-    start = torch.tensor([tokenizer.encode("This is ")])
+    start = torch.tensor([tokenizer.encode("This is ")], device=device)
     print(tokenizer.decode(model.write(start, args.write, temperature=0.8, top_k=10)[0].tolist()))
 
 

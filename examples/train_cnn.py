@@ -65,7 +65,7 @@ def progress(done, total, loss, rate):
     sys.stdout.flush()
 
 
-def train(model, loader, epochs, compiled):
+def train(model, loader, epochs, compiled, device):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 
     def step(x, y):
@@ -82,7 +82,7 @@ def train(model, loader, epochs, compiled):
     start = 0.0
     for _ in range(epochs):
         for x, y in loader:
-            losses.append(step(x, y).item())
+            losses.append(step(x.to(device), y.to(device)).item())
             if len(losses) == 3:  # the first steps compile
                 start = time.perf_counter()
             rate = (len(losses) - 3) / (time.perf_counter() - start) if len(losses) > 3 else 0.0
@@ -93,9 +93,11 @@ def train(model, loader, epochs, compiled):
 
 
 @torch.no_grad()
-def accuracy(model, loader):
+def accuracy(model, loader, device):
     model.eval()
-    right = sum((model(x).argmax(1) == y).sum().item() for x, y in loader)
+    right = 0
+    for x, y in loader:
+        right += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()
     return right / len(loader.dataset)
 
 
@@ -152,12 +154,13 @@ def main():
     held_out = args.examples // 6
     training, testing = random_split(data, [args.examples - held_out, held_out])
     loader = DataLoader(training, args.batch_size, shuffle=True, drop_last=True)
-    model = Net()
-    how = "compiled" if args.compile else "eager"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = Net().to(device)
+    how = f"compiled on {device}" if args.compile else f"eager on {device}"
     count = sum(p.numel() for p in model.parameters())
     print(f"torch {torch.__version__}, {how}: {count} parameters, {len(training)} images")
-    losses = train(model, loader, args.epochs, args.compile)
-    score = accuracy(model, DataLoader(testing, 200))
+    losses = train(model, loader, args.epochs, args.compile, device)
+    score = accuracy(model, DataLoader(testing, 200), device)
     print(f"first loss {losses[0]:.4f}, last loss {losses[-1]:.4f}, accuracy {score:.3f}")
     if args.plot:
         plot(losses, args.plot, f"Training loss, {how}")

@@ -35,12 +35,13 @@ def spiral(noise=0.25):
     return torch.cat(arms), torch.arange(ARMS).repeat_interleave(POINTS)
 
 
-def make_parameters(hidden):
+def make_parameters(hidden, device="cpu"):
     sizes = [2, hidden, hidden, ARMS]
     parameters = []
     for fan_in, fan_out in itertools.pairwise(sizes):
         weight = torch.randn(fan_in, fan_out) / math.sqrt(fan_in)
-        parameters += [weight.requires_grad_(), torch.zeros(fan_out, requires_grad=True)]
+        bias = torch.zeros(fan_out, device=device, requires_grad=True)
+        parameters += [weight.to(device).requires_grad_(), bias]
     return parameters
 
 
@@ -89,9 +90,12 @@ def jax_loss(parameters, x, y):
 def report_gradients(parameters, x, y):
     """Print the gradients of `backward()` next to those of `jax.grad`; True where they agree."""
     cross_entropy(forward(parameters, x), y).backward()
-    got = [p.grad.numpy() for p in parameters]
-    arrays = [jnp.asarray(p.detach().numpy()) for p in parameters]
-    want = jax.grad(jax_loss)(arrays, jnp.asarray(x.numpy()), jnp.asarray(y.numpy()))
+    got = [p.grad.cpu().numpy() for p in parameters]
+    arrays = [jnp.asarray(p.detach()) for p in parameters]
+    with jax.default_matmul_precision(
+        "highest"
+    ):  # of a GPU, whose products are less exact unless told
+        want = jax.grad(jax_loss)(arrays, jnp.asarray(x), jnp.asarray(y))
     bound = TOLERANCE * max(np.abs(w).max() for w in want)
 
     columns = ("parameter", "shape", "max |backward()|", "max |jax.grad|", "max |difference|")
@@ -141,8 +145,9 @@ def main(argv=None):
     arguments = parser.parse_args(argv)
 
     torch.manual_seed(arguments.seed)
-    x, y = spiral()
-    parameters = make_parameters(arguments.hidden)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, y = (t.to(device) for t in spiral())
+    parameters = make_parameters(arguments.hidden, device)
 
     print("Before training: gradients of backward() and of jax.grad of the same function")
     agree = report_gradients(parameters, x, y)

@@ -1,4 +1,4 @@
-"""torch.accelerator: the accelerator that JAX sees, if any."""
+"""torch.accelerator: the accelerator that JAX sees, if any: a GPU, a TPU or another."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from . import cuda
 from ._core import devices, warn
 from ._core.devices import device
 from ._core.errors import no_such_name as _no_such_name
+from ._core.out_of_memory import wait_for
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
@@ -21,18 +24,26 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether JAX sees a GPU."""
-    return cuda.is_available()
+    """Whether JAX sees an accelerator."""
+    return not devices.no_accelerator()
 
 
 def device_count() -> int:
-    """How many GPUs JAX sees."""
-    return cuda.device_count()
+    """How many accelerators JAX sees in this process."""
+    return len(jax.local_devices()) if is_available() else 0
 
 
 def current_accelerator(check_available: bool = False) -> device | None:
-    """The device type of the GPU; None without one."""
-    return device("cuda") if is_available() else None
+    """The device type of the accelerator; None without one.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> found = torch.accelerator.current_accelerator()
+        >>> there = "cpu" if found is None else found.type
+        >>> torch.ones(2, device=there).device.type == there
+        True
+    """
+    return device(devices.first().type) if is_available() else None
 
 
 def _need_one() -> None:
@@ -41,9 +52,10 @@ def _need_one() -> None:
 
 
 def current_device_index() -> int:
-    """The index of the GPU that tensors go to when no index is given."""
+    """The index of the accelerator that tensors go to when no index is given."""
     _need_one()
-    return cuda.current_device()
+    dev = devices.default_device()
+    return (dev.index or 0) if dev.type == devices.first().type else 0
 
 
 def current_device_idx() -> int:
@@ -79,7 +91,12 @@ def set_stream(stream: Any) -> None:
 def synchronize(device: Any = None) -> None:
     """Wait for everything that was dispatched."""
     _need_one()
-    cuda.synchronize(device)
+    if cuda.is_available():
+        cuda.synchronize(device)
+    else:
+        for array in jax.live_arrays():
+            if not array.is_deleted():
+                wait_for(array)
 
 
 class device_index:
@@ -110,6 +127,11 @@ def _of_memory(name: str, what: str) -> Callable[..., Any]:
 
     def ask(device: Any = None) -> Any:
         _need_one()
+        if not cuda.is_available():
+            kind = devices.first().type
+            raise NotImplementedError(
+                f"torch.accelerator.{name} is there for GPUs; for a {kind} ask jax.local_devices()[0].memory_stats()"
+            )
         return getattr(cuda, name)(device)
 
     ask.__name__ = ask.__qualname__ = name

@@ -15,10 +15,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.accelerator)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def dev():
-    """Where tensors are made unless a program says otherwise: the accelerator, where there is one."""
-    return torch.empty(0).device
+    """The accelerator, where there is one: tensors are made there unless a test says otherwise."""
+    before = torch.get_default_device()
+    torch.set_default_device("xla")
+    yield torch.get_default_device()
+    torch.set_default_device(before)
 
 
 @pytest.fixture

@@ -2,15 +2,53 @@
 
 import copy
 import io
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.accelerator.places import devices_of
 from torchgrad_jax import nn
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def test_tensors_are_made_on_the_cpu_unless_something_says_otherwise(dev):
+    torch.set_default_device(None)
+    first = jax.local_devices()[0]
+    assert (torch.ones(2).device.type, torch.get_default_device().type) == ("cpu", "cpu")
+    assert devices_of(torch.ones(2)) == {jax.local_devices(backend="cpu")[0]}
+    assert nn.Linear(2, 2).weight.device.type == "cpu"
+    torch.manual_seed(0)
+    numbers = torch.rand(2)  # those of PyTorch, on every machine
+    assert numbers.tolist() == [0.49625658988952637, 0.7682217955589294]
+    with jax.default_device(first):
+        assert torch.ones(2).device == dev
+        assert devices_of(torch.ones(2)) == {first}
+    with torch.device("xla"):
+        assert torch.ones(2).device == dev
+    assert torch.ones(2, device="xla").device == dev
+    torch.set_default_device(dev)
+    assert torch.ones(2).device == dev
+
+
+def test_an_array_that_nobody_put_somewhere_goes_to_the_tensor_that_it_meets(dev):
+    free: Any = jax.numpy.ones(3, "float32")
+    for where in ("cpu", dev):
+        x = torch.ones(3, device=where)
+        for out in (x + free, free * x, x @ free, torch.from_jax(jax.numpy.add)(x, free)):
+            assert out.device == torch.device(where)
+        x[:2] = free[:2]
+        assert torch.compile(lambda x, a: x * a)(x, free).device == torch.device(where)
+
+
+def test_the_accelerator_answers(elsewhere):
+    a = torch.accelerator
+    assert (a.is_available(), a.current_accelerator().type) == (True, elsewhere.type)
+    assert (a.device_count(), a.current_device_index()) == (len(jax.local_devices()), 0)
+    a.synchronize()
 
 
 def test_tensors_are_made_on_the_first_device_of_jax(dev):

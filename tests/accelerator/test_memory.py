@@ -30,7 +30,7 @@ def guard(dev):
 def test_too_much_is_refused(dev, make):
     guard(dev)
     with pytest.raises(out_of_memory(dev), match=r"[Oo]ut of memory|can't allocate memory"):
-        make(TOO_MUCH, device=dev).cpu()
+        make(TOO_MUCH, device=dev)
 
 
 def test_too_much_in_an_operator(cuda):
@@ -39,7 +39,7 @@ def test_too_much_in_an_operator(cuda):
     w = torch.ones(3, requires_grad=True)
     for run in (lambda x: x + x.t(), torch.compile(lambda x: x + x.t())):
         with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
-            run(x).sum().item()
+            run(x)
         torch.cuda.synchronize()
     assert torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
     (w * 2).sum().backward()  # what there was is as it was
@@ -52,7 +52,8 @@ def test_a_step_without_room_changes_nothing(elsewhere):
 
     @torch.compile
     def step(x):
-        w.add_((x + x.t()).sum())
+        w.add_(1)
+        return x + x.t()
 
     with pytest.raises(torch.OutOfMemoryError):
         step(torch.ones(1 << 24, 1))

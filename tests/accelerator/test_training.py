@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.accelerator.places import devices_of, jax_device
 from tests.own_gradients import saving_input
 from torchgrad_jax import nn
 
@@ -64,6 +65,8 @@ def losses(name, dev, compiled, dtype=torch.float32, steps=4):
     run = torch.compile(step) if compiled else step
     found = [run(x, y) for _ in range(steps)]
     assert {p.device for p in net.parameters()} == {found[0].device} == {x.device}
+    on = set().union(*map(devices_of, [*net.parameters(), *found]))
+    assert on == {jax_device(x.device)}
     return [loss.item() for loss in found]
 
 
@@ -100,6 +103,72 @@ def test_many_steps_in_one_call(dev):
         return step.many(xs, ys).tolist() if many else [step(*b).item() for b in zip(xs, ys)]
 
     assert run(True) == pytest.approx(run(False))
+
+
+@pytest.mark.parametrize("how", ["eager", "compiled", "many"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad"])
+def test_a_step_takes_its_batch_from_the_host(dev, name, how):
+    """Each step sends its batch, counts on the CPU, and brings a result back; all else stays on the accelerator."""
+
+    def run(there, how):
+        torch.manual_seed(0)
+        with torch.device("cpu"):
+            net, total = mlp().to(there), torch.zeros(3)
+            xs, ys = torch.tensor(IMAGES).repeat(3, 1, 1, 1, 1), torch.tensor(LABELS).repeat(3, 1)
+        opt = getattr(torch.optim, name)(net.parameters(), lr=1e-2)
+
+        def step(x, y):
+            opt.zero_grad()
+            out = net(x.to(there))
+            loss = F.cross_entropy(out, y.to(there, non_blocking=True))
+            loss.backward()
+            opt.step()
+            total.add_(out.detach().sum(0).cpu())
+            return loss.detach(), out.detach().cpu()
+
+        run = step if how == "eager" else torch.compile(step)
+        if how == "many":
+            loss, out = run.many(xs, ys)
+        else:
+            loss, out = map(torch.stack, zip(*[run(x, y) for x, y in zip(xs, ys)]))
+        if how != "eager":
+            assert run.counts["traced"] == 1, run.reasons
+        state = [s for s in opt.state[net[1].weight].values() if s is not None and s.ndim]
+        kept = [*net.parameters(), *[p.grad for p in net.parameters()], *state, loss]
+        assert set().union(*map(devices_of, kept)) == {jax_device(there)}
+        assert {t.device for t in kept} == {there}
+        here = jax_device(torch.device("cpu"))
+        assert (out.device.type, total.device.type) == ("cpu", "cpu")
+        assert devices_of(out) == devices_of(total) == {here}
+        assert (total + out[0, 0]).shape == (3,)
+        return [loss.cpu(), out, total]
+
+    want = run(torch.device("cpu"), "eager")
+    for a, b in zip(run(dev, how), want):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_backward_pass_through_a_compiled_model_reaches_the_host(dev):
+    w = torch.ones(3, device=dev, requires_grad=True)
+    x = torch.tensor([1.0, 2.0, 3.0], device="cpu", requires_grad=True)
+    f = torch.compile(lambda x: (x.to(w.device) * w).square())
+    for _ in range(2):
+        f(x).sum().backward()
+    assert (x.grad.device.type, w.grad.device) == ("cpu", dev)
+    assert x.grad is not None
+    assert (x.grad + torch.ones(3, device="cpu")).tolist() == [5, 9, 13]
+    assert w.grad.tolist() == [4, 16, 36]
+    assert devices_of(w.grad) == {jax_device(dev)}
+
+
+def test_programs_of_the_host_run_there(elsewhere):
+    shared = np.ones(3, np.float32)
+    x = torch.from_numpy(shared)
+    f = torch.compile(lambda x: x * 2)
+    for k in (1, 2):
+        shared[:] = k
+        assert (f(x).tolist(), f(x).device.type) == ([2 * k] * 3, "cpu")
+        assert devices_of(f(x)) == {jax_device(torch.device("cpu"))}
 
 
 def test_jax_on_both_sides(dev):

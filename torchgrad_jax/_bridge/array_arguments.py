@@ -14,7 +14,7 @@ import jax
 from .._core import dtypes
 from .._core.keys import is_key, words_of
 from .._engine.strided import read
-from .._engine.tensor import Tensor, wrap_array
+from .._engine.tensor import Tensor, wrap_array, wrap_beside
 
 
 def is_array_input(x: Any) -> bool:
@@ -26,12 +26,14 @@ def is_array_input(x: Any) -> bool:
 
 def tensors_for(leaves: Any) -> list[Any]:
     """Leaves with tensors in the place of arrays."""
-    return [tensor_for(x) if is_array_input(x) else x for x in leaves]
+    return [tensor_for(x, leaves) if is_array_input(x) else x for x in leaves]
 
 
-def tensor_for(x: Any) -> Tensor:
-    """The tensor that stands for an array."""
-    return wrap_array(words_of(x))
+def tensor_for(x: Any, beside: Any = ()) -> Tensor:
+    """The tensor that stands for an array, which goes where the tensors `beside` are if nobody bound it to a device."""
+    first = next((t for t in beside if isinstance(t, Tensor)), None)
+    words = words_of(x)
+    return wrap_array(words) if first is None else wrap_beside(words, first._m.device)
 
 
 def put_tensors_for_traced_arrays(leaves: list[Any]) -> dict[int, Any]:

@@ -150,13 +150,21 @@ def raise_failed_check(
     raise RuntimeError("torch.compile: a check of values failed, and on the same values it holds")
 
 
+_FETCHED = 1 << 20
+"""Elements; so many are fetched from an accelerator to be looked at.
+
+A program would wait there for all that was started before it, and indices are there long before.
+"""
+
+
 class _Steps:
     """The steps of a program by what they give."""
 
     def __init__(self, jaxpr: Any) -> None:
         self._made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self._outside = placeholder()
-        self._reads_here = jax.default_backend() == "cpu" and jax.process_count() == 1
+        self._reads_here = jax.process_count() == 1
+        self._largest = math.inf if devices.no_accelerator() else _FETCHED
 
     def bounded_inputs(self, noted: Noted) -> list[tuple[int, Bounds]] | None:
         """The inputs that a check finds in bounds, by their numbers; None if it asks more or NumPy cannot read them."""
@@ -164,6 +172,8 @@ class _Steps:
         for k, bounds in noted.bounds or ():
             eqn = _before_moves(self._made_by, noted.arrays[k])[0]
             if eqn is None or eqn.primitive is not self._outside or not self._reads_here:
+                return None
+            if eqn.outvars[0].aval.size > self._largest:
                 return None
             found.append((eqn.params["index"], bounds))
         return found or None

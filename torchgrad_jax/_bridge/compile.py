@@ -259,7 +259,7 @@ class Compiled:
                 key.append((x.dtype, x.shape, x.tobytes()))
             elif not self.plain_numbers and is_array_input(x):
                 key.append((jax.Array, jax.typeof(x)))
-                tensors.append(tensor_for(x))
+                tensors.append(tensor_for(x, flat))
             elif self.batches.comes_anew(x):
                 return self._run_or_trace(args, kwargs, mode, run)
             else:

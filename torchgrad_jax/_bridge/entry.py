@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.errors import JaxRuntimeError
 
-from .._core import devices, tree
+from .._core import tree
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.errors import AsWritten
 from .._core.generator import restorable
 from .._core.meta import Meta, meta
-from .._core.out_of_memory import explained
 from .._core.placement import MANY, OnAllDevices, is_complete, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
@@ -50,8 +49,10 @@ from .effects import effects_so_far
 from .equal_steps import evaluate_equal_steps_once
 from .held_in_jax import GivenAgain, hold_in_jax
 from .kept_tensors import KeptTensors, take_kept_tensors
+from .memory_errors import check_memory, complain_of_memory
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
+from .one_device import one_device
 from .outside_results import describe_outside_result, own_constants
 from .overwrite import in_place
 from .python_guards import PythonGuards
@@ -71,14 +72,6 @@ from .results import (
 from .traced_program import Program, resolve_argument, trace_program
 
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
-
-
-def _complain_of_memory(error: BaseException) -> None:
-    """Raise PyTorch's error for one of XLA's that is about an accelerator's memory."""
-    if isinstance(error, JaxRuntimeError):
-        found = explained(error, devices.default_device())
-        if found is not error:
-            raise found from error
 
 
 class Entry:
@@ -129,7 +122,6 @@ class Entry:
             )
         self.pins = self._placements(list(unique.values())) if MANY else {}
         """The shardings of results that are written to something on several devices, by their numbers."""
-        self.on_all_devices = OnAllDevices.for_results(self.pins.values())
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
         self.spec, outs = description
@@ -155,12 +147,14 @@ class Entry:
             self.parts = ForwardAndBackward(program.jaxpr, program.consts, n_results, self.checks)
         self._gradients = []
         self._as_operator: Call | None = None
+        self._reorder()
+        self.one_device = one_device(self, list(unique.values()))
+        self.on_devices = OnAllDevices.for_results(self.pins.values()) or self.one_device
         self._make_kernel()
 
     def _make_kernel(self) -> None:
         """What runs the program, and what can be known beforehand of a run."""
         program = self.program
-        self._reorder()
         overwritten = len(self.donated) + len(self.spare)
         self.program_kernel = Donating(
             lambda *xs: self._kernel(xs), overwritten, bool(self.spare), self._placed_results()
@@ -516,12 +510,8 @@ class Entry:
             program.flags,
             self.log,
         )
-        if (
-            self.parts is not None
-            or any(effects)
-            or self.spec.kind is not None
-            or not self.only_reads_arguments
-        ):
+        apart = self.parts is not None or self.one_device is not None
+        if apart or any(effects) or self.spec.kind is not None or not self.only_reads_arguments:
             return None
         (out,) = self.outs
         if type(out) is not ResultTensor or out.requires:
@@ -540,8 +530,9 @@ class Entry:
                 return self.run(args)  # which raises
             try:
                 arrays = kernel(*[st.array for st in kept], *others)
+                check_memory(arrays)
             except JaxRuntimeError as error:
-                _complain_of_memory(error)
+                complain_of_memory(error)
                 raise
             return make(arrays[index], m)
 
@@ -576,17 +567,20 @@ class Entry:
                         replaced = [(leaf, leaf._g) for leaf in dropped]
                 self.program_kernel.settled = True
                 arrays += self.program_kernel.results(inputs, dropped)  # no signal comes in between
+                check_memory(arrays)
                 if self.late and is_true(arrays[-1]):
                     self._raise_failed_check(
                         [*arrays[: len(self.donated)], *inputs[len(self.donated) :]]
                     )
+            if self.one_device is not None:
+                self.one_device.bring_back(arrays)
             self.store(arrays, args, counters, counts)
             self.has_run = True
             if self.log is not None:
                 self.log.settle()
         except BaseException as error:
             surely(lambda: self._finish_or_restore(arrays, args, counters, counts, drawn, replaced))
-            _complain_of_memory(error)
+            complain_of_memory(error)
             raise
         return self._outputs(arrays, node, args)
 
@@ -651,7 +645,7 @@ class Entry:
         if self.checks is not None and self.checks.fail_ahead(others, self.ahead):
             self._raise_failed_check([*self._overwritten(args), *kept, *others])
         inputs = [*self.arrays_to_overwrite(args), *kept, *others]
-        return inputs if self.on_all_devices is None else self.on_all_devices.put(inputs)
+        return inputs if self.on_devices is None else self.on_devices.put(inputs)
 
     def _overwritten(self, args: Sequence[Tensor]) -> list[Any]:
         own = [st.array for st in self.donated_storages]
@@ -676,7 +670,10 @@ class Entry:
         checks = self.checks
         if checks is not None and checks.fail_ahead(values, checks.inputs):
             checks.raise_failed_check(values)
+        if self.one_device is not None:
+            values = self.one_device.put_all(values)
         forward_results = parts.forward(*values)
+        check_memory(forward_results)
         if checks is not None and self.late and is_true(forward_results.pop()):
             checks.raise_failed_check(values)
         node = None

@@ -28,7 +28,7 @@ from .._engine.node import accumulator
 from .._engine.passes.walk import run as run_pass
 from .._engine.record import no_grad
 from .._engine.strided import read
-from .._engine.tensor import Tensor, wrap_array
+from .._engine.tensor import Tensor, wrap_array, wrap_beside
 from .._functions.create import from_host
 from .any_size import SIZES, AnySize, SizeMatters, corners
 from .container_forms import build, describe, leaves_of
@@ -61,7 +61,12 @@ class Exported:
         recorded = MODES.bits & GRAD and MODES.run.at_once and any(map(requires_grad_of, leaves))
         if recorded and self.gradient is None:  # elsewhere the backward pass raises it
             raise RuntimeError(_WITHOUT_GRADIENTS)
-        held = [wrap_array(read(t)) for t in self.state]  # which may be written to in the meantime
+        there = next(
+            (x._m.device for x in leaves if isinstance(x, Tensor)), devices.default_device()
+        )
+        held = [
+            wrap_beside(read(t), there) for t in self.state
+        ]  # which may be written to in the meantime
         outs = self._operator(held, leaves)
         with no_grad():
             for i, k in self._facts["writes"]:

@@ -26,10 +26,11 @@ from .._engine.passes.walk import run as run_pass
 from .._engine.record import PLAIN, apply, zeros_for
 from .._engine.strided import read
 from .._engine.tape import aval_of
-from .._engine.tensor import Tensor, make, wrap_array
+from .._engine.tensor import Tensor, make, wrap_array, wrap_beside
 from .._engine.trace import Call
 from .._engine.values import sealed
 from . import trees as trees
+from .array_arguments import tensor_for
 from .inner_checks import Frames, OperatorChecks, results_of_checks
 from .python_guards import PythonGuards
 
@@ -100,10 +101,8 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
         words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if is_key(flat[i])}
         kept = tuple(words.get(i) if i in dynamic else _Kept(x) for i, x in enumerate(flat))
-        leaves = [
-            x if isinstance(x, Tensor) else _followed(wrap_array(words_of(x)))
-            for x in (flat[i] for i in dynamic)
-        ]
+        given = [flat[i] for i in dynamic]
+        leaves = [x if isinstance(x, Tensor) else _followed(tensor_for(x, given)) for x in given]
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
         found = operators.get(key)
         if found is None:
@@ -187,7 +186,7 @@ class _Operator:
         of_run_around = any(is_traced(t._st.array) for t in consts)
         # Otherwise JAX sees the function itself.
         if n_captured or not plain or noted or any(lifted.keys) or of_run_around:
-            self._close_over(lifted, n_captured)
+            self._close_over(lifted, n_captured, leaves)
             pure = lifted.function()
         else:
             pure = lambda *leaves: run(leaves)  # noqa: E731
@@ -206,8 +205,12 @@ class _Operator:
             self.call = _call_of(f, lambda leaves: tuple(pure(*leaves)))
         self.metas = [t._m for t in self.captured]
 
-    def _close_over(self, lifted: lift.Traced, n_captured: int) -> None:
+    def _close_over(self, lifted: lift.Traced, n_captured: int, leaves: Sequence[Tensor]) -> None:
         self.captured = lifted.captured
+        if leaves:
+            there = leaves[0]._m.device
+            for i, t in enumerate(self.captured[n_captured:], n_captured):
+                self.captured[i] = wrap_beside(t._st.array, there)
         # What the function computed of tensors from outside is computed anew by each call.
         self.lasts &= all(
             t._al is None and t._fn is None and t._st.born < lifted.birth

@@ -294,7 +294,10 @@ class Loop:
         steps = high = 0
 
         def stored() -> None:
-            entry.store(self._placed(arrays), args, counters, counts, steps)
+            results = self._placed(arrays)
+            if entry.one_device is not None:
+                entry.one_device.bring_back(results)
+            entry.store(results, args, counters, counts, steps)
             entry.has_run = entry.has_run or steps > 0
             if log is not None:
                 log.settle()
@@ -309,7 +312,10 @@ class Loop:
             n = len(self.rows)
             bounds = np.int32(at), np.int32(high)
             own = entry.arrays_to_overwrite(args)
-            arrays += self.kernel.results([*own, *given[:n], *hosted, *given[n:], *bounds], ())
+            xs = [*own, *given[:n], *hosted, *given[n:], *bounds]
+            if entry.one_device is not None:
+                xs = entry.one_device.put_all(xs)
+            arrays += self.kernel.results(xs, ())
             self.kernel.settled = True
             if self.checked:
                 steps = int(arrays[-1]) - at
@@ -396,6 +402,8 @@ class Loop:
                 m = meta((steps, *o.meta.shape), o.meta.dtype, o.meta.device)
                 array = buffers[entry.result_order[o.index]]
                 array = array if steps == self.room else array[:steps]
+                if entry.one_device is not None:
+                    array = entry.one_device.returned(array, m)
                 leaves.append(o.of_array(array) if isinstance(o, ResultArray) else make(array, m))
             elif isinstance(o, ReturnedNumber):
                 leaves.append(_Rows(rows[:steps]))

@@ -32,6 +32,7 @@ from .._engine.lift import Lift, is_tracked
 from .._engine.strided import read, stored, view_into
 from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, make
 from .._engine.traced_run import evaluate
+from .._functions.fresh import is_constant
 from .checks import Checks, Noted, Part, bounded
 from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated
 from .equal_steps import equal_results
@@ -309,9 +310,9 @@ class StateLift(Lift):
     def _shared(self, st: Storage) -> Any:
         """The input that stands for a number that several storages hold as one array, as step counts do.
 
-        Constants of one element, as of `zeros`, are one array of NumPy's for all tensors, and are not meant.
+        Constants of one element, as of `zeros`, are one array for all tensors, and are not meant.
         """
-        if not isinstance(st.array, jax.Array):
+        if not isinstance(st.array, jax.Array) or is_constant(st.array):
             return None
         first, tracer, source = self.numbers.get(id(st.array), (None, None, 0))
         if (

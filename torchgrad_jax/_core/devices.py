@@ -143,8 +143,27 @@ CPU = device("cpu")
 
 
 @functools.cache
-def _process_default() -> device:
+def first() -> device:
+    """The first of JAX's devices in this process: a GPU or TPU where there is one."""
     return of_jax(jax.local_devices()[0])
+
+
+@functools.cache
+def _where_unnamed() -> device:
+    """The CPU, as in torch. A JAX that was told to open no CPU (``JAX_PLATFORMS=cuda``) has its first device."""
+    try:
+        jax.local_devices(backend="cpu")
+    except RuntimeError:
+        return first()
+    return CPU
+
+
+def _chosen_in_jax() -> device | None:
+    """What ``JAX_DEFAULT_DEVICE``, `jax.config` or ``with jax.default_device(...)`` says, if one of them does."""
+    chosen = jax.config.jax_default_device
+    if isinstance(chosen, str):
+        chosen = jax.local_devices(backend=chosen)[0]
+    return None if chosen is None else of_jax(chosen)
 
 
 def of_jax(jdevice: Any) -> device:
@@ -211,14 +230,17 @@ def _in_mode(dev: device) -> device:
 
 def no_accelerator() -> bool:
     """Whether there are CPUs only."""
-    return _process_default().type == "cpu"
+    return first().type == "cpu"
 
 
 def default_device() -> device:
-    """The innermost `with device(...)`, what `set_default_device` said, or JAX's default device."""
+    """Where tensors are made that nobody says a device for.
+
+    It is the innermost `with device(...)`, or what `set_default_device` said, or what JAX was told, or the CPU.
+    """
     if MODES.device_stack:
         return _in_mode(MODES.device_stack[-1])
-    return _in_mode(MODES.default_device or _process_default())
+    return _in_mode(MODES.default_device or _chosen_in_jax() or _where_unnamed())
 
 
 def resolve(spec: Any) -> device:
@@ -231,7 +253,7 @@ def _resolved(spec: Any) -> device:
     if isinstance(dev, FakeDevice):
         return dev
     if dev.type == "xla":
-        return default_device()
+        return _chosen_in_jax() or first()
     if dev.type in ("cpu", "meta"):  # there is only one of each
         return device(dev.type)
     return device(dev.type, 0) if dev.index is None else dev

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from .caches import remember
 from .devices import device, to_jax
 
 
@@ -31,12 +33,48 @@ def guarded(run: Callable[..., Any], dev: device) -> Callable[..., Any]:
 
     def kernel(*args: Any) -> Any:
         try:
-            return run(*args)
+            out = run(*[_number(x) if x.__class__ is float else x for x in args])
+            raise_if_failed(out)
+            return out
         except jax.errors.JaxRuntimeError as error:
             raise explained(error, dev) from error
 
     kernel.kernel, kernel.check = run, _no_check
     return kernel
+
+
+def raise_if_failed(results: Any) -> None:
+    """Raise the error of results that XLA had no memory for.
+
+    XLA returns before a GPU has done the work. Results without memory are ready at once, and raise when waited for;
+    of others nobody waits here.
+    """
+    while results.__class__ in (list, tuple):
+        results = results[0] if results else None
+    concrete = isinstance(results, jax.Array) and not isinstance(results, jax.core.Tracer)
+    if concrete and results.is_ready():
+        results.block_until_ready()
+
+
+def wait_for(array: jax.Array) -> None:
+    """Wait until an array is there, or until it is known that there was no memory for it, which a call has raised."""
+    try:
+        array.block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+
+
+@remember()
+def _sent(x: float) -> Any:
+    """A number as an array on the accelerator: to send one takes as long as to start a kernel."""
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(x)
+
+
+def _number(x: float) -> Any:
+    """What a kernel is given for a number; 0.0 and -0.0 are one key, and NaN is none."""
+    return x if x == 0 or x != x else _sent(x)
 
 
 def _no_check(xs: Any) -> None:
@@ -87,4 +125,12 @@ def no_host_memory(shape: tuple[int, ...], dtype: np.dtype) -> RuntimeError:
     return RuntimeError(_ON_HOST.format(math.prod(shape) * dtype.itemsize))
 
 
-__all__ = ["OutOfMemoryError", "explained", "guarded", "host_array", "no_host_memory"]
+__all__ = [
+    "OutOfMemoryError",
+    "explained",
+    "guarded",
+    "host_array",
+    "no_host_memory",
+    "raise_if_failed",
+    "wait_for",
+]

@@ -1,6 +1,6 @@
 """Host arrays become JAX arrays: the one place that decides where they go and who owns the bytes.
 
-Arrays for the default device are left uncommitted, all others are committed to theirs. JAX compiles
+Arrays for JAX's first device are left uncommitted, all others are committed to theirs. JAX compiles
 a kernel anew for every combination of committed and uncommitted arguments, so that one rule for all
 arrays that this package makes saves compiling each kernel several times.
 """
@@ -93,9 +93,13 @@ def _evaluation() -> type:
 
 
 def _is_plain() -> bool:
-    """Whether nothing is traced, or set, that changes what JAX makes of an array and where it puts it."""
+    """Whether nothing is traced, or set, that changes what JAX makes of an array and where it puts it.
+
+    There is no trace at all while `jax.jvp` of JAX 0.11 takes the results of a function out of their tree.
+    """
+    trace = current_trace()
     return (
-        current_trace().__class__ is _evaluation()
+        (trace is None or trace.__class__ is _evaluation())
         and jax.config.jax_enable_x64
         and jax.config.jax_default_device is None
         and jax.sharding.get_abstract_mesh().empty
@@ -113,13 +117,20 @@ def _putter(dev: devices.device, shape: tuple[int, ...], dtype: np.dtype) -> Put
         return lambda host: abstract.AbstractArray(shape, dtype)
     target = devices.to_jax(dev)
     if target is not jax.local_devices()[0]:
-        return lambda host: jax.device_put(host, target)
+        return _direct(target, shape, dtype, committed=True) or (lambda host: _put(host, target))
     if target.platform == "cpu" and math.prod(shape) <= SMALL and stays(dtype):
         return lambda host: host
     return _to_default(shape, dtype)
 
 
-def _direct(target: Any, shape: tuple[int, ...], dtype: np.dtype) -> Put | None:
+def _put(host: np.ndarray, target: Any) -> Any:
+    with jax.ensure_compile_time_eval():  # the array is a constant of what is traced
+        return jax.device_put(host, target)
+
+
+def _direct(
+    target: Any, shape: tuple[int, ...], dtype: np.dtype, committed: bool = False
+) -> Put | None:
     """What `jnp.asarray` does in the end, without the Python on the way: 2 us instead of 40.
 
     JAX does not promise these names, so that they are tried once before they are relied on.
@@ -135,7 +146,7 @@ def _direct(target: Any, shape: tuple[int, ...], dtype: np.dtype) -> Put | None:
     except (ImportError, AttributeError, TypeError):
         return None
     places = [target]
-    return lambda host: give(aval, sharding, [host], places, False)
+    return lambda host: give(aval, sharding, [host], places, committed)
 
 
 def stays(dtype: np.dtype) -> bool:

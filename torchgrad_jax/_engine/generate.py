@@ -32,7 +32,7 @@ from .overrides import foreign, handle
 from .parser import NUMBERS_AS_TENSORS, raise_if_any, torch_complaint
 from .record import COMMON, NUMBERS, PLAIN, apply
 from .strided import read
-from .tensor import Extras, Storage, Tensor, wrap_array
+from .tensor import Extras, Storage, Tensor, wrap_beside
 from .views import apply_view, apply_view_inplace, fast_view
 
 
@@ -551,9 +551,9 @@ def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
         )
     for a in args[1:2]:
         if isinstance(a, jax.Array):
-            return run(me, b, (args[0], tensor_of_jax(a), *args[2:]))
+            return run(me, b, (args[0], tensor_of_jax(a, args[0]), *args[2:]))
         if isinstance(a, np.ndarray) and me.__name__ == "__eq__":  # Python would compare identities
-            return run(me, b, (args[0], wrap_array(jnp.asarray(a)), *args[2:]))
+            return run(me, b, (args[0], wrap_beside(jnp.asarray(a), args[0]._m.device), *args[2:]))
         foreign = not isinstance(a, (Tensor, *NUMBERS, np.generic, list, tuple)) and a is not None
         if foreign and not hasattr(type(a), "__torch_function__"):
             return NotImplemented

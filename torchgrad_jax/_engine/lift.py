@@ -27,7 +27,17 @@ from .node import AccumulateGrad
 from .same_for_all import SameForAll
 from .strided import is_direct, read, read_stored, reader, stored
 from .tape import Look, Tape, Value, aval_of
-from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array
+from .tensor import (
+    Storage,
+    Tensor,
+    alias_of,
+    extras,
+    is_plain,
+    make,
+    plain_alias,
+    wrap_array,
+    wrap_beside,
+)
 from .traced_run import Lifted, Traced, outside_value
 
 
@@ -82,9 +92,12 @@ def is_tracked(t: Tensor) -> bool:
     return not MODES.bits & GRAD or grad_fn_of(t) is not None
 
 
-def tensor_of_jax(array: Any) -> Tensor:
-    """A tensor around an array of the user's, or around what JAX has in its place while it traces the user's code."""
-    t = wrap_array(array)
+def tensor_of_jax(array: Any, beside: Tensor | None = None) -> Tensor:
+    """A tensor around an array of the user's, or around what JAX has in its place while it traces the user's code.
+
+    An array that nobody bound to a device goes where `beside` is, the tensor that it meets.
+    """
+    t = wrap_array(array) if beside is None else wrap_beside(array, beside._m.device)
     if isinstance(array, jax.core.Tracer):
         if MODES.sealed and not MODES.run.pure:
             raise RuntimeError(errors.FROZEN_IN_RULE)

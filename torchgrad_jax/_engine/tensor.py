@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
 from jax.core import Tracer
 
@@ -406,3 +407,17 @@ def wrap_array(array: Any) -> Tensor:
             dev = devices.default_device()
     m = meta(tuple(array.shape), dtypes.from_np(array.dtype), dev)
     return make(array, m) if placement.spread_over(array) is None else placed(array, m)
+
+
+def wrap_beside(array: Any, dev: Any) -> Tensor:
+    """A tensor around a JAX array that meets tensors on a device: it goes there unless it is bound to its own.
+
+    `jnp.ones(3)` lies on the first GPU where there is one, but JAX itself moves it to what it meets.
+    """
+    t = wrap_array(array)
+    free = isinstance(array, jax.Array) and not isinstance(array, Tracer) and not array.committed
+    if t._m.device is dev or not free or dev.type == "meta":
+        return t
+    from .._core import devices
+
+    return make(jax.device_put(array, devices.to_jax(dev)), t._m.like(device=dev))

@@ -1429,3 +1429,5 @@ def mark_inference(t: Tensor) -> None:
     """Make `t` a tensor of inference mode: never saved, and without a version counter."""
 def wrap_array(array: Any) -> Tensor:
     """A tensor around a JAX array (or tracer), by reference."""
+def wrap_beside(array: Any, dev: Any) -> Tensor:
+    """A tensor around a JAX array that meets tensors on a device: it goes there unless it is bound to its own."""

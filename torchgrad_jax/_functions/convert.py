@@ -246,6 +246,8 @@ def transfer(t: Tensor, dev: devices.device) -> Tensor:
     array = read(t)
     if dev.type == "meta":
         moved = abstract.AbstractArray(m.shape, m.dtype.np)
+    elif isinstance(array, jax.core.Tracer):  # a traced program runs on one device
+        moved = array
     elif t._m.device.type == "cpu":
         moved = put(np.asarray(array), dev)
     else:

@@ -150,6 +150,11 @@ def own_array(t: Tensor) -> None:
             st.array = jnp.array(st.array)
 
 
+def is_constant(array: Any) -> bool:
+    """Whether an array is one that factories give to many tensors, such as a zero."""
+    return id(array) in _SHARED
+
+
 def known(key: Any) -> Any:
     """The array kept under a key, or None."""
     return _CONSTANTS.get(key)

@@ -297,7 +297,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     # For a half type the number becomes a tensor first, so that it may overflow to infinity. So does a subnormal
     # number, which a kernel would flush to 0.
     if isinstance(value, jax.Array):
-        value = tensor_of_jax(value)
+        value = tensor_of_jax(value, self)
     half = self._m.dtype.itemsize == 2 and self._m.dtype.is_floating_point
     plain = value.__class__ in (int, float, bool) and not half
     plain = plain and not flushed_by_kernels(value)

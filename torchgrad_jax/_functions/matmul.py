@@ -108,12 +108,12 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _operator(self: Tensor, other: Any) -> Tensor:
-    other = tensor_of_jax(other) if isinstance(other, jax.Array) else other
+    other = tensor_of_jax(other, self) if isinstance(other, jax.Array) else other
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
 def _reflected(self: Tensor, other: Any) -> Tensor:
-    other = tensor_of_jax(other) if isinstance(other, jax.Array) else other
+    other = tensor_of_jax(other, self) if isinstance(other, jax.Array) else other
     return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 

@@ -37,14 +37,14 @@ def _number(value: Any) -> Any:
         return None
 
 
-def _leaf(value: Any) -> Any:
+def _leaf(value: Any, beside: Tensor | None = None) -> Any:
     if isinstance(value, jax.Array):
-        return tensor_of_jax(value)
+        return tensor_of_jax(value, beside)
     return value if isinstance(value, Tensor) else _number(value)
 
 
-def _given(value: Any) -> Any:
-    return tensor_of_jax(value) if isinstance(value, jax.Array) else value
+def _given(value: Any, beside: Tensor) -> Any:
+    return tensor_of_jax(value, beside) if isinstance(value, jax.Array) else value
 
 
 def _whole(e: Any) -> Any:
@@ -104,14 +104,14 @@ def pow(input: Any, exponent: Any) -> Tensor:
 def _pow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
     if modulo is not None:
         return NotImplemented
-    return _power(self, _given(other)) if _operand(other) else NotImplemented
+    return _power(self, _given(other, self)) if _operand(other) else NotImplemented
 
 
 @composite(name="__rpow__", function=False, method=False, operator="__rpow__")
 def _rpow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
     if modulo is not None or not _operand(other):
         return NotImplemented
-    base = _leaf(other)
+    base = _leaf(other, self)
     return (ops.pow_tensor if isinstance(base, Tensor) else ops.pow_base)(base, self)
 
 
@@ -119,7 +119,7 @@ def _rpow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
 def _ipow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
     if modulo is not None:
         return NotImplemented
-    return _power(self, _given(other), "_") if _operand(other) else NotImplemented
+    return _power(self, _given(other, self), "_") if _operand(other) else NotImplemented
 
 
 def _square_in_place(input: Tensor) -> Tensor:
@@ -194,28 +194,28 @@ def _rtruediv_operator(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
         return ops.reciprocal(self) * other  # NumPy computes it, and its protocols return a tensor
     if isinstance(other, jax.Array):  # an array becomes a tensor, and tensors are divided
-        return ops.true_divide(tensor_of_jax(other), self)
-    return ops.mul(ops.reciprocal(self), _given(other)) if _operand(other) else NotImplemented
+        return ops.true_divide(tensor_of_jax(other, self), self)
+    return ops.mul(ops.reciprocal(self), _given(other, self)) if _operand(other) else NotImplemented
 
 
 @composite(name="__rfloordiv__", function=False, method=False, operator="__rfloordiv__")
 def _rfloordiv_operator(self: Tensor, other: Any) -> Any:
-    return ops.floor_divide(_leaf(other), self) if _operand(other) else NotImplemented
+    return ops.floor_divide(_leaf(other, self), self) if _operand(other) else NotImplemented
 
 
 @composite(name="__rmod__", function=False, method=False, operator="__rmod__")
 def _rmod_operator(self: Tensor, other: Any) -> Any:
-    return ops.remainder(_leaf(other), self) if _operand(other) else NotImplemented
+    return ops.remainder(_leaf(other, self), self) if _operand(other) else NotImplemented
 
 
 @composite(name="__rlshift__", function=False, method=False, operator="__rlshift__")
 def _rlshift_operator(self: Tensor, other: Any) -> Any:
-    return ops.bitwise_left_shift(_leaf(other), self) if _operand(other) else NotImplemented
+    return ops.bitwise_left_shift(_leaf(other, self), self) if _operand(other) else NotImplemented
 
 
 @composite(name="__rrshift__", function=False, method=False, operator="__rrshift__")
 def _rrshift_operator(self: Tensor, other: Any) -> Any:
-    return ops.bitwise_right_shift(_leaf(other), self) if _operand(other) else NotImplemented
+    return ops.bitwise_right_shift(_leaf(other, self), self) if _operand(other) else NotImplemented
 
 
 # --- signs and special functions ----------------------------------------------------------------

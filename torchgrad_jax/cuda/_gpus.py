@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from .._core import devices
+from .._core.out_of_memory import wait_for
 
 NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
 
@@ -54,7 +55,7 @@ def wait(device: Any = None) -> None:
     """Wait for everything that was started on a GPU."""
     jax.device_put(0.0, gpu(device)).block_until_ready()
     for array in _arrays(device):
-        array.block_until_ready()
+        wait_for(array)
 
 
 def is_done(device: Any = None) -> bool:

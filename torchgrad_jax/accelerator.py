@@ -54,6 +54,8 @@ def _need_one() -> None:
 def current_device_index() -> int:
     """The index of the accelerator that tensors go to when no index is given."""
     _need_one()
+    if cuda.is_available():
+        return cuda.current_device()
     dev = devices.default_device()
     return (dev.index or 0) if dev.type == devices.first().type else 0
 
@@ -65,7 +67,7 @@ def current_device_idx() -> int:
 
 
 def set_device_index(device: Any) -> None:
-    """Refused for any GPU but the current one; see `torch.cuda.set_device`."""
+    """Choose the GPU that ``"cuda"`` without an index means; see `torch.cuda.set_device`."""
     _need_one()
     cuda.set_device(device)
 

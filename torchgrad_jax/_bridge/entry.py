@@ -149,7 +149,7 @@ class Entry:
         self._as_operator: Call | None = None
         self._reorder()
         self.one_device = one_device(self, list(unique.values()))
-        self.on_devices = OnAllDevices.for_results(self.pins.values()) or self.one_device
+        self.on_all_devices = OnAllDevices.for_results(self.pins.values())
         self._make_kernel()
 
     def _make_kernel(self) -> None:
@@ -645,7 +645,9 @@ class Entry:
         if self.checks is not None and self.checks.fail_ahead(others, self.ahead):
             self._raise_failed_check([*self._overwritten(args), *kept, *others])
         inputs = [*self.arrays_to_overwrite(args), *kept, *others]
-        return inputs if self.on_devices is None else self.on_devices.put(inputs)
+        if self.one_device is not None:
+            inputs = self.one_device.put(inputs)
+        return inputs if self.on_all_devices is None else self.on_all_devices.put(inputs)
 
     def _overwritten(self, args: Sequence[Tensor]) -> list[Any]:
         own = [st.array for st in self.donated_storages]

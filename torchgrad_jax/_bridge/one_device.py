@@ -90,7 +90,9 @@ class OneDevice:
 
     def _is_there(self, x: Any) -> bool:
         if isinstance(x, jax.Array):
-            return isinstance(x, jax.core.Tracer) or x.device is self.target
+            if isinstance(x, jax.core.Tracer):
+                return True
+            return (x.device is self.cpu) is (self.there is devices.CPU)
         return self.there is not devices.CPU or not isinstance(x, np.ndarray)
 
     def _sent(self, x: Any) -> Any:

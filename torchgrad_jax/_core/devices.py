@@ -256,7 +256,9 @@ def _resolved(spec: Any) -> device:
         return _chosen_in_jax() or first()
     if dev.type in ("cpu", "meta"):  # there is only one of each
         return device(dev.type)
-    return device(dev.type, 0) if dev.index is None else dev
+    if dev.index is None:
+        return device(dev.type, MODES.gpu if dev.type == "cuda" else 0)
+    return dev
 
 
 def to_jax(dev: device) -> Any:

@@ -76,6 +76,7 @@ class Modes(threading.local):
     fake: Any = None  # the mode in which new tensors are fake ones, see `devices.FakeDevice`
     device_stack: tuple[Any, ...] = ()
     default_device: Any = None
+    gpu: int = 0  # which GPU "cuda" is, see `torch.cuda.set_device`
     inference_grad: bool = False
     graph_task: Any = None
     open_traces: Any = (

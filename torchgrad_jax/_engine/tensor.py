@@ -402,7 +402,7 @@ def wrap_array(array: Any) -> Tensor:
         dev = devices.CPU
     else:
         try:
-            dev = devices.of_jax(next(iter(array.devices())))
+            dev = devices.of_jax(min(array.devices(), key=lambda d: d.id))
         except (AttributeError, TypeError):  # a tracer is on no device yet
             dev = devices.default_device()
     m = meta(tuple(array.shape), dtypes.from_np(array.dtype), dev)

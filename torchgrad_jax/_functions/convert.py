@@ -38,7 +38,7 @@ from .._engine.tensor import (
 from .._engine.trace import Call
 from .._ops import helpers
 from .._ops.registry import TorchKernel
-from .arguments import device_of, dtype_of, flag, format_of, no_match, wrong
+from .arguments import device_of, dtype_of, first_device, flag, format_of, no_match, wrong
 
 _TAIL = "bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None"
 _SIGNATURES = (
@@ -107,13 +107,16 @@ def _spread(t: Tensor, device: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         t = to(t, dtype or t._m.dtype, **kwargs)
     there = placement.automatic(device)
     placement.check_divides(t._m.shape, there)
+    dev = first_device(there)
     if t._m.device.type == "meta":
         return placed_later(t._st.array, _without_gaps(t._m), there)
     if MODES.run.at_once:
         if placement.spread_over(read(t)) == there:
             return t
         if not (MODES.bits & GRAD and requires_grad_of(t)):
-            return placed(placement.place(read(t), there), _without_gaps(t._m))
+            return placed(placement.place(read(t), there), _without_gaps(t._m).like(device=dev))
+    if dev is not t._m.device:
+        t = transfer(t, dev)
     out = apply(_spreading(there), (t,))
     if not MODES.run.at_once and not MANY:
         MANY.append(True)

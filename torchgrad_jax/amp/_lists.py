@@ -53,6 +53,9 @@ WIDEST = {
 """In the widest of the arguments' dtypes."""
 REFUSED = {"cpu": frozenset[str](), "cuda": frozenset(("binary_cross_entropy",))}
 
+for _table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED):
+    _table["tpu"] = _table["cuda"]
+
 
 def pads_in_float32(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> bool:
     """Whether this call of `pad` runs in float32 on CPUs."""

@@ -22,7 +22,7 @@ from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, tensors_in
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
-_DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
+_DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16, "tpu": dtypes.bfloat16}
 _KNOWN = (dtypes.bfloat16, dtypes.float16)
 _ORDER = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
@@ -239,8 +239,8 @@ class autocast:
     """Lower precision inside of a `with` block, or of a decorated function.
 
     Args:
-        device_type: "cpu" or "cuda"; tensors on other devices are left alone.
-        dtype: bfloat16 or float16; the default is bfloat16 on CPU and float16 on GPU.
+        device_type: "cpu", "cuda" or "tpu"; tensors on other devices are left alone.
+        dtype: bfloat16 or float16; the default is float16 on a GPU and bfloat16 elsewhere.
         enabled: False switches autocast off inside.
         cache_enabled: whether parameters are cast once and kept until the outermost block ends.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .._core import devices
 from .._core.errors import no_such_name as _no_such_name
+from .._core.state import MODES
 from .._functions import constructors as _constructors, random as _random
 from .._functions.symbolic import (
     AcceleratorError as AcceleratorError,
@@ -101,14 +102,11 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def set_device(device: Any) -> None:
-    """Refused for any GPU but the current one: name the device where tensors are made instead."""
+    """Choose the GPU that ``"cuda"`` without an index means in this thread."""
     index = _index(device)
-    _gpu(index)
-    if index != current_device():
-        raise NotImplementedError(
-            f"set_device({index}): changing the current GPU is not supported; use "
-            f"`with torch.device('cuda:{index}')` or torch.set_default_device('cuda:{index}')"
-        )
+    if index >= 0:  # as in torch, a negative one asks for nothing
+        _gpu(index)
+        MODES.gpu = index
 
 
 def get_device_name(device: Any = None) -> str:
@@ -159,22 +157,24 @@ def ipc_collect() -> None:
 
 
 class device:
-    """Make tensors on one GPU inside of a `with` block."""
+    """Let ``"cuda"`` without an index be one GPU inside of a `with` block."""
 
     def __init__(self, device: Any) -> None:
         self._device = device
         self._entered: Any = None
+        self._before = 0
 
     def __enter__(self) -> None:
-        self._entered = None
+        self._entered, self._before = None, MODES.gpu
         if self._device is not None and not (isinstance(self._device, int) and self._device < 0):
             index = _index(self._device)
-            _gpu(index)
+            set_device(index)
             if devices.default_device().type == "cuda":
                 self._entered = devices.device("cuda", index)
                 self._entered.__enter__()
 
     def __exit__(self, *exc: object) -> None:
+        MODES.gpu = self._before
         if self._entered is not None:
             self._entered.__exit__(*exc)
 

@@ -8,6 +8,7 @@ import jax
 
 from .._core import devices
 from .._core.out_of_memory import wait_for
+from .._core.state import MODES
 
 NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
 
@@ -64,8 +65,7 @@ def is_done(device: Any = None) -> bool:
 
 
 def current_device() -> int:
-    """The index of the GPU that tensors go to when no index is given."""
+    """The index of the GPU that ``"cuda"`` without an index means in this thread."""
     if not gpus():
         raise RuntimeError(NO_GPU)
-    dev = devices.default_device()
-    return dev.index or 0 if dev.type == "cuda" else 0
+    return MODES.gpu

@@ -1,6 +1,7 @@
 """Several accelerators in one process: by their numbers, and as a mesh."""
 
 import jax
+import numpy as np
 import pytest
 
 import torchgrad_jax as torch
@@ -98,6 +99,15 @@ def test_tensors_of_the_cpu_go_to_the_mesh(kind):
     w = x.clone().requires_grad_()
     (w * 2).to(d.sharding).sum().backward()
     assert (w.grad.device.type, w.grad.sum().item()) == ("cpu", 32)
+
+
+def test_a_program_runs_where_its_result_is(kind):
+    x = torch.from_numpy(np.ones(3, np.float32))
+    f = torch.compile(lambda x: x.to(f"{kind}:1") * 2)
+    for _ in range(2):
+        out = f(x)
+        assert (out.device.index, out.tolist()) == (1, [2, 2, 2])
+        assert devices_of(out) == {jax.local_devices()[1]}
 
 
 def test_between_two(kind):

@@ -27,11 +27,8 @@ class OneDevice:
     """
 
     def __init__(self, there: devices.device, entry: Any, args: Sequence[Any]) -> None:
-        self.there, self.target, self.cpu = (
-            there,
-            devices.to_jax(there),
-            devices.to_jax(devices.CPU),
-        )
+        self.there, self.target = there, devices.to_jax(there)
+        self.cpu = devices.to_jax(devices.CPU)
         sources, between = entry.program.sources, len(entry.spare)
         overwritten = len(entry.donated)
         self.inputs = [
@@ -75,9 +72,8 @@ class OneDevice:
             if self._is_there(x):
                 continue
             before, sent = self.sent.get(i, (None, None))
-            if before is not x or not isinstance(
-                x, jax.Array
-            ):  # somebody may have written to an array of NumPy's
+            may_differ = not isinstance(x, jax.Array)  # somebody may have written to NumPy's memory
+            if before is not x or may_differ:
                 sent = self._sent(x)
                 if i in self.only_read:
                     self.sent[i] = x, sent
@@ -93,7 +89,7 @@ class OneDevice:
             if isinstance(x, jax.core.Tracer):
                 return True
             return (x.device is self.cpu) is (self.there is devices.CPU)
-        return self.there is not devices.CPU or not isinstance(x, np.ndarray)
+        return self.there is devices.first() or not isinstance(x, np.ndarray)
 
     def _sent(self, x: Any) -> Any:
         if self.there is devices.CPU:

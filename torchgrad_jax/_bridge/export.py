@@ -61,12 +61,10 @@ class Exported:
         recorded = MODES.bits & GRAD and MODES.run.at_once and any(map(requires_grad_of, leaves))
         if recorded and self.gradient is None:  # elsewhere the backward pass raises it
             raise RuntimeError(_WITHOUT_GRADIENTS)
-        there = next(
-            (x._m.device for x in leaves if isinstance(x, Tensor)), devices.default_device()
-        )
-        held = [
-            wrap_beside(read(t), there) for t in self.state
-        ]  # which may be written to in the meantime
+        given = [x._m.device for x in leaves if isinstance(x, Tensor)]
+        there = given[0] if given else devices.default_device()
+        # Other arrays may be written to the state in the meantime.
+        held = [wrap_beside(read(t), there) for t in self.state]
         outs = self._operator(held, leaves)
         with no_grad():
             for i, k in self._facts["writes"]:

@@ -18,10 +18,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def dev():
     """The accelerator, where there is one: tensors are made there unless a test says otherwise."""
-    before = torch.get_default_device()
     torch.set_default_device("xla")
     yield torch.get_default_device()
-    torch.set_default_device(before)
+    torch.set_default_device(None)
 
 
 @pytest.fixture

@@ -275,4 +275,4 @@ def test_two_threads_read_numbers_of_their_own():
     for t in threads:
         t.join()
     assert wrong == []
-    assert f.counts["traced"] == 1
+    assert f.counts["traced"] == 1, f.reasons

@@ -96,9 +96,7 @@ def synchronize(device: Any = None) -> None:
     if cuda.is_available():
         cuda.synchronize(device)
     else:
-        for array in jax.live_arrays():
-            if not array.is_deleted():
-                wait_for(array)
+        wait_for(jax.live_arrays())
 
 
 class device_index:

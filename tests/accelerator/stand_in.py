@@ -7,15 +7,15 @@ not NumPy's. Nothing of XLA's GPU backend is tried. With ``STAND_IN=tpu`` in the
 
 import os
 
-KIND = os.environ.get("STAND_IN", "gpu")
-COUNT = int(os.environ.get("STAND_IN_DEVICES", "1"))
-NAMES = {"gpu": ("gpu", "cuda"), "tpu": ("tpu",)}[KIND]
-
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={COUNT + 1}"
+os.environ["XLA_FLAGS"] = (
+    f"--xla_force_host_platform_device_count={int(os.environ.get('STAND_IN_DEVICES', '1')) + 1}"
+)
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-import jax  # noqa: E402 - which reads the environment
+import jax
 
+KIND = os.environ.get("STAND_IN", "gpu")
+NAMES = {"gpu": ("gpu", "cuda"), "tpu": ("tpu",)}[KIND]
 _local_devices = jax.local_devices
 
 

@@ -1,11 +1,13 @@
 """The figures about memory that is used and given back, and the error when it runs out."""
 
 import gc
+import math
 
 import jax
 import pytest
 
 import torchgrad_jax as torch
+from torchgrad_jax._core.out_of_memory import guarded
 
 TOO_MUCH = 1 << 48
 """Elements: a petabyte."""
@@ -58,6 +60,23 @@ def test_a_step_without_room_changes_nothing(elsewhere):
     with pytest.raises(torch.OutOfMemoryError):
         step(torch.ones(1 << 24, 1))
     assert (w.tolist(), w._version) == ([1, 1, 1, 1], 0)
+
+
+def test_numbers_stay_on_the_accelerator():
+    """A number is sent once; -0.0 is not taken for 0.0, nor NaN for anything."""
+    seen = []
+    kernel = guarded(lambda *args: seen.append(args), torch.device("cuda"))
+    for _ in range(2):
+        kernel(1.5, 0.0, -0.0, math.nan, 3)
+    (sent, zero, minus, nan, whole), (again, *_) = seen
+    assert isinstance(sent, jax.Array)
+    assert (sent is again, sent.weak_type, float(sent)) == (True, True, 1.5)
+    assert (math.copysign(1, zero), math.copysign(1, minus), math.isnan(nan), whole) == (
+        1,
+        -1,
+        True,
+        3,
+    )
 
 
 def test_figures_follow_tensors(cuda):

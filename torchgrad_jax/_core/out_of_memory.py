@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -56,8 +56,14 @@ def raise_if_failed(results: Any) -> None:
         results.block_until_ready()
 
 
-def wait_for(array: jax.Array) -> None:
-    """Wait until an array is there, or until it is known that there was no memory for it, which a call has raised."""
+def wait_for(arrays: Iterable[jax.Array]) -> None:
+    """Wait for the arrays that are not deleted. The error of one without memory is not raised again."""
+    for array in arrays:
+        if not array.is_deleted():
+            _wait_for_one(array)
+
+
+def _wait_for_one(array: jax.Array) -> None:
     try:
         array.block_until_ready()
     except jax.errors.JaxRuntimeError as error:

@@ -55,8 +55,7 @@ def _arrays(device: Any) -> list[Any]:
 def wait(device: Any = None) -> None:
     """Wait for everything that was started on a GPU."""
     jax.device_put(0.0, gpu(device)).block_until_ready()
-    for array in _arrays(device):
-        wait_for(array)
+    wait_for(_arrays(device))
 
 
 def is_done(device: Any = None) -> bool:

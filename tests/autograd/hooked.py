@@ -14,7 +14,3 @@ def _plain(a):
     if a is None:
         return None
     return [_plain(x) for x in a] if isinstance(a, tuple) else (a.tolist(), a.requires_grad)
-
-
-def _module_level(g):
-    return g

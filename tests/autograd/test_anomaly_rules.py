@@ -41,39 +41,6 @@ def run(m, f):
 
 
 @program
-def nan_basic(m):
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        with m.autograd.detect_anomaly():
-            y = x.sqrt()
-            (y * 0).sum().backward()
-
-    return run(m, f)
-
-
-@program
-def nan_off(m):
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        with m.autograd.detect_anomaly(check_nan=False):
-            (x.sqrt() * 0).sum().backward()
-        return x.grad
-
-    return run(m, f)
-
-
-@program
-def nan_late(m):
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        y = (x.sqrt() * 0).sum()
-        with m.autograd.detect_anomaly():
-            y.backward()
-
-    return run(m, f)
-
-
-@program
 def nan_second(m):
     def f():
         x = leaf(m, 1.0, 0.0)
@@ -81,25 +48,6 @@ def nan_second(m):
         with m.autograd.detect_anomaly():
             z = (x / y).sum()
             z.backward()
-
-    return run(m, f)
-
-
-@program
-def fn_error(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            raise RuntimeError("mine")
-
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        with m.autograd.detect_anomaly():
-            F.apply(x).sum().backward()
 
     return run(m, f)
 
@@ -134,31 +82,6 @@ def parent(m):
             g.sum().backward()
 
     return run(m, f)[0]
-
-
-@program
-def hook_error(m):
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        with m.autograd.detect_anomaly():
-            y = x * 2
-            y.register_hook(lambda g: 1 / 0)
-            y.sum().backward()
-
-    return run(m, f)
-
-
-@program
-def inplace_error(m):
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        with m.autograd.detect_anomaly():
-            y = x.exp()
-            y2 = y * 1
-            y.add_(1)
-            y2.sum().backward()
-
-    return run(m, f)
 
 
 @program
@@ -209,50 +132,6 @@ def nested(m):
 
 
 @program
-def exc_inside(m):
-    def f():
-        try:
-            with m.autograd.detect_anomaly():
-                raise KeyError
-        except KeyError:
-            pass
-        return m.is_anomaly_enabled()
-
-    return run(m, f)
-
-
-@program
-def meta(m):
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        with m.autograd.set_detect_anomaly(True):
-            y = x * 2
-        z = x * 2
-        return (
-            sorted(y.grad_fn.metadata),
-            type(y.grad_fn.metadata["traceback_"]).__name__,
-            type(y.grad_fn.metadata["traceback_"][0]).__name__,
-            z.grad_fn.metadata,
-            "y=x*2" in y.grad_fn.metadata["traceback_"][-1],
-        )
-
-    return run(m, f)
-
-
-@program
-def meta_parent(m):
-    def f():
-        x = leaf(m, 2.0, 1.0)
-        with m.autograd.set_detect_anomaly(True):
-            y = x**3
-            (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
-        md = g.grad_fn.metadata
-        return sorted(md), md["parent_"].name() if "parent_" in md else None
-
-    return run(m, f)
-
-
-@program
 def thread(m):
     out = []
 
@@ -280,16 +159,6 @@ def multi_out(m):
             (a * 0).sum().backward()
 
     return run(m, f)[0]
-
-
-@program
-def nan_grad_given(m):
-    def f():
-        x = leaf(m, 0.0, 1.0)
-        with m.autograd.set_detect_anomaly(True):
-            (x * 2).backward(m.tensor([float("nan"), 1.0]))
-
-    return run(m, f)
 
 
 @program

@@ -6,7 +6,6 @@ import pytest
 
 import torchgrad_jax
 from tests.autograd.programs import leaf
-from tests.own_gradients import saving_input
 from tests.programs import Programs
 
 tg: Any = torchgrad_jax
@@ -41,11 +40,6 @@ def with_gradient(m):
     return x
 
 
-@program
-def wrong_gradient_shape(m):
-    (leaf(m, 1.0, 2.0) * 2).backward(m.ones(3))
-
-
 def test_wrong_shape_of_a_later_gradient():
     """torch compares tensors while it looks for the index, and stumbles; here the message is right."""
     x = tg.tensor([1.0, 2.0], requires_grad=True)
@@ -56,120 +50,14 @@ def test_wrong_shape_of_a_later_gradient():
 
 
 @program
-def gradient_of_other_float_type(m):
-    x = leaf(m, 1.0, 2.0)
-    (x * 2).backward(m.ones(2, dtype=m.float64))
-    return x
-
-
-@program
-def complex_gradient_for_real(m):
-    (leaf(m, 1.0, 2.0) * 2).backward(m.ones(2, dtype=m.complex64))
-
-
-@program
-def real_gradient_for_complex(m):
-    x = m.tensor([1 + 1j], requires_grad=True)
-    (x * 2).backward(m.ones(1))
-
-
-@program
-def implicit_gradient_for_complex(m):
-    x = m.tensor([1 + 1j], requires_grad=True)
-    (x * 2).backward()
-
-
-@program
-def gradient_not_a_tensor(m):
-    m.autograd.backward([leaf(m, 1.0) * 2], [3])
-
-
-@program
-def gradient_is_a_number(m):
-    m.autograd.backward(leaf(m, 1.0) * 2, 3)
-
-
-@program
-def too_many_gradients(m):
-    x = leaf(m, 1.0)
-    m.autograd.backward([x * 2], [m.ones(1), m.ones(1)])
-
-
-@program
 def too_few_gradients(m):
     x = leaf(m, 1.0)
     m.autograd.backward([x * 2, x * 3], [m.ones(1)])
 
 
 @program
-def no_graph(m):
-    m.tensor([1.0]).backward()
-
-
-@program
-def no_graph_second(m):
-    m.autograd.backward([leaf(m, 1.0), m.tensor([1.0])])
-
-
-@program
 def no_graph_with_gradient(m):
     m.autograd.backward([leaf(m, 1.0), m.tensor([1.0])], [None, m.ones(1)])
-
-
-@program
-def leaf_backward(m):
-    x = leaf(m, 1.0)
-    x.backward()
-    x.backward()
-    return x
-
-
-@program
-def integer_tensor(m):
-    m.tensor([1]).backward()
-
-
-@program
-def empty_outputs(m):
-    return m.autograd.backward([])
-
-
-@program
-def empty_outputs_grad(m):
-    return m.autograd.grad([], [leaf(m, 1.0)])
-
-
-@program
-def empty_inputs(m):
-    x = leaf(m, 1.0)
-    (x * 2).backward(inputs=[])
-
-
-@program
-def empty_inputs_grad(m):
-    return m.autograd.grad(leaf(m, 1.0) * 2, [])
-
-
-@program
-def outputs_not_tensors(m):
-    m.autograd.backward([3])
-
-
-@program
-def inputs_not_tensors(m):
-    m.autograd.grad(leaf(m, 1.0) * 2, [3])
-
-
-@program
-def grad_variables(m):
-    x = leaf(m, 1.0)
-    m.autograd.backward(x * 2, grad_variables=m.ones(1) * 3)
-    return x
-
-
-@program
-def grad_variables_and_tensors(m):
-    m.autograd.backward(leaf(m, 1.0) * 2, m.ones(1), grad_variables=m.ones(1))
 
 
 @program
@@ -203,22 +91,10 @@ def inputs_leaf_and_non_leaf(m):
 
 
 @program
-def inputs_without_grad(m):
-    (leaf(m, 2.0) * 3).backward(inputs=[m.tensor([1.0])])
-
-
-@program
 def inputs_unused(m):
     y = leaf(m, 1.0)
     (leaf(m, 2.0) * 3).backward(inputs=[y])
     return y
-
-
-@program
-def inputs_dict(m):
-    x, y = leaf(m, 1.0), leaf(m, 2.0)
-    (x * y).backward(inputs={"x": x})
-    return x, y
 
 
 @program
@@ -242,12 +118,6 @@ def grad_basic(m):
 
 
 @program
-def grad_single(m):
-    x = leaf(m, 3.0)
-    return m.autograd.grad(x * x, x)
-
-
-@program
 def grad_of_itself(m):
     x = leaf(m, 3.0)
     y = x * 2
@@ -255,65 +125,10 @@ def grad_of_itself(m):
 
 
 @program
-def grad_duplicates(m):
-    x = leaf(m, 3.0)
-    y = x * x
-    return m.autograd.grad(y, [x, x, y, y])
-
-
-@program
-def grad_unused(m):
-    m.autograd.grad(leaf(m, 3.0) * 2, [leaf(m, 1.0)])
-
-
-@program
-def grad_unused_second(m):
-    x = leaf(m, 3.0)
-    m.autograd.grad(x * 2, [x, leaf(m, 1.0)])
-
-
-@program
-def grad_allow_unused(m):
-    x = leaf(m, 3.0)
-    return m.autograd.grad(x * 2, [x, leaf(m, 1.0)], allow_unused=True)
-
-
-@program
-def grad_materialized(m):
-    x = leaf(m, 3.0)
-    return m.autograd.grad(x * 2, [x, leaf(m, 1.0, 2.0)], materialize_grads=True)
-
-
-@program
-def grad_materialized_not_allowed(m):
-    x = leaf(m, 3.0)
-    return m.autograd.grad(x * 2, [x], materialize_grads=True, allow_unused=False)
-
-
-@program
-def grad_input_without_grad(m):
-    m.autograd.grad(leaf(m, 3.0) * 2, m.tensor([1.0]))
-
-
-@program
-def grad_only_inputs(m):
-    x = leaf(m, 3.0)
-    return m.autograd.grad(x * 2, x, only_inputs=False)
-
-
-@program
 def grad_does_not_accumulate(m):
     x = leaf(m, 3.0)
     m.autograd.grad(x * 2, x)
     return x.grad
-
-
-@program
-def grad_twice(m):
-    x = leaf(m, 3.0)
-    y = (x * x).exp()
-    m.autograd.grad(y, x)
-    m.autograd.grad(y, x)
 
 
 @program
@@ -337,13 +152,6 @@ def create_graph_not_retained(m):
     y = x.exp()
     m.autograd.grad(y, x, create_graph=True, retain_graph=False)
     m.autograd.grad(y, x)
-
-
-@program
-def grad_of_linear_not_connected(m):
-    x = leaf(m, 3.0)
-    (g,) = m.autograd.grad(x * 2, x, create_graph=True)
-    return g
 
 
 @program
@@ -436,41 +244,9 @@ def edge_as_leaf_input(m):
 
 
 @program
-def edge_as_output(m):
-    x = leaf(m, 2.0)
-    e = edge(m, x * x)
-    return m.autograd.grad(e, x)
-
-
-@program
-def edge_as_output_with_gradient(m):
-    x = leaf(m, 2.0, 3.0)
-    e = edge(m, x * x)
-    return m.autograd.grad(e, x, m.tensor([1.0, 10.0]))
-
-
-@program
-def edge_as_output_vector(m):
-    return m.autograd.grad(edge(m, leaf(m, 2.0, 3.0) * 2), leaf(m, 2.0))
-
-
-@program
-def edge_as_output_wrong_shape(m):
-    return m.autograd.grad(edge(m, leaf(m, 2.0, 3.0) * 2), leaf(m, 2.0), m.ones(3))
-
-
-@program
 def edge_backward(m):
     x = leaf(m, 2.0)
     m.autograd.backward(edge(m, x * x))
-    return x
-
-
-@program
-def edge_backward_inputs(m):
-    x = leaf(m, 2.0)
-    y = x * 3
-    m.autograd.backward(y * y, inputs=[edge(m, x)])
     return x
 
 
@@ -483,41 +259,9 @@ def edge_backward_inputs_non_leaf(m):
 
 
 @program
-def edge_of_tensor_without_grad(m):
-    return edge(m, m.tensor([1.0]))
-
-
-@program
-def edge_of_no_tensor(m):
-    return edge(m, 3)
-
-
-@program
-def edge_fields(m):
-    x = leaf(m, 2.0)
-    y = x * 3
-    e, f = edge(m, y), edge(m, x)
-    return e.node is y.grad_fn, e.output_nr, e._fields, len(e), f.node.name(), f.ownership_token
-
-
-@program
 def edge_of_edge(m):
     y = leaf(m, 2.0) * 3
     return edge(m, edge(m, y)).node is y.grad_fn
-
-
-@program
-def edge_second_output(m):
-    x = leaf(m, 2.0, 3.0)
-    b = x.unbind(0)[1]
-    return edge(m, b).output_nr, m.autograd.grad(edge(m, b), x)
-
-
-@program
-def batched(m):
-    x = leaf(m, 1.0, 2.0, 3.0)
-    y = x.exp() * x
-    return m.autograd.grad(y, x, m.eye(3), is_grads_batched=True)
 
 
 @program
@@ -526,125 +270,6 @@ def batched_several(m):
     y, z = x * w, (x * x).sum()
     grads = [m.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]), m.tensor([1.0, 2.0, 3.0])]
     return m.autograd.grad([y, z], [x, w], grads, is_grads_batched=True)
-
-
-@program
-def batched_with_none(m):
-    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
-    return m.autograd.grad(
-        [x * w, x.sum()], [x, w], [m.eye(2), None], is_grads_batched=True, allow_unused=True
-    )
-
-
-@program
-def batched_unused(m):
-    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
-    return m.autograd.grad(x * 2, [x, w], m.eye(2), is_grads_batched=True, allow_unused=True)
-
-
-@program
-def batched_unused_not_allowed(m):
-    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
-    return m.autograd.grad(x * 2, [x, w], m.eye(2), is_grads_batched=True)
-
-
-@program
-def batched_wrong_shape(m):
-    x = leaf(m, 1.0, 2.0)
-    return m.autograd.grad(x * 2, x, m.eye(3), is_grads_batched=True)
-
-
-@program
-def batched_materialized(m):
-    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
-    return m.autograd.grad(x * 2, [x, w], m.eye(2), is_grads_batched=True, materialize_grads=True)
-
-
-@program
-def batched_create_graph(m):
-    x = leaf(m, 1.0, 2.0)
-    (g,) = m.autograd.grad(x**3, x, m.eye(2), is_grads_batched=True, create_graph=True)
-    return g.tolist(), g.requires_grad, m.autograd.grad(g.sum(), x)
-
-
-@program
-def batched_function(m):
-    F = saving_input(m, "F", lambda x: x * x, lambda x, g: g * x * 2)
-
-    x = leaf(m, 1.0, 2.0)
-    return m.autograd.grad(F.apply(x), x, m.eye(2), is_grads_batched=True)
-
-
-@program
-def batched_no_gradient(m):
-    x = leaf(m, 1.0)
-    return m.autograd.grad(x * 2, x, is_grads_batched=True)
-
-
-@program
-def variable(m):
-    return [
-        isinstance(m.ones(1), m.autograd.Variable),
-        isinstance(3, m.autograd.Variable),
-        m.autograd.Variable(m.ones(1), requires_grad=True),
-        m.autograd.Variable(m.ones(1)),
-        type(m.autograd.Variable).__name__,
-        m.autograd.Variable.__name__,
-    ]
-
-
-@program
-def variable_bad_argument(m):
-    return m.autograd.Variable([1.0])
-
-
-@program
-def variable_shares(m):
-    x = m.ones(2)
-    v = m.autograd.Variable(x, requires_grad=True)
-    return v is x, x.requires_grad, v.data_ptr() == x.data_ptr()
-
-
-@program
-def variable_function(m):
-    m.autograd.variable([1.0])
-
-
-@program
-def run_backward(m):
-    x = leaf(m, 2.0)
-    m.autograd.Variable._execution_engine.run_backward(
-        (x * x,), (m.ones(1),), False, False, (), allow_unreachable=True, accumulate_grad=True
-    )
-    return x
-
-
-@program
-def queue_callback(m):
-    seen = []
-    x = leaf(m, 2.0)
-    engine = m.autograd.Variable._execution_engine
-    x.register_hook(lambda g: engine.queue_callback(lambda: seen.append(x.grad.tolist())))
-    (x * x).backward()
-    return seen
-
-
-@program
-def queue_callback_outside(m):
-    m.autograd.Variable._execution_engine.queue_callback(lambda: None)
-
-
-@program
-def checkpoint_valid(m):
-    e = m.autograd.Variable._execution_engine
-    seen = [e.is_checkpoint_valid()]
-    x = leaf(m, 2.0)
-    x.register_hook(lambda g: seen.append(e.is_checkpoint_valid()))
-    (x * x).backward()
-    y = x * 2
-    y.register_hook(lambda g: seen.append(e.is_checkpoint_valid()))
-    m.autograd.grad(y * y, x)
-    return seen[:3]
 
 
 @program

@@ -2,7 +2,7 @@
 
 import warnings
 
-from tests.autograd.functions import cube, run_backward, with_backward
+from tests.autograd.functions import cube, with_backward
 from tests.autograd.programs import leaf
 from tests.programs import Programs
 
@@ -41,124 +41,11 @@ def double_backward(m):
 
 
 @program
-def forward_raises(m):
-    def forward(ctx, x, y):
-        raise ValueError("forward went wrong")
-
-    try:
-        run_backward(m, lambda ctx, g: (g, g), forward)
-    except ValueError as e:
-        return e, m.is_grad_enabled(), leaf(m, 1.0) * 2
-
-
-@program
-def backward_raises(m):
-    def backward(ctx, g):
-        raise ValueError("backward went wrong")
-
-    try:
-        run_backward(m, backward)
-    except ValueError as e:
-        return e, m.is_grad_enabled(), leaf(m, 1.0) * 2
-
-
-@program
-def no_backward(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-    F.apply(leaf(m, 1.0)).backward()
-
-
-@program
-def no_forward(m):
-    class F(m.autograd.Function):
-        pass
-
-    F.apply(leaf(m, 1.0))
-
-
-@program
-def both_backward_and_vjp(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-        @staticmethod
-        def vjp(ctx, g):
-            return g
-
-    F.apply(leaf(m, 1.0)).backward()
-
-
-@program
-def vjp_alias(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def vjp(ctx, g):
-            return g * 5
-
-    x = leaf(m, 1.0)
-    F.apply(x).backward()
-    return x
-
-
-@program
-def legacy_call(m):
-    class F(m.autograd.Function):
-        def forward(self, x):
-            return x
-
-        def backward(self, g):
-            return g
-
-    return F()(leaf(m, 1.0))
-
-
-@program
-def legacy_apply(m):
-    class F(m.autograd.Function):
-        def forward(self, x):
-            return x
-
-        def backward(self, g):
-            return g
-
-    return F.apply(leaf(m, 1.0))
-
-
-@program
 def instance_warns(m):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cube(m)()
     return [(w.category.__name__, str(w.message).split(">")[-1]) for w in caught]
-
-
-@program
-def keyword_arguments(m):
-    return cube(m).apply(x=leaf(m, 1.0))
-
-
-@program
-def missing_argument(m):
-    return cube(m).apply()
-
-
-@program
-def surplus_argument(m):
-    return cube(m).apply(leaf(m, 1.0), 2)
 
 
 def split_style(m):
@@ -181,14 +68,6 @@ def split_style(m):
 
 
 @program
-def setup_context(m):
-    x = leaf(m, 1.0, 2.0)
-    y = split_style(m).apply(x, 4)
-    y.sum().backward()
-    return y, x, y.grad_fn.k, y.grad_fn.shape, y.grad_fn.inputs_len
-
-
-@program
 def setup_context_default_argument(m):
     x = leaf(m, 1.0, 2.0)
     y = split_style(m).apply(x)
@@ -205,29 +84,6 @@ def setup_context_keyword(m):
 @program
 def setup_context_too_many(m):
     return split_style(m).apply(leaf(m, 1.0), 1, 2)
-
-
-@program
-def setup_context_returns_something(m):
-    class F(split_style(m)):
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            ctx.k = 1
-            return 3
-
-    return F.apply(leaf(m, 1.0), 1)
-
-
-@program
-def under_no_grad(m):
-    x = leaf(m, 1.0, 2.0)
-    with m.no_grad():
-        return cube(m).apply(x)
-
-
-@program
-def without_requires_grad(m):
-    return cube(m).apply(m.tensor([1.0]))
 
 
 @program
@@ -272,46 +128,6 @@ def needs_input_grad(m):
 
 
 @program
-def needs_input_grad_under_no_grad(m):
-    seen = []
-
-    def forward(ctx, x):
-        seen.append(ctx.needs_input_grad)
-        return x * 2
-
-    with m.no_grad():
-        with_backward(m, None, forward).apply(leaf(m, 1.0))
-    return seen
-
-
-@program
-def inference_mode_inside(m):
-    with m.inference_mode():
-        return cube(m).apply(m.tensor([2.0]))
-
-
-@program
-def traceable(m):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        C = cube(m)
-        return hasattr(m.autograd.function, "traceable"), C.is_traceable, len(caught)
-
-
-@program
-def nested_io(m):
-    class F(m.autograd.NestedIOFunction):
-        @staticmethod
-        def forward(ctx, *args):
-            return args
-
-    try:
-        return F()(leaf(m, 1.0))
-    except Exception as e:
-        return e
-
-
-@program
 def function_repr(m):
     y = cube(m).apply(leaf(m, 1.0))
     return repr(y.grad_fn), repr(y), cube(m).__name__, cube(m)._backward_cls.__name__
@@ -326,16 +142,6 @@ def deep_chain(m):
         y = F.apply(y)
     y.backward()
     return x
-
-
-@program
-def generate_vmap_rule_default(m):
-    return m.autograd.Function.generate_vmap_rule
-
-
-@program
-def vmap_default(m):
-    return m.autograd.Function.vmap(None, None)
 
 
 @program

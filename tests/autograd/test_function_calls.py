@@ -9,23 +9,6 @@ test_same_as_torch = program.test()
 
 
 @program
-def double_backward(m):
-    x = leaf(m, 1.0, 2.0)
-
-    def f(ctx, a):
-        ctx.save_for_backward(a)
-        return a**3
-
-    def b(ctx, g):
-        (a,) = ctx.saved_tensors
-        return g * 3 * a**2
-
-    F = function(m, f, b)
-    (g,) = m.autograd.grad(F.apply(x).sum(), x, create_graph=True)
-    return g.detach(), m.autograd.grad(g.sum(), x)
-
-
-@program
 def once(m):
     x = leaf(m, 1.0, 2.0)
     od = m.autograd.function.once_differentiable
@@ -340,24 +323,6 @@ def clear_saved(m):
         attempt(lambda: F.apply(x).grad_fn.maybe_clear_saved_tensors()),
     ]
     return r, log
-
-
-@program
-def reentrant_fn(m):
-    x = leaf(m, 1.0, 2.0)
-
-    def f(ctx, a):
-        with m.enable_grad():
-            ctx.x = a.detach().requires_grad_()
-            ctx.y = ctx.x**2
-        return ctx.y.detach()
-
-    def b(ctx, g):
-        return m.autograd.grad(ctx.y, ctx.x, g)[0]
-
-    F = function(m, f, b)
-    F.apply(F.apply(x)).sum().backward()
-    return x.grad
 
 
 @program

@@ -23,12 +23,6 @@ def dirty(m):
 
 
 @program
-def dirty_leaf(m):
-    x = leaf(m, 1.0)
-    return with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(x)
-
-
-@program
 def dirty_leaf_without_grad(m):
     x = m.tensor([1.0])
     y = with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(x)
@@ -47,46 +41,6 @@ def dirty_leaf_other_needs_grad(m):
     y = with_backward(m, lambda ctx, g: (None, g * 7), forward).apply(x, w)
     y.backward()
     return y, y is x, w
-
-
-@program
-def dirty_not_returned(m):
-    def forward(ctx, x):
-        x.mul_(2)
-        ctx.mark_dirty(x)
-        return x * 1
-
-    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
-
-
-@program
-def dirty_not_an_input(m):
-    def forward(ctx, x):
-        y = x * 2
-        ctx.mark_dirty(y)
-        return y
-
-    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
-
-
-@program
-def dirty_not_a_tensor(m):
-    def forward(ctx, x):
-        ctx.mark_dirty(3)
-        return x
-
-    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
-
-
-@program
-def dirty_unmarked_write(m):
-    def forward(ctx, x):
-        x.mul_(2)
-        return x
-
-    z = leaf(m, 1.0) * 1
-    y = with_backward(m, lambda ctx, g: g, forward).apply(z)
-    return y, z, y is z
 
 
 @program
@@ -114,17 +68,6 @@ def dirty_view_double_backward(m):
 def dirty_view_of_leaf(m):
     x = leaf(m, 1.0, 2.0, 3.0)
     return with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(x[1:])
-
-
-@program
-def dirty_view_two_outputs(m):
-    def forward(ctx, x):
-        x.mul_(2)
-        ctx.mark_dirty(x)
-        return x, x * 3
-
-    z = leaf(m, 1.0, 2.0, 3.0) * 1
-    return with_backward(m, lambda ctx, g, h: g * 2, forward).apply(z[1:])
 
 
 @program

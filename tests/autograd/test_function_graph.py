@@ -31,28 +31,6 @@ def once_differentiable(m):
 
 
 @program
-def once_differentiable_twice(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        @m.autograd.function.once_differentiable
-        def backward(ctx, g):
-            return 2 * g
-
-    x = leaf(m, 3.0)
-    w = leaf(m, 1.0)
-    (g,) = m.autograd.grad(F.apply(x), x, w * 2, create_graph=True)
-    seen = g.requires_grad, g.grad_fn.name()
-    try:
-        g.backward()
-    except RuntimeError as e:
-        return seen, e
-
-
-@program
 def nested_functions(m):
     inner = cube(m)
 
@@ -98,42 +76,6 @@ def reentrant_backward(m):
     x = leaf(m, 3.0)
     F.apply(x).backward()
     return x, seen
-
-
-@program
-def inplace_function(m):
-    class F(m.autograd.function.InplaceFunction):
-        @staticmethod
-        def forward(ctx, x, inplace):
-            ctx.inplace = inplace
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2, None
-
-    y = F.apply(leaf(m, 1.0), True)
-    y.backward()
-    return y, y.grad_fn.inplace
-
-
-@program
-def ctx_attributes(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.a = 3
-            ctx.b = {"k": [1, 2]}
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * ctx.a
-
-    x = leaf(m, 1.0)
-    y = F.apply(x)
-    y.backward()
-    return x, y.grad_fn.a, y.grad_fn.b, hasattr(y.grad_fn, "c")
 
 
 @program
@@ -209,25 +151,8 @@ def sum_reduced(m):
 
 
 @program
-def complex_function(m):
-    x = m.tensor([1 + 2j], requires_grad=True)
-    y = cube(m).apply(x)
-    y.real.sum().backward()
-    return y, x
-
-
-@program
 def input_used_twice(m):
     x = leaf(m, 2.0)
     out = with_backward(m, lambda ctx, g: (g * 2, g * 3)).apply(x, x)
     out.backward()
     return x, out.grad_fn.next_functions
-
-
-@program
-def mark_shared_storage(m):
-    def forward(ctx, x):
-        ctx.mark_shared_storage((x, x))
-        return x * 2
-
-    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))

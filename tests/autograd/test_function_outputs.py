@@ -33,50 +33,10 @@ def several_outputs(m):
 
 
 @program
-def unmaterialized(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.set_materialize_grads(False)
-            return x * 2, x * 3
-
-        @staticmethod
-        def backward(ctx, a, b):
-            ctx.seen = (a is None, b is None)
-            return b * 3
-
-    x = leaf(m, 1.0, 2.0)
-    out = F.apply(x)
-    out[1].sum().backward()
-    return x, out[0].grad_fn.seen
-
-
-@program
 def single_tuple_output(m):
     return run_backward(m, lambda ctx, g: (g, g), lambda ctx, x, y: (x * y,))[0:0] or with_backward(
         m, lambda ctx, g: (g, g), lambda ctx, x, y: (x * y,)
     ).apply(leaf(m, 1.0), leaf(m, 1.0))
-
-
-@program
-def list_output(m):
-    return with_backward(m, lambda ctx, g: (g, g), lambda ctx, x, y: [x * y]).apply(
-        leaf(m, 1.0), leaf(m, 1.0)
-    )
-
-
-@program
-def number_output(m):
-    return with_backward(m, lambda ctx, g: (g, g), lambda ctx, x, y: 3).apply(
-        leaf(m, 1.0), leaf(m, 1.0)
-    )
-
-
-@program
-def none_output(m):
-    return with_backward(m, lambda ctx, g: (g, g), lambda ctx, x, y: None).apply(
-        leaf(m, 1.0), leaf(m, 1.0)
-    )
 
 
 @program
@@ -90,44 +50,6 @@ def integer_tensor_output(m):
 
 
 @program
-def non_differentiable(m):
-    seen = []
-
-    def forward(ctx, x):
-        a, b = x * 2, x * 3
-        ctx.mark_non_differentiable(b)
-        return a, b
-
-    def backward(ctx, ga, gb):
-        seen.append((ga, gb))
-        return ga * 2
-
-    x = leaf(m, 1.0, 2.0)
-    out = with_backward(m, backward, forward).apply(x)
-    out[0].sum().backward()
-    return out, x, seen
-
-
-@program
-def non_differentiable_unmaterialized(m):
-    seen = []
-
-    def forward(ctx, x):
-        a, b = x * 2, x * 3
-        ctx.mark_non_differentiable(b)
-        ctx.set_materialize_grads(False)
-        return a, b
-
-    def backward(ctx, ga, gb):
-        seen.append((ga, gb))
-        return ga * 2
-
-    out = with_backward(m, backward, forward).apply(leaf(m, 1.0, 2.0))
-    out[0].sum().backward()
-    return seen
-
-
-@program
 def non_differentiable_input(m):
     def forward(ctx, x):
         ctx.mark_non_differentiable(x)
@@ -136,30 +58,6 @@ def non_differentiable_input(m):
     x = leaf(m, 1.0)
     y = with_backward(m, lambda ctx, g: g, forward).apply(x * 1)
     return y, y is x
-
-
-@program
-def mark_non_differentiable_wrong(m):
-    def forward(ctx, x):
-        ctx.mark_non_differentiable(3)
-        return x * 2
-
-    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
-
-
-@program
-def return_input(m):
-    x = leaf(m, 1.0, 2.0)
-    y = with_backward(m, lambda ctx, g: g * 5, lambda ctx, x: x).apply(x)
-    y.sum().backward()
-    return y, x, y is x, y._base is x
-
-
-@program
-def return_input_and_write(m):
-    x = leaf(m, 1.0, 2.0) * 1
-    y = with_backward(m, lambda ctx, g: g * 5, lambda ctx, x: x).apply(x)
-    y.add_(1)
 
 
 @program
@@ -204,13 +102,6 @@ def return_view(m):
 
 
 @program
-def return_view_and_write(m):
-    z = leaf(m, 1.0, 2.0) * 1
-    y = with_backward(m, lambda ctx, g: g * 5, lambda ctx, x: x[:1]).apply(z)
-    y.add_(1)
-
-
-@program
 def return_view_of_temporary(m):
     x = leaf(m, 1.0, 2.0)
     y = with_backward(m, lambda ctx, g: g.expand(2) * 5, lambda ctx, x: (x * 2)[:1]).apply(x)
@@ -222,13 +113,6 @@ def return_view_of_temporary_and_write(m):
     x = leaf(m, 1.0, 2.0)
     y = with_backward(m, lambda ctx, g: g.expand(2) * 5, lambda ctx, x: (x * 2)[:1]).apply(x)
     y.mul_(2)
-
-
-@program
-def two_views(m):
-    x = leaf(m, 1.0, 2.0) * 1
-    a, _ = with_backward(m, lambda ctx, g, h: g, lambda ctx, x: (x[:1], x[1:])).apply(x)
-    a.add_(1)
 
 
 @program

@@ -481,18 +481,3 @@ def saved_intermediate(m):
     o = F.apply(x)
     (g,) = m.autograd.grad(o.sum(), x, create_graph=True)
     return g.requires_grad, g.detach(), attempt(m.autograd.grad, g.sum(), x)
-
-
-@program
-def modified_saved(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * 1
-
-    def f(ctx, a):
-        ctx.save_for_backward(a)
-        return a * 2
-
-    F = function(m, f, lambda ctx, g: (ctx.saved_tensors, g)[1])
-    o = F.apply(y)
-    y.mul_(2)
-    return attempt(o.sum().backward)

@@ -39,22 +39,6 @@ def backward_twice(m):
 
 
 @program
-def backward_twice_through_function_only(m):
-    x = leaf(m, 1.0, 2.0)
-    y = cube(m).apply(x)
-    y.backward(m.ones(2))
-    y.backward(m.ones(2))
-
-
-@program
-def saved_tensors_after_free(m):
-    x = leaf(m, 1.0, 2.0)
-    y = cube(m).apply(x)
-    y.backward(m.ones(2))
-    return y.grad_fn.saved_tensors
-
-
-@program
 def nothing_saved_twice(m):
     class Two(m.autograd.Function):
         @staticmethod
@@ -82,78 +66,6 @@ def saved_modified(m):
 
 
 @program
-def saved_output_modified(m):
-    class Exp(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = x.exp()
-            ctx.save_for_backward(y)
-            return y
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * ctx.saved_tensors[0]
-
-    y = Exp.apply(leaf(m, 1.0))
-    y.add_(1)
-    y.backward()
-
-
-@program
-def save_not_a_tensor(m):
-    def forward(ctx, x):
-        ctx.save_for_backward(x, 3)
-        return x * 2
-
-    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
-
-
-@program
-def save_none(m):
-    def forward(ctx, x):
-        ctx.save_for_backward(x, None)
-        return x * 2
-
-    y = with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
-    return y.grad_fn.saved_tensors
-
-
-@program
-def save_twice(m):
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        ctx.save_for_backward(x * 2, x * 3)
-        return x * 2
-
-    y = with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
-    return y.grad_fn.saved_tensors
-
-
-@program
-def saved_tensors_in_forward(m):
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * 2, len(ctx.saved_tensors)
-
-    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
-
-
-@program
-def save_intermediate(m):
-    def forward(ctx, x):
-        ctx.save_for_backward(x * 2)
-        return x * 3
-
-    def backward(ctx, g):
-        return g * ctx.saved_tensors[0]
-
-    x = leaf(m, 2.0)
-    y = with_backward(m, backward, forward).apply(x)
-    (g,) = m.autograd.grad(y, x, create_graph=True)
-    return g, y.grad_fn.saved_tensors
-
-
-@program
 def saves_inference_tensor(m):
     with m.inference_mode():
         t = m.tensor([2.0])
@@ -163,25 +75,6 @@ def saves_inference_tensor(m):
         return x * 2
 
     return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
-
-
-@program
-def saved_with_hooks(m):
-    seen = []
-
-    def pack(t):
-        seen.append(("pack", t.tolist(), t.grad_fn is None, t.requires_grad))
-        return t * 2
-
-    def unpack(t):
-        seen.append("unpack")
-        return t
-
-    x = leaf(m, 3.0)
-    with m.autograd.graph.saved_tensors_hooks(pack, unpack):
-        y = cube(m).apply(x)
-    y.backward()
-    return x, seen
 
 
 @program

@@ -206,11 +206,6 @@ def forward_missing(m):
 
 
 @program
-def forward_correct(m):
-    return both_modes(m, lambda x: x.sin() * x, (vector(m),), check_forward_ad=True)
-
-
-@program
 def forward_incorrect(m):
     f = function(m, right, jvp=lambda ctx, t: t * 7)
     return both_modes(m, f, (vector(m),), check_forward_ad=True)
@@ -258,11 +253,6 @@ def argument_errors(m):
 
 
 @program
-def batched(m):
-    return both_modes(m, lambda x: x.sin() * x, (vector(m),), check_batched_grad=True)
-
-
-@program
 def dtype_is_cast_by_the_engine(m):
     return both_modes(
         m, function(m, lambda ctx, g: right(ctx, g).float()), (vector(m),), check_grad_dtypes=True
@@ -294,20 +284,6 @@ def inputs_are_left_as_they_were(m):
     x = vector(m)
     m.autograd.gradcheck(m.sin, (x,))
     return x, x.grad
-
-
-@program
-def second_order(m):
-    return [
-        verdict(partial(m.autograd.gradgradcheck, m.sin, (vector(m),), fast_mode=fast))
-        for fast in (False, True)
-    ]
-
-
-@program
-def second_order_incorrect(m):
-    f = function(m, lambda ctx, g: 2 * ctx.saved_tensors[0].detach() * g)
-    return verdict(lambda: m.autograd.gradgradcheck(f, (vector(m),)))[1].splitlines()[0]
 
 
 @program

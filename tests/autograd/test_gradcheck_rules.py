@@ -15,20 +15,6 @@ def doubles(m, *v, **k):
 
 
 @program
-def bad(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 3
-
-    return F.apply
-
-
-@program
 def ok(m):
     gc = m.autograd.gradcheck
     x = doubles(m, 1.0, 2.0)
@@ -62,22 +48,6 @@ def without_numbers(t):
 
 
 @program
-def wrong(m):
-    gc = m.autograd.gradcheck
-    x = doubles(m, 1.0, 2.0)
-    out = []
-    for k in (
-        {},
-        {"raise_exception": False},
-        {"fast_mode": True},
-        {"fast_mode": True, "raise_exception": False},
-    ):
-        r = attempt(gc, bad(m), (x,), **k)
-        out.append((r[0][0], without_numbers(str(r[0][1])), r[1]))
-    return out
-
-
-@program
 def inputs(m):
     gc = m.autograd.gradcheck
     x = leaf(m, 1.0, 2.0)
@@ -96,43 +66,6 @@ def inputs(m):
         attempt(gc, lambda a, b: a * b, (doubles(m, 1.0), m.ones(1, dtype=m.int64))),
     ]
     return [((a[0], without_numbers(str(a[1]))), b) for a, b in r]
-
-
-@program
-def nondet(m):
-    n = [0]
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            n[0] += 1
-            return g * 2 * (1 + 1e-9 * n[0])
-
-    x = doubles(m, 1.0, 2.0)
-    a = attempt(m.autograd.gradcheck, F.apply, (x,))
-    b = attempt(m.autograd.gradcheck, F.apply, (x,), nondet_tol=1e-3)
-    return a[0][0], str(a[0][1]).split(".")[0], b
-
-
-@program
-def noreent(m):
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return None
-
-    x = doubles(m, 1.0, 2.0)
-    a = attempt(m.autograd.gradcheck, F.apply, (x,))
-    return a[0][0], without_numbers(str(a[0][1]))
 
 
 @program
@@ -155,43 +88,6 @@ def undefined(m):
         without_numbers(str(a[0][1])),
         attempt(m.autograd.gradcheck, F.apply, (x, y), check_undefined_grad=False)[0][0],
     )
-
-
-@program
-def undefined2(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a, b):
-            ctx.set_materialize_grads(False)
-            return a * 2 + b
-
-        @staticmethod
-        def backward(ctx, g):
-            if g is None:
-                return m.ones(2, dtype=m.float64), m.ones(2, dtype=m.float64)
-            return g * 2, g
-
-    x = doubles(m, 1.0, 2.0)
-    y = doubles(m, 3.0, 4.0)
-    a = attempt(m.autograd.gradcheck, F.apply, (x, y))
-    return a[0][0], without_numbers(str(a[0][1]))
-
-
-@program
-def dtypes_(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return (g * 2).float()
-
-    x = doubles(m, 1.0, 2.0)
-    return attempt(m.autograd.gradcheck, F.apply, (x,))[0][0], attempt(
-        m.autograd.gradcheck, F.apply, (x,), check_grad_dtypes=True
-    )[0][0]
 
 
 @program

@@ -278,53 +278,10 @@ def grad_is_not_copied(m):
 
 
 @program
-def retain(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * 2
-    y.retain_grad()
-    y.retain_grad()
-    z = y.sum()
-    z.backward()
-    return (
-        y.grad,
-        y.retains_grad,
-        x.retains_grad,
-        attempt(m.ones(2).retain_grad),
-        attempt(x.retain_grad),
-        y.grad.requires_grad,
-    )
-
-
-@program
 def grad_warn(m):
     x = leaf(m, 1.0, 2.0)
     y = x * 2
     return attempt(lambda: y.grad), y.is_leaf
-
-
-@program
-def run_backward_engine(m):
-    E = m.autograd.Variable._execution_engine
-    x = leaf(m, 1.0, 2.0)
-    y = (x * 2).sum()
-    return (
-        attempt(E.run_backward, (y,), (m.ones(()),), True, False, (x,), True, False),
-        attempt(
-            E.run_backward,
-            (y,),
-            (m.ones(()),),
-            True,
-            False,
-            (x,),
-            allow_unreachable=True,
-            accumulate_grad=False,
-        ),
-        attempt(E.run_backward, (y,), (m.ones(()), m.ones(())), True, False, (x,)),
-        attempt(E.run_backward, [y], (m.ones(()),), True, False, (x,)),
-        attempt(E.run_backward, (y,), (None,), True, False, (x,)),
-        attempt(E.queue_callback, lambda: None),
-        E.is_checkpoint_valid(),
-    )
 
 
 @program

@@ -136,16 +136,6 @@ def retain_create(m):
 
 
 @program
-def hook_create_graph_accumulates(m):
-    x = leaf(m, 1.0, 2.0)
-    (x**3).sum().backward(create_graph=True)
-    g1 = x.grad
-    (x**2).sum().backward(create_graph=True)
-    g2 = x.grad
-    return g1 is g2, g1.detach(), g2.detach(), g2.grad_fn is not None
-
-
-@program
 def grad_of_grad_leaf(m):
     x = leaf(m, 1.0, 2.0)
     x.grad = m.ones(2, requires_grad=True)

@@ -16,23 +16,6 @@ test_same_as_torch = program.test()
 
 
 @program
-def node_is_recognised(m):
-    x = leaf(m, 1.0)
-    y = x * 2
-    Node = m.autograd.graph.Node
-    return [isinstance(y.grad_fn, Node), isinstance(y.grad_fn.next_functions[0][0], Node), isinstance(3, Node),
-            issubclass(type(y.grad_fn), Node), issubclass(int, Node)]  # fmt: skip
-
-
-@program
-def node_is_abstract(m):
-    try:
-        m.autograd.graph.Node()
-    except TypeError as e:
-        return sorted(str(e).partition("methods ")[2].replace("'", "").split(", "))
-
-
-@program
 def node_subclass(m):
     class Mine(m.autograd.graph.Node):
         pass
@@ -136,18 +119,6 @@ def saved_hooks_change_values(m):
 
 
 @program
-def saved_hooks_any_object(m):
-    x = leaf(m, 2.0)
-    store = []
-    with m.autograd.graph.saved_tensors_hooks(
-        lambda t: (store.append(t), len(store) - 1)[1], lambda i: store[i]
-    ):
-        y = x.sin() * x
-    y.backward()
-    return x, len(store)
-
-
-@program
 def saved_hooks_nested(m):
     outer, inner = [], []
     x = leaf(m, 2.0)
@@ -214,21 +185,6 @@ def pack_raises(m):
 
 
 @program
-def pack_writes(m):
-    x = leaf(m, 2.0) * 1
-    with m.autograd.graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
-        x.sin()
-
-
-@program
-def unpack_gives_no_tensor(m):
-    x = leaf(m, 2.0)
-    with m.autograd.graph.saved_tensors_hooks(lambda t: 3, lambda t: t):
-        y = x.sin()
-    y.backward()
-
-
-@program
 def packed_is_not_version_checked(m):
     x = leaf(m, 2.0)
     with m.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
@@ -253,14 +209,6 @@ def raw_saved(m):
 
 
 @program
-def raw_saved_twice(m):
-    y = leaf(m, 2.0).sin()
-    raw = y.grad_fn._raw_saved_self
-    raw.register_hooks(lambda t: t, lambda t: t)
-    raw.register_hooks(lambda t: t, lambda t: t)
-
-
-@program
 def raw_saved_result(m):
     log = []
     x = leaf(m, 0.0)
@@ -275,35 +223,6 @@ def raw_saved_result(m):
     seen = s.tolist(), s.grad_fn is y.grad_fn
     y.backward()
     return x, log, seen
-
-
-@program
-def raw_saved_freed(m):
-    y = leaf(m, 2.0).sin()
-    raw = y.grad_fn._raw_saved_self
-    y.backward()
-    raw.register_hooks(lambda t: t, lambda t: t)
-
-
-@program
-def raw_saved_pack_writes(m):
-    y = (leaf(m, 2.0) * 1).sin()
-    y.grad_fn._raw_saved_self.register_hooks(lambda t: t.mul_(2), lambda t: t)
-
-
-@program
-def disabled(m):
-    log = []
-    with m.autograd.graph.disable_saved_tensors_hooks("not here"):
-        try:
-            with hooks(m, log):
-                pass
-        except RuntimeError as e:
-            log.append(e)
-        leaf(m, 1.0).sin().backward()
-    with hooks(m, log):
-        leaf(m, 1.0).sin()
-    return log
 
 
 @program
@@ -327,34 +246,8 @@ def disabled_nested(m):
 
 
 @program
-def disabled_inside_of_hooks(m):
-    with hooks(m, []), m.autograd.graph.disable_saved_tensors_hooks("not inside"):
-        pass
-
-
-@program
-def saved_on_cpu(m):
-    x, w = leaf(m, 2.0), leaf(m, 3.0)
-    with m.autograd.graph.save_on_cpu():
-        y = (x * w).exp() * x
-    y.backward()
-    return x, w
-
-
-@program
 def saved_on_cpu_is_a_hook_context(m):
     return issubclass(m.autograd.graph.save_on_cpu, m.autograd.graph.saved_tensors_hooks)
-
-
-@program
-def mutation_allowed(m):
-    with m.autograd.graph.allow_mutation_on_saved_tensors():
-        a = leaf(m, 2.0, 3.0)
-        b = a.clone()
-        out = (b**2).sum()
-        b.sin_()
-        out.sum().backward()
-    return a, b
 
 
 def test_mutation_behind_two_views():
@@ -379,54 +272,7 @@ def mutation_allowed_twice_differentiated(m):
         return g.tolist(), m.autograd.grad(g.sum(), a)
 
 
-@program
-def mutation_of_a_result(m):
-    with m.autograd.graph.allow_mutation_on_saved_tensors():
-        a = leaf(m, 2.0, 3.0)
-        b = a.exp()
-        out = b * 2
-        b.mul_(0)
-        out.sum().backward()
-    return a
-
-
-@program
-def mutation_backward_outside(m):
-    with m.autograd.graph.allow_mutation_on_saved_tensors():
-        a = leaf(m, 2.0, 3.0)
-        b = a.clone()
-        out = (b**2).sum()
-        b.sin_()
-    out.backward()
-
-
-@program
-def mutation_cleared(m):
-    with m.autograd.graph.allow_mutation_on_saved_tensors() as ctx:
-        a = leaf(m, 2.0, 3.0)
-        b = a.clone()
-        out = (b**2).sum()
-        b.sin_()
-        ctx.clear()
-        out.backward()
-
-
-@program
-def mutation_nested(m):
-    graph = m.autograd.graph
-    with graph.allow_mutation_on_saved_tensors(), graph.allow_mutation_on_saved_tensors():
-        pass
-
-
 # --- versions -------------------------------------------------------------------------------------
-
-
-@program
-def increment_version(m):
-    x, y = m.ones(1), m.ones(1)
-    m.autograd.graph.increment_version(x)
-    m.autograd.graph.increment_version([x, y])
-    return x._version, y._version
 
 
 @program
@@ -439,14 +285,6 @@ def increment_version_invalidates(m):
 
 
 @program
-def increment_version_of_inference_tensor(m):
-    with m.inference_mode():
-        x = m.ones(1)
-    m.autograd.graph.increment_version(x)
-    return x.tolist()
-
-
-@program
 def increment_version_of_what_is_not_counted(m):
     with m.inference_mode():
         x = m.ones(2)
@@ -456,16 +294,6 @@ def increment_version_of_what_is_not_counted(m):
         increment(x)
     said = [complaint(lambda t=t: increment(t)) for t in (x, [before, x], x.detach(), x.view(2))]
     return x.is_inference(), before._version, said
-
-
-@program
-def increment_version_wrong(m):
-    m.autograd.graph.increment_version(3)
-
-
-@program
-def increment_version_wrong_element(m):
-    m.autograd.graph.increment_version([3])
 
 
 # --- hooks on several tensors ---------------------------------------------------------------------
@@ -517,16 +345,6 @@ def multi_all_under_grad_with_leaf(m):
 
 
 @program
-def multi_any(m):
-    log = []
-    a, b = leaf(m, 1.0), leaf(m, 2.0)
-    m.autograd.graph.register_multi_grad_hook([a, b], lambda g: log.append(g.tolist()), mode="any")
-    (a * b).backward()
-    (a * b).backward()
-    return len(log)
-
-
-@program
 def multi_removed(m):
     log = []
     a, b = leaf(m, 1.0), leaf(m, 2.0)
@@ -537,16 +355,6 @@ def multi_removed(m):
         (a * b).backward()
     (a * b).backward()
     return log, type(h).__name__
-
-
-@program
-def multi_bad_mode(m):
-    m.autograd.graph.register_multi_grad_hook([leaf(m, 1.0)], lambda gs: None, mode="some")
-
-
-@program
-def multi_without_grad(m):
-    m.autograd.graph.register_multi_grad_hook([m.ones(1)], lambda gs: None)
 
 
 @program
@@ -586,26 +394,6 @@ def multi_reentrant(m):
 
 
 # --- settings -------------------------------------------------------------------------------------
-
-
-@program
-def stream_warning(m):
-    return m.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True)
-
-
-@program
-def stream_warning_wrong(m):
-    m.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(3)
-
-
-@program
-def memory_budget_out_of_range(m):
-    m.autograd.graph.region_activation_memory_budget(2.0)
-
-
-@program
-def memory_budget_wrong_type(m):
-    m.autograd.graph.region_activation_memory_budget("a")
 
 
 @program

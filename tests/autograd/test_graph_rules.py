@@ -210,19 +210,6 @@ def hooks_bad(m):
 
 
 @program
-def hooks_nested(m):
-    H = m.autograd.graph.saved_tensors_hooks
-    log = []
-    x = leaf(m, 1.0, 2.0)
-    with H(lambda t: (log.append("o"), t)[1], lambda t: t):
-        with H(lambda t: (log.append("i"), t)[1], lambda t: t):
-            x.exp()
-        x.sin()
-    x.cos()
-    return log
-
-
-@program
 def hooks_in_hooks(m):
     H = m.autograd.graph.saved_tensors_hooks
     log = []
@@ -433,15 +420,6 @@ def incr(m):
 
 
 @program
-def incr_bwd(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * 1
-    z = y * y
-    m.autograd.graph.increment_version(y)
-    return attempt(z.sum().backward)
-
-
-@program
 def others(m):
     G = m.autograd.graph
     return (
@@ -451,15 +429,6 @@ def others(m):
         [attempt(G.region_activation_memory_budget, v) for v in (0.5, -1, 2, "a", 1, None, True)],
         attempt(G.region_activation_memory_budget),
     )
-
-
-@program
-def budget_with(m):
-    def f():
-        with m.autograd.graph.region_activation_memory_budget(0.5):
-            pass
-
-    return attempt(f)
 
 
 @program

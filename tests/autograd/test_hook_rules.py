@@ -310,80 +310,6 @@ def kbd(m):
 
 
 @program
-def views(m):
-    x = leaf(m, 1.0, 2.0, 3.0)
-    log = []
-    y = x * 2
-    v = y[1:]
-    v.register_hook(lambda g: log.append(("v", g.tolist())))
-    y.register_hook(lambda g: log.append(("y", g.tolist())))
-    (v * 2).sum().backward(retain_graph=True)
-    log.append("-")
-    y.sum().backward()
-    return log
-
-
-@program
-def inplace_hooks(m):
-    x = leaf(m, 1.0, 2.0, 3.0)
-    log = []
-    y = x * 2
-    y.register_hook(lambda g: log.append(("before", g.tolist())))
-    y.mul_(3)
-    y.register_hook(lambda g: log.append(("after", g.tolist())))
-    y.sum().backward()
-    return log
-
-
-@program
-def inplace_view_hooks(m):
-    x = leaf(m, 1.0, 2.0, 3.0)
-    log = []
-    y = x * 2
-    v = y[:2]
-    y.register_hook(lambda g: log.append(("y before", g.tolist())))
-    v.register_hook(lambda g: log.append(("v before", g.tolist())))
-    v.mul_(3)
-    v.register_hook(lambda g: log.append(("v after", g.tolist())))
-    y.register_hook(lambda g: log.append(("y after", g.tolist())))
-    (y.sum() + v.sum()).backward()
-    return log
-
-
-@program
-def inplace_retain(m):
-    x = leaf(m, 1.0, 2.0, 3.0)
-    y = x * 2
-    y.retain_grad()
-    y.mul_(3)
-    y.sum().backward()
-    return y.grad, x.grad
-
-
-@program
-def inplace_retain_view(m):
-    x = leaf(m, 1.0, 2.0, 3.0)
-    y = x * 2
-    v = y[:2]
-    v.retain_grad()
-    y.retain_grad()
-    v.mul_(3)
-    y.sum().backward()
-    return y.grad, v.grad, x.grad
-
-
-@program
-def leaf_hooks_then_inplace(m):
-    x = leaf(m, 1.0, 2.0)
-    log = []
-    x.register_hook(lambda g: log.append("x"))
-    with m.no_grad():
-        x.mul_(2)
-    x.sum().backward()
-    return log, x.grad
-
-
-@program
 def handle(m):
     x = leaf(m, 1.0, 2.0)
     log = []
@@ -656,29 +582,6 @@ def closure_gc(m):
 
 
 @program
-def node_alive(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * 2
-    n = y.grad_fn
-    return (
-        n is y.grad_fn,
-        n.next_functions[0][0].variable is x,
-        type(n).__name__,
-        n == y.grad_fn,
-        hash(n) == hash(y.grad_fn),
-    )
-
-
-@program
-def hook_dict(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * 2
-    a = (x._backward_hooks, y._backward_hooks)
-    x.register_hook(lambda g: None)
-    return a, type(x._backward_hooks).__name__, len(x._backward_hooks)
-
-
-@program
 def hook_sees_flags(m):
     x = leaf(m, 1.0, 2.0)
     log = []
@@ -756,31 +659,3 @@ def hook_replaces_none(m):
     y.register_hook(lambda g: m.ones(2))
     r = attempt(F.apply(y).sum().backward)
     return x.grad, r
-
-
-@program
-def queue(m):
-    x = leaf(m, 2.0, 3.0)
-    log = []
-    E = m.autograd.Variable._execution_engine
-
-    def h(g):
-        E.queue_callback(lambda: log.append("cb"))
-        log.append(E.is_checkpoint_valid())
-
-    x.register_hook(h)
-    x.sum().backward()
-    m.autograd.grad(x.sum(), x)
-    return log, attempt(E.queue_callback, 1)
-
-
-@program
-def queue_raise(m):
-    x = leaf(m, 2.0, 3.0)
-    E = m.autograd.Variable._execution_engine
-
-    def cb():
-        raise ValueError("cb")
-
-    x.register_hook(lambda g: E.queue_callback(cb))
-    return attempt(x.sum().backward), x.grad

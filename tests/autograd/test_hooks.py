@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from tests.autograd.hooked import Log, _module_level
+from tests.autograd.hooked import Log
 from tests.autograd.programs import leaf
 from tests.programs import Programs
 
@@ -129,91 +129,9 @@ def post_accumulate_clears(m):
 
 
 @program
-def post_accumulate_returns(m):
-    x = leaf(m, 1.0)
-    x.register_post_accumulate_grad_hook(lambda t: t)
-    x.backward()
-
-
-@program
-def post_accumulate_on_non_leaf(m):
-    (leaf(m, 1.0) * 2).register_post_accumulate_grad_hook(lambda t: None)
-
-
-@program
-def post_accumulate_without_grad(m):
-    m.ones(1).register_post_accumulate_grad_hook(lambda t: None)
-
-
-@program
-def post_accumulate_under_grad(m):
-    log = Log()
-    x = leaf(m, 1.0)
-    x.register_post_accumulate_grad_hook(lambda t: log.append("ran"))
-    m.autograd.grad(x * 2, x)
-    return log
-
-
-@program
-def hook_without_grad(m):
-    m.ones(1).register_hook(lambda g: g)
-
-
-@program
-def hook_not_callable(m):
-    x = leaf(m, 1.0)
-    x.register_hook(3)
-    (x * 2).backward()
-
-
-@program
-def hook_returns_wrong_type(m):
-    x = leaf(m, 1.0)
-    x.register_hook(lambda g: 3)
-    (x * 2).backward()
-
-
-@program
-def hook_returns_wrong_shape(m):
-    x = leaf(m, 1.0)
-    x.register_hook(lambda g: m.ones(2))
-    (x * 2).backward()
-
-
-@program
-def hook_returns_wrong_dtype(m):
-    x = leaf(m, 1.0)
-    x.register_hook(lambda g: g.double())
-    (x * 2).backward()
-
-
-@program
 def node_hook_wrong_count(m):
     y = leaf(m, 1.0) * leaf(m, 2.0)
     y.grad_fn.register_hook(lambda gi, go: (gi[0],))
-    y.backward()
-
-
-@program
-def node_prehook_wrong_count(m):
-    y = leaf(m, 1.0) * leaf(m, 2.0)
-    y.grad_fn.register_prehook(lambda go: (go[0], go[0]))
-    y.backward()
-
-
-@program
-def node_hook_returns_tensor(m):
-    x = leaf(m, 1.0)
-    y = x.exp()
-    y.grad_fn.register_hook(lambda gi, go: gi[0] * 2)
-    y.backward()
-    return x
-
-
-@program
-def node_hook_wrong_type(m):
-    y = leaf(m, 1.0).exp()
-    y.grad_fn.register_hook(lambda gi, go: ("a",))
     y.backward()
 
 
@@ -224,22 +142,6 @@ def node_hook_drops_gradient(m):
     y.grad_fn.register_hook(lambda gi, go: (None, gi[1]))
     y.backward()
     return x, w
-
-
-@program
-def node_prehook_returns_tensor(m):
-    y = leaf(m, 1.0).exp()
-    y.grad_fn.register_prehook(lambda go: go[0])
-    y.backward()
-
-
-@program
-def node_prehook_drops_gradient(m):
-    x = leaf(m, 1.0)
-    y = x.exp()
-    y.grad_fn.register_prehook(lambda go: (None,))
-    y.backward()
-    return x
 
 
 @program
@@ -327,19 +229,6 @@ def gradient_in_hook_is_not_the_grad(m):
 
 
 @program
-def writes_gradient_in_place(m):
-    x = leaf(m, 2.0)
-    y = x * 3
-
-    def hook(g):
-        g.mul_(10)
-
-    y.register_hook(hook)
-    (y * 2).backward()
-    return x
-
-
-@program
 def deleted_output_still_hooks(m):
     log = Log()
     x = leaf(m, 2.0)
@@ -383,37 +272,6 @@ def hook_keeps_no_tensor_alive(m):
     del y
     gc.collect()
     return ref() is None
-
-
-@program
-def utils_hooks(m):
-    hooks = __import__(m.__name__ + ".utils.hooks", fromlist=["x"])
-    x = leaf(m, 1.0)
-    h = x.register_hook(lambda g: g)
-    names = ("unserializable_hook", "warn_if_has_hooks")
-    return isinstance(h, hooks.RemovableHandle), [hasattr(hooks, n) for n in names]
-
-
-@program
-def unserializable_hook(m):
-    hooks = __import__(m.__name__ + ".utils.hooks", fromlist=["x"])
-
-    @hooks.unserializable_hook
-    def f(g):
-        return g
-
-    x = leaf(m, 1.0)
-    x.register_hook(f)
-    hooks.warn_if_has_hooks(x)
-    return f.__torch_unserializable__
-
-
-@program
-def serializing_warns(m):
-    hooks = __import__(m.__name__ + ".utils.hooks", fromlist=["x"])
-    x = leaf(m, 1.0)
-    x.register_hook(_module_level)
-    hooks.warn_if_has_hooks(x)
 
 
 @program

@@ -150,16 +150,6 @@ def what_mutation_contexts_hold(m):
     return out
 
 
-@program
-def double_backward_where_mutation_is_allowed(m):
-    with m.autograd.graph.allow_mutation_on_saved_tensors():
-        x = leaf(m, 1.0, 2.0)
-        y = x.clone()
-        z = (y**3).sum()
-        y.mul_(5)
-        return m.autograd.grad(z, x)
-
-
 # --- forward mode ---------------------------------------------------------------------------------
 
 

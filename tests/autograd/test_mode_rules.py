@@ -207,16 +207,6 @@ def inf_state(m):
 
 
 @program
-def inf_raise(m):
-    try:
-        with m.inference_mode():
-            raise ValueError
-    except ValueError:
-        pass
-    return m.is_inference_mode_enabled(), m.is_grad_enabled()
-
-
-@program
 def decor_fn(m):
     out = []
     for M in (m.no_grad, m.enable_grad):
@@ -406,15 +396,6 @@ def decor_bad(m):
 
 
 @program
-def recursion_decor(m):
-    @m.no_grad()
-    def f(n):
-        return [m.is_grad_enabled()] + (f(n - 1) if n else [])
-
-    return f(3), m.is_grad_enabled()
-
-
-@program
 def ctx_reuse(m):
     c = m.no_grad()
     out = []
@@ -440,18 +421,6 @@ def ctx_reuse(m):
     with m.no_grad() as r:
         out.append(r)
     return out
-
-
-@program
-def set_as_fn(m):
-    x = leaf(m, 1.0)
-    m.set_grad_enabled(False)
-    a = (x * 2).requires_grad
-    m.set_grad_enabled(True)
-    b = (x * 2).requires_grad
-    with m.set_grad_enabled(False):
-        c = (x * 2).requires_grad
-    return a, b, c, (x * 2).requires_grad
 
 
 @program
@@ -538,21 +507,6 @@ def original_views(m):
         view = base.view(2, 2)
         base.mul_(2)
         return view.grad_fn, view.sum().backward()
-
-
-@program
-def unsafe_version(m):
-    U = m.autograd.grad_mode._unsafe_preserve_version_counter
-    x = m.ones(2)
-    y = m.ones(2)
-    with U(x):
-        x.add_(1)
-        a = x._version
-    b = x._version
-    with U((x, y)):
-        x.add_(1)
-        y.add_(1)
-    return a, b, x._version, y._version
 
 
 @program

@@ -19,17 +19,6 @@ def retain_grad(m):
 
 
 @program
-def retain_grad_accumulates(m):
-    x = leaf(m, 2.0)
-    y = x * 3
-    y.retain_grad()
-    z = y * y
-    z.backward(retain_graph=True)
-    z.backward()
-    return y
-
-
-@program
 def retain_grad_of_leaf(m):
     x = leaf(m, 2.0)
     x.retain_grad()

@@ -88,23 +88,21 @@ def with_checks(body: Callable[..., Any], *args: Any) -> tuple[Any, list[Any], l
 
 def note_steps(failures: list[Any], checks: Sequence[Check]) -> None:
     """Check what all steps of a loop give for their checks, stacked: the first step that fails raises."""
-    if not failures:
-        return
-    flat, form = jax.tree.flatten(failures)
 
-    def check(values: Sequence[Any]) -> None:
-        rows = jax.tree.unflatten(form, values)
-        if is_traced(values[0]):
-            fail_if(_any([flag for flag, _ in rows]), _unseen)
-            return
-        for k in range(len(values[0])):
+    def raise_first(rows: Any) -> None:
+        for k in range(len(rows[0][0])):
             _raise_first(checks, jax.tree.map(operator.itemgetter(k), rows))
 
-    MODES.run.check(flat, check)
+    _note(failures, raise_first)
 
 
 def note_once(failures: list[Any], checks: Sequence[Check]) -> None:
     """Check what code gives for its checks that runs once or not at all, such as a branch."""
+    _note(failures, lambda given: _raise_first(checks, given))
+
+
+def _note(failures: list[Any], raise_first: Callable[[Any], None]) -> None:
+    """Check flags and arrays of some checks, once they have values: `raise_first` looks at them."""
     if not failures:
         return
     flat, form = jax.tree.flatten(failures)
@@ -114,7 +112,7 @@ def note_once(failures: list[Any], checks: Sequence[Check]) -> None:
         if is_traced(values[0]):
             fail_if(_any([flag for flag, _ in given]), _unseen)
         else:
-            _raise_first(checks, given)
+            raise_first(given)
 
     MODES.run.check(flat, check)
 

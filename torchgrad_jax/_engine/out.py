@@ -145,16 +145,20 @@ def store_out(target: Tensor, result: Tensor, name: str = "") -> None:
     _store(target, result, False)
 
 
+def warn_resized(out: Tensor, shape: tuple[int, ...]) -> None:
+    """torch's warning about an ``out=`` tensor that has to change its shape."""
+    if out._m.shape != shape and out._m.numel:
+        warn.to_user(
+            f"An output with one or more elements was resized since it had shape {list(out._m.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
+            "tensor t by resizing it, inplace, to zero elements with t.resize_(0)."
+        )
+
+
 def _store(target: Tensor, result: Tensor, row_major: bool) -> None:
     if target._m.shape != result._m.shape:
-        if target._m.numel:
-            warn.to_user(
-                "An output with one or more elements was resized since it had shape "
-                f"{list(target._m.shape)}, which does not match the required output shape "
-                f"{list(result._m.shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
-                "will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by "
-                "resizing it, inplace, to zero elements with t.resize_(0)."
-            )
+        warn_resized(target, result._m.shape)
         resize(target, result._m.shape, None if row_major else result._m.strides)
     check_writable(target)
     METHODS["copy_"](target, result)

@@ -24,6 +24,7 @@ from .._engine.inplace import apply_inplace
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
+from .._ops.registry import Grad
 from .arguments import no_match, real, unexpected
 from .random import _FLOATS, check_integers, chosen, draw, integers, laid, normals, refuse, uniforms
 
@@ -39,7 +40,7 @@ _REAL = (
 
 
 @CALLS.memo()
-def overwriting(name: str, node: str, edges: tuple[int, ...] = (0,)) -> Call:
+def overwriting(name: str, node: str, edges: tuple[int, ...] = (0,), grad: Grad = Grad.YES) -> Call:
     """A call whose result is its last leaf, with gradients of zeros for the others."""
     return Call(
         name,
@@ -47,6 +48,7 @@ def overwriting(name: str, node: str, edges: tuple[int, ...] = (0,)) -> Call:
         node_name=node,
         argnames=("self",),
         edges=lambda keys: edges,
+        grad=grad,
     )
 
 

@@ -15,6 +15,7 @@ from .._engine.bind import composite, ops
 from .._engine.return_types import return_type
 from .._engine.tensor import Tensor
 from .shape import reshape
+from .sort import ends_of_range
 
 _Result = return_type("histogramdd", ("hist", "bin_edges"))
 
@@ -85,26 +86,10 @@ def _even_edges(points: Tensor, bins: Sequence[Any], limits: Any) -> list[Tensor
             f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got "
             f"{len(limits)}"
         )
-    ranges = [_range(limits, d) for d in range(n)]
+    ranges = [(None, None) if limits is None else ends_of_range(limits, d) for d in range(n)]
     return [
         ops.histogram_edges(ops.select(points, 1, d), k, d, *ranges[d]) for d, k in enumerate(bins)
     ]
-
-
-def _range(limits: Any, d: int) -> tuple[Any, Any]:
-    """The two ends that were given for a dimension."""
-    if limits is None:
-        return None, None
-    low, high = float(limits[2 * d]), float(limits[2 * d + 1])
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(
-            f"torch.histogramdd: dimension {d}'s range [{low:g}, {high:g}] is not finite"
-        )
-    if low > high:
-        raise RuntimeError(
-            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}"
-        )
-    return low, high
 
 
 def _check_weight(input: Tensor, weight: Tensor | None) -> None:

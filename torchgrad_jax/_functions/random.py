@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, errors, rng, shapes, warn
+from .._core import devices, dtypes, errors, rng, shapes
 from .._core.devices import CPU
 from .._core.formats import preserve_format
 from .._core.generator import OWN, Generator as HostGenerator
@@ -603,14 +603,3 @@ def _check_permutation(n: int, dt: dtypes.dtype) -> None:
         raise RuntimeError("n cannot be greater than 2049 for Half type.")
     if dt.category == dtypes.INTEGRAL and n:
         data_.number_as(n - 1, dt)
-
-
-def warn_resized(out: Tensor, shape: tuple[int, ...]) -> None:
-    """torch's warning about an ``out=`` tensor that has to change its shape."""
-    if out._m.shape != shape and out._m.numel:
-        warn.to_user(
-            f"An output with one or more elements was resized since it had shape {list(out._m.shape)}, which does not "
-            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
-            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
-            "tensor t by resizing it, inplace, to zero elements with t.resize_(0)."
-        )

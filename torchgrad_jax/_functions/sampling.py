@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, errors, rng, shapes
-from .._core.caches import CALLS
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from .._core.transfer import put
@@ -18,10 +17,10 @@ from .._engine.deferred import later
 from .._engine.history import check_captured, check_inplace, requires_grad_of
 from .._engine.inplace import apply_inplace
 from .._engine.lift import running_vmap
+from .._engine.out import warn_resized
 from .._engine.record import apply, no_grad
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
-from .._engine.trace import Call
 from .._ops.registry import Grad
 from . import batched_sampling as batched, fills
 from .arguments import (
@@ -48,7 +47,6 @@ from .random import (
     normals,
     numbers_elsewhere,
     refuse,
-    warn_resized,
     without_derivatives,
 )
 
@@ -59,8 +57,9 @@ def _result(
 ) -> Tensor:  # fmt: skip
     """Drawn numbers as the result of an op of `inputs`, or written into ``out``."""
     dev = inputs[0]._m.device
+    call = fills.overwriting(fn, node, tuple(range(first_edge, len(inputs))), grad)
     if isinstance(host, Tensor):
-        return apply(_op(fn, node, tuple(range(first_edge, len(inputs))), grad), (*inputs, host))
+        return apply(call, (*inputs, host))
     if out is not None:
         recording = MODES.bits & GRAD and grad is not Grad.NO
         if recording and any(requires_grad_of(t) for t in inputs):
@@ -68,20 +67,7 @@ def _result(
         warn_resized(tensor_argument(fn, out, "out", 0), host.shape)
         return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
     drawn = make(put(host, dev), meta(host.shape, dtypes.BY_NP[host.dtype], dev))
-    return apply(_op(fn, node, tuple(range(first_edge, len(inputs))), grad), (*inputs, drawn))
-
-
-@CALLS.memo()
-def _op(fn: str, node: str, edges: tuple[int, ...], grad: Grad) -> Call:
-    """An op whose result is its last leaf; the gradients of the others are zeros."""
-    return Call(
-        fn,
-        lambda leaves: leaves[-1],
-        node_name=node,
-        argnames=("self",),
-        edges=lambda keys: edges,
-        grad=grad,
-    )
+    return apply(call, (*inputs, drawn))
 
 
 # --- bernoulli ------------------------------------------------------------------------------------

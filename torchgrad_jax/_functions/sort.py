@@ -66,14 +66,19 @@ def _limits(limits: Any) -> tuple[float, float]:
         raise RuntimeError(
             f"torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {len(limits)}"
         )
-    low, high = (float(v) for v in limits)
+    return ends_of_range(limits, 0)
+
+
+def ends_of_range(limits: Any, d: int) -> tuple[float, float]:
+    """The two ends that were given for a dimension."""
+    low, high = float(limits[2 * d]), float(limits[2 * d + 1])
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(
-            f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite"
+            f"torch.histogramdd: dimension {d}'s range [{low:g}, {high:g}] is not finite"
         )
     if low > high:
         raise RuntimeError(
-            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension 0"
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}"
         )
     return low, high
 

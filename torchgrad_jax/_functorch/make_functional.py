@@ -10,6 +10,7 @@ from .._engine.bind import ops
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 from ..func import functional_call
+from ..func._modules import check_ensemble
 from ..nn import Module
 
 
@@ -119,15 +120,6 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Any, Any, Any]:
     Args:
         models: the modules, all in the same mode.
     """
-    if len(models) == 0:
-        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
-    if not all(m.training == models[0].training for m in models):
-        raise RuntimeError(
-            "combine_state_for_ensemble: Expected all models to have the same training/eval mode."
-        )
-    if not all(type(m) is type(models[0]) for m in models):
-        raise RuntimeError(
-            "combine_state_for_ensemble: Expected all models to be of the same class."
-        )
+    check_ensemble("combine_state_for_ensemble", models)
     functions, params, buffers = zip(*[make_functional_with_buffers(m) for m in models])
     return functions[0], _stacked(params), _stacked(buffers)

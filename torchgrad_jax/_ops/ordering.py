@@ -7,11 +7,18 @@ by their lower half first, then by the upper one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._core.custom_jvp import custom_jvp
 from .registry import Array
+
+FLOAT0 = jax.dtypes.float0
 
 _HALF = 32
 _PLACES = 2**_HALF - 1
@@ -35,6 +42,24 @@ def permutation(x: Array, axis: int, descending: bool = False) -> Array:
 def along(x: Array, index: Array, axis: int) -> Array:
     """The elements of `x` along `axis` at places that are known to be there."""
     return jnp.take_along_axis(x, index, axis=axis, mode="promise_in_bounds")
+
+
+def permuting(
+    x: Array, axis: int, find: Callable[[Array], tuple[Array, Array]]
+) -> tuple[Array, Array]:
+    """(values, indices) = find(x), where the gradient goes back along the indices."""
+
+    @custom_jvp
+    def f(x: Array) -> tuple[Array, Array]:
+        return find(x)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        values, index = f(*primals)
+        moved = along(tangents[0], index, axis)
+        return (values, index), (moved, np.zeros(index.shape, FLOAT0))
+
+    return f(x)
 
 
 def _digits(x: Array, descending: bool) -> list[Array]:

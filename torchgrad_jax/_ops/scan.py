@@ -25,7 +25,7 @@ from .helpers import (
     is_float,
     is_integral,
 )
-from .ordering import along
+from .ordering import along, permuting
 from .registry import Array, Dtype, Grad, InPlace, op
 
 FLOAT0 = jax.dtypes.float0
@@ -146,8 +146,7 @@ def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
 
 def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Array]]:
     def scan(x: Array, axis: int) -> tuple[Array, Array]:
-        @custom_jvp
-        def f(x: Array) -> tuple[Array, Array]:
+        def find(x: Array) -> tuple[Array, Array]:
             key = x.astype(jnp.uint8) if is_bool(x) else x
             best = (lax.cummax if largest else lax.cummin)(key, axis)
             # An equal element or a NaN becomes the new extremum, so the index is that of the last one.
@@ -158,13 +157,7 @@ def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Arra
                 return best.astype(x.dtype), index
             return along(x, index, axis), index  # of two zeros the one at this index
 
-        @f.defjvp
-        def jvp(primals: Any, tangents: Any) -> Any:
-            values, index = f(*primals)
-            moved = along(tangents[0], index, axis)
-            return (values, index), (moved, np.zeros(index.shape, FLOAT0))
-
-        return f(x)
+        return permuting(x, axis, find)
 
     return scan
 

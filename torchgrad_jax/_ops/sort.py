@@ -12,12 +12,11 @@ from jax import lax
 
 from .._core import control, dtypes, layouts, shapes
 from .._core.checks import fail_if, numpy_of, outside, readable
-from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.kernels import cpp_name
 from .._core.rounding import halves
 from .helpers import is_bool, is_complex, is_float
-from .ordering import along, permutation
+from .ordering import along, permutation, permuting
 from .registry import COMMON, Array, Arrays, Grad, Layout, Scalar, op
 
 FLOAT0 = jax.dtypes.float0
@@ -33,29 +32,13 @@ def _sorted(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
     return along(x, places, axis), places
 
 
-def _permuting(x: Array, axis: int, find: Any) -> tuple[Array, Array]:
-    """(values, indices) = find(x), where the gradient goes back along the indices."""
-
-    @custom_jvp
-    def f(x: Array) -> tuple[Array, Array]:
-        return find(x)
-
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        values, index = f(*primals)
-        moved = along(tangents[0], index, axis)
-        return (values, index), (moved, np.zeros(index.shape, FLOAT0))
-
-    return f(x)
-
-
 def _sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     axis = shapes.wrap_dim(dim, x.ndim)
     if is_complex(x):
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
-    return _permuting(x, axis, lambda x: _sorted(x, axis, descending))
+    return permuting(x, axis, lambda x: _sorted(x, axis, descending))
 
 
 @op(
@@ -110,7 +93,7 @@ def topk(
         raise RuntimeError("topk does not support bool dtypes on CPU")
     if not input.ndim:
         return input, jnp.zeros((), jnp.int64)
-    return _permuting(input, axis, lambda x: _top(x, k, axis, largest))
+    return permuting(input, axis, lambda x: _top(x, k, axis, largest))
 
 
 # --- binary search ---
@@ -297,25 +280,7 @@ def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Ar
     return _sums(flat, place, low, high, bins).astype(input.dtype)
 
 
-def _check_histogram(input: Any, low: Any = None, **kwargs: Any) -> None:
-    x = readable(input)
-    if low is None and x.size:
-        low, high = x.min(), x.max()
-        fail_if(
-            _not_finite(low, high),
-            lambda: RuntimeError(
-                f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite"
-            ),
-        )
-
-
-def _range_with_extent(low: Array, high: Array) -> tuple[Array, Array]:
-    """A range without extent becomes one of extent 1 around the same number."""
-    point, half = low == high, jnp.asarray(0.5, low.dtype)
-    return jnp.where(point, low - half, low), jnp.where(point, high + half, high)
-
-
-def _check_edges(input: Any, bins: int, dim: int, low: Any = None, high: Any = None) -> None:
+def _check_histogram(input: Any, low: Any = None, dim: int = 0, **kwargs: Any) -> None:
     x = readable(input)
     if low is None and x.size:
         low, high = x.min(), x.max()
@@ -327,7 +292,13 @@ def _check_edges(input: Any, bins: int, dim: int, low: Any = None, high: Any = N
         )
 
 
-@op(function=False, method=False, out=False, grad=Grad.NO, check=_check_edges)
+def _range_with_extent(low: Array, high: Array) -> tuple[Array, Array]:
+    """A range without extent becomes one of extent 1 around the same number."""
+    point, half = low == high, jnp.asarray(0.5, low.dtype)
+    return jnp.where(point, low - half, low), jnp.where(point, high + half, high)
+
+
+@op(function=False, method=False, out=False, grad=Grad.NO, check=_check_histogram)
 def histogram_edges(
     input: Array, bins: int, dim: int, low: Scalar | None = None, high: Scalar | None = None
 ) -> Array:

@@ -64,20 +64,23 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     Returns:
         Two dicts of new leaf tensors by name: parameters and buffers, with a first dimension of one entry per module.
     """
-    if len(models) == 0:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if not all(m.training == models[0].training for m in models):
-        raise RuntimeError(
-            "stack_module_state: Expected all models to have the same training/eval mode."
-        )
-    if not all(type(m) is type(models[0]) for m in models):
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    check_ensemble("stack_module_state", models)
     parameters = [dict(m.named_parameters()) for m in models]
     buffers = [dict(m.named_buffers()) for m in models]
     return (
         {k: _stacked([p[k] for p in parameters], k) for k in parameters[0]},
         {k: _stacked([b[k] for b in buffers], k) for k in buffers[0]},
     )
+
+
+def check_ensemble(fn: str, models: Sequence[Any]) -> None:
+    """Raise unless the models that `fn` got are of one class and in one mode."""
+    if len(models) == 0:
+        raise RuntimeError(f"{fn}: Expected at least one model, got 0.")
+    if not all(m.training == models[0].training for m in models):
+        raise RuntimeError(f"{fn}: Expected all models to have the same training/eval mode.")
+    if not all(type(m) is type(models[0]) for m in models):
+        raise RuntimeError(f"{fn}: Expected all models to be of the same class.")
 
 
 def _stacked(tensors: Sequence[Tensor], name: str) -> Tensor:

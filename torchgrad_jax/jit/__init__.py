@@ -132,46 +132,25 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     return drop if callable(drop) else _same()
 
 
-def unused(fn: Any) -> Any:
-    """The function as it is.
+def _unchanging(name: str, kind: str) -> Callable[[Any], Any]:
+    """A decorator of torch's whose argument stays as it is."""
 
-    Differs from torch: there is no TorchScript; code runs in Python.
-    """
-    return fn
+    def decorator(fn: Any) -> Any:
+        return fn
 
-
-def export(fn: Any) -> Any:
-    """The method as it is.
-
-    Differs from torch: there is no TorchScript; code runs in Python.
-    """
-    return fn
+    decorator.__name__ = decorator.__qualname__ = name
+    decorator.__doc__ = (
+        f"The {kind} as it is.\n\n"
+        "    Differs from torch: there is no TorchScript; code runs in Python.\n    "
+    )
+    return decorator
 
 
-def interface(obj: Any) -> Any:
-    """The class as it is.
-
-    Differs from torch: there is no TorchScript; code runs in Python.
-    """
-    return obj
-
-
-def script_method(fn: Any) -> Any:
-    """The method as it is.
-
-    Differs from torch: there is no TorchScript; code runs in Python.
-    """
-    return fn
-
-
-def script_if_tracing(fn: Any) -> Any:
-    """The function as it is.
-
-    Differs from torch: there is no TorchScript; code runs in Python.
-    """
-    return fn
-
-
+unused = _unchanging("unused", "function")
+export = _unchanging("export", "method")
+interface = _unchanging("interface", "class")
+script_method = _unchanging("script_method", "method")
+script_if_tracing = _unchanging("script_if_tracing", "function")
 _script_if_tracing = script_if_tracing
 
 

@@ -7,12 +7,13 @@ the same order. Values stay in their slot until the pass takes them or the graph
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import errors
-from .._core.state import GRAD, MODES
+from .._core.state import MODES, recording
 from .._engine.bind import ops
 from .._engine.concrete import is_traced
 from .._engine.history import edge_of, requires_grad_of
@@ -146,15 +147,9 @@ class Frame:
     def _run(self, key: Any) -> None:
         args = [kept_apart(a.unpack()) if isinstance(a, SavedInput) else a for a in self.inputs]
         self.counts[key] = 0
-        before = MODES.bits & GRAD
-        MODES.bits |= GRAD
-        try:
-            with saved_tensors_hooks(lambda t: self._refill(key, t), lambda t: t):
-                self.recompute(*args)
-        except StopRecomputation:
-            pass
-        finally:
-            MODES.bits = (MODES.bits & ~GRAD) | before
+        hooks = saved_tensors_hooks(lambda t: self._refill(key, t), lambda t: t)
+        with contextlib.suppress(StopRecomputation), recording(), hooks:
+            self.recompute(*args)
         self.done.add(key)
 
     def _refill(self, key: Any, t: Tensor) -> Tensor:

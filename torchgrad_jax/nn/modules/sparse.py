@@ -28,6 +28,9 @@ class _Table(Module):
     num_embeddings: int
     embedding_dim: int
     padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
     weight: Any
 
     def _make_weight(self, given: Tensor | None, frozen: bool, device: Any, dtype: Any) -> None:
@@ -50,6 +53,14 @@ class _Table(Module):
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
+
+    def _norm_repr(self) -> str:
+        text = "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq is not False:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        return text
 
 
 def _check_pretrained(embeddings: Tensor) -> None:
@@ -80,9 +91,6 @@ class Embedding(_Table):
     __constants__ = [
         "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse",
     ]  # fmt: skip
-    max_norm: float | None
-    norm_type: float
-    scale_grad_by_freq: bool
     sparse: bool
 
     def __init__(
@@ -109,12 +117,7 @@ class Embedding(_Table):
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text += self._norm_repr()
         return text + (", sparse=True" if self.sparse is not False else "")
 
     @classmethod
@@ -162,9 +165,6 @@ class EmbeddingBag(_Table):
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",
         "include_last_offset", "padding_idx",
     ]  # fmt: skip
-    max_norm: float | None
-    norm_type: float
-    scale_grad_by_freq: bool
     mode: str
     sparse: bool
     include_last_offset: bool
@@ -194,14 +194,7 @@ class EmbeddingBag(_Table):
 
     def extra_repr(self) -> str:
         """Sizes, and what differs from the default."""
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        text += f", mode={self.mode!r}"
+        text = f"{self.num_embeddings}, {self.embedding_dim}{self._norm_repr()}, mode={self.mode!r}"
         return text + ("" if self.padding_idx is None else f", padding_idx={self.padding_idx}")
 
     @classmethod

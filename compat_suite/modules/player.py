@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..libs import Lib, live_torch, ours
-from ..opinfo.results import Comparison, Different, attempt, where
-from ..opinfo.runner import Score
+from ..opinfo.results import Comparison, Different, attempt
+from ..opinfo.runner import Gradients, Score, expect_exception
 from ..opinfo.translate import Translator, Untranslatable
 
 
@@ -53,7 +54,7 @@ class Objects(Translator):
         return self.memo[id(x)]
 
 
-class Player:
+class Player(Gradients):
     """Plays rows of one table; subclasses say what a row is."""
 
     checks: tuple[str, ...] = ()
@@ -82,23 +83,7 @@ class Player:
 
     def one(self, check: str, label: str, action: Callable[[], Any]) -> Any:
         """Run a check and count how it ended; its result, or None."""
-        score = self.scores[check]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                out = action()
-            except Untranslatable as reason:
-                score.skipped += 1
-                score.reasons.setdefault(f"skipped: {reason}", 0)
-            except Different as reason:
-                score.fail(f"{label} | {reason}")
-            except Exception as error:
-                said = f"{type(error).__name__}: {str(error)[:300]} [{where(error)}]"
-                score.fail(f"{label} | {said}")
-            else:
-                score.passed += 1
-                return out
-        return None
+        return self.scores[check].count(label, action)
 
     def seeded(self, lib: Lib, action: Callable[[], Any]) -> Any:
         """A result or an exception, with the library's random numbers at their start."""
@@ -106,6 +91,15 @@ class Player:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return attempt(action)
+
+    def refused(self, got: Any, want: Any, case: Any, message: bool) -> None:
+        """An exception of the same type as torch's; with `message` one whose text is as the case says."""
+        if not isinstance(want, Exception):
+            raise Untranslatable("torch does not raise")
+        if not message:
+            expect_exception(got, want)
+        elif not isinstance(got, Exception) or not re.search(case.error_regex, str(got)):
+            raise Different(f"got {str(got)[:160]!r}, want {case.error_regex!r}")
 
     def same(self, got: Any, want: Any, what: str) -> None:
         """Two plain values are equal."""

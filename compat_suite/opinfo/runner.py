@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,27 @@ class Score:
         head = text.partition(" | ")[2][:160]
         self.reasons[head] = self.reasons.get(head, 0) + 1
 
+    def count(self, label: str, action: Callable[[], Any], skips: Sequence[str] = ()) -> Any:
+        """Run a check and count how it ended; its result, or None. Errors of the classes `skips` are no failures."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                out = action()
+            except Untranslatable as reason:
+                self.skipped += 1
+                self.reasons.setdefault(f"skipped: {reason}", 0)
+            except Different as reason:
+                self.fail(f"{label} | {reason}")
+            except Exception as error:
+                if type(error).__name__ in skips:
+                    self.skipped += 1
+                    return None
+                self.fail(f"{label} | {type(error).__name__}: {str(error)[:300]} [{where(error)}]")
+            else:
+                self.passed += 1
+                return out
+        return None
+
 
 def call(op: Any, *args: Any, **kwargs: Any) -> Any:
     """Nothing around the operator."""
@@ -65,6 +86,39 @@ def expect_exception(got: Any, want: Exception) -> None:
     raise Different(f"got {said}, want {type(want).__name__}({str(want)[:160]})")
 
 
+class Gradients:
+    """Compares gradients of two libraries: `mine`, and `torch`, whose answers are right."""
+
+    mine: Lib
+    torch: Lib
+    compare: Comparison
+
+    def agree(self, got: Any, want: Any, lenient: bool = False) -> None:
+        """Gradients, or the exception in their place.
+
+        Whether a second gradient that is 0 everywhere comes as zeros or as None depends on the
+        formula that a library differentiates, so `lenient` takes the two as equal.
+        """
+        if isinstance(want, Exception):
+            if lenient and UNIMPLEMENTED.search(str(want)):
+                raise Untranslatable("torch has no such derivative")
+            expect_exception(got, want)
+            return
+        if isinstance(got, Exception):
+            raise got
+        for i, (g, w) in enumerate(zip(got, want)):
+            if (g is None) != (w is None):
+                zero = not self.torch.array(w).any() if g is None else not self.mine.array(g).any()
+                if zero and lenient:
+                    continue
+                raise Different(
+                    f"gradient {i}: {'None' if g is None else 'a tensor'} here, not in torch"
+                    + " (zeros)" * zero
+                )
+            if w is not None and g is not None:
+                self.compare.equal(g, w, what=f"gradient {i}: ")
+
+
 class Same:
     """Says torch's samples to torch itself."""
 
@@ -79,7 +133,7 @@ class Same:
         return x
 
 
-class Runner:
+class Runner(Gradients):
     """Runs one operator's samples on both libraries."""
 
     def __init__(self, samples: int, seed: int = 0, checks: tuple[str, ...] = CHECKS) -> None:
@@ -137,27 +191,11 @@ class Runner:
         return [(f"{dtype} #{i}", pool[i]) for i in numbers]
 
     def one(self, check: str, label: str, action: Callable[[], None]) -> None:
-        """Run a check and count how it ended."""
+        """Run a check and count how it ended; sparse layouts are named in docs/non_goals.md."""
         if check not in self.checks:
             return
-        score = self.scores[check]
         self.translate.forget()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                action()
-            except Untranslatable as reason:
-                score.skipped += 1
-                score.reasons.setdefault(f"skipped: {reason}", 0)
-            except Different as reason:
-                score.fail(f"{label} | {reason}")
-            except Exception as error:
-                if type(error).__name__ == "UnsupportedLayoutError":  # named in docs/non_goals.md
-                    score.skipped += 1
-                    return
-                score.fail(f"{label} | {type(error).__name__}: {str(error)[:300]} [{where(error)}]")
-            else:
-                score.passed += 1
+        self.scores[check].count(label, action, skips=("UnsupportedLayoutError",))
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -247,26 +285,25 @@ class Runner:
         lib.module.manual_seed(self.seed)
         return attempt(action)
 
-    def error(self, case: Any) -> None:
-        """The type of the exception that a bad call raises."""
+    def refusals(self, case: Any) -> tuple[Any, Any]:
+        """What a bad call gives or raises, here and in torch."""
         sample = case.sample_input
         values = (sample.input, sample.args, sample.kwargs)
         x, args, kwargs = (self.translate.value(v) for v in values)
         mine = self.translate.callable(self.info.op)
         want = attempt(lambda: self.info.op(values[0], *values[1], **values[2]))
-        got = attempt(lambda: mine(x, *args, **kwargs))
+        return attempt(lambda: mine(x, *args, **kwargs)), want
+
+    def error(self, case: Any) -> None:
+        """The type of the exception that a bad call raises."""
+        got, want = self.refusals(case)
         if not isinstance(want, Exception):
             raise Untranslatable("torch does not raise")
         expect_exception(got, want)
 
     def message(self, case: Any) -> None:
         """The text of that exception, by the regular expression that torch's own tests use."""
-        sample = case.sample_input
-        values = (sample.input, sample.args, sample.kwargs)
-        x, args, kwargs = (self.translate.value(v) for v in values)
-        mine = self.translate.callable(self.info.op)
-        want = attempt(lambda: self.info.op(values[0], *values[1], **values[2]))
-        got = attempt(lambda: mine(x, *args, **kwargs))
+        got, want = self.refusals(case)
         if not isinstance(want, Exception) or not re.search(case.error_regex, str(want)):
             raise Untranslatable("torch says something else")
         if not isinstance(got, Exception):
@@ -395,7 +432,7 @@ class Runner:
             attempt(lambda lib=lib, o=o, i=i: self.grads(lib, o, i, cts, second))
             for lib, o, i in ((self.mine, mine, g_in), (self.torch, theirs, w_in))
         ]
-        self.agree(*first)
+        self.agree(*(f if isinstance(f, Exception) else f[0] for f in first))
         if isinstance(first[1], Exception) or not second:
             return
         both = []
@@ -434,39 +471,14 @@ class Runner:
     def second(self, lib: Lib, found: Any, given: Any, inputs: Any) -> Any:
         roots = [(i, g) for i, g in enumerate(found) if g is not None and g.requires_grad]
         if not roots:
-            return [None], []
+            return [None]
         cts = [
             cotangent(tuple(g.shape), dtype_name(g), 50 + i).astype(dtype_name(g)) for i, g in roots
         ]
         cts = [lib.from_array(c) for c in cts]
         return lib.module.autograd.grad(
             [g for _, g in roots], [*inputs, *given], cts, allow_unused=True
-        ), []
-
-    def agree(self, got: Any, want: Any, lenient: bool = False) -> None:
-        """Gradients, or the exception in their place.
-
-        Whether a second gradient that is 0 everywhere comes as zeros or as None depends on the
-        formula that a library differentiates, so `lenient` takes the two as equal.
-        """
-        if isinstance(want, Exception):
-            if lenient and UNIMPLEMENTED.search(str(want)):
-                raise Untranslatable("torch has no such derivative")
-            expect_exception(got, want)
-            return
-        if isinstance(got, Exception):
-            raise got
-        for i, (g, w) in enumerate(zip(got[0], want[0])):
-            if (g is None) != (w is None):
-                zero = not self.torch.array(w).any() if g is None else not self.mine.array(g).any()
-                if zero and lenient:
-                    continue
-                raise Different(
-                    f"gradient {i}: {'None' if g is None else 'a tensor'} here, not in torch"
-                    + " (zeros)" * zero
-                )
-            if w is not None and g is not None:
-                self.compare.equal(g, w, what=f"gradient {i}: ")
+        )
 
     def jvp(self, sample: Any) -> None:
         """Tangents of the results."""
@@ -474,9 +486,7 @@ class Runner:
         got = attempt(lambda: self.tangents(self.mine, self.translate, sample))
         self.agree(got, want, lenient=True)
 
-    def tangents(
-        self, lib: Lib, say: Same | Translator, sample: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def tangents(self, lib: Lib, say: Same | Translator, sample: Any) -> list[Any]:
         """Forward mode, with a tangent for every tensor that requires a gradient."""
         ad = lib.module.autograd.forward_ad
         number = itertools.count(80)
@@ -494,4 +504,4 @@ class Runner:
             args, kwargs = dual((sample.input, *sample.args)), dual(sample.kwargs)
             wrapper, op = say.callable(self.info.gradcheck_wrapper), say.callable(self.info.op)
             out = say.callable(sample.output_process_fn_grad)(wrapper(op, *args, **kwargs))
-            return [ad.unpack_dual(t).tangent for t in tensors(lib, out)], []
+            return [ad.unpack_dual(t).tangent for t in tensors(lib, out)]

@@ -15,13 +15,6 @@ test_same_as_torch = program.test()
 
 
 @program
-def scalar(m):
-    x = leaf(m, 1.0, 2.0)
-    (x * x).sum().backward()
-    return x
-
-
-@program
 def vector_without_gradient(m):
     (leaf(m, 1.0, 2.0) * 2).backward()
 
@@ -58,13 +51,6 @@ def too_few_gradients(m):
 @program
 def no_graph_with_gradient(m):
     m.autograd.backward([leaf(m, 1.0), m.tensor([1.0])], [None, m.ones(1)])
-
-
-@program
-def inputs_leaf(m):
-    x, y = leaf(m, 1.0), leaf(m, 2.0)
-    (x * y).backward(inputs=[x])
-    return x, y
 
 
 @program
@@ -175,36 +161,12 @@ def several_outputs(m):
 
 
 @program
-def same_output_twice(m):
-    x = leaf(m, 1.0, 2.0)
-    y = (x * x).sum()
-    return m.autograd.grad([y, y], x)
-
-
-@program
 def same_leaf_twice(m):
     x, v = leaf(m, 1.0, 2.0), leaf(m, 3.0)
     twice = m.autograd.grad([x, x], x, [m.ones(2), m.ones(2) * 2])
     beside = m.autograd.grad([x, v, x * 2, x], [v, x], [m.ones(n) for n in (2, 1, 2, 2)])
     m.autograd.backward([v, v], [m.ones(1), m.ones(1) * 4])
     return twice, beside, v.grad
-
-
-@program
-def output_inside_of_other(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * x
-    z = y * 3
-    return m.autograd.grad([z, y], [x, y], [m.ones(2), m.ones(2) * 10])
-
-
-@program
-def accumulates(m):
-    x = leaf(m, 3.0)
-    (x * 2).backward()
-    before = x.grad
-    (x * 3).backward()
-    return x, x.grad is before
 
 
 @program

@@ -261,23 +261,6 @@ def expanded(m):
 
 
 @program
-def own_grad(m):
-    x = leaf(m, 1.0, 2.0)
-    g = m.ones(2)
-    x.backward(g)
-    return x.grad is g, x.grad.data_ptr() == g.data_ptr()
-
-
-@program
-def grad_is_not_copied(m):
-    x = leaf(m, 1.0, 2.0)
-    g = m.ones(2)
-    x.backward(g)
-    g.add_(5)
-    return x.grad, g
-
-
-@program
 def grad_warn(m):
     x = leaf(m, 1.0, 2.0)
     y = x * 2

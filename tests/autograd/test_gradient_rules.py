@@ -144,15 +144,6 @@ def grad_of_grad_leaf(m):
 
 
 @program
-def grad_shared(m):
-    x = leaf(m, 1.0, 2.0)
-    g = m.zeros(2)
-    x.grad = g
-    (x * 2).sum().backward()
-    return g, x.grad is g
-
-
-@program
 def grad_shared_create(m):
     x = leaf(m, 1.0, 2.0)
     g = m.zeros(2)
@@ -244,18 +235,6 @@ def requires_grad_view(m):
 
 
 @program
-def inplace_base_then_view(m):
-    x = leaf(m, 1.0, 2.0, 3.0, 4.0)
-    b = x * 1
-    v = b[:2]
-    w = v.view(2, 1)
-    b.mul_(3)
-    r = [v.grad_fn.name(), w.grad_fn.name(), b.grad_fn.name()]
-    (v.sum() + w.sum()).backward()
-    return r, x.grad
-
-
-@program
 def inplace_view_of_view(m):
     x = leaf(m, 1.0, 2.0, 3.0, 4.0)
     b = x * 1
@@ -267,34 +246,6 @@ def inplace_view_of_view(m):
     r = [t.grad_fn.name() for t in (b, v, w)] + [t._version for t in (b, v, w)]
     (b * w.sum()).sum().backward()
     return r, x.grad
-
-
-@program
-def copy_into(m):
-    x = leaf(m, 1.0, 2.0)
-    z = m.zeros(3)
-    z[1:] = x
-    z[0] = x.sum()
-    r = [z.requires_grad, z.grad_fn.name(), z._version]
-    (z**2).sum().backward()
-    return r, x.grad
-
-
-@program
-def setitem_mask(m):
-    x = leaf(m, 1.0, 2.0, 3.0)
-    y = x * 2
-    y[y > 3] = 0
-    r = y.grad_fn.name()
-    y.sum().backward()
-    return r, x.grad
-
-
-@program
-def unbind_inplace(m):
-    x = leaf(m, 1.0, 2.0) * 1
-    a, _b = x.unbind()
-    return attempt(lambda: a.mul_(2)), attempt(lambda: x.mul_(2)), attempt(lambda: a.grad_fn)
 
 
 @program
@@ -319,17 +270,6 @@ def double_through_none(m):
 
 
 @program
-def third_order(m):
-    x = leaf(m, 2.0)
-    y = x**4
-    out = []
-    for _ in range(5):
-        (y,) = m.autograd.grad(y.sum(), x, create_graph=True) if y.requires_grad else (y * 0,)
-        out.append(y.detach())
-    return out
-
-
-@program
 def deepcopy_graph(m):
     x = leaf(m, 1.0, 2.0)
     x.grad = m.ones(2)
@@ -346,15 +286,6 @@ def weak(m):
     r = weakref.ref(y)
     del y
     return r() is None
-
-
-@program
-def many_roots(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * 2
-    z = y * 3
-    m.autograd.backward([y.sum(), z.sum(), y], [m.tensor(1.0), m.tensor(2.0), m.tensor([5.0, 6.0])])
-    return x.grad
 
 
 @program
@@ -377,29 +308,6 @@ def int_index_bwd(m):
     x.grad = None
     x.index_select(1, i).sum().backward()
     return a, b, x.grad
-
-
-@program
-def retain_false_reuse(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x * 2
-    z = y + 1
-    a = z.sum()
-    a.backward()
-    r = attempt(a.backward)
-    w = (x * x).sum()
-    w.backward()
-    return r, attempt(w.backward), x.grad
-
-
-@program
-def partial_free(m):
-    x = leaf(m, 1.0, 2.0)
-    y = x.exp()
-    a = y * 2
-    b = y * y
-    a.sum().backward()
-    return attempt(b.sum().backward)
 
 
 @program

@@ -48,34 +48,6 @@ def node_identity(m):
     )
 
 
-@program
-def accumulator(m):
-    x = leaf(m, 1.0)
-    acc = (x * 2).grad_fn.next_functions[0][0]
-    return acc.name(), acc.variable is x, acc.next_functions, type(acc).__name__
-
-
-@program
-def saved_freed(m):
-    y = leaf(m, 1.0).exp()
-    y.backward()
-    return y.grad_fn._saved_result
-
-
-@program
-def saved_result_is_in_the_graph(m):
-    y = leaf(m, 1.0).exp()
-    r = y.grad_fn._saved_result
-    return r, r.grad_fn is y.grad_fn, r is y
-
-
-@program
-def saved_leaf(m):
-    x = leaf(m, 1.0)
-    s = x.sin().grad_fn._saved_self
-    return s is x, s
-
-
 # --- hooks on saved tensors -----------------------------------------------------------------------
 
 

@@ -224,22 +224,6 @@ def add_in_pass(m):
 
 
 @program
-def reentrant(m):
-    x = leaf(m, 1.0, 2.0)
-    w = leaf(m, 3.0)
-    y = x * 2
-
-    def h(g):
-        with m.enable_grad():
-            (w * g.sum()).sum().backward()
-        return g * w.detach()
-
-    y.register_hook(h)
-    y.sum().backward()
-    return x.grad, w.grad
-
-
-@program
 def reentrant_same_graph(m):
     x = leaf(m, 1.0, 2.0)
     y = x * 2

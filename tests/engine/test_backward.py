@@ -128,15 +128,6 @@ def grad_given_by_the_user_is_added_to(m):
 
 
 @PROGRAMS
-def grad_set_to_none(m):
-    x = leaf(m, 3)
-    (x * x).sum().backward()
-    x.grad = None
-    (x * 3).sum().backward()
-    return laid_out(x.grad)
-
-
-@PROGRAMS
 def gradient_tensor_is_not_changed(m):
     x = leaf(m, 3)
     g = m.ones(3)
@@ -154,13 +145,6 @@ def gradient_tensor_as_grad(m):
     x.backward(g)
     g.add_(1)
     return x.grad is g, x.grad, laid_out(x.grad)
-
-
-@PROGRAMS
-def expanded_gradient(m):
-    x = leaf(m, 3, 2)
-    x.clone().backward(m.ones(1).expand(3, 2))
-    return laid_out(x.grad)
 
 
 FREED = {
@@ -237,34 +221,12 @@ def inputs_free_only_what_ran(m):
 
 
 @PROGRAMS
-def unused_inputs(m):
-    x, y = leaf(m, 3), leaf(m, 3)
-    out = (x * 2).sum()
-    steps = [
-        lambda: m.autograd.grad(out, [x, y], retain_graph=True),
-        lambda: m.autograd.grad(out, [x, y], retain_graph=True, allow_unused=True),
-        lambda: m.autograd.grad(out, [y, x], retain_graph=True, materialize_grads=True),
-        lambda: m.autograd.grad(out, m.ones(3), retain_graph=True),
-        lambda: m.autograd.grad(out, [], retain_graph=True),
-        lambda: out.backward(inputs=[]),
-    ]
-    return [attempt(s) for s in steps]
-
-
-@PROGRAMS
 def gradient_with_respect_to_the_inside(m):
     x = leaf(m, 3)
     a = x * 2
     b = a.exp()
     g = m.autograd.grad(b.sum(), [a, x, b], retain_graph=True)
     return g, x.grad, a.grad_fn.name()
-
-
-@PROGRAMS
-def gradient_with_respect_to_the_root(m):
-    x = leaf(m, 3)
-    y = (x * x).sum()
-    return m.autograd.grad(y, y), m.autograd.grad(y, [x, y])
 
 
 @PROGRAMS
@@ -286,33 +248,6 @@ def pass_inside_a_hook(m):
     y.register_hook(hook)
     y.sum().backward()
     return laid_out(x.grad), laid_out(z.grad)
-
-
-@PROGRAMS
-def failing_hook_leaves_the_engine_usable(m):
-    x = leaf(m, 3)
-    y = x * x
-
-    def hook(g):
-        raise KeyError("mine")
-
-    handle = y.register_hook(hook)
-    error = attempt(lambda: y.sum().backward())
-    handle.remove()
-    y = (x * x).sum()
-    y.backward()
-    return error, laid_out(x.grad), m.is_grad_enabled()
-
-
-@PROGRAMS
-def undefined_gradients_stay_undefined(m):
-    x = leaf(m, 2, 3)
-    _, indices = x.max(1)
-    a, b = x.unbind(0)
-    seen = []
-    a.grad_fn.register_hook(lambda gi, go: seen.append([g is None for g in go]))
-    b.sum().backward()
-    return seen, laid_out(x.grad), indices.requires_grad
 
 
 # --- big graphs -----------------------------------------------------------------------------------

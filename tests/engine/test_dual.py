@@ -3,7 +3,7 @@
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, attempt, by_name, leaf
+from tests.engine.helpers import Programs, by_name, leaf
 
 PROGRAMS = Programs()
 
@@ -136,42 +136,6 @@ def saved_self_that_was_overwritten(m):
         return m.autograd.grad(out.tangent.sum(), [p, t], retain_graph=True), m.autograd.grad(
             out.primal.sum(), p
         )
-
-
-@PROGRAMS
-def levels_end(m):
-    fw = m.autograd.forward_ad
-    x, t = leaf(m, 3, requires_grad=False), m.ones(3)
-    with fw.dual_level():
-        d = fw.make_dual(x, t)
-        y = d * 2
-        inside = shown(fw.unpack_dual(y))
-    with fw.dual_level():
-        return inside, shown(fw.unpack_dual(y)), shown(fw.unpack_dual(d)), shown(fw.unpack_dual(x))
-
-
-@PROGRAMS
-def misuse(m):
-    fw = m.autograd.forward_ad
-    x = m.ones(3)
-    errors = [attempt(lambda: fw.make_dual(x, x))]
-    with fw.dual_level():
-        errors += [
-            attempt(lambda: fw.make_dual(x, m.ones(2))),
-            attempt(lambda: fw.make_dual(m.tensor([1]), m.tensor([1]))),
-        ]
-        errors.append(attempt(lambda: fw.enter_dual_level()))
-    return errors
-
-
-@PROGRAMS
-def tangents_in_no_grad_and_inference(m):
-    fw = m.autograd.forward_ad
-    with fw.dual_level():
-        x = fw.make_dual(m.ones(3), m.ones(3))
-        with m.no_grad():
-            a = shown(fw.unpack_dual(x * 2))
-    return a
 
 
 def test_tangents_accumulate_in_grad():

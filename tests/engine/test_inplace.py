@@ -244,62 +244,6 @@ def versions_count_writes(m):
 
 
 @PROGRAMS
-def hook_on_a_tensor_that_is_then_written(m):
-    x = leaf(m, 3)
-    y = x * 1
-    seen = []
-    y.register_hook(lambda g: seen.append(g.clone()))
-    y.mul_(2)
-    y.register_hook(lambda g: seen.append(g.clone()))
-    y.sum().backward()
-    return seen, everything(x)
-
-
-@PROGRAMS
-def retained_grad_follows_the_tensor(m):
-    x = leaf(m, 3)
-    y = x * 1
-    y.retain_grad()
-    y.mul_(2)
-    y.sum().backward()
-    return everything(y), everything(x)
-
-
-@PROGRAMS
-def detach_in_place(m):
-    x = leaf(m, 3)
-    y = x * 2
-    y.detach_()
-    return everything(y), attempt(lambda: (x * 2)[0].detach_()), attempt(lambda: y.sum().backward())
-
-
-@PROGRAMS
-def requires_grad_of_what_is_computed(m):
-    y = leaf(m, 3) * 2
-    return [
-        attempt(lambda: y.requires_grad_(False)),
-        attempt(lambda: y.requires_grad_()),
-        attempt(lambda: m.tensor([1]).requires_grad_()),
-        everything(y),
-    ]
-
-
-@PROGRAMS
-def inference_tensors(m):
-    with m.inference_mode():
-        t = m.ones(3)
-        t.add_(1)
-    w = leaf(m, 3)
-    return [
-        attempt(lambda: t.add_(1)),
-        attempt(lambda: w * t),
-        attempt(lambda: t.requires_grad_()),
-        attempt(lambda: t._version),
-        t.is_inference(),
-    ]
-
-
-@PROGRAMS
 def write_in_no_grad_to_a_graph_tensor(m):
     x = leaf(m, 3)
     y = x * 2

@@ -108,20 +108,6 @@ def numbers_of_outputs(m):
 
 
 @PROGRAMS
-def sequence_numbers_rise(m):
-    x = leaf(m, 3)
-    a = x * 2
-    b = x * 3
-    c = b + a
-    numbers = [t.grad_fn._sequence_nr() for t in (a, b, c)]
-    return (
-        numbers == sorted(numbers),
-        len(set(numbers)),
-        c.grad_fn.next_functions[0][0] is b.grad_fn,
-    )
-
-
-@PROGRAMS
 def one_accumulator_per_leaf(m):
     x = leaf(m, 3)
     a, b = x * 2, x.exp()
@@ -134,16 +120,6 @@ def missing_derivatives_are_found_when_needed(m):
     x = leaf(m, 3)
     y = m.heaviside(x, x)
     return everything(y), attempt(lambda: y.sum().backward())
-
-
-@PROGRAMS
-def statics_are_saved_attributes(m):
-    x = leaf(m, 2, 3)
-    return (
-        x.sum(1, keepdim=True).grad_fn._saved_keepdim,
-        x.cumsum(1).grad_fn._saved_dim,
-        x.softmax(1).grad_fn._saved_dim,
-    )
 
 
 # --- inside ---------------------------------------------------------------------------------------

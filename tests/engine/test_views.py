@@ -255,15 +255,6 @@ def view_of_a_plain_tensor_made_without_grad(m):
 
 
 @PROGRAMS
-def outputs_of_a_multi_view(m):
-    y = leaf(m, 2, 4) * 1
-    a, b = y.unbind(0)
-    c = y.split(2, 1)[0]
-    d = y.chunk(2, 1)[1]
-    return [attempt(lambda t=t: t.add_(1)) for t in (a, b, c, d)], everything(y)
-
-
-@PROGRAMS
 def multi_view_after_its_base_was_written(m):
     y = leaf(m, 2, 4) * 1
     a, _ = y.unbind(0)

@@ -22,12 +22,19 @@ def many_switches() -> Iterator[None]:
 
 
 @pytest.fixture
-def same(request: pytest.FixtureRequest) -> Callable[[Callable[[Any], Any]], None]:
-    """Check that a program does the same under torch and under torchgrad_jax."""
+def same(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Check that a program does the same under torch and under torchgrad_jax.
+
+    Its answer is recorded under the given name, or else under its own.
+    """
     file = str(request.path)
     recording = _RECORDINGS.setdefault(file, Recording(file))
     live = (
         request.config.getoption("--oracle") != "recorded"
         and importlib.util.find_spec("torch") is not None
     )
-    return lambda program: recording.check(program.__name__, program, live)
+
+    def check(program: Callable[[Any], Any], name: str | None = None) -> None:
+        recording.check(name or program.__name__, program, live)
+
+    return check

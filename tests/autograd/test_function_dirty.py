@@ -144,5 +144,4 @@ def test_views_of_another_kind_are_written_to(how: str, same: Any) -> None:
             *(m.view_as_real(v.detach()).tolist() for v in (b, g, gg)),
         ]
 
-    run.__name__ = f"written through {how}"
-    same(run)
+    same(run, f"written through {how}")

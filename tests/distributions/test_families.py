@@ -5,14 +5,10 @@ import warnings
 
 import pytest
 
+from tests.engine.helpers import program
 from tests.programs import attempt
 
 from .families import FAMILIES
-
-
-def named(name, fn):
-    fn.__name__ = name
-    return fn
 
 
 def dist(m):
@@ -48,7 +44,7 @@ def look(name):
             seen.append(kind(attempt(f)))
         return seen
 
-    return named(name, run)
+    return program(name, run)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -85,7 +81,7 @@ def slopes(name):
         p.log_prob(drawn.detach()).sum().backward()
         return drawn, drawn.grad_fn is not None, through, [q.grad for q in params]
 
-    return named(f"slopes of {name}", run)
+    return program(f"slopes of {name}", run)
 
 
 @pytest.mark.parametrize("name", THROUGH_SAMPLES)

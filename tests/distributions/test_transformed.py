@@ -76,8 +76,7 @@ def test_log_prob(name: str, same: Any) -> None:
         )  # fmt: skip
         return [(t.double() + 0.0).round(decimals=4) + 0.0 for t in found]
 
-    log_prob.__name__ = f"log_prob of {name}"
-    same(log_prob)
+    same(log_prob, f"log_prob of {name}")
 
 
 @program

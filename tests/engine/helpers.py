@@ -45,14 +45,9 @@ def program(name: str, fn: Callable[[Any], Any]) -> Any:
     return run
 
 
-def table(rows: dict[str, Callable[[Any], Any]]) -> list[Any]:
+def table(rows: dict[str, Callable[[Any], Any]]) -> Programs:
     """The same for one-liners."""
-    return [program(name, fn) for name, fn in rows.items()]
-
-
-def by_name(fn: Any) -> str:
-    """For pytest: a program's name."""
-    return fn.__name__
+    return Programs(program(name, fn) for name, fn in rows.items())
 
 
 def _told(read: Callable[[], Any]) -> Any:
@@ -87,7 +82,6 @@ def played(programs: Mapping[str, tuple[str, ...]]) -> Callable[..., None]:
         def run(m: Any) -> Any:
             return play(m, programs[name])
 
-        run.__name__ = name
-        same(run)
+        same(run, name)
 
     return test_program

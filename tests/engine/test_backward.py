@@ -9,15 +9,10 @@ import pytest
 import torchgrad_jax
 from tests.differential import laid_out
 from tests.engine.graphs import GRAPHS
-from tests.engine.helpers import Programs, attempt, by_name, leaf
+from tests.engine.helpers import Programs, attempt, leaf
 
 PROGRAMS = Programs()
 each_graph = pytest.mark.parametrize("name", GRAPHS)
-
-
-def named(name, fn):
-    fn.__name__ = name
-    return fn
 
 
 @each_graph
@@ -27,7 +22,7 @@ def test_what_backward_leaves_in_grad(name, same):
         m.autograd.backward(roots, grads)
         return [laid_out(x.grad) for x in leaves]
 
-    same(named(f"backward_{name}", run))
+    same(run, f"backward_{name}")
 
 
 @each_graph
@@ -37,7 +32,7 @@ def test_what_grad_returns(name, same):
         found = m.autograd.grad(roots, leaves, grads)
         return found, [x.grad for x in leaves]
 
-    same(named(f"grad_{name}", run))
+    same(run, f"grad_{name}")
 
 
 @each_graph
@@ -49,7 +44,7 @@ def test_second_accumulation(name, same):
         m.autograd.backward(roots, grads)
         return [x.grad is g for x, g in zip(leaves, first)], [laid_out(x.grad) for x in leaves]
 
-    same(named(f"twice_{name}", run))
+    same(run, f"twice_{name}")
 
 
 @each_graph
@@ -63,12 +58,10 @@ def test_recorded_pass(name, same):
         values = second and [g if g is None else g.detach() for g in second]
         return [g.detach() for g in found], [g.requires_grad for g in found], values
 
-    same(named(f"recorded_{name}", run))
+    same(run, f"recorded_{name}")
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 @PROGRAMS
@@ -164,7 +157,7 @@ def test_second_time_through_a_graph(name, same):
         y.backward()
         return attempt(y.backward), attempt(lambda: m.autograd.grad(y, x)), x.grad.tolist()
 
-    same(named(f"freed_{name}", run))
+    same(run, f"freed_{name}")
 
 
 @PROGRAMS

@@ -7,7 +7,7 @@ import pytest
 
 import torchgrad_jax
 from tests.differential import everything
-from tests.engine.helpers import Programs, attempt, by_name, leaf
+from tests.engine.helpers import Programs, attempt, leaf
 from torchgrad_jax._engine import bind
 from torchgrad_jax._engine.generate import unrollable
 from torchgrad_jax._engine.record import apply
@@ -15,9 +15,7 @@ from torchgrad_jax._engine.record import apply
 PROGRAMS = Programs()
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 def data(m):
@@ -67,8 +65,7 @@ def test_texts_of_wrong_arguments(name, same):
     def run(m):
         return attempt(lambda: WRONG[name](m, data(m)))
 
-    run.__name__ = f"wrong_{name}"
-    same(run)
+    same(run, f"wrong_{name}")
 
 
 @PROGRAMS

@@ -3,7 +3,7 @@
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, by_name, leaf
+from tests.engine.helpers import Programs, leaf
 
 PROGRAMS = Programs()
 
@@ -54,9 +54,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 def shown(pair):
@@ -74,8 +72,7 @@ def test_tangents(name, same):
             )
             return shown(fw.unpack_dual(FUNCTIONS[name](m, x)))
 
-    run.__name__ = f"tangent_{name}"
-    same(run)
+    same(run, f"tangent_{name}")
 
 
 @pytest.mark.parametrize(
@@ -91,8 +88,7 @@ def test_backward_through_tangents(name, same):
             out = fw.unpack_dual(FUNCTIONS[name](m, fw.make_dual(p, t)))
             return m.autograd.grad((out.primal.sum() + (out.tangent * out.tangent).sum()), [p, t])
 
-    run.__name__ = f"reverse_{name}"
-    same(run)
+    same(run, f"reverse_{name}")
 
 
 @pytest.mark.parametrize("name", ["mul", "exp", "matmul", "sum", "where", "view"])
@@ -108,8 +104,7 @@ def test_tangents_of_gradients(name, same):
             (g,) = m.autograd.grad((y * y).sum(), x, create_graph=True)
             return shown(fw.unpack_dual(g))
 
-    run.__name__ = f"forward_over_reverse_{name}"
-    same(run)
+    same(run, f"forward_over_reverse_{name}")
 
 
 @pytest.mark.parametrize("name", ["mul", "exp", "exp_in_place", "matmul", "view"])
@@ -122,8 +117,7 @@ def test_tangents_of_gradients_that_are_not_recorded(name, same):
             (g,) = m.autograd.grad((y * y).sum(), x)
             return shown(fw.unpack_dual(g))
 
-    run.__name__ = f"not_recorded_{name}"
-    same(run)
+    same(run, f"not_recorded_{name}")
 
 
 @PROGRAMS

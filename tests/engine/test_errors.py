@@ -70,8 +70,7 @@ def test_same_text_as_torch(name, same):
     def run(m):
         return attempt(lambda: ERRORS[name](m, leaf(m, 3)) and None)
 
-    run.__name__ = f"error_{name}"
-    same(run)
+    same(run, f"error_{name}")
 
 
 @pytest.mark.parametrize("name", ["no_such_function", "compile_everything"])

@@ -130,8 +130,7 @@ def test_recorded_gradient(how: str, same: Any) -> None:
         (g,) = m.autograd.grad(y, x, ones.clone().requires_grad_(), create_graph=True)
         return [plain.requires_grad, g.detach().tolist()]
 
-    run.__name__ = f"recorded {how}"
-    same(run)
+    same(run, f"recorded {how}")
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
@@ -154,8 +153,7 @@ def test_recorded_gradients_of_nothing(shape: tuple[int, ...], same: Any) -> Non
                 found.append(row)
         return found
 
-    run.__name__ = f"nothing {shape}"
-    same(run)
+    same(run, f"nothing {shape}")
 
 
 PARTS = ("y[0]", "y[:1]", "y.view(3, 1)", "y.unsqueeze(0)", "y[1:].view(2, 1)", "y[::2]")
@@ -176,5 +174,4 @@ def test_second_gradient_through_the_saved_result_of_a_write_to_a_part(
             found.append([g.detach(), h])
         return found
 
-    run.__name__ = f"written part {name}"
-    same(run)
+    same(run, f"written part {name}")

@@ -4,7 +4,7 @@ import pytest
 
 import torchgrad_jax
 from tests.differential import everything
-from tests.engine.helpers import Programs, attempt, by_name, leaf, tree
+from tests.engine.helpers import Programs, attempt, leaf, tree
 
 OPERATIONS = {
     "add_": lambda m, y: y.add_(1),
@@ -63,13 +63,10 @@ def test_operation(name, where, same):
         error = attempt(lambda: y.square().sum().backward() and None) if y.requires_grad else None
         return seen, error, everything(x)
 
-    run.__name__ = f"{name}_{where}"
-    same(run)
+    same(run, f"{name}_{where}")
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 @PROGRAMS
@@ -159,8 +156,7 @@ def test_check_at_backward_time(name, same):
         root = CHECKED[name](m, x)
         return attempt(lambda: root.backward()), x
 
-    run.__name__ = f"checked_{name}"
-    same(run)
+    same(run, f"checked_{name}")
 
 
 @pytest.mark.parametrize("name", ["sin_saves_its_input", "exp_saves_its_result"])
@@ -170,8 +166,7 @@ def test_check_in_a_recorded_backward(name, same):
         root = CHECKED[name](m, x)
         return attempt(lambda: m.autograd.grad(root, x, create_graph=True)), x
 
-    run.__name__ = f"checked_recorded_{name}"
-    same(run)
+    same(run, f"checked_recorded_{name}")
 
 
 @PROGRAMS

@@ -4,16 +4,14 @@ import pytest
 
 import torchgrad_jax
 from tests.differential import everything
-from tests.engine.helpers import Programs, attempt, by_name, leaf, tree
+from tests.engine.helpers import Programs, attempt, leaf, tree
 from torchgrad_jax._engine import bind, record
 from torchgrad_jax._engine.trace import Call, forget_plans
 
 PROGRAMS = Programs()
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 EDGES = {
@@ -70,8 +68,7 @@ def test_names_and_edges(name, same):
         out = EDGES[name](m, leaf(m, 3), leaf(m, 3, start=0.4, stop=1.9))
         return everything(out), tree(out.grad_fn)
 
-    run.__name__ = f"edges_{name}"
-    same(run)
+    same(run, f"edges_{name}")
 
 
 @PROGRAMS

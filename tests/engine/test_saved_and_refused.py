@@ -192,8 +192,7 @@ def test_write_to_what_was_saved(how: str, written: str, same: Any) -> None:
         errors, tensors = play(m, (DATA, f"y = {how}", write, backward))
         return [errors, {k: v for k, v in tensors.items() if k in "xq"}]
 
-    run.__name__ = f"saved {how} {written}"
-    same(run)
+    same(run, f"saved {how} {written}")
 
 
 def _graph(node: Any) -> Any:
@@ -215,8 +214,7 @@ def test_steps(how: str, same: Any) -> None:
             grad if grad is None else grad.tolist(),
         ]
 
-    run.__name__ = f"steps {how}"
-    same(run)
+    same(run, f"steps {how}")
 
 
 @pytest.mark.parametrize("how", RECORDED)
@@ -230,5 +228,4 @@ def test_recorded_gradients(how: str, same: Any) -> None:
         )
         return [g if g is None else g.requires_grad for g in grads]
 
-    run.__name__ = f"recorded {how}"
-    same(run)
+    same(run, f"recorded {how}")

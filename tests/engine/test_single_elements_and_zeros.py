@@ -245,8 +245,7 @@ def test_the_gradient_of_a_single_element(how: str, same: Any) -> None:
                 seen.append(x.grad.tolist())
         return seen
 
-    run.__name__ = f"single {how}"
-    same(run)
+    same(run, f"single {how}")
 
 
 @pytest.mark.parametrize("grad_mode", [True, False])
@@ -269,5 +268,4 @@ def test_tangents_lie_as_their_primals_do(grad_mode: bool, same: Any) -> None:
                     seen[f"{b} of {a}"] = everything(found)
         return seen
 
-    run.__name__ = f"tangents {grad_mode}"
-    same(run)
+    same(run, f"tangents {grad_mode}")

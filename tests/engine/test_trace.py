@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, by_name, leaf
+from tests.engine.helpers import Programs, leaf
 from torchgrad_jax._engine.grad_plan import getter, saver
 from torchgrad_jax._engine.steps import Steps
 
@@ -75,8 +75,7 @@ def test_saved_by_a_unary_op(name, same):
     def run(m):
         return saved(m, getattr(leaf(m, 2, 3, **UNARY[name]), name)())
 
-    run.__name__ = f"saved_{name}"
-    same(run)
+    same(run, f"saved_{name}")
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -84,13 +83,10 @@ def test_saved(name, same):
     def run(m):
         return saved(m, OTHERS[name](m, leaf(m, 2, 3), leaf(m, 2, 3, start=0.4, stop=1.9)))
 
-    run.__name__ = f"saved_by_{name}"
-    same(run)
+    same(run, f"saved_by_{name}")
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 @PROGRAMS

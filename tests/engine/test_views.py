@@ -6,7 +6,7 @@ import pytest
 
 import torchgrad_jax
 from tests.differential import everything
-from tests.engine.helpers import Programs, attempt, by_name, leaf, tree
+from tests.engine.helpers import Programs, attempt, leaf, tree
 
 VIEWS = {
     "row": lambda m, x: x[1],
@@ -68,11 +68,6 @@ each = pytest.mark.parametrize("name", ALL)
 each_plain = pytest.mark.parametrize("name", VIEWS)
 
 
-def named(name, fn):
-    fn.__name__ = name
-    return fn
-
-
 @each
 def test_metadata(name, same):
     def run(m):
@@ -85,7 +80,7 @@ def test_metadata(name, same):
             everything(x),
         )
 
-    same(named(f"metadata_{name}", run))
+    same(run, f"metadata_{name}")
 
 
 @each_plain
@@ -98,7 +93,7 @@ def test_writes_are_seen_both_ways(name, same):
         x.add_(1)
         return first, everything(x), everything(v)
 
-    same(named(f"writes_{name}", run))
+    same(run, f"writes_{name}")
 
 
 @each
@@ -111,7 +106,7 @@ def test_gradient(name, same):
             (v.abs() if v.is_complex() else v).square().sum().backward()
         return everything(v), graph, everything(x)
 
-    same(named(f"gradient_{name}", run))
+    same(run, f"gradient_{name}")
 
 
 @each_plain
@@ -127,7 +122,7 @@ def test_write_to_a_view_of_a_computed_tensor(name, same):
         y.square().sum().backward()
         return seen, everything(x)
 
-    same(named(f"rebase_{name}", run))
+    same(run, f"rebase_{name}")
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -139,12 +134,10 @@ def test_writes_to_shared_places(name, same):
         write = v.fill_ if 0 not in v.stride() else v.add_
         return attempt(lambda: write(1)), everything(x), v.clone().stride()
 
-    same(named(f"overlap_{name}", run))
+    same(run, f"overlap_{name}")
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 @PROGRAMS

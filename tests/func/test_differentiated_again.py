@@ -56,8 +56,7 @@ def test_op(name: str, how: str, same: Any) -> None:
         (g**2).sum().backward()
         return [g.detach(), x.grad]
 
-    run.__name__ = f"{name} {how}".strip()
-    same(run)
+    same(run, f"{name} {how}".strip())
 
 
 def _memory(m, chunks=2, steps=2, depth=2, width=4, batch=2, backward=True, around=lambda f: f):

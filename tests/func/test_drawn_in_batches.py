@@ -57,8 +57,7 @@ def test_forward_mode(name: str, same: Any) -> None:
             if (name, how) != ("bernoulli_", "different")
         ]
 
-    forward.__name__ = f"forward mode of {name}"
-    same(forward)
+    same(forward, f"forward mode of {name}")
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -85,5 +84,4 @@ def test_batches(name: str, same: Any) -> None:
 
         return [drawn(how) for how in ("same", "different", "error")]
 
-    batches.__name__ = f"batches of {name}"
-    same(batches)
+    same(batches, f"batches of {name}")

@@ -36,8 +36,7 @@ def test_in_place(name: str, view: str, randomness: str, same: Any) -> None:
 
         return [drawn(*batch) for batch in BATCHES]
 
-    run.__name__ = f"{name} {view} {randomness}"
-    same(run)
+    same(run, f"{name} {view} {randomness}")
 
 
 LIKE: dict[str, Any] = {
@@ -64,5 +63,4 @@ def test_like(name: str, randomness: str, same: Any) -> None:
 
         return [drawn(shape, dim, view) for shape, dim in BATCHES for view in VIEWS]
 
-    run.__name__ = f"{name} like {randomness}"
-    same(run)
+    same(run, f"{name} like {randomness}")

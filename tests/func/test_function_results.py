@@ -97,8 +97,7 @@ def test_results_that_lie_in_an_input(kind: str, rule: str, raw: bool, same: Any
                 skipped += ("jacfwd", "hessian")
         return {name: outcome(t) for name, t in TRANSFORMS.items() if name not in skipped}
 
-    run.__name__ = f"{kind} {rule} {raw}"
-    same(run)
+    same(run, f"{kind} {rule} {raw}")
 
 
 def test_versions_of_what_was_written(same: Any) -> None:
@@ -166,5 +165,4 @@ def test_whose_tangents(rule: str, same: Any) -> None:
             "gradient outside": u.grad(lambda x: u.jvp(u.vmap(F.apply), (x * x,), (x,))[1].sum())(x),
         }  # fmt: skip
 
-    run.__name__ = rule
-    same(run)
+    same(run, rule)

@@ -64,8 +64,7 @@ def test_writes_under_transforms(function: Any, how: str, same: Any) -> None:
         out = TRANSFORMS[how](m.func, lambda x: function(m, x))(m.tensor([2.0, 3.0]))
         return [list(out.shape), out.reshape(-1)]
 
-    run.__name__ = f"{function.__name__} {how}"
-    same(run)
+    same(run, f"{function.__name__} {how}")
 
 
 def test_tangents_of_a_captured_tensor_stay_apart(same: Any) -> None:

@@ -45,5 +45,4 @@ def test_same_errors(setup: bool, same: Any) -> None:
 
         return {name: outcome(t) for name, t in TRANSFORMS.items()}
 
-    run.__name__ = f"setup {setup}"
-    same(run)
+    same(run, f"setup {setup}")

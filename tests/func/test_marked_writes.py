@@ -78,5 +78,4 @@ def test_same_writes(write: Any, how: str, same: Any) -> None:
             return m.func.grad(lambda x, y: _total(run(x, y)), (0, 1))(*given)
         return run(*given), x, y, x._version, y._version
 
-    run.__name__ = f"{write.__name__} {how}"
-    same(run)
+    same(run, f"{write.__name__} {how}")

@@ -37,5 +37,4 @@ def test_differentiated_again(name: str, place: str, same: Any) -> None:
         g = MAPS[place](m.func, lambda x: FUNCTIONS[name](m, x))
         return {around: AROUND[around](m.func, g, x) for around in AROUND}
 
-    run.__name__ = f"{name} {place}"
-    same(run)
+    same(run, f"{name} {place}")

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from tests.engine.helpers import by_name, program
+from tests.engine.helpers import Programs, program
 
 
 def old(m):
@@ -61,9 +61,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("fn", [hessian, dims, nothing_among_results, nested, *WRONG], ids=by_name)
-def test_as_in_torch(same, fn):
-    same(fn)
+test_as_in_torch = Programs([hessian, dims, nothing_among_results, nested, *WRONG]).test()
 
 
 def test_the_public_name_warns():

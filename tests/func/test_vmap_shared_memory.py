@@ -71,5 +71,4 @@ def test_shared(name: str, requires: bool, same: Any) -> None:
             seen.append(_looks(m, FUNCTIONS[name], x, place))
         return seen
 
-    run.__name__ = f"{name} {requires}"
-    same(run)
+    same(run, f"{name} {requires}")

@@ -151,8 +151,7 @@ def test_shares_memory_as_in_torch(name: str, same: Any) -> None:
         kinds += [(place, True, True) for place in PLACES[::2]]
         return [_observed(m, FUNCTIONS[name], *kind) for kind in kinds]
 
-    run.__name__ = name
-    same(run)
+    same(run, name)
 
 
 @pytest.mark.parametrize("kind", ["view", "copy"])

@@ -42,5 +42,4 @@ def test_same_errors(transform: str, same: Any) -> None:
 
         return {name: outcome(f) for name, f in RESULTS.items()}
 
-    run.__name__ = transform
-    same(run)
+    same(run, transform)

@@ -46,8 +46,7 @@ def test_values(row, kind, same):
         out = getattr(m.nn.init, name)(t, **options)
         return t.detach(), out is t, m.rand(1)
 
-    program.__name__ = f"{name}-{shape}-{options}-{kind}"
-    same(program)
+    same(program, f"{name}-{shape}-{options}-{kind}")
 
 
 program = Programs()

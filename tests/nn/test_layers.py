@@ -126,8 +126,7 @@ def test_layer(row, same):
             [n for n, _ in layer.named_parameters()],
         )  # fmt: skip
 
-    program.__name__ = name
-    same(program)
+    same(program, name)
 
 
 program = Programs()

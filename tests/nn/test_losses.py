@@ -80,8 +80,7 @@ def test_loss(row, same):
             loss.reduction,
         )
 
-    program.__name__ = name
-    same(program)
+    same(program, name)
 
 
 program = Programs()

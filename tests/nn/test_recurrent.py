@@ -49,8 +49,7 @@ def test_layer(row, same):
         summed(out, hidden).backward()
         return seen, out.detach(), [h.detach() for h in hidden], x.grad, gradients(layer)
 
-    program.__name__ = label(row)
-    same(program)
+    same(program, label(row))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=label)
@@ -76,8 +75,7 @@ def test_layer_packed(row, same):
             gradients(layer), out.batch_sizes, out.sorted_indices, out.data.shape,
         )  # fmt: skip
 
-    program.__name__ = "packed-" + label(row)
-    same(program)
+    same(program, "packed-" + label(row))
 
 
 program = Programs()

@@ -105,8 +105,7 @@ def test_encoder_layer(options, same):
         layer.eval()
         return seen, out.detach(), x.grad, gradients(layer), layer(x).detach()
 
-    program.__name__ = f"encoder layer {options}"
-    same(program)
+    same(program, f"encoder layer {options}")
 
 
 @pytest.mark.parametrize("options", LAYERS, ids=str)
@@ -124,8 +123,7 @@ def test_decoder_layer(options, same):
         weighted(out).backward()
         return seen, out.detach(), x.grad, gradients(layer)
 
-    program.__name__ = f"decoder layer {options}"
-    same(program)
+    same(program, f"decoder layer {options}")
 
 
 @program

@@ -221,8 +221,7 @@ def test_orthogonal(kind, shape, same):
         weighted(layer(numbers(m, 2, shape[0]))).backward()
         return layer.weight.detach(), gradients(layer), list(layer.state_dict()), repr(layer)
 
-    program.__name__ = f"orthogonal-{kind}-{shape}"
-    same(program)
+    same(program, f"orthogonal-{kind}-{shape}")
 
 
 @program

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import torchgrad_jax as tg
-from tests.engine.helpers import Programs, attempt, by_name, table
+from tests.engine.helpers import Programs, attempt, table
 
 from .training import give_gradients, parameters, report, train
 
@@ -93,9 +93,7 @@ for name, rows in ARGUMENTS.items():
         REFUSED[label] = lambda m, name=name, row=row: getattr(m.optim, name)([leaf(m, 1.0)], **row)
 
 
-@pytest.mark.parametrize("fn", table(REFUSED), ids=by_name)
-def test_refused(fn, same):
-    same(fn)
+test_refused = table(REFUSED).test()
 
 
 @PROGRAMS
@@ -276,9 +274,7 @@ RESUMED: dict[str, Any] = {
 RESUMED["SGD-momentum"] = lambda m: resumed(m, "SGD", {"lr": 0.1, "momentum": 0.9}, by_deepcopy)
 
 
-@pytest.mark.parametrize("fn", table(RESUMED), ids=by_name)
-def test_resumed(fn, same):
-    same(fn)
+test_resumed = table(RESUMED).test()
 
 
 @PROGRAMS
@@ -403,9 +399,7 @@ def swapped_in(m):
     return [early, p.detach(), q.detach(), o.state_dict(), wrong]
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 def test_names_in_a_profile():

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from tests.engine.helpers import Programs, attempt, by_name, program, table
+from tests.engine.helpers import Programs, attempt, program, table
 
 PROGRAMS = Programs()
 
@@ -99,9 +99,7 @@ ROWS |= {
 }
 
 
-@pytest.mark.parametrize("fn", table(ROWS), ids=by_name)
-def test_rates(fn, same):
-    same(fn)
+test_rates = table(ROWS).test()
 
 
 def resumed(m, make, how):
@@ -159,7 +157,7 @@ def test_epoch_given(name, same):
             out.append([rates(o), s.last_epoch])
         return out
 
-    same(program(f"epoch-{name}", run))
+    same(run, f"epoch-{name}")
 
 
 @pytest.mark.parametrize("name", ["step", "cosine", "linear", "one-cycle", "triangular", "lambda"])
@@ -185,7 +183,7 @@ def test_begun_later(name, same):
             out.append(rates(o))
         return [early, out]
 
-    same(program(f"later-{name}", run))
+    same(run, f"later-{name}")
 
 
 MEASURED = [1.0, 0.9, 0.9, 0.9, 0.89999, 0.9, 1.5, 0.5, 0.6, 0.6, 0.6, 0.6, 0.4, 0.4, 0.4, 0.4]
@@ -212,7 +210,7 @@ def test_plateau(name, same):
         other.load_state_dict(s.state_dict())
         return [out, s.state_dict(), other.state_dict()]
 
-    same(program(f"plateau-{name}", run))
+    same(run, f"plateau-{name}")
 
 
 @PROGRAMS
@@ -374,9 +372,7 @@ def names(m):
     return sorted(m.optim.lr_scheduler.__all__)
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 def test_a_new_rate_compiles_nothing():

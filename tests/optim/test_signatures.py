@@ -77,7 +77,7 @@ def test_function(module, same):
         found = importlib.import_module(f"{m.__name__}.optim.{module}")
         return shape(getattr(found, FUNCTIONS[module]))
 
-    same(program(f"function-{module}", run))
+    same(run, f"function-{module}")
 
 
 def test_schedules(same):
@@ -85,7 +85,7 @@ def test_schedules(same):
         space = m.optim.lr_scheduler
         return {n: shape(getattr(space, n).__init__) for n in sorted(space.__all__)}
 
-    same(program("schedules", run))
+    same(run, "schedules")
 
 
 def test_averages(same):
@@ -93,7 +93,7 @@ def test_averages(same):
         space = m.optim.swa_utils
         return {n: shape(getattr(space, n)) for n in sorted(space.__all__) if n != "AveragedModel"}
 
-    same(program("averages", run))
+    same(run, "averages")
 
 
 def test_names(same):

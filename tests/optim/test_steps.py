@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.helpers import by_name, program
+from tests.engine.helpers import Programs, program
 
 from .training import train
 
@@ -59,7 +59,7 @@ def case(name, options, kind=None, run="", **how):
     )  # fmt: skip
 
 
-CASES = [case(name, options) for name, rows in OPTIONS.items() for options in rows]
+CASES = Programs(case(name, options) for name, rows in OPTIONS.items() for options in rows)
 CASES += [
     case(name, OPTIONS[name][-1], run="skipping", skipping=True, steps=6)
     for name in ("SGD", "Adam", "NAdam", "RAdam", "ASGD", "Adafactor")
@@ -78,9 +78,7 @@ CASES += [
 ]
 
 
-@pytest.mark.parametrize("fn", CASES, ids=by_name)
-def test_same_numbers_state_and_versions(fn, same):
-    same(fn)
+test_same_numbers_state_and_versions = CASES.test()
 
 
 MUON = {"plain": {}, "options": {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"}}
@@ -94,7 +92,7 @@ def test_muon(name, same):
 
         return train(m, make, steps=8, shapes=((4, 6), (6, 3)))
 
-    same(program(f"muon-{name}", run))
+    same(run, f"muon-{name}")
 
 
 SCHEDULES = {
@@ -115,7 +113,7 @@ def test_with_a_schedule(name, kind, same):
             schedule=lambda o: SCHEDULES[name](m, o),
         )
 
-    same(program(f"{kind}-{name}", run))
+    same(run, f"{kind}-{name}")
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "NAdam", "Rprop", "ASGD", "Adafactor"])
@@ -123,7 +121,7 @@ def test_learning_rate_as_tensor(kind, same):
     def run(m):
         return train(m, lambda ps: getattr(m.optim, kind)(ps, lr=m.tensor(0.1)), steps=6)
 
-    same(program(f"{kind}-tensor-lr", run))
+    same(run, f"{kind}-tensor-lr")
 
 
 def test_betas_as_tensors(same):
@@ -131,7 +129,7 @@ def test_betas_as_tensors(same):
         betas = (m.tensor(0.8), m.tensor([0.9]))
         return train(m, lambda ps: m.optim.Adam(ps, lr=0.1, betas=betas), steps=6)
 
-    same(program("tensor-betas", run))
+    same(run, "tensor-betas")
 
 
 def fused_step(m):

@@ -5,7 +5,7 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.autograd.programs import leaf
-from tests.engine.helpers import Programs, attempt, by_name
+from tests.engine.helpers import Programs, attempt
 from torchgrad_jax.optim import _rules
 
 PROGRAMS = Programs()
@@ -271,9 +271,7 @@ def functional_forms(m):
     return [p, g, a, b, c, step, buffers, wrong, nothing]
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adafactor", "ASGD"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, attempt, by_name, program
+from tests.engine.helpers import Programs, attempt, program
 
 PROGRAMS = Programs()
 tg: Any = torchgrad_jax
@@ -112,9 +112,7 @@ def names(m):
     return sorted(utils(m).__all__)
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
-def test_same_as_torch(fn, same):
-    same(fn)
+test_same_as_torch = PROGRAMS.test()
 
 
 def test_update_bn(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,6 @@ from ._core import devices, warn
 from ._core.devices import device
 from ._core.errors import no_such_name as _no_such_name
 from ._core.out_of_memory import wait_for
-from ._utils import _get_device_module
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
@@ -189,7 +189,11 @@ def get_device_module(device: Any = None) -> Any:
         kind = devices.device(device).type
     else:
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
-    return _get_device_module(kind)
+    if kind not in ("cpu", "cuda", "mps", "xpu"):
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
+        )
+    return importlib.import_module(f"{__package__}.{kind}")
 
 
 def __getattr__(name: str) -> Any:

@@ -30,10 +30,10 @@ def doubles_in_place(ctx, x):
     return x
 
 
-def function(m, fwd, bwd=None, **kw):
-    """A Function of the given methods and attributes."""
+def function(m, fwd, bwd=None, name="F", **kw):
+    """A Function of the given name, methods and attributes."""
     d = {"forward": staticmethod(fwd)}
     if bwd:
         d["backward"] = staticmethod(bwd)
     d.update({k: (staticmethod(v) if callable(v) else v) for k, v in kw.items()})
-    return type("F", (m.autograd.Function,), d)
+    return type(name, (m.autograd.Function,), d)

@@ -4,6 +4,7 @@ import re
 import threading
 import warnings
 
+from tests.autograd.functions import function
 from tests.autograd.programs import attempt, leaf
 from tests.programs import Programs
 
@@ -54,14 +55,7 @@ def nan_second(m):
 
 @program
 def fn_nan(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a, b):
-            return a * 2 + b
-
-        @staticmethod
-        def backward(ctx, g):
-            return g, g * float("nan")
+    F = function(m, lambda ctx, a, b: a * 2 + b, lambda ctx, g: (g, g * float("nan")))
 
     def f():
         x = leaf(m, 0.0, 1.0)

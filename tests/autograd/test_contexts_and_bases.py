@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from tests.autograd.functions import function
 from tests.autograd.programs import attempt, leaf
 from tests.programs import Programs
 
@@ -203,15 +204,7 @@ def detaching_an_inference_tensor_in_place_does_nothing(m):
 
 @program
 def directions_of_fast_gradcheck(m):
-    class Wrong(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, y):
-            return x * 2 + y
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 3, g
-
+    Wrong = function(m, lambda ctx, x, y: x * 2 + y, lambda ctx, g: (g * 3, g), name="Wrong")
     x = m.tensor([0.25, 0.5], dtype=m.float64, requires_grad=True)
     y = m.tensor([1.0, 2.0], dtype=m.float64, requires_grad=True)
     outcome, _ = attempt(m.autograd.gradcheck, Wrong.apply, (x, y), fast_mode=True)

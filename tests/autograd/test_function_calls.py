@@ -108,16 +108,7 @@ def inplace_function(m):
 def meta(m):
     M = m.autograd.function.FunctionMeta
     B = m.autograd.function.BackwardCFunction
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
+    F = function(m, lambda ctx, a: a * 2, lambda ctx, g: g * 2)
     n = F.apply(leaf(m, 1.0)).grad_fn
     return (
         type(F) is M,

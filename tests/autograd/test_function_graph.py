@@ -1,6 +1,6 @@
 """Functions as part of larger graphs: nested, reentrant, hooked, used twice; compared with torch."""
 
-from tests.autograd.functions import cube, with_backward
+from tests.autograd.functions import cube, function, with_backward
 from tests.autograd.programs import leaf
 from tests.programs import Programs
 
@@ -122,15 +122,7 @@ def hook_changes_function_gradient(m):
 
 @program
 def double_input(m):
-    class Both(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.double()
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
+    Both = function(m, lambda ctx, x: x.double(), lambda ctx, g: g, name="Both")
     x = leaf(m, 1.0)
     y = Both.apply(x)
     y.backward()

@@ -2,7 +2,7 @@
 
 import warnings
 
-from tests.autograd.functions import doubles_in_place
+from tests.autograd.functions import doubles_in_place, function
 from tests.programs import Programs
 
 program = Programs()
@@ -12,16 +12,7 @@ test_same_as_torch = program.test()
 @program
 def jvp_of_dirty(m):
     fw = m.autograd.forward_ad
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return doubles_in_place(ctx, x)
-
-        @staticmethod
-        def jvp(ctx, t):
-            return t.mul_(2)
-
+    F = function(m, lambda ctx, x: doubles_in_place(ctx, x), jvp=lambda ctx, t: t.mul_(2))
     with fw.dual_level():
         a = fw.make_dual(m.tensor([2.0]), m.tensor([1.0]))
         b = F.apply(a)
@@ -31,16 +22,7 @@ def jvp_of_dirty(m):
 @program
 def jvp_view(m):
     fw = m.autograd.forward_ad
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x[:1]
-
-        @staticmethod
-        def jvp(ctx, t):
-            return t[:1]
-
+    F = function(m, lambda ctx, x: x[:1], jvp=lambda ctx, t: t[:1])
     with fw.dual_level():
         a = fw.make_dual(m.tensor([2.0, 3.0]), m.tensor([1.0, 5.0]))
         return fw.unpack_dual(F.apply(a))

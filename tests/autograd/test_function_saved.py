@@ -1,6 +1,6 @@
 """What a Function saves, and when it can be read, compared with torch."""
 
-from tests.autograd.functions import cube, with_backward
+from tests.autograd.functions import cube, function, with_backward
 from tests.autograd.programs import leaf
 from tests.programs import Programs
 
@@ -40,15 +40,7 @@ def backward_twice(m):
 
 @program
 def nothing_saved_twice(m):
-    class Two(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
+    Two = function(m, lambda ctx, x: x * 2, lambda ctx, g: g * 2, name="Two")
     x = leaf(m, 1.0)
     y = Two.apply(x)
     y.backward()

@@ -2,6 +2,7 @@
 
 import re
 
+from tests.autograd.functions import function
 from tests.autograd.programs import attempt, leaf
 from tests.own_gradients import saving_input
 from tests.programs import Programs
@@ -92,18 +93,7 @@ def undefined(m):
 
 @program
 def fwd(m):
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-        @staticmethod
-        def jvp(ctx, t):
-            return t * 5
+    F = function(m, lambda ctx, a: a * 2, lambda ctx, g: g * 2, jvp=lambda ctx, t: t * 5)
 
     class H(F):
         @staticmethod
@@ -126,16 +116,7 @@ def fwd(m):
 def cplx(m):
     z = m.tensor([1 + 1j, 2.0 - 1j], dtype=m.complex128, requires_grad=True)
     gc = m.autograd.gradcheck
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * (2 + 1j)
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * (2 + 1j)
-
+    F = function(m, lambda ctx, a: a * (2 + 1j), lambda ctx, g: g * (2 + 1j))
     a = attempt(gc, F.apply, (z,))
     b = attempt(gc, F.apply, (z,), fast_mode=True)
     return (

@@ -2,6 +2,7 @@
 
 import importlib
 
+from tests.autograd.functions import function
 from tests.autograd.programs import attempt, leaf
 from tests.own_gradients import saving_input
 from tests.programs import Programs
@@ -305,16 +306,7 @@ def grad_dtype(m):
 def grad_dtype_any(m):
     x = m.ones(2, requires_grad=True)
     x.grad_dtype = None
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, g):
-            return g.half()
-
+    F = function(m, lambda ctx, x: x.clone(), lambda ctx, g: g.half())
     out = [attempt(F.apply(x).sum().backward), x.grad]
     x.grad = None
     out += [attempt(x.backward, m.ones(2, dtype=m.float64)), x.grad]

@@ -3,6 +3,7 @@
 import gc
 import pickle
 
+from tests.autograd.functions import function
 from tests.autograd.programs import attempt, leaf
 from tests.programs import Programs
 
@@ -16,16 +17,7 @@ def node_abc(m):
     x = leaf(m, 1.0, 2.0)
     y = (x * 2).exp()
     acc = y.grad_fn.next_functions[0][0].next_functions[0][0]
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
+    F = function(m, lambda ctx, a: a * 2, lambda ctx, g: g)
     f = F.apply(x).grad_fn
     return (
         [isinstance(q, N) for q in (y.grad_fn, acc, f, 1, x, None)],

@@ -4,6 +4,7 @@ import copy
 import pickle
 import weakref
 
+from tests.autograd.functions import function
 from tests.autograd.programs import attempt, leaf
 from tests.programs import Programs
 
@@ -607,16 +608,7 @@ def create_graph_hook(m):
 def hook_none_grad(m):
     x = leaf(m, 2.0, 3.0)
     log = []
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return None
-
+    F = function(m, lambda ctx, x: x * 2, lambda ctx, g: None)
     y = x * 1
     y.register_hook(lambda g: log.append(g))
     y.grad_fn.register_prehook(lambda g: log.append(g))
@@ -629,16 +621,7 @@ def hook_none_grad(m):
 @program
 def hook_replaces_none(m):
     x = leaf(m, 2.0, 3.0)
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return None
-
+    F = function(m, lambda ctx, x: x * 2, lambda ctx, g: None)
     y = x * 1
     y.register_hook(lambda g: m.ones(2))
     r = attempt(F.apply(y).sum().backward)

@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+from tests.autograd.functions import function
 from tests.autograd.hooked import Log
 from tests.autograd.programs import leaf
 from tests.programs import Programs
@@ -154,16 +155,7 @@ def undefined_gradient_cannot_be_replaced(m):
 @program
 def leaf_with_undefined_gradient(m):
     log = Log()
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, y):
-            return x * y
-
-        @staticmethod
-        def backward(ctx, g):
-            return None, g
-
+    F = function(m, lambda ctx, x, y: x * y, lambda ctx, g: (None, g))
     x, y = leaf(m, 1.0), leaf(m, 2.0)
     x.register_hook(log.hook("x"))
     x.register_post_accumulate_grad_hook(lambda t: log.append("post accumulate"))

@@ -1,9 +1,6 @@
 """Gradients through views, in-place writes, hooks, .data and threads, compared with torch."""
 
-import copy
-import pickle
 import threading
-import weakref
 
 from tests.autograd.programs import attempt, leaf
 from tests.programs import Programs
@@ -267,25 +264,6 @@ def double_through_none(m):
         attempt(m.autograd.grad, g.sum(), x),
         attempt(m.autograd.grad, g.sum(), y, allow_unused=True),
     )
-
-
-@program
-def deepcopy_graph(m):
-    x = leaf(m, 1.0, 2.0)
-    x.grad = m.ones(2)
-    y = copy.deepcopy(x)
-    r = [y.grad, y.requires_grad, y.is_leaf, y.grad is x.grad]
-    z = pickle.loads(pickle.dumps(x.detach()))
-    return r, z
-
-
-@program
-def weak(m):
-    x = leaf(m, 1.0)
-    y = (x * 2).exp()
-    r = weakref.ref(y)
-    del y
-    return r() is None
 
 
 @program

@@ -227,7 +227,7 @@ class SnapshotWriter:
         if of is not None:
             return self._view(t, of)
         array = t._st.array
-        if isinstance(array, jax.core.Tracer) and not _is_number_of_lift(t):
+        if isinstance(array, jax.core.Tracer) and MODES.run.inside(t):
             raise self._traced()
         self.kept[self.current_row] = (for_jax(read(t)), array) if MODES.run.at_once else t
         al, m = t._al, t._m
@@ -322,10 +322,6 @@ def _held_by(x: Any) -> list[Any]:
     if isinstance(x, Tensor | type | types.ModuleType) or not hasattr(x, "__dict__"):
         return []
     return [[v for _, v in _state(x)], getattr(x, "__wrapped__", None)]
-
-
-def _is_number_of_lift(t: Tensor) -> bool:
-    return not MODES.run.inside(t)
 
 
 def _state(x: Any) -> Iterator[tuple[str, Any]]:

@@ -80,16 +80,12 @@ def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float 
     Returns:
         A function of the same arguments as `kernel`, with the same results.
     """
-    if closed.effects or not _on_cpu():
+    if closed.effects or jax.default_backend() != "cpu":
         return None
     try:
         return _Maker(closed, kernel, limit).function(single)
     except (_No, Unsure):
         return None
-
-
-def _on_cpu() -> bool:
-    return jax.default_backend() == "cpu"
 
 
 class _Maker:

@@ -106,11 +106,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     for a, b in pairwise(grid):
         kept &= a <= b if with_replacement else a < b
     mask = from_host(kept, m.device)
-    return ops.stack([ops.masked_select_at(g, _positions(mask)) for g in _grids(input, r)], 1)
-
-
-def _grids(input: Tensor, r: int) -> Sequence[Tensor]:
-    return meshgrid(*[input] * r, indexing="ij")
+    grids = meshgrid(*[input] * r, indexing="ij")
+    return ops.stack([ops.masked_select_at(g, _positions(mask)) for g in grids], 1)
 
 
 def _positions(mask: Tensor) -> Tensor:

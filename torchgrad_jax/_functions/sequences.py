@@ -213,7 +213,7 @@ def _ends(
     fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]
 ) -> tuple[Any, Any, int]:
     ok = all(is_number(v) or isinstance(v, Tensor) for v in (start, end))
-    n = None if steps is None or isinstance(steps, bool) else _int_or_none(steps)
+    n = None if steps is None or isinstance(steps, bool) else as_int(steps)
     if not ok or n is None:
         tail = f"int steps, *, Tensor out = None, {COMMON}"
         raise no_match(
@@ -236,10 +236,6 @@ def _ends(
     if n < 0:
         raise RuntimeError("number of steps must be non-negative")
     return values[0], values[1], n
-
-
-def _int_or_none(value: Any) -> int | None:
-    return as_int(value)
 
 
 def _span_dtype(

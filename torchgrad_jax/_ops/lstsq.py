@@ -42,10 +42,6 @@ def _tolerance(values: Array, shape: tuple[int, ...], atol: Any, rtol: Any) -> A
     return jnp.maximum(atol, rtol * largest)
 
 
-def _scale_columns(x: Array, s: Array) -> Array:
-    return x * s[..., None, :].astype(x.dtype)
-
-
 def _pinv_value(a: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     m, n = a.shape[-2:]
     if 0 in a.shape:
@@ -58,7 +54,7 @@ def _pinv_value(a: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
         values, left, right = size, conj_t(vh), u
     kept = size > _tolerance(size, a.shape, atol, rtol)[..., None]
     inverse = jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)
-    return product(_scale_columns(left, inverse), conj_t(right))
+    return product(left * inverse[..., None, :].astype(left.dtype), conj_t(right))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(3,))

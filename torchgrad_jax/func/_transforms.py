@@ -103,15 +103,10 @@ def _grad_and_value(
         if has_aux:
             only_tensors(aux, _UNSUPPORTED)
         leaves, spec = tree.flatten(inputs)
-        found = _gradients(level, [out], leaves, None, _record(level, [out]), False)
+        found = _gradients(level, [out], leaves, None, level.matters_outside([out]), False)
         gradients = tree.unflatten(found, spec)
     gradients, out, aux = level.free((gradients, out, aux))
     return gradients, (out, aux) if has_aux else out
-
-
-def _record(level: Level, outs: Sequence[Any]) -> bool:
-    """Whether a backward pass must be recorded, for the sake of what is outside."""
-    return level.matters_outside(outs)
 
 
 def _gradients(

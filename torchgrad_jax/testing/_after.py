@@ -18,14 +18,10 @@ _HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_
 
 def _classes(lib: Any) -> list[type]:
     """The classes whose objects are watched; schedulers one by one, since some do not call their base's `__init__`."""
-    schedulers = lib.optim.lr_scheduler
     found = [lib.nn.Module, lib.optim.Optimizer, lib.amp.GradScaler]
-    found += [c for c in vars(schedulers).values() if isinstance(c, type) and _schedules(c, lib)]
+    classes = [c for c in vars(lib.optim.lr_scheduler).values() if isinstance(c, type)]
+    found += [c for c in classes if issubclass(c, lib.optim.lr_scheduler.LRScheduler)]
     return [c for c in dict.fromkeys(found) if "__init__" in vars(c)]
-
-
-def _schedules(c: type, lib: Any) -> bool:
-    return issubclass(c, lib.optim.lr_scheduler.LRScheduler)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,14 @@
 """Python numbers that a compiled step changes (learning rates, schedules, counters) are those of the eager step."""
 
 import copy
+import functools
 import math
 import warnings
 
 import pytest
 
 import torchgrad_jax as torch
+from tests.bridge import trainings
 from torchgrad_jax.optim import lr_scheduler as schedules
 
 RUNS = 7
@@ -96,48 +98,16 @@ class Noam:
             group["weight_decay"] = 0.01 * math.sqrt(self.n)
 
 
-class Halving(Noam):
-    def step(self):
-        for group in self.opt.param_groups:
-            group["lr"] *= 0.5
-
-
 SCHEDULES = {
-    "cosine": lambda o: schedules.CosineAnnealingLR(o, 5),
-    "step": lambda o: schedules.StepLR(o, 2, 0.5),
-    "multistep": lambda o: schedules.MultiStepLR(o, [2, 3, 3], 0.5),
-    "exponential": lambda o: schedules.ExponentialLR(o, 0.9),
-    "linear": lambda o: schedules.LinearLR(o, 0.3, total_iters=4),
-    "constant": lambda o: schedules.ConstantLR(o, 0.3, total_iters=3),
-    "polynomial": lambda o: schedules.PolynomialLR(o, 5, 2.0),
-    "one cycle": lambda o: schedules.OneCycleLR(o, 0.3, total_steps=9),
-    "cyclic": lambda o: schedules.CyclicLR(o, 0.01, 0.2, step_size_up=2, mode="exp_range"),
-    "restarts": lambda o: schedules.CosineAnnealingWarmRestarts(o, 2, 2),
+    **{name: functools.partial(make, schedules) for name, make in trainings.SCHEDULES.items()},
     "lambda": lambda o: schedules.LambdaLR(o, warmup),
-    "multiplicative": lambda o: schedules.MultiplicativeLR(o, lambda e: 0.8 if e % 2 else 1.1),
     "sequential": lambda o: schedules.SequentialLR(
         o, [schedules.LinearLR(o, 0.1, total_iters=3), schedules.CosineAnnealingLR(o, 5)], [3]
     ),
-    "chained": lambda o: schedules.ChainedScheduler(
-        [schedules.ConstantLR(o, 0.1, total_iters=3), schedules.ExponentialLR(o, 0.9)]
-    ),
-    "plateau": lambda o: Plateau(schedules.ReduceLROnPlateau(o, patience=0)),
     "averaging": lambda o: torch.optim.swa_utils.SWALR(o, 0.02, anneal_epochs=4),
     "own": Own,
     "no scheduler": Noam,
-    "by hand": Halving,
 }
-
-
-class Plateau:
-    """One that is given a number."""
-
-    def __init__(self, inner):
-        self.inner = inner
-        self.state_dict = inner.state_dict
-
-    def step(self):
-        self.inner.step(1.0)
 
 
 def momentum(w):

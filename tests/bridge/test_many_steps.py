@@ -11,7 +11,7 @@ from .test_one_trace import OPTIMIZERS, SCHEDULES
 STEPS = 7
 
 
-def training(make_optimizer, make_schedule=SCHEDULES["StepLR"], inside=True, dropout=0.0):
+def training(make_optimizer, make_schedule=SCHEDULES["step"], inside=True, dropout=0.0):
     torch.manual_seed(0)
     w = torch.randn(3, 3, requires_grad=True)
     opt = make_optimizer([w])
@@ -68,7 +68,7 @@ def test_every_optimizer(name):
     assert fast.counts == {"traced": 1, "run": 2 * STEPS, "eager": 0}, fast.reasons
 
 
-@pytest.mark.parametrize("name", ["LambdaLR", "OneCycleLR", "SequentialLR", "CyclicLR"])
+@pytest.mark.parametrize("name", ["lambda", "one cycle", "sequential", "cyclic"])
 def test_schedules_inside_of_the_step_go_on_step_by_step(name):
     fast = assert_as_many_calls(OPTIMIZERS["momentum"], SCHEDULES[name])
     assert fast.counts["traced"] == 1

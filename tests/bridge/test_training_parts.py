@@ -5,7 +5,6 @@ import copy
 import pytest
 
 import torchgrad_jax as torch
-from tests.bridge.test_carried_numbers import SCHEDULES as INSIDE
 from tests.bridge.test_one_trace import OPTIMIZERS
 from torchgrad_jax import nn, optim
 from torchgrad_jax.optim import lr_scheduler as schedules, swa_utils
@@ -280,37 +279,6 @@ def test_every_optimizer_with_a_scaler(name):
 def of_matrices(name):
     """An optimizer of the parameters that it takes."""
     return lambda ps: OPTIMIZERS[name]([p for p in ps if p.ndim == 2] if name == "Muon" else ps)
-
-
-class Scheduled(Training):
-    def after(self):
-        self.schedule.step()
-
-    def seen(self):
-        return [self.opt.param_groups[0]["lr"], self.opt.state_dict()["state"]]
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_optimizer_with_a_schedule_in_the_step(name):
-    def made():
-        training = Scheduled(of_matrices(name))
-        training.schedule = schedules.CosineAnnealingLR(training.opt, 20)
-        return training
-
-    assert_same(made, 1)
-
-
-LONG = {"one cycle": lambda o: schedules.OneCycleLR(o, 0.3, total_steps=CALLS + 1)}
-
-
-@pytest.mark.parametrize("name", INSIDE)
-def test_every_schedule_in_the_step(name):
-    def made():
-        training = Scheduled(lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9))
-        training.schedule = (LONG | INSIDE | LONG)[name](training.opt)
-        return training
-
-    assert_same(made, 3)
 
 
 def test_a_step_that_may_be_left_out_changes_no_python_values():

@@ -132,46 +132,6 @@ def test_state_that_is_loaded_is_that_of_the_program():
     torch.testing.assert_close(w, eager_w)
 
 
-def around_the_step(kind):
-    """A step with what real trainings put in it, and the parameters that it changes."""
-    torch.manual_seed(0)
-    model = torch.nn.Linear(3, 3)
-    opt = optim.Adam(model.parameters(), lr=0.01)
-    counter = {"n": 0}
-
-    def clipped(x):
-        opt.zero_grad()
-        loss = (model(x) ** 2).mean()
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        opt.step()
-        return loss, norm
-
-    def accumulated(x):
-        loss = (model(x) ** 2).mean()
-        loss.backward()
-        counter["n"] += 1
-        if counter["n"] % 2 == 0:
-            opt.step()
-            opt.zero_grad(set_to_none=False)
-        return loss
-
-    return {"clip": clipped, "accumulate": accumulated}[kind], list(model.parameters())
-
-
-@pytest.mark.parametrize(("kind", "traced"), [("clip", 1), ("accumulate", 4)])
-def test_what_is_done_in_a_step(kind, traced):
-    eager, seen = around_the_step(kind)
-    step, found = around_the_step(kind)
-    fast = torch.compile(step)
-    for i in range(8):
-        x = torch.full((2, 3), 0.1 * (i + 1))
-        torch.testing.assert_close(fast(x), eager(x))
-        torch.testing.assert_close(found, seen)
-    assert fast.counts["eager"] == 0
-    assert fast.counts["traced"] <= traced, fast.reasons
-
-
 def scaled():
     w, opt, _ = parts(OPTIMIZERS["Adam"])
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=3)

@@ -17,7 +17,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 SEED = 0
 LONG = ROOT / "tests" / "long.list"
-"""The tests that `make test` leaves to `make conformance` and to `.ci/run`, by their names."""
+"""The tests that `make test` leaves to `make conformance`, by their names; `.ci/run` runs one in four of them."""
+_SOME = 4
 
 # JAX reads these when it is imported; programs that the tests start inherit them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
@@ -40,9 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--long",
-        choices=("yes", "no", "only"),
+        choices=("yes", "some", "no", "only"),
         default="yes",
-        help=f"what to do about the tests of {LONG.name}, which take long where no kernel is compiled yet",
+        help=f"what to do about the tests of {LONG.name}, which take long where no kernel is compiled yet: "
+        f"run them, one in {_SOME} of them, none, or no others",
     )
     parser.addoption(
         "--write-long",
@@ -83,11 +85,14 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted = config.getoption("--long")
     if wanted == "yes":
         return
-    long = set(LONG.read_text(encoding="utf-8").split("\n"))
-    left_out = [item for item in items if (item.nodeid in long) is (wanted == "no")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if (item.nodeid in long) is (wanted == "only")]
+    names = LONG.read_text(encoding="utf-8").split("\n")
+    # Names that follow one another are the variants of one test, so that some of each test run.
+    left_out = set(names) - set(names[::_SOME] if wanted == "some" else ())
+    chosen = [item for item in items if (item.nodeid in left_out) is (wanted == "only")]
+    if len(chosen) < len(items):
+        kept = set(map(id, chosen))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+        items[:] = chosen
 
 
 _SECONDS_COLD, _SECONDS_WARM = 0.057, 0.03

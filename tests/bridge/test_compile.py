@@ -238,19 +238,6 @@ def manual_step(ps):
     return step
 
 
-def optimizer_step(ps, make):
-    opt = make(ps)
-
-    def step(x, y):
-        opt.zero_grad()
-        loss = loss_of(ps, x, y)
-        loss.backward()
-        opt.step()
-        return loss
-
-    return step, opt
-
-
 def test_a_step_by_hand():
     a, b = parameters(), parameters()
     eager, fast = manual_step(a), compiled(manual_step(b))
@@ -268,35 +255,6 @@ def test_a_step_by_hand():
     assert got.grad_fn.name() == want.grad_fn.name()
     with pytest.raises(RuntimeError, match="a second time"):
         got.backward()
-
-
-MAKERS = {
-    "sgd": lambda ps: torch.optim.SGD(ps, lr=0.1),
-    "momentum": lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9, nesterov=True),
-    "adam": lambda ps: torch.optim.Adam(ps, lr=0.01),
-    "adamw": lambda ps: torch.optim.AdamW(ps, lr=0.01, amsgrad=True),
-    "rmsprop": lambda ps: torch.optim.RMSprop(ps, lr=0.01, centered=True),
-}
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_a_step_with_an_optimizer(name):
-    a, b = parameters(), parameters()
-    eager, opt_a = optimizer_step(a, MAKERS[name])
-    step, opt_b = optimizer_step(b, MAKERS[name])
-    fast = compiled(step)
-    x, y = data()
-    for k in range(5):
-        for opt in (opt_a, opt_b):
-            opt.param_groups[0]["lr"] = 0.01 / (k + 1)  # a schedule compiles nothing anew
-        same(eager(x, y), fast(x, y))
-    assert fast.counts["traced"] == 1
-    for p, q in zip(a, b):
-        same(p, q)
-        assert p._version == q._version
-        for key, value in opt_a.state[p].items():
-            if isinstance(value, torch.Tensor):
-                same(value, opt_b.state[q][key])
 
 
 def test_gradients_accumulate():

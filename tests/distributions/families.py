@@ -1,4 +1,4 @@
-"""One of each distribution that needs gamma draws, a relaxation, a rejection or a matrix."""
+"""One of each distribution: common ones in single precision, those with more involved draws in double precision."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Any
 
 def t(m: Any, *values: float) -> Any:
     return m.tensor(values, dtype=m.float64)
+
+
+def numbers(m: Any, *values: float) -> Any:
+    return m.tensor(values)
 
 
 def square(m: Any) -> Any:
@@ -55,4 +59,53 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     ),
     "Gumbel": (lambda m, d: d.Gumbel(t(m, 0.5, -1.0), t(m, 1.0, 2.0)), [0.3, -0.7]),
     "HalfCauchy": (lambda m, d: d.HalfCauchy(t(m, 0.5, 2.0)), [0.3, 0.7]),
+}  # fmt: skip
+
+COMMON: dict[str, tuple[Any, Any]] = {
+    "Normal": (lambda m, d: d.Normal(numbers(m, 0.5, -1.0), numbers(m, 1.0, 2.0)), [0.3, -0.7]),
+    "Laplace": (lambda m, d: d.Laplace(numbers(m, 0.5, -1.0), numbers(m, 1.0, 2.0)), [0.3, -0.7]),
+    "Cauchy": (lambda m, d: d.Cauchy(numbers(m, 0.5, -1.0), numbers(m, 1.0, 2.0)), [0.3, -0.7]),
+    "Uniform": (lambda m, d: d.Uniform(numbers(m, 0.0, -1.0), numbers(m, 1.0, 2.0)), [0.3, 0.7]),
+    "Exponential": (lambda m, d: d.Exponential(numbers(m, 0.5, 2.0)), [0.3, 0.7]),
+    "HalfNormal": (lambda m, d: d.HalfNormal(numbers(m, 0.5, 2.0)), [0.3, 0.7]),
+    "LogNormal": (lambda m, d: d.LogNormal(numbers(m, 0.5, -1.0), numbers(m, 1.0, 0.5)), [0.3, 0.7]),
+    "Bernoulli": (lambda m, d: d.Bernoulli(numbers(m, 0.25, 0.9)), [1.0, 0.0]),
+    "BernoulliLogits": (lambda m, d: d.Bernoulli(logits=numbers(m, 0.25, -2.0)), [1.0, 0.0]),
+    "Geometric": (lambda m, d: d.Geometric(numbers(m, 0.25, 0.9)), [3.0, 0.0]),
+    "Binomial": (lambda m, d: d.Binomial(5, numbers(m, 0.25, 0.9)), [3.0, 5.0]),
+    "Poisson": (lambda m, d: d.Poisson(numbers(m, 0.5, 4.0)), [1.0, 3.0]),
+    "Categorical": (lambda m, d: d.Categorical(m.tensor([[1.0, 2.0, 1.0], [0.2, 0.2, 0.6]])), [1.0, 2.0]),
+    "CategoricalLogits": (lambda m, d: d.Categorical(logits=m.tensor([[1.0, 2.0, 1.0]])), [1.0, 2.0]),
+    "OneHotCategorical": (lambda m, d: d.OneHotCategorical(m.tensor([1.0, 2.0, 1.0])), [0.0, 1.0, 0.0]),
+    "Multinomial": (lambda m, d: d.Multinomial(4, m.tensor([1.0, 2.0, 1.0])), [1.0, 2.0, 1.0]),
+    "Covariance": (
+        lambda m, d: d.MultivariateNormal(numbers(m, 0.5, -1.0), m.tensor([[2.0, 0.5], [0.5, 1.0]])),
+        [0.3, 0.7],
+    ),
+    "Precision": (
+        lambda m, d: d.MultivariateNormal(
+            numbers(m, 0.5, -1.0), precision_matrix=m.tensor([[2.0, 0.5], [0.5, 1.0]])
+        ),
+        [0.3, 0.7],
+    ),
+    "Independent": (lambda m, d: d.Independent(d.Normal(m.zeros(3, 2), m.ones(2)), 1), [0.3, 0.7]),
+    "MixtureOfNumbers": (
+        lambda m, d: d.MixtureSameFamily(
+            d.Categorical(m.tensor([0.3, 0.7])), d.Normal(numbers(m, -1.0, 2.0), numbers(m, 1.0, 0.5))
+        ),
+        [0.3, 0.7],
+    ),
+    "Squashed": (
+        lambda m, d: d.TransformedDistribution(
+            d.Normal(m.zeros(2), m.ones(2)),
+            [d.AffineTransform(0.5, -2.0), d.TanhTransform(), d.transforms.SigmoidTransform()],
+        ),
+        [0.6, 0.7],
+    ),
+    "Softplus": (
+        lambda m, d: d.TransformedDistribution(
+            d.Normal(m.zeros(2), m.ones(2)), [d.SoftplusTransform(), d.PowerTransform(m.tensor(2.0))]
+        ),
+        [0.6, 0.7],
+    ),
 }  # fmt: skip

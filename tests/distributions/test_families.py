@@ -1,14 +1,14 @@
-"""Distributions beyond the common ones: the same draws, densities, moments and gradients as torch."""
+"""Distributions: the same draws, densities, moments, gradients and divergences as torch."""
 
 import importlib
 import warnings
 
 import pytest
 
-from tests.engine.helpers import program
+from tests.engine.helpers import leaf, program
 from tests.programs import attempt
 
-from .families import FAMILIES
+from .families import COMMON, FAMILIES, numbers
 
 
 def dist(m):
@@ -26,9 +26,9 @@ SINGLE = ("GeneralizedPareto",)
 
 def look(name):
     def run(m):
-        make, values = FAMILIES[name]
+        make, values = (FAMILIES | COMMON)[name]
         p = make(m, dist(m))
-        value = m.tensor(values, dtype=m.float32 if name in SINGLE else m.float64)
+        value = m.tensor(values, dtype=m.float32 if name in (*SINGLE, *COMMON) else m.float64)
         larger = p.expand((3, *p.batch_shape))
         m.manual_seed(4)
         with warnings.catch_warnings():
@@ -40,6 +40,7 @@ def look(name):
         for f in (
             lambda: p.mean, lambda: p.variance, lambda: p.stddev, lambda: p.mode, lambda: p.entropy(),
             lambda: p.cdf(value), lambda: p.icdf(value), lambda: dist(m).kl_divergence(p, p),
+            lambda: p.enumerate_support(),
         ):  # fmt: skip
             seen.append(kind(attempt(f)))
         return seen
@@ -47,7 +48,7 @@ def look(name):
     return program(name, run)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", FAMILIES | COMMON)
 def test_looks(name, same):
     same(look(name))
 
@@ -89,6 +90,25 @@ def test_gradients(name, same):
     same(slopes(name))
 
 
+def gradients_of_common_families(m):
+    d = dist(m)
+    m.manual_seed(1)
+    loc, scale = leaf(m, 3), leaf(m, 3, start=0.5, stop=2.0)
+    d.Normal(loc, scale).rsample((4,)).pow(2).sum().backward()
+    logits = leaf(m, 2, 3)
+    policy = d.Categorical(logits=logits)
+    action = policy.sample()
+    (-policy.log_prob(action) * m.tensor([1.0, -2.0]) - 0.01 * policy.entropy()).sum().backward()
+    squashed = d.TransformedDistribution(d.Normal(loc, scale), d.TanhTransform(cache_size=1))
+    x = squashed.rsample()
+    squashed.log_prob(x).sum().backward()
+    return [loc.grad, scale.grad, action, logits.grad]
+
+
+def test_gradients_of_common_families(same):
+    same(gradients_of_common_families)
+
+
 def pairs(m):
     """Two of each family that has a rule with another."""
     d = dist(m)
@@ -107,6 +127,18 @@ def divergences(m):
     d = dist(m)
     every = pairs(m)
     return [kind(attempt(lambda p=p, q=q: d.kl_divergence(p, q))) for p in every for q in every]
+
+
+def divergences_of_common_families(m):
+    d = dist(m)
+    a, b = numbers(m, 0.2, 0.7), numbers(m, 0.5, 0.6)
+    pairs = [
+        (d.Categorical(a), d.Categorical(b)), (d.Geometric(a), d.Geometric(b)), (d.LogNormal(a, b), d.LogNormal(b, a)),
+        (d.OneHotCategorical(a), d.OneHotCategorical(b)), (d.Categorical(a), d.Normal(a, b)),
+        (d.Uniform(a, a + 1), d.Uniform(a - 1, a + 2)), (d.Binomial(3, a), d.Binomial(3, b)),
+        (d.Independent(d.Normal(a, b), 1), d.Independent(d.Normal(b, a), 1)),
+    ]  # fmt: skip
+    return [kind(attempt(lambda p=p, q=q: d.kl_divergence(p, q))) for p, q in pairs]
 
 
 def registered(m):
@@ -136,7 +168,11 @@ def new_rules(m):
     return d.kl_divergence(mine, plain), d.kl_divergence(plain, mine), both, said
 
 
-@pytest.mark.parametrize("program", [divergences, registered, new_rules], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [divergences, divergences_of_common_families, registered, new_rules],
+    ids=lambda p: p.__name__,
+)
 def test_divergences(program, same):
     same(program)
 
@@ -152,6 +188,20 @@ def refusals(m):
     return [
         attempt(f)
         for f in (
+            lambda: d.Normal(0.0, -1.0),
+            lambda: d.Normal(m.zeros(2), m.tensor([1.0, -1.0])),
+            lambda: d.Bernoulli(),
+            lambda: d.Bernoulli(1.5),
+            lambda: d.Exponential(1.0).log_prob(m.tensor(-1.0)),
+            lambda: d.Categorical(m.tensor(1.0)),
+            lambda: d.Categorical(m.ones(3)).log_prob(m.tensor(3)),
+            lambda: d.Normal(m.zeros(2), 1.0).log_prob(m.zeros(3)),
+            lambda: d.Normal(0.0, 1.0).log_prob(0.5),
+            lambda: d.Normal("a", 1.0),
+            lambda: d.Normal(0.0, -1.0, validate_args=False).scale,
+            lambda: d.Uniform(1.0, 0.0),
+            lambda: d.MultivariateNormal(m.zeros(2), -m.eye(2)),
+            lambda: d.Independent(d.Normal(0.0, 1.0), 1),
             lambda: d.Dirichlet(m.tensor(1.0)),
             lambda: d.Gamma(-1.0, 1.0),
             lambda: d.Beta(1.0, 1.0).log_prob(m.tensor(2.0)),

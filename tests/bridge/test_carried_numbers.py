@@ -194,6 +194,110 @@ def test_a_counter_in_every_place():
     assert_same(make)
 
 
+def count_in_list(held, key=0):
+    held[key] += 1
+    return held[key]
+
+
+def count_and_remove(held):
+    n = held.pop("n", 0)
+    if n < 4:
+        held["n"] = n + 1
+    return n
+
+
+def count_where_nothing_is(held):
+    held["n"] = held.get("n", 0) + 1
+    return held["n"]
+
+
+class Counter:
+    n = 0
+
+
+def count_in_attribute(held):
+    held.n = getattr(held, "n", 0) + 1
+    return held.n
+
+
+REMOVED = {
+    "entry of a dict": (dict, count_where_nothing_is, lambda held: held.clear()),
+    "another entry comes": (
+        dict,
+        count_where_nothing_is,
+        lambda held: held.pop("n", 0) and held.update(m=held.get("m", 0)),
+    ),
+    "attribute": (Counter, count_in_attribute, lambda held: vars(held).clear()),
+    "attribute of a class": (
+        lambda: type("Own", (Counter,), {"k": 1}),
+        count_in_attribute,
+        lambda cls: "n" in vars(cls) and delattr(cls, "n"),
+    ),
+    "item of a list": (
+        lambda: [0, 5],
+        lambda held: count_in_list(held, -1),
+        lambda held: held.__setitem__(slice(None), held[:1]),
+    ),
+    "by the function": (dict, count_and_remove, lambda held: None),
+    "by a cache beside it": (
+        lambda: {"n": [0], "cached": 1},
+        lambda held: count_in_list(held["n"]) + held.setdefault("cached", 1),
+        lambda held: held.pop("cached", None),
+    ),
+}
+
+
+@pytest.mark.parametrize("where", REMOVED)
+def test_a_number_that_is_removed_between_calls(where):
+    make, count, remove = REMOVED[where]
+
+    def run(wrap):
+        held = make()
+        step, found = wrap(lambda x: x * count(held)), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for i in range(12):
+                found.append(step(torch.ones(1)).item())
+                if i % 4 == 3:
+                    remove(held)
+        return found
+
+    assert run(torch.compile) == run(lambda f: f)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda held: held.append(7),
+        lambda held: held.insert(0, 7),
+        lambda held: held.pop(),
+        lambda held: held.clear(),
+        lambda held: held.reverse(),
+    ],
+    ids=["append", "insert", "pop", "clear", "reverse"],
+)
+def test_a_list_with_a_counter_is_as_before_a_call_that_fails(change):
+    held = [0, 1, 2]
+
+    def step(x, fails):
+        held[0] += 1
+        if fails:
+            change(held)
+            raise ValueError("no more")
+        return x * held[0]
+
+    fast = torch.compile(step)
+    for i in range(8):
+        before = list(held)
+        if i in (3, 5, 6):
+            with pytest.raises(ValueError, match="no more"):
+                fast(torch.ones(1), True)
+            assert held == before
+        else:
+            assert fast(torch.ones(1), False).item() == before[0] + 1
+    assert held == [5, 1, 2]
+
+
 GLOBAL = 0
 
 

@@ -308,6 +308,39 @@ def test_a_list_with_two_names_is_still_looked_at() -> None:
         assert torch.equal(compiled(X[0]), X[0] * k)
 
 
+def test_tensors_kept_under_parameters_as_keys() -> None:
+    def run(wrap: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+        """Sharpness-aware minimization: each parameter moves, and moves back by what was kept under it."""
+        torch.manual_seed(0)
+        net, moved = nn.Linear(4, 1), {}
+        opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x: Any) -> Any:
+            net(x).square().mean().backward()
+            with torch.no_grad():
+                for p in net.parameters():
+                    moved[p] = p.grad * 0.05
+                    p.add_(moved[p])
+            opt.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            with torch.no_grad():
+                for p in net.parameters():
+                    p.sub_(moved[p])
+            opt.step()
+            opt.zero_grad()
+            return loss
+
+        step = wrap(step)
+        found = [step(x).item() for x in X]
+        return found + [t.tolist() for t in (*net.parameters(), *moved.values())], step
+
+    found, fast = run(torch.compile)
+    for a, b in zip(found, run(lambda f: f)[0]):
+        assert torch.tensor(a).allclose(torch.tensor(b))
+    assert fast.counts["eager"] == 0
+
+
 @pytest.mark.filterwarnings("ignore:torch.compile")
 def test_an_object_that_holds_the_state_before_holds_it_in_each_call() -> None:
     plain, net = (Told(state=torch.zeros(3, 4)) for _ in range(2))

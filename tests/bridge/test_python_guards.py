@@ -62,6 +62,57 @@ def _attribute_of_a_class_that_hides_one_of_its_base():
 
 
 @program
+def _containers_that_classes_hold():
+    class Config:
+        scales, nested, pair = [1.0], {"a": [1.0]}, (1.0, [1.0])
+
+    class Outer:
+        config = Config()
+
+        @classmethod
+        def scale(cls):
+            return cls.config.scales[0] * cls.config.nested["a"][0] * cls.config.pair[1][0]
+
+    return lambda x: x * Outer.scale() * Outer().config.scales[0], [
+        lambda: Config.scales.__setitem__(0, 3.0),
+        lambda: Config.nested["a"].__setitem__(0, 5.0),
+        lambda: Config.nested.update(a=[7.0]),
+        lambda: Config.pair[1].__setitem__(0, 2.0),
+        lambda: setattr(Config, "scales", [9.0]),
+    ]
+
+
+@program
+def _containers_that_classes_of_modules_hold():
+    class Scaled(nn.Module):
+        factors = FACTOR
+
+        def forward(self, x):
+            return x * self.factors[0]
+
+    FACTOR[0] = 2.0
+    return Scaled(), [lambda: FACTOR.__setitem__(0, 5.0)]
+
+
+@program
+def _state_of_a_descriptor_and_methods_by_operator():
+    class Described:
+        def __init__(self):
+            self.value = 1.0
+
+        def __get__(self, held, cls=None):
+            return self.value
+
+    described = Described()
+    cls = type("Held", (), {"k": described, "__call__": lambda self, x: x * self.k})
+    held = cls()
+    return lambda x: held(x), [
+        lambda: setattr(described, "value", 4.0),
+        lambda: setattr(cls, "__call__", lambda self, x: x * 9),
+    ]
+
+
+@program
 def _attributes_of_numbers_text_and_arrays():
     kinds = [type("I", (int,), {})(2), type("S", (str,), {})("a")]
     kinds.append(np.ones(2).view(type("A", (np.ndarray,), {})))
@@ -438,6 +489,21 @@ def test_a_run_that_changes_what_it_looks_at_is_not_kept():
     held.n = 0
     assert fast(torch.ones(())).item() == 1.0
     assert held.n == 1
+
+
+def test_a_list_of_a_class_that_nobody_reads_may_grow():
+    class Trainer:
+        history: list = []
+        factors = [2.0]
+
+        def step(self, x):
+            return x * self.factors[0]
+
+    step = torch.compile(Trainer().step)
+    for i in range(5):
+        assert step(torch.ones(1)).item() == 2.0
+        Trainer.history.append(i)
+    assert (step.counts["traced"], step.counts["run"]) == (1, 5)
 
 
 class Answers:

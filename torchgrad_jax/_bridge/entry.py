@@ -55,6 +55,7 @@ from .number_log import NumberLog, ReturnedNumber
 from .one_device import one_device
 from .outside_results import describe_outside_result, own_constants
 from .overwrite import in_place
+from .places import value_at
 from .python_guards import PythonGuards
 from .results import (
     ELSEWHERE,
@@ -440,7 +441,7 @@ class Entry:
             if st.array is not array:
                 return VALUES_CHANGED
         for holder, key, kind in self.numbers:
-            if type(holder[key]) is not kind:
+            if type(value_at(holder, key)) is not kind:
                 return f"{key!r} was a {kind.__name__}"
         for kept in self.kept_tensors:
             given = args if self.writes_arguments else ()

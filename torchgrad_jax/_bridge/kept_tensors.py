@@ -19,7 +19,7 @@ from .._core import tree
 from .._engine.history import requires_grad_of
 from .._engine.strided import read
 from .._engine.tensor import Storage, Tensor
-from .places import Attributes
+from .places import Attributes, place_of
 from .python_guards import MISSING, UNWATCHED, PythonGuards
 from .traced_program import Program, StateLift
 
@@ -242,13 +242,16 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     """Watch neither a place nor the containers and tensors in it, and keep none of these alive."""
     gone = {id(x) for x in held} | {id(vars(x)) for x in held if hasattr(x, "__dict__")}
     of_list = id(holder.of) if isinstance(holder, _Contents) else None
+    own = {
+        place_of(holder, key)
+    }  # a set looks at hashes first: a key may be a tensor, whose `==` is no bool
 
     def is_gone(x: Any) -> bool:
         return id(x) in gone or (isinstance(x, Attributes) and id(x.of) in gone)
 
     guards.places = [
         row for row in guards.places
-        if not is_gone(row[0]) and not (row[0] is holder and row[1] == key)
+        if not is_gone(row[0]) and place_of(row[0], row[1]) not in own
     ]  # fmt: skip
     guards.dicts = [row for row in guards.dicts if not is_gone(row[0])]
     guards.orders = [row for row in guards.orders if not is_gone(row[0])]

@@ -33,6 +33,7 @@ from .._core.python_numbers import (
 )
 from .._engine.tensor import Tensor
 from .number_arguments import NumberArguments
+from .places import value_at
 
 _CONTAINERS = (list, tuple)
 
@@ -133,7 +134,7 @@ class NumberLog(Recording):
     def _wrap(self) -> None:
         self._wrapped.clear()
         for i, (holder, key) in enumerate(self.places):
-            value = holder[key]
+            value = value_at(holder, key)
             if is_number(value):
                 followed: Any = self._read(holder, key, (), value)
             elif is_number_or_list(value):
@@ -154,9 +155,11 @@ class NumberLog(Recording):
     def _unwrap(self) -> None:
         """Put plain numbers back into all places, and write down which of them the function has put there."""
         for i, (holder, key) in enumerate(self.places):
-            now = holder[key]
+            now = value_at(holder, key)
             put, before = self._wrapped.get(i, (None, self._before[i][2]))
-            if now is (before if put is None else put):
+            if now is None:
+                self.unrepeatable = self.unrepeatable or f"{key!r} was removed or set to None"
+            elif now is (before if put is None else put):
                 if type(now) is list and list(map(plain, now)) != before:
                     self.unrepeatable = (
                         self.unrepeatable or f"the list under {key!r} was written to"
@@ -336,7 +339,10 @@ class NumberLog(Recording):
     # -- in each run
     def replay(self, args: Sequence[Any]) -> str | None:
         """Do what the function does with numbers; why it does other things this time, or None."""
-        self._snapshot()
+        try:
+            self._snapshot()
+        except (LookupError, AttributeError, ValueError):
+            return "a number is no longer where it was"
         self._ahead = True
         try:
             why = self._replay_steps(self.values.own, args)

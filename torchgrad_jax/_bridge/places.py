@@ -50,8 +50,11 @@ class Class(Attributes):
         delattr(self.of, name)
 
     def __iter__(self) -> Iterator[str]:
-        """The names that are not Python's own."""
-        return (k for k in list(self.dict) if not (k.startswith("__") and k.endswith("__")))
+        """The names that are not Python's own; methods like `__call__` may be set to other ones, too."""
+        return (
+            k for k, v in list(self.dict.items())
+            if isinstance(v, types.FunctionType) or not (k.startswith("__") and k.endswith("__"))
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.dict)
@@ -70,7 +73,20 @@ class Items(Attributes):
         return self.of[name]
 
     def __setitem__(self, name: Any, value: Any) -> None:
+        self.of += [None] * (
+            name + 1 - len(self.of)
+        )  # if the function has removed entries that are put back
         self.of[name] = value
+
+    def __delitem__(self, name: Any) -> None:
+        del self.of[name]
+
+    def __iter__(self) -> Iterator[int]:
+        """The last one first, so that none moves when a later one is deleted."""
+        return reversed(range(len(self.of)))
+
+    def __len__(self) -> int:
+        return len(self.of)
 
 
 class Variable(Attributes):
@@ -175,6 +191,14 @@ def place_of(holder: Any, key: Any) -> Any:
     return id(holder.of) if isinstance(holder, Attributes | Cell | OfThread) else id(holder), key
 
 
+def value_at(holder: Any, key: Any) -> Any:
+    """What is in a place now; None where somebody has removed it."""
+    try:
+        return holder[key]
+    except (LookupError, AttributeError, ValueError):
+        return None
+
+
 __all__ = [
     "Attributes",
     "Cell",
@@ -184,4 +208,5 @@ __all__ = [
     "Variable",
     "place_of",
     "quick_places",
+    "value_at",
 ]

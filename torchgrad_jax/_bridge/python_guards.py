@@ -58,7 +58,8 @@ class PythonGuards:
     """Places in Python objects, and the value that each had when the function was traced."""
 
     __slots__ = (
-        "arrays", "caches", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden",
+        "arrays", "caches", "calls_type", "before_optimizer_state", "class_containers", "may_be_impure", "quick_places",
+        "dicts", "hidden",
         "instances", "kept_alive", "lists", "met_again", "number_places", "optimizers", "orders", "places",
         "reached_tensors", "replaced_numbers", "_settings", "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
@@ -102,6 +103,8 @@ class PythonGuards:
         """The objects of `visited_ids`, so that no other object gets one of these ids."""
         self.instances: list[dict[str, Any]] = []
         """The attributes of plain objects of the user's, such as a trainer whose method is compiled."""
+        self.class_containers: list[tuple[str, Any]] = []
+        """Lists, dicts, sets and deques that classes of the user's hold, and the names of these attributes."""
         self.met_again: set[int] = set()
         """Identities of what is reached in several ways."""
         self.reached_tensors: dict[int, Tensor] = {}
@@ -167,21 +170,17 @@ class PythonGuards:
     def restore(self) -> None:
         """Put back the values of all places, after a trace that failed or was undone."""
         if self.before_optimizer_state:
-            (self.places, self.dicts, self.orders), self.quick_places = (
-                self.before_optimizer_state[0],
-                None,
-            )
+            self.places, self.dicts, self.orders = self.before_optimizer_state[0]
+            self.quick_places = None
             self.before_optimizer_state.clear()
-        there: dict[int, set[Any]] = {}
-        for holder, key in self.number_places:
-            there.setdefault(id(holder), set()).add(key)
+        there = {place_of(holder, key) for holder, key in self.number_places}
         for holder, key, before in self.places:
-            there.setdefault(id(holder), set()).add(key)
+            there.add(place_of(holder, key))
             if before is not MISSING and holder.get(key, MISSING) is not before:
                 holder[key] = before
         for holder, n in self.dicts:
             if len(holder) != n:
-                for key in [k for k in holder if k not in there.get(id(holder), ())]:
+                for key in [k for k in holder if place_of(holder, k) not in there]:
                     del holder[key]
         for hidden in self.hidden:
             hidden.restore()
@@ -196,10 +195,7 @@ class PythonGuards:
             holder.clear()
             holder.update(before) if isinstance(holder, set) else holder.extend(before)
             # A set that is filled anew may have another order.
-            self.lists[i] = (
-                holder,
-                list(holder),
-            )
+            self.lists[i] = (holder, list(holder))
         for holder, before in self.arrays:
             if _array_content(holder) != before:
                 _refill(holder, before)
@@ -323,10 +319,13 @@ class PythonGuards:
                 if is_number(value) or key == "_last_lr":  # tensors in it are read by nobody else
                     number_places[id(held), key] = (held, key)
         watched = {place_of(holder, key) for holder, key, _ in self.places}
-        lists = {id(held): held for held, _ in self.lists}
+        lists = {id(held): held for held, _ in self.lists if type(held) is list}
         for holder, key in more:
             place = place_of(holder, key)
-            if place in watched or place[0] in lists:
+            items = Items(lists[place[0]]) if place[0] in lists else None
+            if items is not None and key < len(items):
+                number_places[place] = (items, key)
+            elif place in watched:
                 number_places[place] = (holder, key)
         self.places = [p for p in self.places if place_of(p[0], p[1]) not in number_places]
         for i, (held, before) in enumerate(self.lists):
@@ -334,7 +333,7 @@ class PythonGuards:
                 (id(held), j) in number_places for j in range(len(before))
             ):
                 items = Items(held)
-                self.dicts.append((held, len(held)))
+                self.dicts.append((items, len(held)))
                 self.places += [
                     (items, j, v)
                     for j, v in enumerate(before)
@@ -356,12 +355,8 @@ class PythonGuards:
         drifted: list[tuple[Any, Any]] = list(self.replaced_numbers)
         for holder, key, before in self.places:
             now = holder.get(key, MISSING)
-            if (
-                now is not before
-                and is_number_or_list(now)
-                and is_number_or_list(before)
-                and now != before
-            ):
+            numbers = is_number_or_list(now) and is_number_or_list(before)
+            if now is not before and numbers and now != before:
                 drifted.append((holder, key))
         for held, before in self.lists:
             if type(held) is list and len(held) == len(before):
@@ -454,10 +449,14 @@ class PythonGuards:
                 own = Class(base)
                 self.dicts.append((own, len(own)))
                 self.places += [(own, key, held[key]) for key in own]
-                for value in held.values():
+                for key, value in list(held.items()):
                     code = getattr(value, "fget", None) or getattr(value, "__func__", value)
                     if isinstance(code, types.FunctionType):
                         self.add_function(code)
+                    elif key not in _UNWATCHED_OF_CLASSES and key in own:
+                        self.add_value(value)
+                        if isinstance(value, _GROWING):
+                            self.class_containers.append((key, value))
 
     def _visit(self, x: Any) -> bool:
         if id(x) in self.visited_ids:
@@ -598,10 +597,13 @@ class PythonGuards:
     def forget_unread(self, names: frozenset[str]) -> None:
         """Watch no attribute of a plain object whose name is none of these, and no list that only such a one holds.
 
+        A list that an attribute of a class holds is left out likewise.
+
         Attributes that are not there are watched by their names instead of by how many there are.
         """
         unread = {(id(held), key) for held in self.instances for key in held if key not in names}
         held_there = [held[key] for held in self.instances for key in held if key not in names]
+        held_there += [held for key, held in self.class_containers if key not in names]
         gone = {
             id(x) for x in held_there if isinstance(x, _GROWING) and id(x) not in self.met_again
         }
@@ -666,6 +668,8 @@ _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 _ATTRIBUTES_LOOKED_INTO = ("_parameters", "param_groups", "_per_optimizer_states")
 """Attributes of modules, optimizers and gradient scalers."""
 _GROWING = (list, dict, set, deque)
+_UNWATCHED_OF_CLASSES = ("_abc_impl",)
+"""Attributes of classes that change whenever somebody asks whether an object is an instance."""
 _ENVIRONMENT_NAMES = frozenset(["environ", "environb", "getenv"])
 """Names by which functions look at the environment."""
 KEPT_UNDER = "_torchgrad_jax_operators"

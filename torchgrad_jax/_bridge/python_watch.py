@@ -77,7 +77,7 @@ class PythonWatch:
     def prepare_effects(self, stops: bool) -> None:
         """Look out for calls with effects, and with `stops` end the trace before one that cannot be undone."""
         iterators = [id(hidden.of) for g in self for hidden in g.hidden]
-        self.code = CodeThatRan() if self.guards.instances else None
+        self.code = CodeThatRan() if self.guards.instances or self.guards.class_containers else None
         self.effects = EffectWatcher(iterators, self.guards.may_be_impure, stops, self.code)
 
     def __enter__(self) -> None:

@@ -94,6 +94,13 @@ class Averaged(Training):
         return [dict(self.average.state_dict())]
 
 
+class StatisticsOfAllBatches(Training):
+    """Batch norm whose running statistics are an average over all batches, as `update_bn` makes it."""
+
+    def begin(self):
+        self.model[2].momentum = None
+
+
 class AveragedOutside(Averaged):
     def after(self):
         pass
@@ -223,9 +230,9 @@ class PlateauOutside(Plateau):
 
 
 TRACES = {
-    Scaled: 1, ScaledAndClipped: 1, Averaged: 1, AveragedOutside: 1, ForgettingTogether: 1, ForgettingEach: 1,
-    ForgettingByHand: 1, ForgettingData: 1, ForgettingMoreAndMore: 2, Accumulated: 6, AccumulatedInPlace: 5,
-    AccumulatedByArgument: 5, Clipped: 1, Plateau: 2, PlateauByArgument: 2, PlateauOutside: 1,
+    Scaled: 1, ScaledAndClipped: 1, Averaged: 1, AveragedOutside: 1, StatisticsOfAllBatches: 1, ForgettingTogether: 1,
+    ForgettingEach: 1, ForgettingByHand: 1, ForgettingData: 1, ForgettingMoreAndMore: 2, Accumulated: 6,
+    AccumulatedInPlace: 5, AccumulatedByArgument: 5, Clipped: 1, Plateau: 2, PlateauByArgument: 2, PlateauOutside: 1,
 }  # fmt: skip
 """How many programs at most: more than one where Python values, or gradients that are there or not, decide."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._core import dtypes
 from ..._core.formats import channels_last, channels_last_3d
+from ..._engine.concrete import is_traced
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...distributed import get_world_size, is_initialized
@@ -113,10 +114,15 @@ class _BatchNorm(_NormBase):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
-    def _count(self) -> float:
-        """Count the batch, if it is one to learn from; the weight of the newest statistics."""
+    def _count(self) -> float | Tensor:
+        """Count the batch, if it is one to learn from; the weight of the newest statistics.
+
+        In a compiled function the weight of an average over all batches is a tensor, since the count is not known.
+        """
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
+            if self.momentum is None and is_traced(self.num_batches_tracked):
+                return self.num_batches_tracked.double().reciprocal()
             if self.momentum is None:
                 return 1.0 / float(self.num_batches_tracked)
         return 0.0 if self.momentum is None else self.momentum
@@ -129,7 +135,15 @@ class _BatchNorm(_NormBase):
         by_batch = self.training or (mean is None and var is None)
         if self.training and not self.track_running_stats:
             mean = var = None
-        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, newest, self.eps)
+        if mean is None or var is None or not isinstance(newest, Tensor):
+            return F.batch_norm(
+                input, mean, var, self.weight, self.bias, by_batch, newest, self.eps
+            )
+        of_batch = torch.zeros_like(mean), torch.zeros_like(var)
+        out = F.batch_norm(input, *of_batch, self.weight, self.bias, True, 1.0, self.eps)
+        for running, new in zip((mean, var), of_batch):
+            running.copy_(new * newest.to(new.dtype) + running * (1 - newest).to(new.dtype))
+        return out
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):

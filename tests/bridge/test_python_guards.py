@@ -1,8 +1,12 @@
 """What a compiled function is traced again for: whatever its code could tell apart, and nothing else."""
 
 import argparse
+import configparser
+import contextlib
+import ctypes
 import functools
 import gc
+import multiprocessing
 import threading
 import types
 import weakref
@@ -17,6 +21,9 @@ from torchgrad_jax._core import tree
 nn = torch.nn
 PROGRAMS = {}
 FACTOR = [2.0]
+PACKAGE, SETTINGS = types.ModuleType("users_package"), types.ModuleType("users_package.settings")
+exec("rate, table = 1.0, {'a': [1.0]}\ndef read():\n    return rate", vars(SETTINGS))
+PACKAGE.settings = SETTINGS
 
 
 def program(make):
@@ -109,6 +116,71 @@ def _state_of_a_descriptor_and_methods_by_operator():
     return lambda x: held(x), [
         lambda: setattr(described, "value", 4.0),
         lambda: setattr(cls, "__call__", lambda self, x: x * 9),
+    ]
+
+
+SETTINGS_CHANGE = [
+    lambda: setattr(SETTINGS, "rate", 3.0),
+    lambda: SETTINGS.table["a"].__setitem__(0, 5.0),
+    lambda: vars(SETTINGS).update(rate=1.0, table={"a": [1.0]}),
+]
+
+
+@program
+def _settings_in_a_module_of_a_package():
+    return lambda x: x * PACKAGE.settings.rate * PACKAGE.settings.table["a"][0], SETTINGS_CHANGE
+
+
+@program
+def _function_of_a_module_of_a_package():
+    return lambda x: x * PACKAGE.settings.read(), SETTINGS_CHANGE
+
+
+@program
+def _modules_in_attributes_lists_and_defaults():
+    class Trainer:
+        settings = SETTINGS
+
+        def __init__(self):
+            self.own, self.listed = SETTINGS, [SETTINGS]
+
+        def rate(self, given=SETTINGS):
+            return self.own.rate + self.settings.rate + self.listed[0].table["a"][0] + given.read()
+
+    trainer = Trainer()
+    return lambda x: x * trainer.rate(), [
+        *SETTINGS_CHANGE,
+        lambda: setattr(trainer, "own", types.SimpleNamespace(rate=9.0)),
+    ]
+
+
+@program
+def _flags_and_classes_that_are_looked_at():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Identity())
+    return lambda x: net[1](x) * sum(p.requires_grad for p in net.parameters()), [
+        lambda: net[0].bias.requires_grad_(False),
+        lambda: net[0].bias.requires_grad_(True),
+        lambda: setattr(net[1], "__class__", nn.Tanh),
+    ]
+
+
+@program
+def _memory_of_c_and_objects_of_the_standard_library():
+    number, shared = ctypes.c_double(1.0), multiprocessing.Value("d", 1.0)
+    parser = configparser.ConfigParser()
+    parser["training"] = {"rate": "1.0"}
+    objects, context = np.array([[1.0], None], dtype=object), contextlib.nullcontext([1.0])
+
+    def step(x):
+        factor = number.value * shared.value * float(parser["training"]["rate"])
+        return x * factor * objects[0][0] * context.enter_result[0]
+
+    return step, [
+        lambda: setattr(number, "value", 3.0),
+        lambda: setattr(shared, "value", 5.0),
+        lambda: parser["training"].__setitem__("rate", "7.0"),
+        lambda: objects[0].__setitem__(0, 2.0),
+        lambda: context.enter_result.__setitem__(0, 4.0),
     ]
 
 
@@ -354,6 +426,45 @@ def test_changes_are_noticed(name):
     fast, got = run(torch.compile)
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
     assert fast.counts["run"] > fast.counts["traced"]
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ctypes.c_long(0), lambda: multiprocessing.Value("l", 0)],
+    ids=["ctypes", "multiprocessing"],
+)
+def test_a_counter_in_memory_of_c_counts(make):
+    counter = make()
+
+    def step(x, fails=False):
+        counter.value += 1
+        if fails:
+            raise ValueError("no more")
+        return x * counter.value
+
+    fast = torch.compile(step)
+    with pytest.raises(ValueError, match="no more"):
+        fast(torch.ones(1), True)
+    assert counter.value == 0
+    assert [fast(torch.ones(1)).item() for _ in range(7)] == [1, 2, 3, 4, 5, 6, 7]
+    assert counter.value == 7
+
+
+def test_flags_keep_no_gradient_alive():
+    w = torch.ones(3, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return w.requires_grad
+
+    w.grad = torch.ones(3)
+    first, fast = weakref.ref(w.grad), torch.compile(step)
+    fast(torch.ones(3))
+    fast(torch.ones(3))
+    gc.collect()
+    assert first() is None
 
 
 def test_equal_values_are_no_change():

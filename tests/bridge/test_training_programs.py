@@ -167,6 +167,31 @@ class Output:
     batch: Any = None
 
 
+@pytest.mark.parametrize("leaf_first", [False, True])
+def test_a_backward_pass_inside_goes_on_into_the_graph_of_an_argument(leaf_first: bool) -> None:
+    @torch.compile
+    def step(logits: Any) -> Any:
+        loss = (logits * 3).sum()
+        loss.backward()
+        return loss.detach()
+
+    if leaf_first:
+        leaf = torch.ones(2, requires_grad=True)
+        assert [step(leaf).item() for _ in range(2)] == [6.0, 6.0]
+        assert leaf.grad is not None
+        assert (leaf.grad.tolist(), step.counts["run"]) == ([6.0, 6.0], 2)
+    w = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="goes on into the graph of an argument"):
+        assert step(w * 2).item() == 12.0
+    step({"logits": w * 2}["logits"])
+    assert w.grad is not None
+    assert w.grad.tolist() == [12.0, 12.0]
+    whole = torch.compile(lambda x: (x * 3).sum().backward(), fullgraph=True)
+    with pytest.raises(RuntimeError, match="goes on into the graph of an argument"):
+        whole(w * 2)
+    assert w.grad.tolist() == [12.0, 12.0]
+
+
 def test_a_batch_may_be_a_dataclass() -> None:
     w = torch.ones(2, requires_grad=True)
 

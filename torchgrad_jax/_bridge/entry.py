@@ -70,7 +70,7 @@ from .results import (
     return_what_is_kept,
     with_common_bases,
 )
-from .traced_program import Program, resolve_argument, trace_program
+from .traced_program import INTO_ARGUMENTS, Program, resolve_argument, trace_program
 
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
 
@@ -171,8 +171,11 @@ class Entry:
             self.parts or program.new_state or of_arguments or self.writes_arguments
         )
         """Whether plain tensors as arguments are only read."""
+        self.argument_leaves = [leaf for leaf, *_ in program.grads if isinstance(leaf, int)]
+        """Arguments that get gradients from a backward pass inside, which ends there."""
         self.has_more_guards = bool(
             program.peers
+            or self.argument_leaves
             or program.looked_at
             or program.gradient_guards
             or self.numbers
@@ -451,7 +454,8 @@ class Entry:
             g = resolve_argument(leaf, args)._g
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
-        return None
+        into_graph = any(args[leaf]._fn is not None for leaf in self.argument_leaves)
+        return INTO_ARGUMENTS if into_graph else None
 
     # -- running
     def _kernel(self, xs: Sequence[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ modules, optimizers) with the value that each of them had:
 from __future__ import annotations
 
 import array
-import dis
+import ctypes
 import functools
 import gc
 import inspect
@@ -33,9 +33,9 @@ import jax
 import numpy as np
 
 from .._core import tree
-from .._core.caches import CALLS
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
+from .code_names import global_names, names_in, string_constants
 from .hidden_state import HiddenState, has_hidden_state, keeps_results, kept_results
 from .impure_calls import IMPURE_MODULES, IMPURE_NAMES
 from .number_arguments import asks_for_type
@@ -59,9 +59,9 @@ class PythonGuards:
 
     __slots__ = (
         "arrays", "caches", "calls_type", "before_optimizer_state", "class_containers", "may_be_impure", "quick_places",
-        "dicts", "hidden",
-        "instances", "kept_alive", "lists", "met_again", "number_places", "optimizers", "orders", "places",
-        "reached_tensors", "replaced_numbers", "_settings", "schedules", "state_holders", "visited_ids",
+        "dicts", "hidden", "instances", "kept_alive", "lists", "looked_up", "met_again", "modules", "names",
+        "number_places", "optimizers", "orders", "places", "reached_tensors", "replaced_numbers", "_settings",
+        "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class PythonGuards:
         self.number_places: list[tuple[Any, Any]] = []
         """Places that are not watched, since their numbers are read anew in each run."""
         self.arrays: list[tuple[Any, Any]] = []
-        """Arrays of NumPy and of Python, bytearrays, and what was in them."""
+        """Arrays of NumPy, of Python and of C, bytearrays, and what was in them."""
         self.caches: list[Any] = []
         """Functions of the user's whose results are kept (`functools.lru_cache`)."""
         self.hidden: list[HiddenState] = []
@@ -98,6 +98,12 @@ class PythonGuards:
 
         Those whose steps nobody would tell of are left out.
         """
+        self.modules: list[types.ModuleType] = []
+        """Modules that are reached otherwise than as a global; code looks up attributes of them by name."""
+        self.names: set[str] = set()
+        """All names and texts in the functions."""
+        self.looked_up: set[tuple[int, str]] = set()
+        """Names that were looked up in modules, and identities of these."""
         self.visited_ids: set[int] = set()
         self.kept_alive: list[Any] = []
         """The objects of `visited_ids`, so that no other object gets one of these ids."""
@@ -399,8 +405,11 @@ class PythonGuards:
         self._visit(fn)
         self.places += [(Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]
         self._add_dict(vars(fn))
-        names = list(dict.fromkeys(_names(fn.__code__)))
-        strings = list(dict.fromkeys(_string_constants(fn.__code__)))
+        names = list(dict.fromkeys(names_in(fn.__code__)))
+        strings = list(dict.fromkeys(string_constants(fn.__code__)))
+        self.names.update(names, strings)
+        for module in self.modules:
+            self._add_module(module, names + strings)
         self.may_be_impure = self.may_be_impure or not IMPURE_NAMES.isdisjoint(names)
         self.calls_type = self.calls_type or asks_for_type(fn.__code__)
         for cell in fn.__closure__ or ():
@@ -414,7 +423,7 @@ class PythonGuards:
                 self._add_module(content, names + strings)
             else:
                 self.add_value(content)
-        loaded = list(_global_names(fn.__code__))
+        loaded = list(global_names(fn.__code__))
         if "globals" in names:
             loaded = names + strings
         for name in loaded:
@@ -425,7 +434,7 @@ class PythonGuards:
                 self._add_place(fn.__globals__, name)
         if not _ENVIRONMENT_NAMES.isdisjoint(names):
             self._add_dict(os.environ._data)  # type: ignore[attr-defined]
-        if "modules" in names:  # of sys
+        if not _NAMES_OF_IMPORTS.isdisjoint(names):
             for name in strings:
                 if isinstance(sys.modules.get(name), types.ModuleType):
                     self._add_module(sys.modules[name], names + strings)
@@ -438,7 +447,8 @@ class PythonGuards:
         if _is_library(top):
             return
         for name in names:
-            if name in vars(module):
+            if name in vars(module) and (id(module), name) not in self.looked_up:
+                self.looked_up.add((id(module), name))
                 self._add_place(vars(module), name)
 
     def _add_class(self, cls: type) -> None:
@@ -468,8 +478,6 @@ class PythonGuards:
     def _add_place(self, holder: dict[Any, Any], key: Any) -> None:
         if len(self.places) < _MOST_PLACES:
             value = holder[key]
-            if isinstance(value, types.ModuleType):
-                return
             self.places.append((holder, key, value))
             self.add_value(value)
 
@@ -489,9 +497,12 @@ class PythonGuards:
         if isinstance(x, Tensor):
             self._add_tensor(x)
             return
-        if isinstance(x, types.ModuleType) or (
-            isinstance(x, _SIMPLE) and not hasattr(x, "__dict__")
-        ):
+        if isinstance(x, types.ModuleType):
+            if self._visit(x):
+                self.modules.append(x)
+                self._add_module(x, list(self.names))
+            return
+        if isinstance(x, _SIMPLE) and not hasattr(x, "__dict__"):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
             if not _is_known_library(x):
@@ -508,9 +519,11 @@ class PythonGuards:
             return
         if has_hidden_state(x):
             self.hidden.append(HiddenState(x))
-        elif isinstance(x, np.ndarray | bytearray | array.array):
+        elif isinstance(x, (np.ndarray, bytearray, array.array, *_OF_CTYPES)):
             self.arrays.append((x, _array_content(x)))
             self._add_instance(x)
+            for v in x.flat if isinstance(x, np.ndarray) and x.dtype == object else ():
+                self.add_value(v)
         elif isinstance(x, ContextVar):
             self.places.append((Variable(x), "value", x.get(MISSING)))
             self.add_value(x.get(None))
@@ -580,6 +593,17 @@ class PythonGuards:
                 new = [found[n:] for found, n in zip(rows, sizes)]
                 self.state_holders[id(x)] = {id(row[0]) for found in new for row in found}
 
+    def add_flags_of_tensors(self) -> None:
+        """Whether tensors require gradients, where the code may look at it, once all is added that is reached."""
+        if "requires_grad" in self.names:
+            tensors = self.reached_tensors.values()
+            gradients = {id(x._g) for x in tensors}  # which nobody but their leaf keeps alive
+            self.places += [
+                (Attributes(x), "requires_grad", x.requires_grad)
+                for x in tensors
+                if id(x) not in gradients
+            ]
+
     def forget_unused_states(self, used: set[int]) -> None:
         """Watch no state of an optimizer that the function neither looked at nor stepped with.
 
@@ -636,6 +660,7 @@ class PythonGuards:
             return
         self._add_class(cls)
         if hasattr(x, "__dict__"):
+            self.places.append((Attributes(x), "__class__", cls))
             held = OfThread(x) if isinstance(x, threading.local) else vars(x)
             self._add_dict(held)
             if type(held) is dict and not known and not _is_known_library(cls):
@@ -667,9 +692,13 @@ _MODES = ("default_device", "device_stack", "grad_layout")
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 _ATTRIBUTES_LOOKED_INTO = ("_parameters", "param_groups", "_per_optimizer_states")
 """Attributes of modules, optimizers and gradient scalers."""
+_OF_CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
+"""Memory of C's, such as a counter that processes share (`multiprocessing.Value`)."""
 _GROWING = (list, dict, set, deque)
 _UNWATCHED_OF_CLASSES = ("_abc_impl",)
 """Attributes of classes that change whenever somebody asks whether an object is an instance."""
+_NAMES_OF_IMPORTS = frozenset(["modules", "import_module", "__import__"])
+"""Names by which functions get modules whose names are texts."""
 _ENVIRONMENT_NAMES = frozenset(["environ", "environb", "getenv"])
 """Names by which functions look at the environment."""
 KEPT_UNDER = "_torchgrad_jax_operators"
@@ -677,8 +706,8 @@ KEPT_UNDER = "_torchgrad_jax_operators"
 UNWATCHED = ("_opt_called", KEPT_UNDER)
 """Attributes that a step sets in each call, to the same, or that are no business of the user's."""
 _CONTAINERS = (
-    "_thread", "_weakrefset", "argparse", "collections", "dataclasses", "queue", "threading", "types", "unittest.mock",
-    "weakref",
+    "_thread", "_weakrefset", "argparse", "collections", "configparser", "contextlib", "dataclasses",
+    "multiprocessing.sharedctypes", "queue", "threading", "types", "unittest.mock", "weakref",
 )  # fmt: skip
 """Modules of the standard library whose classes are nothing but a place for attributes."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
@@ -686,10 +715,8 @@ AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 
 
 def _array_content(held: Any) -> tuple[Any, ...]:
-    if isinstance(held, bytearray):
-        return (bytes(held),)
     if not isinstance(held, np.ndarray):
-        return (held.typecode, held.tobytes())
+        return (bytes(held),)
     return (held.shape, held.dtype, held.tobytes())
 
 
@@ -699,8 +726,11 @@ def _refill(holder: Any, content: tuple[Any, ...]) -> None:
         shape, kind, held = content
         if (holder.shape, holder.dtype) == (shape, kind) and not kind.hasobject:
             holder[...] = np.frombuffer(held, kind).reshape(shape)
+    elif isinstance(holder, _OF_CTYPES):
+        ctypes.memmove(ctypes.addressof(holder), *content, len(*content))
     else:
-        holder[:] = type(holder)(*content)
+        of_array = isinstance(holder, array.array)
+        holder[:] = array.array(holder.typecode, *content) if of_array else content[0]
 
 
 def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
@@ -709,46 +739,6 @@ def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
             yield value
         elif key != "params" and isinstance(value, list | tuple):
             yield from (v for v in value if isinstance(v, Tensor))
-
-
-def _string_constants(code: types.CodeType) -> Iterator[str]:
-    """Strings in a function and in those defined in it: by one of them it may look something up."""
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _string_constants(const)
-        elif isinstance(const, str):
-            yield const
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Names of globals and attributes in a function and in those defined in it."""
-    yield from code.co_names
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _names(const)
-
-
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    """Names of globals alone, and of modules that are imported: `x.log()` is nothing to a global `log`."""
-    names, of_globals = code.co_names, _NAMES_OF_GLOBALS.get(code.co_code)
-    if of_globals is None:
-        steps = dis.get_instructions(code)
-        used = {i.argval for i in steps if i.opname in _OF_GLOBALS}
-        of_globals = [i for i, name in enumerate(names) if name in used]
-        _NAMES_OF_GLOBALS.put(code.co_code, of_globals)
-    yield from (names[i] for i in of_globals)
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _global_names(const)
-
-
-_NAMES_OF_GLOBALS = CALLS.cache()
-"""Which of a code's names are those of globals, by its instructions, which tell names by their numbers."""
-
-
-_OF_GLOBALS = frozenset(
-    f"{what}_{kind}" for what in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
-) | {"IMPORT_NAME"}
 
 
 def _is_library(top: str) -> bool:

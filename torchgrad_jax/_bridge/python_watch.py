@@ -46,6 +46,7 @@ class PythonWatch:
         self.containers.add_value(given)
         for guards in self:
             guards.add_optimizer_states()
+            guards.add_flags_of_tensors()
         self._modes = MODES.bits & ~TRACED
         self.effects = EffectWatcher()
         self.code: CodeThatRan | None = None

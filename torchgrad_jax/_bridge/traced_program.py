@@ -116,6 +116,10 @@ class SwappedArgument(NamedTuple):
     """The elements of the argument before the run."""
 
 
+INTO_ARGUMENTS = (
+    "a backward pass in it goes on into the graph of an argument; detach the argument, or return the loss and call "
+    "backward() outside"
+)
 RESHAPED = (
     "it changes the shape of a tensor from outside in place (`t_`, `squeeze_`); a view of it, such as `w.t()`, "
     "can be part of a program"
@@ -706,6 +710,8 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
                 "write to it under no_grad, or return the result"
             )
         if t._g is not g:
+            if id(t) in swapped and fn is not None:
+                raise AsWritten(INTO_ARGUMENTS, lasting=True)
             new = t._g
             if new is not None:
                 lift.own_constant(new)

@@ -319,6 +319,7 @@ def test_tensors_kept_under_parameters_as_keys() -> None:
             net(x).square().mean().backward()
             with torch.no_grad():
                 for p in net.parameters():
+                    assert p.grad is not None
                     moved[p] = p.grad * 0.05
                     p.add_(moved[p])
             opt.zero_grad()

@@ -11,6 +11,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ def _state_of_a_descriptor_and_methods_by_operator():
             return self.value
 
     described = Described()
-    cls = type("Held", (), {"k": described, "__call__": lambda self, x: x * self.k})
+    cls: Any = type("Held", (), {"k": described, "__call__": lambda self, x: x * self.k})
     held = cls()
     return lambda x: held(x), [
         lambda: setattr(described, "value", 4.0),

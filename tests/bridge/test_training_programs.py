@@ -181,15 +181,70 @@ def test_a_backward_pass_inside_goes_on_into_the_graph_of_an_argument(leaf_first
         assert leaf.grad is not None
         assert (leaf.grad.tolist(), step.counts["run"]) == ([6.0, 6.0], 2)
     w = torch.ones(2, requires_grad=True)
-    with pytest.warns(UserWarning, match="goes on into the graph of an argument"):
+    with pytest.warns(UserWarning, match="into the graph of an argument"):
         assert step(w * 2).item() == 12.0
     step({"logits": w * 2}["logits"])
     assert w.grad is not None
     assert w.grad.tolist() == [12.0, 12.0]
     whole = torch.compile(lambda x: (x * 3).sum().backward(), fullgraph=True)
-    with pytest.raises(RuntimeError, match="goes on into the graph of an argument"):
+    with pytest.raises(RuntimeError, match="into the graph of an argument"):
         whole(w * 2)
     assert w.grad.tolist() == [12.0, 12.0]
+
+
+def _by_grad(y: Any, t: Any) -> Any:
+    return torch.autograd.grad(y.sum(), t, allow_unused=True)[0] * 1
+
+
+def _to_inputs(y: Any, t: Any) -> Any:
+    (y * 3).sum().backward(inputs=[t])
+    return t.grad * 1
+
+
+def _with_hook(y: Any, t: Any) -> Any:
+    y.register_hook(lambda g: g * 10)
+    return y * 3
+
+
+def _with_gradient_kept(y: Any, t: Any) -> Any:
+    y.retain_grad()
+    return y * 3
+
+
+def _written_to(y: Any, t: Any) -> Any:
+    return y.mul_(3)
+
+
+def _by_flag(y: Any, t: Any) -> Any:
+    return y * (2 if y.is_leaf else 5)
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize(
+    "fn", [_by_grad, _to_inputs, _with_hook, _with_gradient_kept, _written_to, _by_flag]
+)
+def test_what_depends_on_the_graph_of_an_argument(fn: Any) -> None:
+    def run(wrap: Any) -> list[Any]:
+        step, found = wrap(fn), []
+        for _ in range(3):
+            t = torch.ones(2, requires_grad=True)
+            y = t * 2
+            out = step(y, t)
+            if out.requires_grad:
+                out.sum().backward()
+            assert t.grad is not None or fn is _by_grad
+            kept = y.grad if y.retains_grad else None
+            found.append([x if x is None else x.tolist() for x in (out, t.grad, kept)])
+        return found
+
+    assert run(torch.compile) == run(_as_it_is)
+
+
+def test_a_gradient_with_respect_to_an_argument_is_part_of_the_program() -> None:
+    slope = torch.compile(lambda y: torch.autograd.grad((y * y).sum(), y)[0])
+    for _ in range(2):
+        assert slope(torch.ones(2, requires_grad=True) * 2).tolist() == [4.0, 4.0]
+    assert slope.counts == {"traced": 1, "run": 2, "eager": 0}
 
 
 def test_a_batch_may_be_a_dataclass() -> None:

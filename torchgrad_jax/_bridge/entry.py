@@ -171,11 +171,9 @@ class Entry:
             self.parts or program.new_state or of_arguments or self.writes_arguments
         )
         """Whether plain tensors as arguments are only read."""
-        self.argument_leaves = [leaf for leaf, *_ in program.grads if isinstance(leaf, int)]
-        """Arguments that get gradients from a backward pass inside, which ends there."""
         self.has_more_guards = bool(
             program.peers
-            or self.argument_leaves
+            or program.leaf_arguments
             or program.looked_at
             or program.gradient_guards
             or self.numbers
@@ -454,7 +452,7 @@ class Entry:
             g = resolve_argument(leaf, args)._g
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
-        into_graph = any(args[leaf]._fn is not None for leaf in self.argument_leaves)
+        into_graph = any(args[leaf]._fn is not None for leaf in self.program.leaf_arguments)
         return INTO_ARGUMENTS if into_graph else None
 
     # -- running

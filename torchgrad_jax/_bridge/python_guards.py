@@ -727,7 +727,7 @@ def _refill(holder: Any, content: tuple[Any, ...]) -> None:
         if (holder.shape, holder.dtype) == (shape, kind) and not kind.hasobject:
             holder[...] = np.frombuffer(held, kind).reshape(shape)
     elif isinstance(holder, _OF_CTYPES):
-        ctypes.memmove(ctypes.addressof(holder), *content, len(*content))
+        ctypes.memmove(ctypes.addressof(holder), content[0], len(content[0]))
     else:
         of_array = isinstance(holder, array.array)
         holder[:] = array.array(holder.typecode, *content) if of_array else content[0]

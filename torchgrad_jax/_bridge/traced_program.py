@@ -25,10 +25,11 @@ from .._core.checks import Check, any_failed, conditions, is_traced
 from .._core.errors import AsWritten, Unsupported, user_line
 from .._core.meta import Meta, meta
 from .._core.python_numbers import Values
-from .._core.state import LIFT, MODES, TRACED
+from .._core.state import LIFT, MODES, TRACED, next_sequence_nr
 from .._core.traces import unwatch
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, is_tracked
+from .._engine.node import AccumulateGrad
 from .._engine.strided import read, stored, view_into
 from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, make
 from .._engine.traced_run import evaluate
@@ -117,8 +118,8 @@ class SwappedArgument(NamedTuple):
 
 
 INTO_ARGUMENTS = (
-    "a backward pass in it goes on into the graph of an argument; detach the argument, or return the loss and call "
-    "backward() outside"
+    "it goes on into the graph of an argument (by a backward pass, a hook, `retain_grad`, or a write to the argument); "
+    "detach the argument, or do that outside"
 )
 RESHAPED = (
     "it changes the shape of a tensor from outside in place (`t_`, `squeeze_`); a view of it, such as `w.t()`, "
@@ -164,6 +165,10 @@ class StateLift(Lift):
         self.own_aliases: list[Any] = []
         """Weak references to the tensors made during the run on storages of others."""
         self.swapped: list[SwappedArgument] = []
+        self.leaf_arguments: set[int] = set()
+        """The arguments of which it matters that they are leaves."""
+        self.first_node = next_sequence_nr()
+        """The number of the first node recorded in this run."""
         self.numbers: dict[int, tuple[Storage, Any, int]] = {}
         """Arrays of one number, by identity: who holds it first, and as which source."""
         self.looked_at: dict[int, tuple[Storage, Any]] = {}
@@ -404,6 +409,28 @@ class StateLift(Lift):
                     "the memory around an argument, which is a view, is looked at", False
                 )
 
+    def depend_on_leaf(self, t: Tensor) -> None:
+        """An argument is a leaf inside, also where it is the result of a graph outside."""
+        for i, arg in enumerate(self.swapped):
+            if arg.tensor is t and t._rg:
+                if self.known_tensors[id(t)].node is not None:
+                    raise AsWritten(INTO_ARGUMENTS, lasting=True)
+                self.leaf_arguments.add(i)
+
+    def begin_pass(self, nodes: Sequence[Any], targets: Sequence[Any] | None) -> None:
+        """A pass goes on into the graphs of the arguments that it reaches, unless all its targets are inside."""
+        outside = [n for n, _ in targets or () if not self._made_node(n)]
+        for node in nodes:
+            if isinstance(node, AccumulateGrad) and (
+                targets is None or outside not in ([], [node])
+            ):
+                self.depend_on_leaf(node.variable)
+
+    def _made_node(self, node: Any) -> bool:
+        if isinstance(node, AccumulateGrad):
+            return self.made(node.variable._st)
+        return bool(node.seq >= self.first_node)
+
     def replace_memory(self, t: Tensor) -> None:
         """A program writes to memory, and gives no tensor from outside another one."""
         if not self.made(t._st):
@@ -511,6 +538,7 @@ class Program:
         "gradient_guards",
         "jaxpr",
         "known_tensors",
+        "leaf_arguments",
         "looked_at",
         "peers",
         "run",
@@ -531,6 +559,8 @@ class Program:
     """Tensors from outside (weakly), and how they were."""
     gradient_guards: list[tuple[Any, Meta | None]]
     """Leaves, and what their gradients were like."""
+    leaf_arguments: list[int]
+    """The arguments of which it matters that they are leaves."""
     looked_at: list[tuple[Storage, Any]]
     """Storages from outside, and what was in them when Python looked."""
     writes: list[tuple[int, int, int]]
@@ -618,6 +648,7 @@ def trace_program(
     program.state_seen = not lift.state_seen.isdisjoint(lift.started_optimizers)
     program.used_optimizers = lift.state_seen | lift.stepped | set(lift.started_optimizers)
     program.looked_at = list(lift.looked_at.values())
+    program.leaf_arguments = sorted(lift.leaf_arguments)
     program.known_tensors = [
         (weakref.ref(k.tensor), *k[1:5])
         for k in lift.known_tensors.values()
@@ -710,8 +741,6 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
                 "write to it under no_grad, or return the result"
             )
         if t._g is not g:
-            if id(t) in swapped and fn is not None:
-                raise AsWritten(INTO_ARGUMENTS, lasting=True)
             new = t._g
             if new is not None:
                 lift.own_constant(new)

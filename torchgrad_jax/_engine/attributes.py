@@ -132,7 +132,10 @@ def is_leaf(self: Tensor) -> bool:
 
 def get_grad_fn(self: Tensor) -> Any:
     """The node that computed the tensor."""
-    return None if is_hidden(self) else grad_fn_of(self)
+    fn = None if is_hidden(self) else grad_fn_of(self)
+    if fn is None and self._rg:
+        MODES.run.depend_on_leaf(self)
+    return fn
 
 
 def get_requires_grad(self: Tensor) -> bool:

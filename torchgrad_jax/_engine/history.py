@@ -228,10 +228,12 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
             raise RuntimeError(_forbidden(t, indirect=False))
         if requires_grad_of(t):
             if _is_leaf(al.base):
+                MODES.run.depend_on_leaf(al.base)
                 raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
             if t._fn is None:  # its base got a node, and nobody looked at the view since
                 raise RuntimeError(errors.LEAF_IN_PLACE)
     elif t._rg and _is_leaf(t):
+        MODES.run.depend_on_leaf(t)
         raise RuntimeError(errors.LEAF_IN_PLACE)
 
 

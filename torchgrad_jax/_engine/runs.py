@@ -151,6 +151,12 @@ class Run:
     def look_around(self, t: Tensor) -> None:
         """The user is about to know or reach the memory that `t` is a part of."""
 
+    def depend_on_leaf(self, t: Tensor) -> None:
+        """What the user does depends on `t` being a leaf, not the result of a graph."""
+
+    def begin_pass(self, nodes: Sequence[Any], targets: Sequence[Any] | None) -> None:
+        """The user begins a backward pass that can reach these nodes, to some targets or to all leaves."""
+
     def replace_memory(self, t: Tensor) -> None:
         """A tensor is about to leave its storage for another one, or to get another size."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.state import MODES
 from .history import grad_fn_of, requires_grad_of, retain_at_node
 from .hooks import Hooks, RemovableHandle, enter
 from .lift import is_hidden
@@ -14,8 +15,10 @@ def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
     """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
     if not requires_grad_of(t) or is_hidden(t):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    x = watchers(t)
     fn = grad_fn_of(t)
+    if fn is None:
+        MODES.run.depend_on_leaf(t)
+    x = watchers(t)
     if fn is None:
         if x.hooks is None:
             x.hooks = Hooks()
@@ -47,6 +50,7 @@ def retain_grad(t: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     # A leaf; torch counts views of something tracked later, until their node is looked at.
     if t._fn is None:
+        MODES.run.depend_on_leaf(t)
         return
     grad_fn_of(t)
     x = watchers(t)

@@ -18,7 +18,7 @@ import jax
 from .._core import devices, dtypes, warn
 from .._core.state import MODES
 from .._engine import overrides
-from .._engine.history import requires_grad_of
+from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.tensor import Tensor, tensors_in
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
@@ -159,7 +159,7 @@ def _cast(t: Any, to: Any) -> Tensor:
         and to in _KNOWN
         and t._m.dtype is dtypes.float32
         and requires_grad_of(t)
-        and t.is_leaf
+        and grad_fn_of(t) is None
         and not t._is_view()
     )
     if not keep:

@@ -68,6 +68,8 @@ def run_backward(
         _warn_of_cycle()
     if accumulate and MODES.bits & TRACED:
         _refuse_outside(roots, targets, [*tensors, *given])
+    if MODES.run.stateful:
+        MODES.run.begin_pass(reachable([n for n, _ in roots]), targets)
     handles = _logged(roots) if log.isEnabledFor(logging.DEBUG) else ()
     try:
         found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)

@@ -135,14 +135,16 @@ class _BatchNorm(_NormBase):
         by_batch = self.training or (mean is None and var is None)
         if self.training and not self.track_running_stats:
             mean = var = None
-        if mean is None or var is None or not isinstance(newest, Tensor):
-            return F.batch_norm(
-                input, mean, var, self.weight, self.bias, by_batch, newest, self.eps
-            )
-        of_batch = torch.zeros_like(mean), torch.zeros_like(var)
-        out = F.batch_norm(input, *of_batch, self.weight, self.bias, True, 1.0, self.eps)
-        for running, new in zip((mean, var), of_batch):
-            running.copy_(new * newest.to(new.dtype) + running * (1 - newest).to(new.dtype))
+        into: Any = (mean, var)
+        weight: Any = newest
+        if isinstance(newest, Tensor):  # the statistics of this batch alone, averaged below
+            into, weight = [None if t is None else torch.zeros_like(t) for t in into], 1.0
+        out = F.batch_norm(
+            input, into[0], into[1], self.weight, self.bias, by_batch, weight, self.eps
+        )
+        if isinstance(newest, Tensor) and mean is not None and var is not None:
+            for running, new in zip((mean, var), into):
+                running.copy_(new * newest.to(new.dtype) + running * (1 - newest).to(new.dtype))
         return out
 
 

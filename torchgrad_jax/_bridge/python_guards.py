@@ -660,7 +660,8 @@ class PythonGuards:
             return
         self._add_class(cls)
         if hasattr(x, "__dict__"):
-            self.places.append((Attributes(x), "__class__", cls))
+            if not isinstance(x, _GROWING):
+                self.places.append((Attributes(x), "__class__", cls))
             held = OfThread(x) if isinstance(x, threading.local) else vars(x)
             self._add_dict(held)
             if type(held) is dict and not known and not _is_known_library(cls):

@@ -71,6 +71,18 @@ def test_dual_numbers_inside_vmap():
     assert vmap(lambda x: tg.func.linearize(lambda x: x**2, x)[1](x))(x).tolist() == [2, 8]
 
 
+def test_linearize_inside_of_grad():
+    """Gradients reach the tangents, and nothing of the inner derivative is left in the result."""
+    x = tg.tensor([1.0, 2.0])
+    for f, want in (
+        (lambda x, push: push(x).sum(), [2.0, 4.0]),
+        (lambda x, push: push(x + 1).dot(x), [6.0, 20.0]),
+    ):
+        g = grad(lambda x, f=f: f(x, tg.func.linearize(lambda x: x**2, x)[1]))(x)
+        assert g.tolist() == want
+        assert not g.requires_grad
+
+
 def test_different_numbers_in_every_example_of_every_batch():
     tg.manual_seed(0)
     out = vmap(vmap(lambda x: tg.poisson(x), randomness="different"), randomness="different")(

@@ -38,3 +38,48 @@ def test_differentiated_again(name: str, place: str, same: Any) -> None:
         return {around: AROUND[around](m.func, g, x) for around in AROUND}
 
     same(run, f"{name} {place}")
+
+
+CAPTURED = {
+    "product": lambda m, x, w: x.sin() * w,
+    "matmul": lambda m, x, w: x.sin() @ m.outer(w, w),
+    "detached": lambda m, x, w: x.sin() * w * (x * w).detach(),
+    "unrecorded": lambda m, x, w: x.sin() * _unrecorded(m, x * w) * w,
+}  # fmt: skip
+"""Functions of what is differentiated, and of a tensor that has a tangent and needs no gradient."""
+MAPPED = {
+    "jacrev": lambda u, f, rows: u.jacrev(f),
+    "vmap of a pullback": lambda u, f, rows: lambda x, w: u.vmap(u.vjp(lambda x: f(x, w), x)[1])(rows)[0],
+    "pullback in vmap": lambda u, f, rows: lambda x, w: u.vmap(lambda e: u.vjp(lambda x: f(x, w), x)[1](e)[0])(rows),
+    "grad in vmap": lambda u, f, rows: lambda x, w: u.vmap(lambda e: u.grad(lambda x: (f(x, w) * e).sum())(x))(rows),
+}  # fmt: skip
+OUTSIDE = {
+    "grad": lambda u, g: u.grad(lambda x, w: g(x, w).sum()),
+    "jacrev": lambda u, g: u.jacrev(g),
+    "grad of grad": lambda u, g: u.grad(lambda x, w: u.grad(lambda x: g(x, w).sum())(x).sum()),
+    "vmap": lambda u, g: u.vmap(g, (None, 0)),
+}  # fmt: skip
+
+
+def _unrecorded(m: Any, x: Any) -> Any:
+    with m.no_grad():
+        return x * x
+
+
+@pytest.mark.parametrize("mapped", MAPPED)
+@pytest.mark.parametrize("name", CAPTURED)
+def test_tangents_of_what_needs_no_gradient(name: str, mapped: str, same: Any) -> None:
+    """They go through the backward pass of a `vmap`, although no gradient goes to what they belong to."""
+
+    def run(m: Any) -> Any:
+        x, w = (m.tensor(v, dtype=m.float64) for v in ([0.5, -1.0, 2.0], [1.5, 0.2, -0.7]))
+        g = MAPPED[mapped](m.func, lambda x, w: CAPTURED[name](m, x, w), m.eye(3, dtype=m.float64))
+
+        def along(around: str) -> Any:
+            f = OUTSIDE[around](m.func, g)
+            v = m.stack([w, x]) if around == "vmap" else w
+            return m.func.jvp(lambda w: f(x, w), (v,), (v * v,))
+
+        return {around: along(around) for around in OUTSIDE}
+
+    same(run, f"{name} {mapped} captured")

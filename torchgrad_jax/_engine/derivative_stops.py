@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -51,6 +52,30 @@ for _name in ("born", "meta", "pointer", "stamp", "version"):
 def stopped(array: Any) -> Any:
     """An array without a derivative, if JAX may be taking one."""
     return lax.stop_gradient(array) if _jax_follows(array) else array
+
+
+def without_cotangent(array: Any) -> Any:
+    """An array that no cotangent goes back through, while tangents go on: what torch's `no_grad` makes.
+
+    The engine takes tangents of the backward pass of a `vmap` by `jax.jvp`. Those of what needs no gradient belong to
+    the result, although no gradient goes there.
+    """
+    return _cotangent_stop().bind(array)
+
+
+@functools.cache
+def _cotangent_stop() -> Any:
+    """The primitive. It is made when it is first used, because its imports are slow."""
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
+
+    p = Primitive("stop_cotangent")
+    p.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))
+    p.def_impl(lambda x: x)
+    ad.deflinear2(p, lambda ct, x: [ad.Zero(x.aval)])
+    batching.defvectorized(p)
+    mlir.register_lowering(p, lambda _, x: [x])
+    return p
 
 
 def _jax_follows(array: Any) -> bool:

@@ -21,7 +21,7 @@ from .._core.meta import Meta, meta
 from .._core.python_numbers import Number
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
 from .batch_layout import BatchLayout
-from .derivative_stops import is_traced, storage_behind, under_jax
+from .derivative_stops import is_traced, storage_behind, under_jax, without_cotangent
 from .history import edge_of, grad_fn_of, requires_grad_of
 from .node import AccumulateGrad
 from .same_for_all import SameForAll
@@ -331,10 +331,9 @@ class Lift(BatchLayout):
         requires = t._rg or requires_grad_of(t)
         if self.inside(t):
             array = read(t)
-            # Detached, or made without recording: a derivative from outside must not pass either.
+            # Detached, or made without recording: a gradient from outside must not pass either.
             if not is_tracked(t) and t._m.dtype.category >= 2 and self.owns(array):
-                tape = self.tape
-                array = lax.stop_gradient(array) if tape is None else tape.stop(array)
+                array = self._stopped(t, array)
             return array
         al = t._al
         view = None if al is None else (al.offset, al.conj, al.neg)
@@ -344,6 +343,12 @@ class Lift(BatchLayout):
         if found is None:
             found = self.places[key] = self.capture(t, t._m, False)
         return found
+
+    def _stopped(self, t: Tensor, array: Any) -> Any:
+        """What a tensor holds, where gradients end; derivatives along tangents go on if it has one."""
+        has_tangent = MODES.bits & DUAL and MODES.tangents.tangent_of(t) is not None
+        stop = without_cotangent if has_tangent else lax.stop_gradient
+        return stop(array) if self.tape is None else self.tape.stop(array, stop)
 
     def keys_of(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
         """Plan key, arrays and numbers that are present, and the mask of leaves that require grad."""
@@ -360,7 +365,7 @@ class Lift(BatchLayout):
                 elif v._rg:
                     mask |= 1 << i
                 elif m.dtype.category >= 2:  # see `array_of`
-                    array = tape.stop(array)
+                    array = self._stopped(v, array)
                 xs.append(array)
             elif v is None:
                 keys.append(None)

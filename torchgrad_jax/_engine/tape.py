@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from .._core import errors
 from .._core.caches import remember
@@ -213,9 +212,9 @@ class Tape(jax.core.Trace):
         self.steps.append((fn, tuple(refs), at, n))
         return [Value(self, a, k) for k, a in enumerate(avals, at)]
 
-    def stop(self, x: Value) -> Value:
-        """The same value, without a derivative."""
-        self.steps.append((lax.stop_gradient, (x.number,), self.count, -1))
+    def stop(self, x: Value, stop: Callable[[Any], Any]) -> Value:
+        """The same value where `stop` ends derivatives."""
+        self.steps.append((stop, (x.number,), self.count, -1))
         return self._value(x.aval)
 
     def _step(self, fn: Any, args: Sequence[Any], avals: Sequence[Any], single: bool) -> Any:

@@ -138,6 +138,11 @@ class _Running(threading.local):
 _RUNNING = _Running()
 
 
+def running_level() -> Level | None:
+    """The innermost level that this thread is in."""
+    return _RUNNING.level
+
+
 class recording:
     """Recording on or off inside, in a `level`; inference mode, if it is on, does not reach inside of a transform."""
 

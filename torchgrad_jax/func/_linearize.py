@@ -17,6 +17,7 @@ from ._levels import (
     detached,
     only_tensors,
     recording,
+    running_level,
     transforming,
     transposed,
 )
@@ -50,6 +51,7 @@ class _Linearized:
         self.linked = linked
         self.constant = not linked and not MODES.forward_grad
         """Whether torch, which takes the derivative in forward mode, takes none."""
+        around = running_level()
         self.level = level = Level()
         with recording(level=level):
             self.primals, self.in_spec = tree.flatten(primals)
@@ -57,8 +59,11 @@ class _Linearized:
             with transforming(self.inputs), transposed():
                 out = func(*tree.unflatten(self.inputs, self.in_spec))
         self.outs, self.out_spec = only_tensors(out, _ONLY)
-        if not linked:  # a primal that requires grad is a constant that does
-            level.own -= {id(v) for v, p in zip(self.inputs, self.primals) if requires_grad_of(p)}
+        if not linked:  # a primal that requires grad is a constant that does, but not a variable of a level around
+            given = zip(self.inputs, self.primals)
+            level.own -= {
+                id(v) for v, p in given if requires_grad_of(p) and _matters_beyond(around, p)
+            }
 
     def result(self) -> Any:
         """What the function returned, as the outside may see it."""
@@ -84,7 +89,7 @@ class _Linearized:
         if not moving and not any(constant):
             return [detached(t) for t in _filled(found, op.like(self))]
         stand_in = zeros_for(given[0]._m)
-        stand_in._rg = True
+        stand_in._rg = any(constant)
         wanted = [c or (moving and t is not None) for c, t in zip(constant, found)]
         return op.apply(self, op, wanted, stand_in, *given)
 
@@ -123,6 +128,10 @@ class _Linearized:
                         f"tangent:{i} with {what} {got} in flattened pytree doesn't match the {what} {want} of the "
                         "corresponding primal."
                     )
+
+
+def _matters_beyond(level: Level | None, t: Any) -> bool:
+    return level is None or level.matters_outside([t])
 
 
 def _copied(t: Any) -> Any:

@@ -96,3 +96,81 @@ def test_a_graph_does_not_begin_where_jax_derives():
 
     assert jax.grad(f)(torch.tensor(X)).tolist() == [2, 2, 2]
     assert seen == [(False, False, None)]
+
+
+# Derivatives by x, of which the code around is a function and JAX follows, and derivatives by `numbers()` inside.
+INNER = {
+    "vmap of grad": lambda u, f, x: u.vmap(u.grad(f), (0, None))(numbers(), x),
+    "vmap of grad over all": lambda u, f, x: u.vmap(u.grad(lambda r: f(r, x)))(numbers()),
+    "vmap of jacrev": lambda u, f, x: u.vmap(u.jacrev(f), (0, None))(numbers(), x),
+    "vmap of jacfwd": lambda u, f, x: u.vmap(u.jacfwd(f), (0, None))(numbers(), x),
+    "vmap of vjp": lambda u, f, x: u.vmap(lambda r: u.vjp(f, r, x)[1](torch.ones(()))[0])(numbers()),
+    "jacrev": lambda u, f, x: u.jacrev(lambda r: torch.stack([f(q, x) for q in r]))(numbers()).diagonal(),
+    "vmap of a pullback": lambda u, f, x: u.vmap(u.vjp(lambda r: f(r, x), torch.tensor(2.0))[1])(numbers())[0],
+    "write to a part": lambda u, f, x: u.jacfwd(lambda r: _written(x, r))(numbers() + 1),
+    "functional_call": lambda u, f, x: u.vmap(u.grad(lambda r: u.functional_call(Scaled(), {"w": x}, (r,))))(numbers()),
+}  # fmt: skip
+
+
+def _written(x, r):
+    x = x.clone()
+    x[1:].mul_(r[:2])
+    return x
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(3))
+
+    def forward(self, r):
+        return (self.w * r).sin().sum()
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_derivatives_by_what_no_transform_inside_differentiates(name):
+    """`jax.grad` by parameters of a loss that holds derivatives by coordinates: parameters need no gradient there."""
+
+    def f(r, x):
+        return (x * r).sin().sum()
+
+    def loss(x):
+        return (INNER[name](torch.func, f, x) ** 2).sum()
+
+    x = torch.tensor(X)
+    for transform in (jax.grad, jax.jacfwd, lambda f: jax.jit(jax.grad(f))):
+        np.testing.assert_allclose(
+            transform(loss)(x), torch.func.grad(loss)(x), rtol=2e-4, atol=1e-5
+        )
+
+
+VIEWS = {
+    "transposed": (lambda x: torch.outer(x, x * x).t(), lambda x: jnp.outer(x, x * x).T),
+    "strided": (lambda x: (x * x)[::2], lambda x: (x * x)[::2]),
+    "of the input": (lambda x: x[1:], lambda x: x[1:]),
+    "conjugated": (lambda x: torch.complex(x, x * x).conj(), lambda x: jnp.conj(jax.lax.complex(x, x * x))),
+    "of func.jacfwd": (torch.func.jacfwd(lambda r: r.sum() * r**2), jax.jacfwd(lambda r: r.sum() * r**2)),
+}  # fmt: skip
+
+
+FORWARD = {
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x * 2,)),
+    "jacfwd": jax.jacfwd,
+    "jit-of-jvp": lambda f: jax.jit(lambda x: jax.jvp(f, (x,), (x,))[1]),
+    "vmap-of-jvp": lambda f: lambda x: jax.vmap(lambda s: jax.jvp(f, (x * s,), (x,))[1])(x),
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+}
+
+
+@pytest.mark.parametrize("transform", FORWARD)
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_are_results_of_forward_mode(name, transform):
+    """JAX looks at the results of `jax.jvp` when it has left its trace."""
+    tensors, arrays = VIEWS[name]
+    derive = FORWARD[transform]
+    got, want = (
+        jax.tree.leaves(derive(tensors)(torch.tensor(X))),
+        jax.tree.leaves(derive(arrays)(jnp.asarray(X))),
+    )
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

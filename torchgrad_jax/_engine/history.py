@@ -81,7 +81,7 @@ def edge_of(t: Tensor) -> tuple[Any, int] | None:
         return (fn, t._onr)
     if t._rg:  # a view that requires grad through its base alone has no accumulator of its own
         return (accumulator(t), 0)
-    return None
+    return MODES.run.edge_outside(t) if MODES.traced else None
 
 
 def _forbidden(t: Tensor, indirect: bool) -> str:

@@ -23,7 +23,7 @@ from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
 from .batch_layout import BatchLayout
 from .derivative_stops import is_traced, storage_behind, under_jax, without_cotangent
 from .history import edge_of, grad_fn_of, requires_grad_of
-from .node import AccumulateGrad
+from .node import AccumulateGrad, accumulator
 from .same_for_all import SameForAll
 from .strided import is_direct, read, read_stored, reader, stored
 from .tape import Look, Tape, Value, aval_of
@@ -377,6 +377,13 @@ class Lift(BatchLayout):
     def _derived_outside(self, t: Tensor) -> bool:
         return is_derived(t) and not self.inside(t)
 
+    def edge_outside(self, t: Tensor) -> Any:
+        """Where the gradient of a tensor goes that requires none, but that JAX follows outside of the run.
+
+        The graph has to lead there: without that, a transform inside of the run does not record what JAX follows.
+        """
+        return (accumulator(t), 0) if self._derived_outside(t) else None
+
     def kernel(self, plan: Any, xs: Sequence[Any]) -> Any:
         """The forward of a plan during a run: one step of its tape, if it has one."""
         tape, fwd = self.tape, plan.fwd
@@ -414,7 +421,7 @@ class Lift(BatchLayout):
 
     def read(self, t: Tensor) -> Any:
         """The tensor's elements; those of outside tensors as they are now."""
-        if self.outer_lifts and not self.inside(t):
+        if (self.outer_lifts or MODES.traced) and not self.inside(t):
             with self.outside():
                 return read(t)
         array = t._st.array

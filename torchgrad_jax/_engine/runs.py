@@ -112,6 +112,9 @@ class Run:
         """Note that dimensions of a tensor are about to be moved, removed or added in place."""
 
     # --- nodes
+    def edge_outside(self, t: Tensor) -> Any:
+        """Where the gradient of a tensor goes that requires none, but that JAX follows outside of the run."""
+
     def to_save(self, values: list[Any]) -> list[Any]:
         """The inputs that a node saves, as it holds them."""
         return values

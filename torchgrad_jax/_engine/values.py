@@ -22,7 +22,7 @@ from .shared import view_of
 from .storages import (
     UntypedStorage as UntypedStorage,
 )
-from .strided import read
+from .strided import is_direct, read
 from .tensor import Tensor
 
 
@@ -167,6 +167,13 @@ def value_for_jax(t: Tensor) -> Any:
         return run.array_of(t)
     if MODES.sealed and not isinstance(t._st.array, jax.core.Tracer):
         raise RuntimeError(errors.FROZEN_IN_RULE)
+    array = t._st.array
+    if isinstance(array, jax.core.Tracer) and not is_direct(t):
+        # JAX looks at a result when it has left the trace that the result is from; a view is computed there.
+        from jax.extend.core import set_current_trace
+
+        with set_current_trace(array._trace):
+            return transfer.for_jax(read(t))
     return transfer.for_jax(read(t))
 
 

@@ -78,9 +78,11 @@ class Level:
             self.kept += inner.kept
 
     def matters_outside(self, tensors: Iterable[Any]) -> bool:
-        """Whether gradients of any of these concern a variable that is not this level's."""
+        """Whether gradients of any of these concern a variable that is not this level's, or what JAX follows."""
         wanted = [t for t in tensors if isinstance(t, Tensor) and requires_grad_of(t)]
-        return self.recording and any(self.alive(wanted).values())
+        return self.recording and (
+            any(self.alive(wanted).values()) or any(map(_is_followed_outside, wanted))
+        )
 
     def _is_own(self, variable: Tensor) -> bool:
         """Whether nobody outside of this level takes a derivative with respect to a variable.
@@ -115,6 +117,11 @@ class Level:
             else:
                 reaches[node] = any(e is not None and reaches[e[0]] for e in node.edges)
         return {id(t): not self._is_own(t) if fn is None else reaches[fn] for t, fn in roots}
+
+
+def _is_followed_outside(t: Tensor) -> bool:
+    """Whether JAX takes a derivative of the code around a run of `vmap` in which `t`, from that code, is met."""
+    return MODES.traced and not MODES.run.at_once and is_derived(t) and not MODES.run.inside(t)
 
 
 def detached(t: Tensor) -> Tensor:

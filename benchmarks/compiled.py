@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import torchgrad_jax as tg
+
 Step = Callable[[], object]
 
 
@@ -166,5 +168,7 @@ def per_sample_jax() -> Step:
 
 
 def _wait(x: Any) -> Any:
-    array = getattr(x, "__jax_array__", None)
-    return array().block_until_ready() if array is not None else x
+    """Wait for what XLA still computes. A result of NumPy's is there: an array of JAX would be made of it first."""
+    if not isinstance(x, tg.Tensor):
+        return x
+    return jax.block_until_ready(x._st.array)

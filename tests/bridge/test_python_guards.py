@@ -397,6 +397,30 @@ def _options_of_an_optimizer():
 
 
 @program
+def _shapes_of_tensors_whose_values_nobody_reads():
+    class Memory(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+            self.register_buffer("slots", torch.ones(3))
+            self.queue = [torch.ones(3)]
+
+        def forward(self, x):
+            wide = 2 if self.slots.dtype == torch.float64 else 1
+            return (
+                x * wide + self.weight.shape[0] + 10 * len(self.slots) + 100 * self.queue[0].dim()
+            )
+
+    memory = Memory()
+    return memory, [
+        lambda: setattr(memory.weight, "data", torch.ones(5)),
+        lambda: memory.slots.resize_(7),
+        lambda: setattr(memory.slots, "data", torch.ones(7, dtype=torch.float64)),
+        lambda: memory.queue[0].unsqueeze_(0),
+    ]
+
+
+@program
 def _state_of_an_optimizer():
     return _training(
         torch.optim.Adam,
@@ -458,7 +482,7 @@ def test_flags_keep_no_gradient_alive():
     def step(x):
         w.grad = None
         (w * x).sum().backward()
-        return w.requires_grad
+        return w.requires_grad, w.shape
 
     w.grad = torch.ones(3)
     first, fast = weakref.ref(w.grad), torch.compile(step)

@@ -593,15 +593,17 @@ class PythonGuards:
                 new = [found[n:] for found, n in zip(rows, sizes)]
                 self.state_holders[id(x)] = {id(row[0]) for found in new for row in found}
 
+    def lasting_tensors(self) -> list[Tensor]:
+        """The tensors that are reached, without gradients, which nobody but their leaves keep alive."""
+        tensors = self.reached_tensors.values()
+        gradients = {id(x._g) for x in tensors}
+        return [x for x in tensors if id(x) not in gradients]
+
     def add_flags_of_tensors(self) -> None:
         """Whether tensors require gradients, where the code may look at it, once all is added that is reached."""
         if "requires_grad" in self.names:
-            tensors = self.reached_tensors.values()
-            gradients = {id(x._g) for x in tensors}  # which nobody but their leaf keeps alive
             self.places += [
-                (Attributes(x), "requires_grad", x.requires_grad)
-                for x in tensors
-                if id(x) not in gradients
+                (Attributes(x), "requires_grad", x.requires_grad) for x in self.lasting_tensors()
             ]
 
     def forget_unused_states(self, used: set[int]) -> None:

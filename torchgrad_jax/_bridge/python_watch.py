@@ -17,10 +17,16 @@ from .._engine.tensor import Tensor
 from .effects import EffectWatcher
 from .number_arguments import NumberArguments
 from .number_log import NumberLog
-from .places import place_of
+from .places import Attributes, place_of
 from .python_guards import PythonGuards
 from .traced_program import Program
 from .unread_attributes import CodeThatRan
+
+_ASKS_FOR_FORM = {
+    "device", "dim", "dtype", "element_size", "is_complex", "is_contiguous", "is_floating_point", "itemsize", "len",
+    "nbytes", "ndim", "ndimension", "nelement", "numel", "shape", "size", "storage_offset", "stride", "type",
+}  # fmt: skip
+"""Names in code that looks at the shape, dtype or layout of a tensor."""
 
 
 class PythonWatch:
@@ -47,6 +53,13 @@ class PythonWatch:
         for guards in self:
             guards.add_optimizer_states()
             guards.add_flags_of_tensors()
+        self._forms = [
+            (guards, x, x._m)
+            for guards in self
+            if not _ASKS_FOR_FORM.isdisjoint(guards.names)
+            for x in guards.lasting_tensors()
+        ]
+        """Tensors whose shape or dtype the function may look at, with these."""
         self._modes = MODES.bits & ~TRACED
         self.effects = EffectWatcher()
         self.code: CodeThatRan | None = None
@@ -100,6 +113,7 @@ class PythonWatch:
             for optimizer in program.started_optimizers:
                 guards.optimizer_state_began(optimizer)
             guards.watch_caches()
+        self._watch_forms(program)
         changed = self._describe_change()
         if changed is not None:
             switches = [s for guards in self for s in guards.switches()]
@@ -118,6 +132,15 @@ class PythonWatch:
         if self._modes_changed:
             return "a mode, such as whether operations are recorded, is another one afterwards"
         return effect
+
+    def _watch_forms(self, program: Program) -> None:
+        """Watch the shapes of tensors that the program does not read; it knows those that it reads."""
+        known = {id(ref()) for ref, *_ in program.known_tensors}
+        for guards, x, form in self._forms:
+            if id(x) not in known and x._m is form:
+                guards.places.append((Attributes(x), "_m", form))
+                guards.quick_places = None
+        self._forms.clear()
 
     def undo_trace(self) -> str | None:
         """Put back what the trace has changed; what cannot be put back, in words."""

@@ -174,3 +174,87 @@ def test_views_are_results_of_forward_mode(name, transform):
     )
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+class Sine(torch.autograd.Function):
+    """`sin(x) * y` with its own derivatives, which are three times the true ones."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, y):
+        return x.sin() * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return 3 * g * x.cos() * y, 3 * g * x.sin()
+
+    @staticmethod
+    def jvp(ctx, s, t):
+        x, y = ctx.saved_tensors
+        return 3 * (s * x.cos() * y + x.sin() * t)
+
+
+class SineOfBatches(Sine):
+    """The same with a rule for batches that the user wrote."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info, in_dims, x, y):
+        x, y = (
+            t.expand(info.batch_size, *t.shape) if d is None else t for t, d in zip((x, y), in_dims)
+        )
+        return SineOfBatches.apply(x, y), 0
+
+
+BETWEEN = {
+    "grad": lambda f: torch.func.grad(lambda x, y: f(x, y).sum()),
+    "vjp": lambda f: lambda x, y: torch.func.vjp(f, x, y)[1](y)[1],
+    "jvp": lambda f: lambda x, y: torch.func.jvp(f, (x, y), (y, x))[1],
+    "jacfwd": lambda f: torch.func.jacfwd(f, 1),
+    "jacrev": torch.func.jacrev,
+    "vmap": lambda f: lambda x, y: torch.func.vmap(f, (0, None))(torch.stack([x, x * y]), y),
+    "vmap of grad": lambda f: lambda x, y: torch.func.vmap(torch.func.grad(f), (0, None))(x, y[0]),
+}
+
+OUTSIDE = {
+    "grad": lambda u, f: u.grad(lambda x: f(x).sum()),
+    "jvp": lambda u, f: lambda x: u.jvp(f, (x,), (x,))[1],
+    "second": lambda u, f: u.grad(lambda x: (u.grad(lambda x: f(x).sum())(x) ** 2).sum()),
+}
+
+
+@pytest.mark.parametrize("transform", OUTSIDE)
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("function", [Sine, SineOfBatches])
+def test_functions_inside_of_transforms_have_their_derivatives(function, between, transform):
+    """JAX's derivative of a derivative of a Function was zero, and so was that of a `vmap` over one."""
+
+    def f(x):
+        return BETWEEN[between](function.apply)(x, x * 2)
+
+    x = torch.tensor(X, dtype=torch.float64)
+    jax_derivative, own = OUTSIDE[transform](jax, f)(x), OUTSIDE[transform](torch.func, f)(x)
+    np.testing.assert_allclose(jax_derivative, own, rtol=1e-6)
+
+
+def test_gradients_of_functions_inside_of_what_jax_derives():
+    """A Function called with tensors that JAX traces is a step of the graph."""
+
+    def f(x):
+        x = x.detach().requires_grad_() if not x.requires_grad else x
+        y = Sine.apply(x, x)
+        return y.grad_fn is not None, torch.autograd.grad(y.sum(), x)[0]
+
+    recorded, found = f(torch.tensor(X, requires_grad=True))
+    again = []
+    traced = jax.jit(lambda x: (again.append(f(x)), again[0][1])[1])(torch.tensor(X))
+    assert (recorded, again[0][0]) == (True, True)
+    np.testing.assert_allclose(traced, found, rtol=1e-6)

@@ -26,7 +26,7 @@ from .._engine.passes.walk import run as run_pass
 from .._engine.record import PLAIN, apply, zeros_for
 from .._engine.strided import read
 from .._engine.tape import aval_of
-from .._engine.tensor import Tensor, make, wrap_array, wrap_beside
+from .._engine.tensor import Tensor, make, wrap_beside
 from .._engine.trace import Call
 from .._engine.values import sealed
 from . import trees as trees
@@ -499,9 +499,10 @@ def apply_traced(f: Callable[..., Any], args: Sequence[Any]) -> Any:
         specs[:] = [spec, [None if isinstance(x, Tensor) else x for x in flat]]
         return [x for x in flat if isinstance(x, Tensor)]
 
-    found = iter(over_arrays(over, [read(args[i]) for i in at]))
+    operator = _call_of(f, lambda leaves: tuple(over_arrays(over, leaves)))
+    found = iter(apply(operator, [args[i] for i in at]))
     spec, others = specs
-    leaves = [wrap_array(next(found)) if x is None else x for x in others]
+    leaves = [next(found) if x is None else x for x in others]
     return tree.unflatten(leaves, spec)
 
 

@@ -30,6 +30,11 @@ def under_no_grad(x):
         return vmap(lambda r: r * r)(x).sum()
 
 
+def along(f, x, tangent):
+    """The derivative of `f` along a tangent."""
+    return torch.func.jvp(f, (x,), (tangent,))[1]
+
+
 def numbers():
     return torch.arange(3.0)
 
@@ -61,6 +66,15 @@ CASES = {
     "jacrev": (lambda x: torch.func.jacrev(lambda y: y**3)(x).sum(), lambda x: (3 * x**2).sum()),
     "jacfwd": (lambda x: torch.func.jacfwd(lambda y: y**3)(x).sum(), lambda x: (3 * x**2).sum()),
     "hessian": (lambda x: torch.func.hessian(lambda y: (y**3).sum())(x).sum(), lambda x: (6 * x).sum()),
+    "along": (lambda x: along(vmap(torch.sin), x, x * x).sum(), lambda x: (jnp.cos(x) * x * x).sum()),
+    "along-alone": (
+        lambda x: along(vmap(lambda r: r * r), numbers(), x).sum(),
+        lambda x: (2 * jnp.arange(3, dtype=x.dtype) * x).sum(),
+    ),
+    "along-detached": (
+        lambda x: along(vmap(lambda r: r.detach() * r), x, x * x).sum(),
+        lambda x: (stop(x) * x * x).sum(),
+    ),
     "jax-grad": (lambda x: vmap(lambda r: jax.grad(lambda q: q**3)(r))(x).sum(), lambda x: (3 * x**2).sum()),
 }  # fmt: skip
 
@@ -222,6 +236,7 @@ BETWEEN = {
     "jacrev": torch.func.jacrev,
     "vmap": lambda f: lambda x, y: torch.func.vmap(f, (0, None))(torch.stack([x, x * y]), y),
     "vmap of grad": lambda f: lambda x, y: torch.func.vmap(torch.func.grad(f), (0, None))(x, y[0]),
+    "jvp of vmap": lambda f: lambda x, y: torch.func.jvp(torch.func.vmap(f), (x, y), (y, x * x))[1],
 }
 
 OUTSIDE = {

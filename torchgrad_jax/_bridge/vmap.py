@@ -304,6 +304,13 @@ class _RunRecord:
         self.moved: dict[int, Sequence[Move]] = {}
 
 
+def require_gradient_as(one: Tensor, whole: Tensor) -> None:
+    """Make one example require a gradient where the batch does, or where JAX follows the batch."""
+    one._rg = one._m.dtype.category >= 2 and requires_grad_of(whole)
+    if not one._rg and lift.is_derived(whole):
+        one._rg = extras(one).followed = True
+
+
 def _run(
     func: Any, flat: Sequence[Any], dims: Sequence[int | None], spec: tree.Spec, kwargs: Any,
     out_dims: Any, randomness: str, size: int,
@@ -322,9 +329,7 @@ def _run(
             t = examples[i] = make(array, m)
             if not flat[i].is_inference():
                 count_like(t, flat[i])
-            t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
-            if not t._rg and lift.is_derived(flat[i]):
-                t._rg = extras(t).followed = True
+            require_gradient_as(t, flat[i])
             MODES.run.origins[id(t._st)] = array, flat[i], dims[i], t
             MODES.run.moves[id(t)] = t, []
             if dims[i] or not flat[i]._m.contiguous:
@@ -334,7 +339,7 @@ def _run(
         for t, tangent in zip(inner, tangents):
             if tangent is not None:
                 inside = make(next(it), t._m)
-                inside._rg = requires_grad_of(tangent)
+                require_gradient_as(inside, tangent)
                 MODES.tangents.set_tangent(t, inside)
         before = [t._st.array for t in inner]
         out = func(*tree.unflatten(examples, spec), **kwargs)

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .._bridge.vmap import batch_outside, vmap
+from .._bridge.vmap import batch_outside, require_gradient_as, vmap
 from .._core import tree
 from .._core.meta import Meta, meta
 from .._core.shapes import preserve_strides
@@ -175,7 +175,7 @@ def _tangent_entered(lift: Lift, t: Tensor | None, d: Any) -> Tensor | None:
     """The same for a tangent; a gradient of it that is wanted outside passes."""
     inner = _entered(lift, t, d)
     if t is not None:
-        inner._rg = requires_grad_of(t)
+        require_gradient_as(inner, t)
     return inner
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
+import jax
+import pytest
+
+import torchgrad_jax
 from tests.programs import Programs, complaint
 
 program = Programs()
@@ -145,3 +150,109 @@ def scattered_from_more_than_is_read(m):
     for name in ("scatter", "scatter_add"):
         seen += _of_scattered(m, lambda s, name=name: getattr(x, name)(0, index, s * s), s)
     return seen
+
+
+# --- no_grad in what is differentiated along tangents -----------------------------------------------
+
+
+def _unrecorded(m, f, x):
+    with m.no_grad():
+        return f(x)
+
+
+def _written(m, x):
+    y = x.clone()
+    with m.no_grad():
+        y.mul_(x)
+    return y
+
+
+UNRECORDED = {
+    "value": lambda m, x: _unrecorded(m, m.sin, x) * x,
+    "of a value": lambda m, x: _unrecorded(m, m.sin, x.cos()) * x,
+    "and detached": lambda m, x: _unrecorded(m, m.sin, x) * x.detach() * x,
+    "write": lambda m, x: _written(m, x) * x,
+    "switched": lambda m, x: m.set_grad_enabled(True)(m.set_grad_enabled(False)(m.sin))(x) * x,
+    "recorded inside": lambda m, x: (
+        _unrecorded(m, lambda x: m.enable_grad()(m.sin)(x), x) * x.cos()
+    ),
+    "with a gradient inside": lambda m, x: (
+        _unrecorded(m, m.func.grad(lambda x: x.sin().sum()), x) * x
+    ),
+}
+
+
+def _along(m):
+    """Transforms whose derivatives go along tangents."""
+    u = m.func
+    return {
+        "jvp": lambda f: lambda x: u.jvp(f, (x,), (x.cos(),))[1],
+        "jacfwd": u.jacfwd,
+        "linearize": lambda f: lambda x: u.linearize(f, x)[1](x.cos()),
+    }
+
+
+@program
+def tangents_go_through_no_grad(m):
+    x = m.tensor([0.3, 0.7], dtype=m.float64)
+    found = []
+    for f in UNRECORDED.values():
+        along = _along(m)
+        found += [t(lambda x, f=f: f(m, x))(x) for t in along.values()]
+        del along["linearize"]
+        for outer in along.values():
+            found += [outer(t(lambda x, f=f: f(m, x)))(x) for t in along.values()]
+        found.append(
+            m.func.jacfwd(m.func.vmap(m.func.jacfwd(lambda x, f=f: f(m, x))))(m.stack([x, x * 2]))
+        )
+        found.append(m.func.jacfwd(m.func.jacfwd(m.func.jacfwd(lambda x, f=f: f(m, x))))(x))
+    return found
+
+
+@program
+def grad_mode_within_no_grad_of_nested_transforms(m):
+    seen = []
+
+    def f(x):
+        seen.append(m.is_grad_enabled())
+        with m.no_grad():
+            seen.append(m.is_grad_enabled())
+            with m.enable_grad():
+                seen.append(m.is_grad_enabled())
+            with m.no_grad():
+                pass
+            seen.append(m.is_grad_enabled())
+        seen.append(m.is_grad_enabled())
+        return x.sin()
+
+    m.func.jvp(lambda x: m.func.jvp(f, (x,), (x,))[1], (m.ones(2),), (m.ones(2),))
+    m.func.linearize(f, m.ones(2))
+    return sorted(set(itertools.pairwise(seen))), m.is_grad_enabled()
+
+
+def test_gradients_and_tangents_through_no_grad_are_refused():
+    """A derivative along tangents goes through what `no_grad` computes, and a gradient does not."""
+    m = torchgrad_jax
+    u = m.func
+
+    def f(x):
+        return _unrecorded(m, m.sin, x) * x
+
+    def total(f):
+        return lambda x: f(x).sum()
+
+    x = m.tensor([0.3, 0.7], dtype=m.float64)
+    leaf = x.clone().requires_grad_()
+    for refused in (
+        lambda: u.linearize(u.grad(total(f)), x),
+        lambda: u.jacfwd(u.jacfwd(u.jacrev(f)))(x),
+        lambda: u.jacfwd(u.jacrev(u.jacfwd(f)))(x),
+        lambda: u.grad(total(u.jacfwd(u.jacfwd(f))))(x),
+        lambda: u.jacfwd(u.jacfwd(f))(leaf),
+        lambda: u.jacfwd(u.jacfwd(lambda x: _unrecorded(m, m.sin, x * leaf) * x))(x),
+        lambda: jax.grad(total(u.jacfwd(u.jacfwd(f))))(x),
+    ):
+        with pytest.raises(NotImplementedError, match="no_grad"):
+            refused()
+    apart = u.jacfwd(u.jacfwd(lambda x: _unrecorded(m, m.sin, m.ones(2)) * x * x * leaf))(x)
+    assert apart.requires_grad

@@ -68,9 +68,11 @@ class Modes(threading.local):
     dual_level: int = -1
     dual_open: list[Any] = []  # belongs to all threads, like the level
     transposing: bool = False  # a backward pass runs for the sake of a derivative along tangents
-    transposed: bool = (
-        False  # a function runs whose derivative along tangents is taken by such passes
-    )
+    transposed: list[int] | None = None
+    """In a function whose derivative along tangents is taken by such passes: when it turned recording off, on, ...
+
+    Operations are recorded all the same, as `no_grad` keeps tangents. These are numbers of nodes.
+    """
     forward_grad: bool = True
     tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads
     fake: Any = None  # the mode in which new tensors are fake ones, see `devices.FakeDevice`

@@ -43,7 +43,7 @@ class primals_only:
 
 def forward_grad(mode: bool) -> bool:
     """Whether tangents are to be propagated; an error where they can't be turned off."""
-    if not mode and MODES.transposed:
+    if not mode and MODES.transposed is not None:
         raise NotImplementedError(
             "_set_fwd_grad_enabled(False): inside of a jvp within another jvp, and of linearize, tangents cannot be "
             "turned off; detach() what should have none."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES
+from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, next_sequence_nr
 from .._engine.derivative_stops import derivative_stop_bit
 from .._engine.tensor import Tensor
 from ._decorators import DecoratorContext
@@ -25,7 +25,20 @@ __all__ = [
 
 def is_grad_enabled() -> bool:
     """Whether grad mode is on in this thread."""
-    return bool(MODES.bits & GRAD) or (MODES.inference_grad and bool(MODES.bits & INFERENCE))
+    if MODES.bits & GRAD:
+        return not _for_tangents_alone()
+    return MODES.inference_grad and bool(MODES.bits & INFERENCE)
+
+
+def _for_tangents_alone() -> bool:
+    """Whether operations are recorded within `no_grad`: it keeps tangents, which a backward pass finds here."""
+    return MODES.transposed is not None and len(MODES.transposed) % 2 == 1
+
+
+def _note(mode: bool) -> None:
+    """Remember, where operations are recorded in either mode, from which node on which one was on."""
+    if mode == _for_tangents_alone() and MODES.transposed is not None:
+        MODES.transposed.append(next_sequence_nr())
 
 
 def is_inference_mode_enabled() -> bool:
@@ -38,6 +51,9 @@ def _switched(mode: bool) -> tuple[int, bool]:
     bits = MODES.bits
     if bits & INFERENCE:
         return bits, mode
+    if MODES.transposed is not None and bits & GRAD:
+        _note(mode)
+        return bits, MODES.inference_grad
     if mode:
         return (bits | GRAD) & ~CUT, MODES.inference_grad
     return bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0), MODES.inference_grad
@@ -75,18 +91,21 @@ class _Recording:
     """Whether operations are recorded inside."""
     prev = False
     """Whether they were before."""
-    cut = 0
+    kept = 0
+    """Bits of the modes as they were before."""
 
     def __enter__(self) -> None:
-        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
+        self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
         MODES.bits, MODES.inference_grad = _switched(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~CUT | self.cut
+        MODES.bits = MODES.bits & ~CUT | self.kept & CUT
         if MODES.bits & INFERENCE:
             MODES.inference_grad = self.prev
         else:
-            MODES.bits = MODES.bits | GRAD if self.prev else MODES.bits & ~GRAD
+            MODES.bits = MODES.bits | GRAD if self.prev or self.kept & GRAD else MODES.bits & ~GRAD
+        if self.kept & GRAD and MODES.transposed is not None:
+            _note(self.prev)
 
 
 class no_grad(_Recording, _NoParamDecoratorContextManager):
@@ -116,7 +135,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
 
     def __init__(self, mode: bool) -> None:
         self.mode = _flag("set_grad_enabled", mode)
-        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
+        self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
         MODES.bits, MODES.inference_grad = _switched(mode)
 
     def __call__(self, orig_func: Any) -> Any:
@@ -137,7 +156,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
     def clone(self) -> set_grad_enabled:
         """The same mode again."""
         out = object.__new__(type(self))  # the mode changes where its block begins
-        out.mode, out.prev, out.cut = self.mode, is_grad_enabled(), MODES.bits & CUT
+        out.mode, out.prev, out.kept = self.mode, is_grad_enabled(), MODES.bits & (CUT | GRAD)
         return out
 
 

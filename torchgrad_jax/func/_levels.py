@@ -7,6 +7,7 @@ the transform is done, what depends on nothing but its own variables no longer r
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,8 @@ from typing import Any
 from .._core import dtypes, tree
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, next_level
 from .._engine.bind import ops
-from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.derivative_stops import under_jax
+from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.lift import is_derived
 from .._engine.node import AccumulateGrad, Node
 from .._engine.tensor import Tensor, alias_of, count_like, plain_alias
@@ -29,6 +31,11 @@ class Level:
         self.recording = bool(MODES.bits & GRAD)
         self.own: set[int] = set()
         self.kept: list[Tensor] = []
+        self.around = _RUNNING.level
+        self.transposed = False
+        """Whether its derivative, along tangents, is the transpose of a transposed one."""
+        self.switches = len(MODES.transposed or ())
+        """How often recording had been switched when the level began, see `Modes.transposed`."""
 
     def variable(self, t: Any) -> Tensor:
         """A variable of this level that stands for `t`."""
@@ -97,26 +104,70 @@ class Level:
         if not tensors:
             return {}
         roots = [(t, grad_fn_of(t)) for t in tensors]
-        seen: set[Node] = set()
-        stack = [fn for _, fn in roots if fn is not None]
-        closed = True
-        while stack:
-            node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-                if node.__class__ is AccumulateGrad:
-                    closed = closed and self._is_own(node.variable)
-                else:
-                    stack += [e[0] for e in node.edges if e is not None and e[0] not in seen]
-        if closed:  # no way leads out
+        seen = _nodes_behind([fn for _, fn in roots if fn is not None])
+        ends = {n for n in seen if n.__class__ is AccumulateGrad and not self._is_own(n.variable)}
+        if not ends:  # no way leads out
             return {id(t): fn is None and not self._is_own(t) for t, fn in roots}
-        reaches: dict[Node, bool] = {}
-        for node in sorted(seen, key=lambda n: -1 if isinstance(n, AccumulateGrad) else n.seq):
-            if isinstance(node, AccumulateGrad):
-                reaches[node] = not self._is_own(node.variable)
-            else:
-                reaches[node] = any(e is not None and reaches[e[0]] for e in node.edges)
+        reaches = _which_reach(seen, ends)
         return {id(t): not self._is_own(t) if fn is None else reaches[fn] for t, fn in roots}
+
+    def refuse_unrecorded(self, outs: Sequence[Any], inputs: Sequence[Tensor]) -> None:
+        """Complain if gradients go through what was computed under `no_grad`, and recorded for tangents alone."""
+        times = (MODES.transposed or [])[self.switches + self.switches % 2 :]
+        if not times:
+            return
+        roots = [grad_fn_of(t) for t in outs if isinstance(t, Tensor) and requires_grad_of(t)]
+        seen = _nodes_behind([fn for fn in roots if fn is not None])
+        given = {edge[0] for edge in map(edge_of, inputs) if edge is not None}
+        ends = {n for n in seen if (n in given and self._wants_gradients()) or self._leads_out(n)}
+        reaches = _which_reach(seen, ends)
+        for node in seen:
+            if reaches[node] and bisect.bisect(times, node.seq) % 2:
+                raise NotImplementedError(
+                    "no_grad(): inside of a jvp within another jvp, or of linearize, derivatives along tangents go "
+                    "through what no_grad() computes, and gradients do not. Taking both is not supported; detach() "
+                    "ends both."
+                )
+
+    def _wants_gradients(self) -> bool:
+        """Whether a gradient by the level's variables is taken, by it or between it and a transposed level around."""
+        level, between = self, False
+        while level is not None:
+            if level.transposed and between:
+                return True
+            between = between or not level.transposed
+            level = level.around
+        return not self.transposed or under_jax() or MODES.run.derived
+
+    def _leads_out(self, node: Node) -> bool:
+        """Whether a node is a variable of somebody who may take a gradient by it, of no transposed level."""
+        if not self.transposed or node.__class__ is not AccumulateGrad:
+            return False
+        level: Level | None = self
+        while level is not None:
+            if level.transposed and id(node.variable) in level.own:
+                return False
+            level = level.around
+        return True
+
+
+def _nodes_behind(stack: list[Node]) -> set[Node]:
+    """Nodes and all that they lead to."""
+    seen: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += [e[0] for e in node.edges if e is not None and e[0] not in seen]
+    return seen
+
+
+def _which_reach(nodes: set[Node], ends: set[Node]) -> dict[Node, bool]:
+    """Of these nodes, with all that they lead to, which lead to one of the ends or are one."""
+    reaches: dict[Node, bool] = {}
+    for node in sorted(nodes, key=lambda n: -1 if isinstance(n, AccumulateGrad) else n.seq):
+        reaches[node] = node in ends or any(e is not None and reaches[e[0]] for e in node.edges)
+    return reaches
 
 
 def _is_followed_outside(t: Tensor) -> bool:
@@ -213,9 +264,12 @@ class transforming:
 
 
 @contextmanager
-def transposed() -> Iterator[None]:
+def transposed(level: Level) -> Iterator[None]:
     """Inside: a function runs whose derivative along tangents is the transpose of its transposed derivative."""
-    before, MODES.transposed = MODES.transposed, True
+    before = MODES.transposed
+    level.transposed = True
+    if before is None:
+        MODES.transposed = []
     try:
         yield
     finally:

@@ -56,8 +56,10 @@ class _Linearized:
         with recording(level=level):
             self.primals, self.in_spec = tree.flatten(primals)
             self.inputs = [level.variable(p if linked else _copied(p)) for p in self.primals]
-            with transforming(self.inputs), transposed():
+            with transforming(self.inputs), transposed(level):
                 out = func(*tree.unflatten(self.inputs, self.in_spec))
+                if linked:
+                    level.refuse_unrecorded(tree.flatten(out)[0], self.inputs)
         self.outs, self.out_spec = only_tensors(out, _ONLY)
         if not linked:  # a primal that requires grad is a constant that does, but not a variable of a level around
             given = zip(self.inputs, self.primals)

@@ -103,6 +103,7 @@ def _grad_and_value(
         if has_aux:
             only_tensors(aux, _UNSUPPORTED)
         leaves, spec = tree.flatten(inputs)
+        level.refuse_unrecorded([out], leaves)
         found = _gradients(level, [out], leaves, None, level.matters_outside([out]), False)
         gradients = tree.unflatten(found, spec)
     gradients, out, aux = level.free((gradients, out, aux))
@@ -181,6 +182,7 @@ def pullback(
             only_tensors(aux, _UNSUPPORTED)
     leaves, in_spec = tree.flatten(inputs)
     outs, out_spec = outputs_of(out, "vjp(f, *primals)")
+    level.refuse_unrecorded(outs, leaves)
     for t in outs:
         if t._m.dtype.category < dtypes.FLOATING:
             raise RuntimeError(
@@ -316,9 +318,10 @@ def _nested(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
     level = Level()
     with recording(level=level):
         inputs = [level.variable(p) for p in primals]
-        with transposed():
+        with transposed(level):
             out, aux = run(inputs)
-        flat, spec = outputs_of(out, _JVP)
+            flat, spec = outputs_of(out, _JVP)
+            level.refuse_unrecorded(flat, inputs)
         slopes = transposed_twice(level, flat, inputs, tangents)
     freed = level.free([flat, slopes, aux])
     return freed[0], freed[1], freed[2], spec

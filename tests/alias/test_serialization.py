@@ -104,6 +104,70 @@ def test_modules_go_both_ways(oracle):
     assert [w.tolist() for w in theirs.values()] == [w.tolist() for w in weights.values()]
 
 
+VIEWS = {
+    "parts of complex numbers": lambda m: m.view_as_real(m.tensor([1 + 2j, 3 - 1j]))[1:],
+    "imaginary parts": lambda m: m.tensor([1 + 2j, 3 - 1j]).imag,
+    "imaginary parts of conjugates": lambda m: m.tensor([1 + 2j, 3 - 1j]).conj().imag,
+    "as wide": lambda m: m.arange(4.0).view(m.int32)[1:],
+    "wider": lambda m: m.arange(6, dtype=m.int32)[2:].view(m.int64),
+    "narrower": lambda m: m.arange(5, dtype=m.int16).view(m.uint8)[3:],
+}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_another_dtype_than_their_storage_go_both_ways(name, zipped, oracle):
+    view = VIEWS[name]
+    wanted, options = look(view(oracle)), {"_use_new_zipfile_serialization": zipped}
+    theirs = io.BytesIO()
+    oracle.save(view(oracle), theirs, **options)
+    theirs.seek(0)
+    assert look(tg.load(theirs)) == wanted
+    for m in (tg, oracle):
+        assert look(m.load(saved(view(tg), **options))) == wanted
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_one_storage_is_saved_with_one_dtype(zipped):
+    x = tg.arange(4.0)
+    for pair in ([x, x.view(tg.int32)], [x.view(tg.int32), x], [x, x.untyped_storage()]):
+        with pytest.raises(
+            (RuntimeError, NotImplementedError), match=r"different types|zip format"
+        ):
+            saved(pair, _use_new_zipfile_serialization=zipped)
+
+
+def test_generators_go_both_ways(oracle):
+    def begun(m):
+        g = m.Generator().manual_seed(5)
+        m.randn(3, generator=g)
+        return g
+
+    def drawn(m, g):
+        return g.initial_seed(), m.rand(2, generator=g).tolist(), m.randn(1, generator=g).tolist()
+
+    theirs = io.BytesIO()
+    oracle.save({"g": begun(oracle)}, theirs)
+    theirs.seek(0)
+    wanted = drawn(oracle, begun(oracle))
+    assert drawn(tg, tg.load(theirs, weights_only=False)["g"]) == wanted
+    for m in (tg, oracle):
+        assert drawn(m, m.load(saved({"g": begun(tg)}), weights_only=False)["g"]) == wanted
+    assert drawn(tg, copy.deepcopy(begun(tg))) == wanted
+    assert drawn(tg, pickle.loads(pickle.dumps(begun(tg)))) == wanted
+
+
+def test_a_whole_module_of_torch_in_the_older_format(oracle):
+    file, made = io.BytesIO(), oracle.nn.Sequential(oracle.nn.Linear(2, 2), oracle.nn.Tanh())
+    oracle.save(made, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    found = tg.load(file, weights_only=False)
+    assert found(tg.ones(2)).tolist() == pytest.approx(made(oracle.ones(2)).tolist())
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        tg.load(file)
+
+
 def test_the_layout_of_the_archive():
     with zipfile.ZipFile(saved({"w": tg.ones(3)})) as archive:
         assert archive.testzip() is None

@@ -76,6 +76,13 @@ class Generator(HostGenerator):
         super().set_state(new_state)
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What torch writes of a generator: its device, its seed, an offset that only GPUs have, and its state."""
+        return type(self), (self.device,), (self.initial_seed(), None, self.get_state())
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.set_state(state[-1])
+
 
 default_generator: Any = rng.default_generator
 # Draws below this layer use the same object, so its class is changed instead of the object.

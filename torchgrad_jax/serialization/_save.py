@@ -57,12 +57,20 @@ _PARAMETER_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 
 
 class _StorageRef:
-    """A storage in the pickle; its bytes are a file of their own."""
+    """A storage in the pickle; its bytes are a file of their own.
+
+    Its dtype is that of the tensors that are saved; all may be views of another dtype than the storage was made with.
+    """
 
     __slots__ = ("dtype", "key", "storage")
 
     def __init__(self, storage: Storage, dtype: dtypes.dtype, key: str) -> None:
         self.storage, self.dtype, self.key = storage, dtype, key
+
+    def numel(self) -> int:
+        """The number of elements of its dtype."""
+        m = self.storage.meta
+        return m.extent * m.dtype.itemsize // self.dtype.itemsize
 
 
 class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be renamed
@@ -121,7 +129,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
             return self._storage_id(obj)
         if not isinstance(obj, _StorageRef):
             return None
-        numel = obj.storage.meta.extent
+        numel = obj.numel()
         name, count = STORAGE_OF.get(obj.dtype), numel
         if name is None:
             kind, count = _Global("torch.storage", "UntypedStorage"), numel * obj.dtype.itemsize
@@ -130,13 +138,13 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
         return "storage", kind, obj.key, _location(obj.storage.meta.device), count
 
     def _storage_id(self, storage: UntypedStorage | TypedStorage) -> Any:
-        """A storage that the user holds, with its dtype where it has one."""
-        st, count = storage.untyped()._storage, storage.size()
+        """A storage that the user holds: one without a dtype is bytes."""
+        st, count, dtype = storage.untyped()._storage, storage.size(), dtypes.uint8
         if isinstance(storage, TypedStorage):
-            kind = _Global("torch", storage.pickle_storage_type())
+            kind, dtype = _Global("torch", storage.pickle_storage_type()), storage.dtype
         else:
             kind = _Global("torch.storage", "UntypedStorage")
-        ref = self.ref(st, st.meta.dtype)
+        ref = self.ref(st, dtype)
         return "storage", kind, ref.key, _location(st.meta.device), count
 
     def ref(self, st: Storage, dtype: dtypes.dtype) -> _StorageRef:
@@ -146,7 +154,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
                 raise RuntimeError(
                     "torch.save: a tensor that is being traced has no values to save"
                 )
-            found = self.storages[id(st)] = _StorageRef(st, st.meta.dtype, str(len(self.storages)))
+            found = self.storages[id(st)] = _StorageRef(st, dtype, str(len(self.storages)))
         if dtype is not found.dtype:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different types"
@@ -301,7 +309,7 @@ def _write_legacy(file: Any, pickled: Any, refs: list[_StorageRef], protocol: in
     refs = sorted(refs, key=lambda ref: ref.key)
     pickle.dump([ref.key for ref in refs], file, protocol=protocol)
     for ref in refs:
-        file.write(struct.pack("<q", ref.storage.meta.extent))
+        file.write(struct.pack("<q", ref.numel()))
         file.write(_bytes_of(ref.storage))
 
 

@@ -301,6 +301,8 @@ class TrustingUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
     def persistent_load(self, pid: Any) -> Any:
+        if isinstance(pid, tuple) and len(pid) == 4 and pid[0] == "module":
+            return pid[1]  # the older format names classes of modules so, with their source
         return self.tensors.storage(pid)
 
 

@@ -124,3 +124,28 @@ def test_custom_gradients_over_a_mesh_are_derived_as_without_one(name):
     found, want = DERIVED[name](ours, over_mesh), DERIVED[name](ours, lambda f: f)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+WITH_PLACES = {
+    "sort": lambda x: x.sort()[0] * x,
+    "topk": lambda x: x.topk(3)[0],
+    "max": lambda x: x.view(2, 4).max(1)[0],
+    "cummax": lambda x: x.cummax(0)[0],
+    "median": lambda x: x.view(2, 4).median(1)[0],
+    "max_pool1d": lambda x: torch.nn.functional.max_pool1d(x[None], 2)[0],
+}
+
+
+@pytest.mark.parametrize("name", WITH_PLACES)
+def test_ops_that_give_places_are_derived_over_a_mesh(name):
+    """Integers have no tangent; JAX refused zeros in their place, which are the same on all devices."""
+    f = WITH_PLACES[name]
+    x = torch.tensor(np.asarray(X))
+    over = over_mesh(f)
+    np.testing.assert_allclose(
+        jax.grad(lambda x: (over(x) ** 2).sum())(x),
+        torch.func.grad(lambda x: (f(x) ** 2).sum())(x),
+        rtol=1e-5,
+    )
+    found, want = jax.jvp(over, (x,), (x * x,)), torch.func.jvp(f, (x,), (x * x,))
+    np.testing.assert_allclose(found[1], want[1], rtol=1e-5)

@@ -19,8 +19,27 @@ class custom_jvp(jax.custom_jvp):
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule. With `symbolic_zeros` it looks itself at which tangents are absent."""
-        super().defjvp(jvp if symbolic_zeros else _of_given_tangents(jvp), symbolic_zeros=True)
+        rule = jvp if symbolic_zeros else _of_given_tangents(jvp)
+        super().defjvp(_without_tangents_of_integers(rule), symbolic_zeros=True)
         return jvp
+
+
+def _without_tangents_of_integers(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule, which says of results that are integers that they have no tangent.
+
+    Zeros in their place would be the same on all devices, and JAX refuses those in a `shard_map`, where results differ.
+    """
+
+    def jvp(*args: Any) -> Any:
+        primal, tangent = rule(*args)
+        return primal, jax.tree.map(_absent_if_of_integers, primal, tangent, is_leaf=is_absent)
+
+    return jvp
+
+
+def _absent_if_of_integers(primal: Any, tangent: Any) -> Any:
+    of_integers = _of_integers(tangent) and not is_absent(tangent)
+    return SymbolicZero(jax.typeof(primal).to_tangent_aval()) if of_integers else tangent
 
 
 def _of_given_tangents(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from jax import lax
 
 from torchgrad_jax._core import host, host_products, host_steps
 from torchgrad_jax._core.division import divide
+from torchgrad_jax._engine.derivative_stops import without_cotangent
 
 SPECIAL = [
     0.0,
@@ -103,6 +104,7 @@ CASES = {
     "pad": unary(lambda x: lax.pad(x, x[0, 0], [(1, 2, 1), (0, 1, 2)]), REAL),
     "bitcast_convert_type": unary(lambda x: lax.bitcast_convert_type(jnp.nan_to_num(x), f"i{x.dtype.itemsize}")),
     "stop_gradient": unary(lambda x: lax.stop_gradient(x) + x),
+    "stop_cotangent": unary(lambda x: without_cotangent(x) + x),
     "copy": unary(jnp.copy, REAL),
     "optimization_barrier": binary(lambda x, y: tuple(lax.optimization_barrier((x, y))), REAL),
     "select_n": binary(lambda x, y: jnp.where(x > y, x, y), REAL),

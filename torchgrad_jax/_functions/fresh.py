@@ -7,6 +7,7 @@ code donates only arrays that it computed itself.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import jax
@@ -117,6 +118,8 @@ _CONSTANTS: dict[Any, Any] = {}
 _SHARED: set[int] = set()
 """Their identities."""
 _CACHED_ARRAYS, _CACHED_BYTES = 512, 1 << 16
+_CHANGING = threading.RLock()
+"""Held by the thread that adds to these two; the handler of a signal may add while it does."""
 
 
 def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Any:
@@ -134,11 +137,11 @@ def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.de
 def remember(key: Any, found: Any) -> Any:
     """Keep an array, if it is small, to be used again under its key."""
     if found.nbytes <= _CACHED_BYTES:
-        if len(_CONSTANTS) >= _CACHED_ARRAYS:
-            # Another thread may have dropped the same one.
-            _SHARED.discard(id(_CONSTANTS.pop(next(iter(_CONSTANTS)), None)))
-        _CONSTANTS[key] = found
-        _SHARED.add(id(found))
+        with _CHANGING:
+            if len(_CONSTANTS) >= _CACHED_ARRAYS:
+                _SHARED.discard(id(_CONSTANTS.pop(next(iter(_CONSTANTS)))))
+            found = _CONSTANTS.setdefault(key, found)
+            _SHARED.add(id(found))
     return found
 
 

@@ -242,9 +242,8 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     """Watch neither a place nor the containers and tensors in it, and keep none of these alive."""
     gone = {id(x) for x in held} | {id(vars(x)) for x in held if hasattr(x, "__dict__")}
     of_list = id(holder.of) if isinstance(holder, _Contents) else None
-    own = {
-        place_of(holder, key)
-    }  # a set looks at hashes first: a key may be a tensor, whose `==` is no bool
+    # A key may be a tensor, whose `==` gives a tensor; a set compares hashes first.
+    own = {place_of(holder, key)}
 
     def is_gone(x: Any) -> bool:
         return id(x) in gone or (isinstance(x, Attributes) and id(x.of) in gone)

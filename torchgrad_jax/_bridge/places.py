@@ -73,9 +73,8 @@ class Items(Attributes):
         return self.of[name]
 
     def __setitem__(self, name: Any, value: Any) -> None:
-        self.of += [None] * (
-            name + 1 - len(self.of)
-        )  # if the function has removed entries that are put back
+        # The function may have removed entries that are put back now.
+        self.of += [None] * (name + 1 - len(self.of))
         self.of[name] = value
 
     def __delitem__(self, name: Any) -> None:

@@ -418,12 +418,11 @@ class StateLift(Lift):
                 self.leaf_arguments.add(i)
 
     def begin_pass(self, nodes: Sequence[Any], targets: Sequence[Any] | None) -> None:
-        """A pass goes on into the graphs of the arguments that it reaches, unless all its targets are inside."""
-        outside = [n for n, _ in targets or () if not self._made_node(n)]
+        """A pass goes on into the graph of each argument that it reaches, unless it ends there or inside of the run."""
+        outside = {n for n, _ in targets or () if not self._made_node(n)}
         for node in nodes:
-            if isinstance(node, AccumulateGrad) and (
-                targets is None or outside not in ([], [node])
-            ):
+            ends_here = targets is not None and outside <= {node}
+            if isinstance(node, AccumulateGrad) and not ends_here:
                 self.depend_on_leaf(node.variable)
 
     def _made_node(self, node: Any) -> bool:

@@ -69,9 +69,10 @@ class Modes(threading.local):
     dual_open: list[Any] = []  # belongs to all threads, like the level
     transposing: bool = False  # a backward pass runs for the sake of a derivative along tangents
     transposed: list[int] | None = None
-    """In a function whose derivative along tangents is taken by such passes: when it turned recording off, on, ...
+    """None, but in a function whose derivative along tangents is taken by such passes: when it switched recording.
 
-    Operations are recorded all the same, as `no_grad` keeps tangents. These are numbers of nodes.
+    It turned recording off before the node of the first number, on before that of the second, and so on. Operations are
+    recorded all the same, since tangents pass `no_grad`.
     """
     forward_grad: bool = True
     tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads

@@ -113,6 +113,7 @@ class Level:
 
     def refuse_unrecorded(self, outs: Sequence[Any], inputs: Sequence[Tensor]) -> None:
         """Complain if gradients go through what was computed under `no_grad`, and recorded for tangents alone."""
+        # Without the switches before this level, and the one that ends a block of `no_grad` around it.
         times = (MODES.transposed or [])[self.switches + self.switches % 2 :]
         if not times:
             return

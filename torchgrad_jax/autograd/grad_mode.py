@@ -26,19 +26,19 @@ __all__ = [
 def is_grad_enabled() -> bool:
     """Whether grad mode is on in this thread."""
     if MODES.bits & GRAD:
-        return not _for_tangents_alone()
+        return MODES.transposed is None or not _for_tangents_alone(MODES.transposed)
     return MODES.inference_grad and bool(MODES.bits & INFERENCE)
 
 
-def _for_tangents_alone() -> bool:
+def _for_tangents_alone(switches: list[int]) -> bool:
     """Whether operations are recorded within `no_grad`: it keeps tangents, which a backward pass finds here."""
-    return MODES.transposed is not None and len(MODES.transposed) % 2 == 1
+    return len(switches) % 2 == 1
 
 
-def _note(mode: bool) -> None:
+def _note(mode: bool, switches: list[int]) -> None:
     """Remember, where operations are recorded in either mode, from which node on which one was on."""
-    if mode == _for_tangents_alone() and MODES.transposed is not None:
-        MODES.transposed.append(next_sequence_nr())
+    if mode == _for_tangents_alone(switches):
+        switches.append(next_sequence_nr())
 
 
 def is_inference_mode_enabled() -> bool:
@@ -52,7 +52,7 @@ def _switched(mode: bool) -> tuple[int, bool]:
     if bits & INFERENCE:
         return bits, mode
     if MODES.transposed is not None and bits & GRAD:
-        _note(mode)
+        _note(mode, MODES.transposed)
         return bits, MODES.inference_grad
     if mode:
         return (bits | GRAD) & ~CUT, MODES.inference_grad
@@ -104,8 +104,8 @@ class _Recording:
             MODES.inference_grad = self.prev
         else:
             MODES.bits = MODES.bits | GRAD if self.prev or self.kept & GRAD else MODES.bits & ~GRAD
-        if self.kept & GRAD and MODES.transposed is not None:
-            _note(self.prev)
+        if MODES.transposed is not None and self.kept & GRAD:
+            _note(self.prev, MODES.transposed)
 
 
 class no_grad(_Recording, _NoParamDecoratorContextManager):

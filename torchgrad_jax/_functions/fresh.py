@@ -140,7 +140,7 @@ def remember(key: Any, found: Any) -> Any:
         with _CHANGING:
             if len(_CONSTANTS) >= _CACHED_ARRAYS:
                 _SHARED.discard(id(_CONSTANTS.pop(next(iter(_CONSTANTS)))))
-            found = _CONSTANTS.setdefault(key, found)
+            _CONSTANTS[key] = found  # in the place of a zero of the other sign, whose key is equal
             _SHARED.add(id(found))
     return found
 

@@ -1,6 +1,7 @@
 """Checkpoints of several processes: in torch's format, read by another number of processes, whole whatever happens."""
 
 import importlib
+import io
 import pickle
 import subprocess
 import sys
@@ -223,6 +224,29 @@ def test_one_file_and_back(tmp_path):
     after = torch.load(tmp_path / "two.pt")
     assert before.keys() == after.keys()
     assert all(torch.equal(torch.as_tensor(v), torch.as_tensor(after[k])) for k, v in before.items())  # fmt: skip
+
+
+def test_metadata_of_every_python(monkeypatch):
+    """Python 3.11.0 to 3.11.3 pickles members of an enumeration as `getattr` of the class and a name."""
+    from torchgrad_jax.distributed.checkpoint import filesystem, metadata
+
+    kind = metadata._MEM_FORMAT_ENCODING
+    of_tensor = metadata.TensorProperties()
+    here = filesystem.pickled(of_tensor)
+    assert b"getattr" not in here
+    monkeypatch.setattr(kind, "__reduce_ex__", lambda self, protocol: (getattr, (kind, self.name)))
+    there = filesystem.pickled(of_tensor)
+    assert b"getattr" in there
+    assert (
+        filesystem.unpickled(io.BytesIO(here))
+        == filesystem.unpickled(io.BytesIO(there))
+        == of_tensor
+    )
+    monkeypatch.setattr(
+        kind, "__reduce_ex__", lambda self, protocol: (getattr, (metadata.Metadata, "__init__"))
+    )
+    with pytest.raises(pickle.UnpicklingError, match="damaged"):
+        filesystem.unpickled(io.BytesIO(filesystem.pickled(of_tensor)))
 
 
 @pytest.mark.oracle

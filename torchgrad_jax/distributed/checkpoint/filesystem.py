@@ -440,13 +440,20 @@ def pickled(metadata: Metadata) -> bytes:
     return file.getvalue()
 
 
+def _member(kind: Any, name: Any) -> Any:
+    """A member of an enumeration, which Python 3.11.0 to 3.11.3 pickles as `getattr` of a class and a name."""
+    if not (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+        raise TypeError(f"{kind!r} is no enumeration")
+    return kind[name]
+
+
 _ALLOWED = {
     **{
         f"torch.distributed.checkpoint.metadata.{n}": getattr(metadata_classes, n)
         for n in (*metadata_classes.__all__, "_MEM_FORMAT_ENCODING")
     },
     "torch.distributed.checkpoint.filesystem._StorageInfo": _StorageInfo,
-    "pathlib.PosixPath": Path, "pathlib._local.PosixPath": Path,
+    "builtins.getattr": _member, "pathlib.PosixPath": Path, "pathlib._local.PosixPath": Path,
 }  # fmt: skip
 """What `.metadata` may name besides data."""
 

@@ -40,6 +40,10 @@ class _MEM_FORMAT_ENCODING(enum.Enum):
     TORCH_CHANNELS_LAST = 1
     TORCH_PRESERVE_FORMAT = 2
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By number with every Python; Python 3.11.0 to 3.11.3 would write `getattr` and a name."""
+        return type(self), (self.value,)
+
 
 _FORMATS = (formats.contiguous_format, formats.channels_last, formats.preserve_format)
 

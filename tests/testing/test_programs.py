@@ -256,6 +256,22 @@ def test_what_is_wrong_beside_a_recording_is_found(tmp_path):
     assert report.parting.step == 2
 
 
+def test_gradients_that_earlier_passes_left_are_named(tmp_path):
+    """A port that forgets `zero_grad`, beside a recording of the program that calls it; and one that sets zeros."""
+    path, kept = tmp_path / "train.py", str(tmp_path / "kept.npz")
+    right = ONE_WAY.replace("WRONG", "False")
+    path.write_text(right)
+    assert main(["--nudges", "0", "--against", "here", "--record", kept, str(path)]) == 0
+    path.write_text(right.replace("zero_grad()", "zero_grad(set_to_none=False)"))
+    assert compare_program(str(path), against=kept, nudges=0).agrees
+    path.write_text(right.replace("optimizer.zero_grad()", "pass"))
+    found = compare_program(str(path), against=kept, nudges=0).parting
+    assert found is not None
+    assert (found.step, found.verdict.want, found.verdict.got) == (2, 0, 2)
+    assert "zero_grad" in found.advice
+    assert (found.parameter, found.operator) == ("model.bias", "")
+
+
 WAYS = """
 import torch
 class Net(torch.nn.Module):

@@ -26,7 +26,8 @@ class Entry:
     Attributes:
         event: the number of the event that it belongs to.
         kind: "output" (of a module), "op" (its result), "root" (of a backward pass), "gradient", "op gradient" (that
-            of an op's result), "parameter", "buffer", "state" (of an optimizer) or "option" (of one).
+            of an op's result), "parameter", "buffer", "state" (of an optimizer), "option" (of one) or
+            "left" (how many gradients there are before a pass).
         name: of the module, op, parameter or state.
         where: the line of the program.
         module: the module that was running.

@@ -107,9 +107,9 @@ class Watch:
         except (RuntimeError, TypeError, NotImplementedError):
             return None
 
-    def option(self, name: str, value: Any) -> None:
+    def option(self, kind: str, name: str, value: Any) -> None:
         """Record a number of Python."""
-        entry = Entry(self.event, "option", name, dtype=type(value).__name__)
+        entry = Entry(self.event, kind, name, dtype=type(value).__name__)
         self._keep(entry, np.array([float(value)]), 1)
         self.recording.entries.append(entry)
 
@@ -240,6 +240,7 @@ class Watch:
             given = list(roots) if isinstance(roots, list | tuple) else [roots]
             with self.quietly():
                 leaves = leaves_of(given)
+                self._left(leaves)
                 for i, root in enumerate(given):
                     self.tensor("root", "loss" if len(given) == 1 else f"root {i}", root)
             with self.quietly():
@@ -250,6 +251,12 @@ class Watch:
             return out
 
         return backward
+
+    def _left(self, leaves: list[Any]) -> None:
+        """Record how many leaves hold gradients already: those of a program that forgets `zero_grad`."""
+        grads = [leaf.grad for leaf in leaves if leaf.grad is not None]
+        count = sum(bool(np.any(values)) for g in grads if (values := self._read(g)) is not None)
+        self.option("left", "gradients that are there before the pass", count)
 
     def _gradients(self, leaves: list[Any]) -> None:
         with self.quietly():
@@ -322,7 +329,8 @@ class Watch:
             for key in sorted(
                 k for k, v in group.items() if type(v) in (int, float) and k != "params"
             ):
-                self.option(f"{type(optimizer).__name__}.param_groups[{g}][{key!r}]", group[key])
+                name = f"{type(optimizer).__name__}.param_groups[{g}][{key!r}]"
+                self.option("option", name, group[key])
         for name, p in self._named(optimizer):
             state = optimizer.state.get(p, {})
             for key in sorted(state, key=str):

@@ -98,7 +98,7 @@ class Judge:
         entry = reference or mine
         assert entry is not None
         which = "the reference" if mine is None else "the run that is judged"
-        if entry.kind in (*OPERATORS, "output", "option"):
+        if entry.kind in (*OPERATORS, "output", "option", "left"):
             # Another implementation may call other functions on the way.
             return Verdict(entry, mine, 0.0, remark=f"only {which} has it")
         return Verdict(entry, mine, np.inf, remark=f"only {which} has it")
@@ -160,7 +160,7 @@ class Judge:
                 reference, mine, sums, None, mine.sums[0], reference.sums[0], level, remark
             )
         count = int((off > 1).sum())
-        remark = f"{count} of the {off.size} elements that were kept" if count else ""
+        remark = f"{count} of the {off.size} elements that were kept" if count and reference.shape else ""
         index = _index(reference, at)
         moves = max(float(move[at]), level)
         return Verdict(reference, mine, float(off[at]), index, got[at], want[at], moves, remark)

@@ -11,6 +11,7 @@ from .._observer.recording import Entry, Recording
 from .judge import Judge, Verdict
 
 _GRADIENTS = ("gradient", "op gradient")
+_LEFT = "gradients are added to those of the passes before: does each run call zero_grad() in the same place?"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Parting:
         operator: the operator that gave it, in words.
         after: other values of the event that differ.
         text: what happened where no value differs but the course of the runs.
+        advice: what to look for in the program.
     """
 
     event: int
@@ -38,6 +40,7 @@ class Parting:
     operator: str = ""
     after: list[Verdict] = field(default_factory=list)
     text: str = ""
+    advice: str = ""
     calls: tuple[str, ...] = ()
     """Operators that only one of the two runs calls in this event, where that may be the reason."""
 
@@ -122,9 +125,10 @@ def _explained(
     parameter = (inside or named)[0].entry.name if named else ""
     calls = () if operator.startswith("backward") else _calls(verdicts)
     after = different[1:]
+    advice = _LEFT if first.entry.kind == "left" else ""
     return Parting(
-        number, about, step_of(about), first, module, parameter, operator, after, calls=calls
-    )
+        number, about, step_of(about), first, module, parameter, operator, after, advice=advice, calls=calls
+    )  # fmt: skip
 
 
 def _calls(verdicts: list[Verdict]) -> tuple[str, ...]:
@@ -150,6 +154,8 @@ def _owner(entry: Entry) -> str:
 def _operator(verdicts: list[Verdict], different: list[Verdict]) -> str:
     """The operator in which the first difference arises."""
     first = different[0].entry
+    if first.kind == "left":
+        return ""
     forward = [v for v in different if v.entry.kind == "op"]
     if first.kind == "op" or (forward and first.kind not in _GRADIENTS):
         entry = forward[0].entry

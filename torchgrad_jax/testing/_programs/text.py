@@ -38,6 +38,7 @@ def title(v: Verdict) -> str:
         "op gradient": "gradient at the result of",
         "gradient": "gradient of",
         "root": "",
+        "left": "number of",
     }
     of = kind.get(v.entry.kind, v.entry.kind)
     index = f", element {v.index}" if v.index else ""
@@ -74,6 +75,7 @@ def facts(found: Parting) -> list[tuple[str, str]]:
         rows.append(("a rounding", f"moves the reference by {v.moved:.2g}"))
     rows += [("module", found.module), ("parameter", found.parameter), ("op", found.operator)]
     rows += [("op", call) for call in found.calls]
+    rows.append(("look for", found.advice))
     return [(k, t) for k, t in rows if t]
 
 

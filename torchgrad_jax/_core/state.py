@@ -43,55 +43,85 @@ class Modes(threading.local):
     """
 
     bits: int = GRAD
+    inference_grad: bool = False
+    """What `is_grad_enabled` answers inside of inference mode."""
+
+    # --- backward passes and what nodes save
+
     pack_hooks: tuple[Any, ...] = ()
     hooks_disabled: str | None = None
+    """Why hooks of saved tensors are refused, if they are."""
+    grad_layout: bool = True
+    """Whether gradients take the layout of their leaves."""
     view_replay: bool = False
     multithreading: bool = True
-    anomaly: Any = None  # this and the next are set on the class: the process has one anomaly mode
+    graph_task: Any = None
+    """The backward pass that runs."""
+    keys: Any = None
+    """The `keys.KeyStream` that draws take their numbers from."""
+
+    # --- who watches: the first two are set on the class, since a process has one anomaly mode
+
+    anomaly: Any = None
     anomaly_checks_nan: bool = True
-    observers: tuple[Any, ...] = ()  # see `events`
+    observers: tuple[Any, ...] = ()
+    """See `events`."""
     function_modes: tuple[Any, ...] = ()
-    functions_disabled: int = 0  # see `_engine.overrides`
+    functions_disabled: int = 0
+    """See `_engine.overrides`, also for the next."""
     skip_function: bool = False
-    run: Any = None  # how tensor code runs, see `_engine.runs`, which puts the ordinary way here
-    lifts: tuple[
-        Any, ...
-    ] = ()  # the runs around it that are not the ordinary one, and it itself, from outside in
-    transforms: int = (
-        0  # how many levels of func.grad and its kin the running function is inside of
-    )
-    level: int = 0  # a number of the innermost of them; later ones have higher numbers
-    birth: int = (
-        0  # the same of the innermost of them and of the runs of `vmap`: new storages bear it
-    )
-    given: frozenset[int] = frozenset()  # identities of the storages that it got as arguments
+
+    # --- how tensor code runs, and in which transforms
+
+    run: Any = None
+    """How tensor code runs; `_engine.runs` puts the ordinary way here."""
+    lifts: tuple[Any, ...] = ()
+    """The runs around it that are not the ordinary one, and it itself, from outside in."""
+    transforms: int = 0
+    """How many levels of func.grad and its kin the running function is inside of."""
+    level: int = 0
+    """A number of the innermost of them; later ones have higher numbers."""
+    birth: int = 0
+    """The same of the innermost of them and of the runs of `vmap`: new storages bear it."""
+    given: frozenset[int] = frozenset()
+    """Identities of the storages that the innermost of them got as arguments."""
+
+    # --- derivatives along tangents
+
+    forward_grad: bool = True
     dual_level: int = -1
-    dual_open: list[Any] = []  # belongs to all threads, like the level
-    transposing: bool = False  # a backward pass runs for the sake of a derivative along tangents
+    dual_open: list[Any] = []
+    """Belongs to all threads, like the level."""
+    tangents: Any = None
+    """The module `_engine.dual`; it puts itself here, for all threads."""
+    transposing: bool = False
+    """A backward pass runs for the sake of a derivative along tangents."""
     transposed: list[int] | None = None
     """None, but in a function whose derivative along tangents is taken by such passes: when it switched recording.
 
     It turned recording off before the node of the first number, on before that of the second, and so on. Operations are
     recorded all the same, since tangents pass `no_grad`.
     """
-    forward_grad: bool = True
-    tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads
-    fake: Any = None  # the mode in which new tensors are fake ones, see `devices.FakeDevice`
+
+    # --- where new tensors are made
+
+    fake: Any = None
+    """The mode in which new tensors are fake ones, see `devices.FakeDevice`."""
     device_stack: tuple[Any, ...] = ()
     default_device: Any = None
-    gpu: int = 0  # which GPU "cuda" is, see `torch.cuda.set_device`
-    inference_grad: bool = False
-    graph_task: Any = None
-    open_traces: Any = (
-        None  # identities of the traces that JAX began in this thread and has not dropped
-    )
-    sealed: bool = (
-        False  # an operator made by `from_jax` is being compiled, see `_engine.attributes`
-    )
-    keys: Any = None  # the `keys.KeyStream` that draws take their numbers from
-    undo: list[Any] = []  # how to undo what traced code wrote outside of it, see `_engine.escapes`
-    traced: bool = False  # set on the class, for good, once JAX put a tracer into a tensor
-    grad_layout: bool = True  # gradients take the layout of their leaves
+    gpu: int = 0
+    """Which GPU "cuda" is, see `torch.cuda.set_device`."""
+
+    # --- what JAX traces
+
+    traced: bool = False
+    """Set on the class, for good, once JAX put a tracer into a tensor."""
+    open_traces: Any = None
+    """Identities of the traces that JAX began in this thread and has not dropped."""
+    undo: list[Any] = []
+    """How to undo what traced code wrote outside of it, see `_engine.escapes`."""
+    sealed: bool = False
+    """An operator made by `from_jax` is being compiled, see `_engine.attributes`."""
 
     def transforming(self) -> bool:
         """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""

@@ -231,7 +231,7 @@ def test_metadata_of_every_python(monkeypatch):
     from torchgrad_jax.distributed.checkpoint import filesystem, metadata
 
     kind = metadata._MEM_FORMAT_ENCODING
-    of_tensor = metadata.TensorProperties()
+    of_tensor: Any = metadata.TensorProperties()
     here = filesystem.pickled(of_tensor)
     assert b"getattr" not in here
     monkeypatch.setattr(kind, "__reduce_ex__", lambda self, protocol: (getattr, (kind, self.name)))

@@ -160,7 +160,11 @@ class Judge:
                 reference, mine, sums, None, mine.sums[0], reference.sums[0], level, remark
             )
         count = int((off > 1).sum())
-        remark = f"{count} of the {off.size} elements that were kept" if count and reference.shape else ""
+        remark = (
+            f"{count} of the {off.size} elements that were kept"
+            if count and reference.shape
+            else ""
+        )
         index = _index(reference, at)
         moves = max(float(move[at]), level)
         return Verdict(reference, mine, float(off[at]), index, got[at], want[at], moves, remark)

@@ -8,11 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .judge import Verdict
 
+_SHOWN = {"failed": "new", "stale": "no longer differs", "xfailed": "known"}
+"""What a reader is told of a status of a verdict."""
+
 STYLE = """body{font:15px/1.4 system-ui;margin:2em auto;max-width:70em;padding:0 1em;color:#222;background:#fff}
 table{border-collapse:collapse;display:block;overflow-x:auto}
+td code{overflow-wrap:anywhere}
 td,th{padding:.15em .7em;border-bottom:1px solid #8884;text-align:left}
 td.good{color:#176f2c}td.bad{color:#b00020;font-weight:600}td.known{color:#8a5a00}
 pre{overflow-x:auto;background:#8881;padding:.7em}
+details pre{white-space:pre-wrap;overflow-wrap:anywhere}
 form{display:flex;flex-wrap:wrap;gap:.7em;align-items:center}
 input,select{font:inherit;color:inherit;background:#8882;border:1px solid #8886;
 padding:.2em .4em}
@@ -61,7 +66,11 @@ def _form(verdicts: Sequence[Verdict], listed: Sequence[Verdict]) -> str:
     choices = [
         ("area", "all areas", [(a, f"{a} ({areas[a]})") for a in sorted(areas)]),
         ("check", "all checks", [(c, c) for c in sorted({v.job.check for v in verdicts})]),
-        ("status", "known and new", [(s, s) for s in sorted({v.status for v in listed})]),
+        (
+            "status",
+            "known and new",
+            [(s, _SHOWN.get(s, s)) for s in sorted({v.status for v in listed})],
+        ),
     ]
     selects = "".join(
         f"<select name={name} aria-label={name}><option value=''>{every}</option>{_options(values)}</select>"
@@ -82,7 +91,7 @@ def _difference(v: Verdict, answers: str) -> str:
     text = f"{v.report()}\n\n{answers}\n\npython -m compat_suite explain {job.id!r}"
     return (
         f"<details data-area='{html.escape(job.case.family)}' data-check='{job.check}' data-status='{v.status}'>"
-        f"<summary><code>{html.escape(job.id)}</code> {v.status}</summary><pre>{html.escape(text)}"
+        f"<summary><code>{html.escape(job.id)}</code> {_SHOWN.get(v.status, v.status)}</summary><pre>{html.escape(text)}"
         "</pre></details>"
     )
 

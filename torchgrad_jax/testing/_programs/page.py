@@ -168,9 +168,10 @@ def _values(report: Any) -> str:
 
 
 def _value(v: Verdict) -> str:
-    excess = (
-        "only one has it" if v.other is None or v.remark.startswith("only ") else f"{v.excess:.2g}"
-    )
+    if v.other is None or v.remark.startswith("only "):
+        excess = "only one has it"
+    else:  # of exact values, such as counts, nothing is allowed
+        excess = f"{v.excess:.2g}" if v.excess < 1e100 else "must be equal"
     cells = [title(v), v.entry.module, "x".join(map(str, v.entry.shape)) or "number"]
     numbers = ["" if x is None else number(x) for x in (v.want, v.got)]
     kind = "differs" if v.differs else "agrees"

@@ -91,8 +91,8 @@ def _difference(v: Verdict, answers: str) -> str:
     text = f"{v.report()}\n\n{answers}\n\npython -m compat_suite explain {job.id!r}"
     return (
         f"<details data-area='{html.escape(job.case.family)}' data-check='{job.check}' data-status='{v.status}'>"
-        f"<summary><code>{html.escape(job.id)}</code> {_SHOWN.get(v.status, v.status)}</summary><pre>{html.escape(text)}"
-        "</pre></details>"
+        f"<summary><code>{html.escape(job.id)}</code> {_SHOWN.get(v.status, v.status)}</summary>"
+        f"<pre>{html.escape(text)}</pre></details>"
     )
 
 

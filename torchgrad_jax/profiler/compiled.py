@@ -62,41 +62,50 @@ class CompiledProfile:
         functions: dict[str, list[Any]] = {}
         for row in self.lines():
             functions.setdefault(row[0][0], []).append(row)
-        parts = []
-        for function, rows in functions.items():
-            parts.append(
-                f"<h2>{html.escape(function)} {self._bar(sum(r[1] for r in rows))}</h2><table>"
-            )
-            for (_, file, line), time, spent in rows:
+        rows = []
+        for function, lines in functions.items():
+            name = html.escape(function or "Elsewhere")
+            rows.append(self._row("function", sum(time for _, time, _ in lines), "", name))
+            for (_, file, line), time, spent in lines:
                 source = linecache.getline(file, line).strip() or "not on a line of yours"
-                kinds = ", ".join(f"{s.operation} {s.microseconds:.1f} us" for s in spent[:6])
+                kinds = ", ".join(f"{s.operation} {_duration(s.microseconds)}" for s in spent[:6])
                 at = f"{Path(file).name}:{line}" if line else ""
-                cells = (
-                    self._bar(time),
-                    html.escape(at),
-                    f"<code>{html.escape(source)}</code>",
-                    html.escape(kinds),
-                )
-                parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-            parts.append("</table>")
-        Path(path).write_text(
-            _PAGE.format(total=f"{self.total:.1f}", body="\n".join(parts)), "utf-8"
-        )
+                what = f"<code>{html.escape(source)}</code><small>{html.escape(kinds)}</small>"
+                rows.append(self._row("line", time, html.escape(at), what))
+        page = _PAGE.format(total=_duration(self.total), rows="\n".join(rows))
+        Path(path).write_text(page, "utf-8")
 
-    def _bar(self, time: float) -> str:
+    def _row(self, kind: str, time: float, at: str, what: str) -> str:
         share = time / max(self.total, 1e-9)
-        return f'<span class="bar" style="width:{share * 200:.1f}px"></span> {share:.1%}, {time:.1f} us'
+        bar = f'<span class="bar" style="width:{share * 100:.1f}%"></span>'
+        cells = (bar, f"{share:.1%}", _duration(time), at, what)
+        return f'<tr class="{kind}">' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
     def __repr__(self) -> str:
         return self.table()
 
 
-_PAGE = """<!doctype html><html><head><meta charset="utf-8"><title>A compiled step</title><style>
-body {{ font: 14px sans-serif; margin: 2em }} td {{ padding: 2px 12px 2px 0 }} h2 {{ font-size: 15px }}
-.bar {{ display: inline-block; height: 10px; background: #3572a5 }} code {{ white-space: pre }}
-</style></head><body><h1>{total} us in one call, all threads together</h1>
-{body}
-</body></html>
+def _duration(microseconds: float) -> str:
+    """A time as people read it."""
+    return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.1f} us"
+
+
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>A compiled step</title><style>
+:root {{ color-scheme: light dark; --back: #ffffff; --fore: #1c2430; --soft: #5b6675; --line: #d8dde4; --bar: #3572a5 }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --back: #12161c; --fore: #e4e8ee; --soft: #9aa6b5; --line: #313a46; --bar: #6cb0ff }} }}
+body {{ margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem; background: var(--back); color: var(--fore);
+  font: 15px/1.5 system-ui, sans-serif }}
+h1 {{ font-size: 1.35rem }} div {{ overflow-x: auto }} table {{ border-collapse: collapse; width: 100% }}
+td {{ padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap }}
+td:first-child {{ width: 25%; min-width: 5rem }} td:nth-child(2), td:nth-child(3) {{ text-align: right }}
+td:last-child {{ width: 60%; min-width: 16rem; white-space: normal; overflow-wrap: anywhere }}
+.bar {{ display: inline-block; height: .7rem; background: var(--bar) }} .line .bar {{ opacity: .6 }}
+.function td {{ font-weight: 600; padding-top: 1rem }} small {{ display: block; color: var(--soft) }}
+</style></head><body><h1>{total} in one call, all threads together</h1><div><table>
+{rows}
+</table></div></body></html>
 """
 
 

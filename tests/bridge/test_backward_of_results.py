@@ -182,3 +182,35 @@ def test_a_view_of_several_that_were_written_since_is_returned():
         assert second.tolist() == [4, 6]
         with pytest.raises(RuntimeError, match=r"Output 1 of Split.* is a view and its base"):
             _ = second.grad_fn
+
+
+WITH_A_GRAPH = {
+    "a product": lambda w, x: (w * x).sum(),
+    "a row": lambda w, x: w[0],
+    "a leaf": lambda w, x: (w * x).detach().requires_grad_(),
+    "a gradient": lambda w, x: torch.autograd.grad((w * w * x).sum(), w, create_graph=True)[0],
+}
+
+
+@pytest.mark.parametrize("name", WITH_A_GRAPH)
+def test_enable_grad_inside_of_a_function_that_is_called_without(name):
+    w = torch.ones(2, 2, requires_grad=True)
+
+    def step(x):
+        with torch.enable_grad():
+            inside = WITH_A_GRAPH[name](w, x)
+        return inside, w * x
+
+    def run(f):
+        found = []
+        for k in range(4):
+            with torch.set_grad_enabled(k % 2 == 1):
+                inside, outside = f(torch.full((2,), k + 1.0))
+            (inside.sum() * 3).backward()
+            found += [w.grad, inside.grad if inside.is_leaf else None, outside.requires_grad]
+            w.grad = None
+        return [g.tolist() if isinstance(g, torch.Tensor) else g for g in found]
+
+    f = torch.compile(step)
+    assert run(f) == run(step)
+    assert f.counts == {"traced": 2, "run": 4, "eager": 0}

@@ -230,3 +230,105 @@ def test_a_parameter_that_is_an_argument_too_gets_a_program():
     assert step.counts["run"] >= 3
     part = p[:3]
     assert step(part, x).tolist() == [6.0] * 3
+
+
+def halves():
+    x = tg.ones(4)
+    return x[:2], x[2:]
+
+
+VERSIONS = {
+    "two halves": (lambda a, b: (a.add_(1), b.mul_(2).mul_(2)), halves),
+    "one half is written": (lambda a, b: (a.add_(1), b * 2), halves),
+    "the one outside is written": (lambda a, b: (OUTSIDE.add_(1), a * 2), lambda: (OUTSIDE, tg.ones(2))),
+    "the memory of one outside is written": (
+        lambda a, b: (OUTSIDE.detach().add_(1), a * 2), lambda: (OUTSIDE.detach(), tg.ones(2)),
+    ),
+}  # fmt: skip
+OUTSIDE = tg.ones(2)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_versions_are_of_what_was_written_although_the_first_arguments_shared_them(name):
+    fn, arguments = VERSIONS[name]
+
+    def run(f):
+        OUTSIDE.zero_()
+        found = []
+        for i in range(6):
+            a, b = arguments() if i % 3 == 0 else (tg.ones(2), tg.ones(2))
+            before = [t._version for t in (a, b, OUTSIDE)]
+            f(a, b)
+            found.append([t._version - n for t, n in zip((a, b, OUTSIDE), before)])
+        return found, OUTSIDE.tolist()
+
+    assert run(tg.compile(fn)) == run(fn)
+
+
+class State:
+    def __init__(self):
+        self.count, self.kept, self.last, self.entries = 0, tg.zeros(2), None, {}
+
+    def count_up(self, x, n):
+        self.count += n
+
+    def keep(self, x, n):
+        self.kept, self.last = self.kept + 1, OUTSIDE.detach()
+
+    def keep_more(self, x, n):
+        self.kept, self.more = self.kept + 1, OUTSIDE.detach()
+
+    def fill(self, x, n):
+        self.entries["x"], self.count = (x * 2).detach(), self.count + 1
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("change", ["count_up", "keep", "keep_more", "fill"])
+def test_what_the_function_does_in_python_is_undone_before_it_runs_as_it_is_written(change):
+    def run(wrap):
+        state, buffer = State(), tg.ones(2)
+
+        def step(x, n):
+            buffer.mul_(n)
+            getattr(state, change)(x, n)
+            return x * n
+
+        step = wrap(step)
+        found = [step(buffer.detach() if i % 2 == 0 else tg.ones(2), i).tolist() for i in range(5)]
+        return found, buffer.tolist(), str(vars(state))
+
+    assert run(tg.compile) == run(lambda f: f)
+
+
+def test_an_error_leaves_what_the_function_keeps_beside_a_new_attribute():
+    class Holder:
+        pass
+
+    holder, w = Holder(), tg.ones(3, requires_grad=True)
+    holder.kept = tg.zeros(2)
+
+    @tg.compile
+    def step(x, i):
+        holder.kept = holder.kept + 1
+        holder.weights = w.detach()
+        return x * w[i]
+
+    with pytest.raises(IndexError):
+        step(tg.ones(2), tg.tensor(7))
+    assert list(vars(holder)) == ["kept"]
+    assert holder.kept.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("grad", [True, False])
+def test_an_argument_may_be_a_view_from_before_its_base_required_a_gradient(grad):
+    def run(f):
+        x = tg.ones(2, 2)
+        y = x.t()
+        x.requires_grad_()
+        with tg.set_grad_enabled(grad):
+            out = f(y)
+        return out.requires_grad, y.requires_grad, y._rg
+
+    f = tg.compile(lambda y: y * 2)
+    assert [run(f) for _ in range(3)] == [run(lambda y: y * 2)] * 3

@@ -276,3 +276,28 @@ def test_two_threads_read_numbers_of_their_own():
         t.join()
     assert wrong == []
     assert f.counts["traced"] == 1, f.reasons
+
+
+REPEATED = {
+    "twice": lambda x, y, n: (x, x, n),
+    "in a list": lambda x, y, n: ([x, y, x], y, n),
+    "in a dict after numbers": lambda x, y, n: ({"n": n, "x": x}, x, n + 1),
+    "required to have a gradient": lambda x, y, n: ((w := x.clone().requires_grad_()), w, n),
+}
+
+
+def _sum_of_all(a, b, n):
+    parts = a.values() if isinstance(a, dict) else a if isinstance(a, list) else [a]
+    return sum(p * n for p in parts) + b, n + 1, b
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_tensor_may_be_given_twice_beside_numbers(name):
+    f = torch.compile(_sum_of_all)
+    for n in (2, 3, 4):
+        args = REPEATED[name](X * n, X + 1, n)
+        (got, more, b), want = f(*args), _sum_of_all(*args)
+        assert b is args[1]
+        assert (got.tolist(), more) == (want[0].tolist(), want[1])
+        assert got.requires_grad == want[0].requires_grad
+    assert f.counts == {"traced": 1, "run": 3, "eager": 0}

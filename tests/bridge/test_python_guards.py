@@ -433,6 +433,19 @@ def _state_of_an_optimizer():
     )
 
 
+@program
+def _functions_of_the_package_that_a_class_holds():
+    class Settings:
+        activation, scale = staticmethod(torch.tanh), 2.0
+        norm = property(lambda self: self.scale)
+        reduce = classmethod(torch.nn.functional.relu)
+
+    return lambda x: Settings.activation(x) * Settings().norm, [
+        lambda: setattr(Settings, "activation", staticmethod(torch.sin)),
+        lambda: setattr(Settings, "scale", 3.0),
+    ]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_changes_are_noticed(name):
     make = PROGRAMS[name]

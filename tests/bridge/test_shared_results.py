@@ -158,6 +158,50 @@ def test_tensors_themselves():
         assert d["x"] is x
 
 
+OUTSIDE_VIEWS = {
+    "of a reshaped one": lambda: torch.arange(4.0).view(2, 2),
+    "a row": lambda: torch.arange(8.0).view(2, 2, 2)[1],
+    "with gaps": lambda: torch.arange(8.0).view(2, 4)[:, ::2],
+    "detached": lambda: torch.arange(8.0).view(2, 2, 2)[1].detach(),
+    "of a parameter": lambda: torch.nn.Parameter(torch.ones(2, 2, 2))[1],
+    "of a view of a parameter": lambda: torch.nn.Parameter(torch.ones(2, 8)).view(2, 4, 2)[1][1:3],
+    "conjugated": lambda: torch.ones(2, 2, dtype=torch.complex64).conj(),
+}
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("name", OUTSIDE_VIEWS)
+def test_a_view_from_outside_is_returned_itself(name, written):
+    held = OUTSIDE_VIEWS[name]()
+    written = written and not held.requires_grad
+
+    def step(x):
+        if written:
+            held.add_(1)
+        return {"held": held, "y": held.detach() * x}
+
+    f = torch.compile(step)
+    before = held.tolist()
+    for _ in range(3):
+        out = f(torch.ones(2))
+        assert out["held"] is held
+        assert out["y"].tolist() == held.tolist()
+    assert (held - 3 * written).tolist() == before
+    assert f.counts == {"traced": 1, "run": 3, "eager": 0}
+
+
+@pytest.mark.parametrize("make", [lambda w: w[0], lambda w: w.view(-1), lambda w: w.detach()[0]])
+def test_a_view_made_inside_is_a_new_one_in_each_call(make):
+    w = torch.ones(2, 2)
+    make(w)  # so that the view is a known one when the function is traced
+    f = torch.compile(lambda x: (make(w), x * 2))
+    first, second = f(torch.ones(2))[0], f(torch.ones(2))[0]
+    if first._base is not None:
+        assert first is not second
+    first.add_(1)
+    assert second.tolist() == first.tolist() == make(w).tolist()
+
+
 def test_views_of_arguments():
     f = torch.compile(lambda x, y: (x[0], x.t(), y.view(-1), x + y))
     x, y = torch.ones(2, 2), torch.ones(2, 2, requires_grad=True)

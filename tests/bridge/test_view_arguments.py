@@ -88,3 +88,65 @@ def test_gradients_go_through_such_an_argument(argument):
     for f in (lambda v: v.contiguous() * v, lambda v: v.reshape(-1).exp(), lambda v: v.mT.clone()):
         compiled = torch.compile(f)
         assert gradient(compiled) == gradient(compiled) == pytest.approx(gradient(f))
+
+
+def _keep_in_a_list(kept, t):
+    kept.setdefault("all", []).append(t)
+    del kept["all"][:-1]
+
+
+KEEPERS = {
+    "detached": lambda kept, v: kept.update(last=v.detach()),
+    "a row": lambda kept, v: kept.update(last=v[0]),
+    "transposed": lambda kept, v: kept.update({len(kept): v.mT}),
+    "a detached row, in a list": lambda kept, v: _keep_in_a_list(kept, v.detach()[0]),
+    "a row, written to": lambda kept, v: kept.update(last=v[1].add_(1)),
+    "a row, printed": lambda kept, v: print(end="", file=kept.update(last=v[0])),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize(
+    "argument", ["part", "every second column", "transposed columns", "complex parts"]
+)
+@pytest.mark.parametrize("keeper", KEEPERS)
+def test_a_view_of_an_argument_that_is_kept_has_its_memory(keeper, argument):
+    def run(wrap):
+        kept, found = {}, []
+
+        def step(v):
+            KEEPERS[keeper](kept, v)
+            return v * 2
+
+        step = wrap(step)
+        for i in range(5):
+            memory = _memory() + i
+            v = ARGUMENTS[argument](memory)
+            found.append(step(v).tolist())
+            last = kept["all"][-1] if "all" in kept else list(kept.values())[-1]
+            found += [last.tolist(), last.stride(), last.storage_offset(), last._base is v._base]
+            memory.add_(1)
+            found += [last.tolist(), last._version == memory._version]
+            last.mul_(2)
+            found += [memory.tolist(), v.tolist(), memory._version]
+        return found
+
+    assert run(torch.compile) == run(lambda f: f)
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+def test_a_row_of_an_argument_with_a_graph_is_kept_with_that_graph():
+    def run(wrap):
+        kept, found = {}, []
+        step = wrap(lambda x: (kept.update(last=x[0]), x * 2)[1])
+        for i in range(4):
+            w = torch.ones(2, requires_grad=True)
+            leaf = torch.full((2, 2), 1.0 + i, requires_grad=True)
+            for x in (torch.ones(2, 2) * w * (i + 1), leaf, leaf.view(4)[:2].view(1, 2)):
+                step(x)
+                (kept["last"] * 3).sum().backward(retain_graph=True)
+                found += [w.grad, leaf.grad, kept["last"]._version]
+                w.grad = leaf.grad = None
+        return [g.tolist() if isinstance(g, torch.Tensor) else g for g in found]
+
+    assert run(torch.compile) == run(lambda f: f)

@@ -94,6 +94,17 @@ class Apart:
         return _in_common(st, (self._outside if written else self._written).values())
 
 
+def versions_before(counters: Sequence[Any], increments: Sequence[int]) -> list[int]:
+    """From which version each counter grows; one that two arguments share, where the first one leaves it."""
+    found = [counter.version for counter in counters]
+    if increments and len({*map(id, counters)}) < len(counters):
+        grown: dict[int, int] = {}
+        for k, (counter, n) in enumerate(zip(counters, increments)):
+            found[k] += grown.get(id(counter), 0)
+            grown[id(counter)] = grown.get(id(counter), 0) + n
+    return found
+
+
 def _is_among(x: Any, tensors: dict[int, Any]) -> bool:
     return id(x) in tensors and tensors[id(x)]() is x
 
@@ -140,4 +151,4 @@ def stand_in(t: Tensor) -> Tensor:
     return out
 
 
-__all__ = ["ONE_MEMORY", "OTHER_TENSOR", "Apart", "stand_in"]
+__all__ = ["ONE_MEMORY", "OTHER_TENSOR", "Apart", "stand_in", "versions_before"]

@@ -422,9 +422,10 @@ class Compiled:
             if watch.switches and not effect:
                 entry.switches, entry.run_quickly = watch.switches, None
             self._keep(key, entry, effect, reason, known)
-            if entry.apart.clash(entry.arguments(tensors)):
+            inputs = [*tensors, *arguments.values]
+            if entry.apart.clash(entry.arguments(inputs)):
                 self._refuse_one_memory(entry, bool(known_twice))
-            out = run(entry, [*tensors, *arguments.values])
+            out = run(entry, inputs)
             caches.KERNELS.program()
         except BaseException as error:
             failed = error

@@ -21,7 +21,6 @@ from .._core.placement import MANY, OnAllDevices, is_complete, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
 from .._core.state import (
-    GRAD,
     INFERENCE,
     MODES,
     next_sequence_nr,
@@ -33,7 +32,7 @@ from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from .._engine.trace import Call
 from . import object_trees
-from .apart import ONE_MEMORY, OTHER_TENSOR, Apart
+from .apart import ONE_MEMORY, OTHER_TENSOR, Apart, versions_before
 from .array_arguments import put_tensors_for_traced_arrays
 from .checks import any_of, is_true
 from .compiled_backward import (
@@ -53,7 +52,7 @@ from .memory_errors import check_memory, complain_of_memory
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
 from .one_device import one_device
-from .outside_results import describe_outside_result, own_constants
+from .outside_results import describe_outside_result, own_constants, settle_kept_views
 from .overwrite import in_place
 from .places import value_at
 from .python_guards import PythonGuards
@@ -112,6 +111,8 @@ class Entry:
             checked=checked,
         )
         self.program: Program = program
+        settle_kept_views(program.kept_views, list(unique.values()))
+        program.kept_views.clear()
         for kept in self.kept_tensors:
             kept.settle(program, python_guards)
         known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}
@@ -555,7 +556,7 @@ class Entry:
         counters = self.counters or [
             args[vc]._vc if isinstance(vc, int) else vc for vc, _ in self.program.counters
         ]
-        counts = [vc.version for vc in counters]
+        counts = versions_before(counters, () if self.counters else self.increments)
         try:
             if not self.has_run:
                 self._leave_numpy(args)
@@ -665,7 +666,7 @@ class Entry:
 
     def _differentiable(
         self, args: Sequence[Tensor], arrays: list[Any], drawn: dict[Any, Any]
-    ) -> CompiledFunctionBackward | None:
+    ) -> CompiledFunctionBackward:
         """Run the forward part, put its results into `arrays`, and make the node for the backward part."""
         parts, sources = self.parts, self.program.sources
         assert parts is not None
@@ -681,17 +682,14 @@ class Entry:
         check_memory(forward_results)
         if checks is not None and self.late and is_true(forward_results.pop()):
             checks.raise_failed_check(values)
-        node = None
-        if MODES.bits & GRAD:
-            leaves = tuple(
-                [leaf_of(s, args, x, w) for s, x, w in zip(sources, values, self.source_is_written)]
-            )
-            saved = forward_results[parts.n_results :]
-            node = CompiledFunctionBackward(
-                parts, self.backward, saved, args, leaves, self._recorded_call
-            )
+        leaves = tuple(
+            [leaf_of(s, args, x, w) for s, x, w in zip(sources, values, self.source_is_written)]
+        )
+        saved = forward_results[parts.n_results :]
         arrays += forward_results[: parts.n_results]
-        return node
+        return CompiledFunctionBackward(
+            parts, self.backward, saved, args, leaves, self._recorded_call
+        )
 
     def store(
         self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any],

@@ -244,6 +244,7 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     of_list = id(holder.of) if isinstance(holder, _Contents) else None
     # A key may be a tensor, whose `==` gives a tensor; a set compares hashes first.
     own = {place_of(holder, key)}
+    guards.kept_places |= own
 
     def is_gone(x: Any) -> bool:
         return id(x) in gone or (isinstance(x, Attributes) and id(x.of) in gone)

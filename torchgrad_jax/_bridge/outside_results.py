@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +10,6 @@ from typing import Any
 
 from .._core.errors import AsWritten
 from .._core.meta import Meta
-from .._core.state import GRAD, MODES
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of, view_node
 from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Tensor, Version, alias_of, is_plain
@@ -106,7 +106,7 @@ def rebuild_view(
     if seen is not None:
         alias.chain = seen.chain
     t = alias_of(owner, m, alias, None if counted else Version())
-    if node is not None and MODES.bits & GRAD and base is not None:
+    if node is not None and base is not None:
         alias.replay = node
         t._fn = view_node(edge_of(base), base, t, node)
         t._onr, t._rg = 0, True
@@ -122,6 +122,39 @@ def refuse_used_leaf(x: Tensor) -> None:
     """A leaf that a run has made is made anew by each: it cannot be part of a graph, or have hooks, at once."""
     if x._acc is not None or x._g is not None or not is_plain(x) or vars(x):
         raise AsWritten("it returns a leaf that it has made and used", lasting=True)
+
+
+def settle_kept_views(kept: Sequence[tuple[Any, int, bool]], args: Sequence[Tensor]) -> None:
+    """Put what a trace made on the memory of arguments, and left outside, on the storages that the arguments have.
+
+    Args:
+        kept: weak references to such tensors, which arguments they are views of, and whether they share the counter.
+        args: the arguments, which have their own storages again.
+    """
+
+    def goes_on_into_a_graph() -> bool:
+        found = [(t, args[i]) for ref, i, _ in kept if (t := ref()) is not None]
+        return any(
+            requires_grad_of(t) and (x._fn is not None or x._al is not None) for t, x in found
+        )
+
+    if goes_on_into_a_graph():
+        gc.collect()  # what only a cycle holds is of no concern
+        if goes_on_into_a_graph():
+            raise AsWritten(_KEPT_VIEW, lasting=True)
+    for ref, i, counted in kept:
+        t = ref()
+        if t is None:
+            continue
+        owner, al = args[i], t._al
+        fresh = rebuild_view(owner, t._m, _without_base(al), None)
+        if al is not None and fresh._al is not None:
+            fresh._al.replay = al.replay
+            if al.base is not owner:  # such as what was detached from the argument
+                fresh._al.base = al.base
+        t._st, t._al = fresh._st, fresh._al
+        if counted:
+            t._vc = owner._vc
 
 
 def refuse_view_as_leaf(x: Tensor) -> None:
@@ -153,7 +186,7 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
             return view
     if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
         return None
-    if x._al is None:
+    if x._al is None or not any(made() is x for made in current.own_aliases):
         return OutsideTensor(x)
     refuse_view_as_leaf(x)
     owner = x._al.base
@@ -168,6 +201,10 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
 _VIEW_OF_A_FUNCTION = (
     "it returns a view of an argument that a custom Function made, which has the memory of the argument; `clone()` of "
     "it has memory of its own"
+)
+_KEPT_VIEW = (
+    "it keeps a view of an argument outside, and the argument is a view itself or has a graph; keep what is "
+    "detached, or a `clone()`"
 )
 _VIEW_OF_A_VIEW = (
     "it returns a view of a tensor from outside that is a view itself, which a program cannot make; `clone()` of it "
@@ -246,4 +283,5 @@ __all__ = [
     "is_plain_view_of",
     "own_constants",
     "rebuild_view",
+    "settle_kept_views",
 ]

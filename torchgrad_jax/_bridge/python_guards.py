@@ -59,8 +59,8 @@ class PythonGuards:
 
     __slots__ = (
         "arrays", "caches", "calls_type", "before_optimizer_state", "class_containers", "may_be_impure", "quick_places",
-        "dicts", "hidden", "instances", "kept_alive", "lists", "looked_up", "met_again", "modules", "names",
-        "number_places", "optimizers", "orders", "places", "reached_tensors", "replaced_numbers", "_settings",
+        "dicts", "hidden", "instances", "kept_alive", "kept_places", "lists", "looked_up", "met_again", "modules",
+        "names", "number_places", "optimizers", "orders", "places", "reached_tensors", "replaced_numbers", "_settings",
         "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
 
@@ -87,6 +87,8 @@ class PythonGuards:
         """Whether a function names something that may ask for the time, or read or write outside of the program."""
         self.calls_type = False
         """Whether some function calls `type`."""
+        self.kept_places: set[Any] = set()
+        """Places that are not watched, since the program puts tensors there."""
         self.replaced_numbers: list[tuple[Any, Any]] = []
         """Places where the function put a number that differs from call to call; a plain one is there now."""
         self.before_optimizer_state: list[tuple[Any, Any, Any]] = []
@@ -179,7 +181,7 @@ class PythonGuards:
             self.places, self.dicts, self.orders = self.before_optimizer_state[0]
             self.quick_places = None
             self.before_optimizer_state.clear()
-        there = {place_of(holder, key) for holder, key in self.number_places}
+        there = self.kept_places.union(place_of(*place) for place in self.number_places)
         for holder, key, before in self.places:
             there.add(place_of(holder, key))
             if before is not MISSING and holder.get(key, MISSING) is not before:
@@ -205,6 +207,7 @@ class PythonGuards:
         for holder, before in self.arrays:
             if _array_content(holder) != before:
                 _refill(holder, before)
+        self.replaced_numbers.clear()
 
     def optimizer_state_began(self, optimizer: Any) -> None:
         """The state that an optimizer made on its first step is what is watched from here on.
@@ -462,7 +465,7 @@ class PythonGuards:
                 for key, value in list(held.items()):
                     code = getattr(value, "fget", None) or getattr(value, "__func__", value)
                     if isinstance(code, types.FunctionType):
-                        self.add_function(code)
+                        self.add_value(code)
                     elif key not in _UNWATCHED_OF_CLASSES and key in own:
                         self.add_value(value)
                         if isinstance(value, _GROWING):

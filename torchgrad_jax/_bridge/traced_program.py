@@ -30,8 +30,8 @@ from .._core.traces import unwatch
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, is_tracked
 from .._engine.node import AccumulateGrad
-from .._engine.strided import read, stored, view_into
-from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, make
+from .._engine.strided import read, stored
+from .._engine.tensor import Alias, Storage, Tensor, Version, make
 from .._engine.traced_run import evaluate
 from .._functions.fresh import is_constant
 from .checks import Checks, Noted, Part, bounded
@@ -39,7 +39,7 @@ from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_
 from .equal_steps import equal_results
 from .number_arguments import use_plain_numbers_in_closure
 from .number_log import NumberLog, logging_numbers
-from .traced_storages import end_trace, mark_traced, stand_for
+from .traced_storages import end_trace, mark_traced, memory_of_argument, stand_for
 
 
 class Source:
@@ -115,12 +115,15 @@ class SwappedArgument(NamedTuple):
     traced_alias: Alias | None
     tracer: Any
     """The elements of the argument before the run."""
+    counter: Version
+    """Counts the writes to it during the run; its own counter may be that of other tensors too, in some calls."""
 
 
 INTO_ARGUMENTS = (
     "it goes on into the graph of an argument (by a backward pass, a hook, `retain_grad`, or a write to the argument); "
     "detach the argument, or do that outside"
 )
+_REQUIRES_BY_ITS_BASE = "an argument is a view made before its base was told to require a gradient"
 RESHAPED = (
     "it changes the shape of a tensor from outside in place (`t_`, `squeeze_`); a view of it, such as `w.t()`, "
     "can be part of a program"
@@ -214,18 +217,21 @@ class StateLift(Lift):
     def enter(self) -> None:
         """Give every argument a storage of its own that holds a tracer."""
         for i, t in enumerate(self.args):
-            requires_grad_of(t)
             grad_fn_of(t)  # a view's, brought up to date
+            if requires_grad_of(t) and not (t._rg or t._fn):
+                raise AsWritten(_REQUIRES_BY_ITS_BASE, lasting=False)
             self.know(t)
             m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
             tracer = self._input(Source("arg", i, None, m), m)
-            st, al = _memory_of_argument(tracer, t)
+            st, al = memory_of_argument(tracer, t)
+            counter = Version(t._vc.version)
             self.swapped.append(
-                SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array, al, tracer)
+                SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array, al, tracer, counter)
             )
             if al is None:
                 stand_for(t, st)
-            t._st, t._al = st, al
+            t._st, t._al, t._vc = st, al, counter
+            self._count(t)
             if t._rg or t._fn is not None:  # the graph recorded inside begins here
                 t._rg, t._fn, t._onr = True, None, 0
 
@@ -504,25 +510,6 @@ class StateLift(Lift):
         self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, len(self.sources) - 1)
 
 
-def _memory_of_argument(array: Any, t: Tensor) -> tuple[Storage, Alias | None]:
-    """A storage for the elements of an argument, with the gaps that its strides leave, and how the argument reads it.
-
-    The strides of `x[:, ::2]` decide what `contiguous` and `reshape` copy, so they are the same in the run.
-    """
-    m = t._m
-    if m.dense:
-        return Storage(array, m), None
-    flat = meta((m.extent,), m.dtype, m.device)
-    once = tuple([slice(0, 1) if s == 0 else slice(None) for s in m.strides])  # expanded dimensions
-    part = array[once]
-    placed = meta(part.shape, m.dtype, m.device, m.strides)
-    gaps = lax.full((m.extent,), 0, m.dtype.np)
-    return (
-        Storage(view_into(gaps, placed, 0, False, False, part), flat),
-        Alias(0, None, CREATED_DEFAULT, t._vc.version),
-    )
-
-
 class Program:
     """A run as it can be repeated."""
 
@@ -536,6 +523,7 @@ class Program:
         "grads",
         "gradient_guards",
         "jaxpr",
+        "kept_views",
         "known_tensors",
         "leaf_arguments",
         "looked_at",
@@ -554,6 +542,8 @@ class Program:
     sources: list[Source]
     constants: set[int]
     """Identities of storages among the sources that the run made: constants of it."""
+    kept_views: list[tuple[Any, int, bool]]
+    """What somebody still holds of what the run made on the memory of arguments: (weakly, argument, same counter)."""
     known_tensors: list[tuple[Any, ...]]
     """Tensors from outside (weakly), and how they were."""
     gradient_guards: list[tuple[Any, Meta | None]]
@@ -665,6 +655,12 @@ def trace_program(
 def _forget_gone_aliases(program: Program, lift: StateLift) -> None:
     """Of what the run made on storages from outside (`w.detach()`), only what is still held has flags and gradients."""
     own = {id(t): ref for ref in lift.own_aliases if (t := ref()) is not None}
+    at = {id(s.traced_storage): i for i, s in enumerate(lift.swapped)}
+    program.kept_views = [
+        (ref, i, t._vc is lift.swapped[i].counter)
+        for ref in own.values()
+        if (t := ref()) is not None and (i := at.get(id(t._st), -1)) >= 0
+    ]
     rows: list[list[Any]] = [program.flags, program.grads, program.gradient_guards]
     held = [[(own[id(r[0])], r[1:]) for r in row if id(r[0]) in own] for row in rows]
     for row in rows:
@@ -721,7 +717,7 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
         elif position >= 0:
             program.writes.append((source, position, st.stamp - stamp))
     swapped = set()
-    for i, (t, _, _, m, _, st, array, al, _) in enumerate(lift.swapped):
+    for i, (t, _, _, m, _, st, array, al, *_) in enumerate(lift.swapped):
         swapped.add(id(t))
         if t._st is not st or t._m is not m or t._al is not al:
             raise AsWritten(RESHAPED, lasting=True)
@@ -753,7 +749,7 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
 
 def _restore(program: Program, lift: StateLift) -> None:
     program.counters = []
-    of_arg = {id(t._vc): i for i, t in enumerate(lift.args)}
+    of_arg = {id(s.counter): i for i, s in enumerate(lift.swapped)}
     for vc, version in lift.counters.values():
         if vc.version != version:
             program.counters.append((of_arg.get(id(vc), vc), vc.version - version))

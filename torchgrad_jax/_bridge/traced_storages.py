@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax import lax
+
+from .._core.meta import meta
 from .._core.state import WRITE_LOCK
-from .._engine.strided import read_stored
-from .._engine.tensor import Storage, Tensor
+from .._engine.strided import read_stored, view_into
+from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor
 
 _SLOTS: dict[str, Any] = {name: getattr(Storage, name) for name in ("array", "stamp", "version")}
 
@@ -80,10 +83,29 @@ class ArgumentStorage(Storage):
     version: Any = _of_argument("version")
 
 
+def memory_of_argument(array: Any, t: Tensor) -> tuple[Storage, Alias | None]:
+    """A storage for the elements of an argument, with the gaps that its strides leave, and how the argument reads it.
+
+    The strides of `x[:, ::2]` decide what `contiguous` and `reshape` copy, so they are the same in the run.
+    """
+    m = t._m
+    if m.dense:
+        return Storage(array, m), None
+    flat = meta((m.extent,), m.dtype, m.device)
+    once = tuple([slice(0, 1) if s == 0 else slice(None) for s in m.strides])  # expanded dimensions
+    part = array[once]
+    placed = meta(part.shape, m.dtype, m.device, m.strides)
+    gaps = lax.full((m.extent,), 0, m.dtype.np)
+    return (
+        Storage(view_into(gaps, placed, 0, False, False, part), flat),
+        Alias(0, None, CREATED_DEFAULT, t._vc.version),
+    )
+
+
 def stand_for(owner: Tensor, st: Storage) -> None:
     """Let a storage with a tracer, which an argument without gaps is about to get, stand for that argument."""
     st.placement = owner  # which no storage of a tracer has
     st.__class__ = ArgumentStorage
 
 
-__all__ = ["end_trace", "mark_traced", "stand_for"]
+__all__ = ["end_trace", "mark_traced", "memory_of_argument", "stand_for"]

@@ -272,7 +272,7 @@ def _source(
         space.update(_views=b.views, _fast_view=fast_view)
         lines += [
             "    _mode = _MODES.bits",
-            f"    if not _mode & {~(GRAD | TRANSFORM | LIFT)} and {first}.__class__ in _plain "
+            f"    if not _mode & {~(GRAD | TRANSFORM)} and {first}.__class__ in _plain "
             f"and {first}._x.__class__ is not _Extras:",
             f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
             "        except (KeyError, TypeError): pass",

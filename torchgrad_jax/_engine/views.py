@@ -240,7 +240,7 @@ def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | 
 
 
 def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
-    """`apply_view` for a view made before from the same meta, with no rare mode on (mode 0 or 1)."""
+    """`apply_view` for a view made before from the same meta, in no run that notes what it makes (mode 0 or 1)."""
     m, offset, call, tail = known
     al = src._al
     t = object.__new__(Tensor)

@@ -95,3 +95,38 @@ def test_refused(case):
     make, kind, told = REFUSED[case]
     with pytest.raises(kind, match=told):
         make()
+
+
+WRITES = {
+    "in place": lambda x, length_mask: x.mul_(2).sum(),
+    "to a part": lambda x, length_mask: x[:, 1:].add_(length_mask[1:] * 3.0).sum(),
+    "to the first element": lambda x, length_mask: (x[0].fill_(-1), x * 2)[1].sum(),
+    "not at all": lambda x, length_mask: (x * 2).sum(),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_is_written_to_an_argument_arrives_there_whether_it_is_padded_or_not(name):
+    f = torch.compile(WRITES[name], buckets={"length": (4, 8)}, shapes={"x": "_, length"})
+    for n in (3, 4, 5, 3):
+        x, want = torch.arange(2.0 * n).view(2, n), torch.arange(2.0 * n).view(2, n)
+        f(x)
+        WRITES[name](want, torch.ones(n, dtype=torch.bool))
+        assert x.tolist() == want.tolist()
+        assert (x._version > 0) == (want._version > 0)
+    xs, want = torch.ones(2, 2, 3), torch.ones(2, 2, 3)
+    f.many(xs)
+    for row in want:
+        WRITES[name](row, torch.ones(3, dtype=torch.bool))
+    assert xs.tolist() == want.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+def test_a_write_to_a_padded_leaf_that_requires_a_gradient_raises():
+    f = torch.compile(
+        lambda x, length_mask: x.mul_(2).sum(), buckets={"length": (4,)}, shapes={"x": "length"}
+    )
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        f(x)
+    assert x.tolist() == [1.0] * 3

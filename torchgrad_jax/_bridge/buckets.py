@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,23 +72,37 @@ class Bucketed:
         return getattr(self.compiled, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = self.padded(args, kwargs, None)
-        return self.compiled(*args, **kwargs)
+        padded: list[tuple[Tensor, Tensor]] = []
+        args, kwargs = self.padded(args, kwargs, None, padded)
+        result = self.compiled(*args, **kwargs)
+        _write_back(padded)
+        return result
 
     def many(self, *args: Any, **kwargs: Any) -> Any:
         """As `Compiled.many`; all steps are padded to the same sizes."""
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
         rows: int = tensors[0].shape[0] if tensors else 1  # type: ignore[assignment]
-        args, kwargs = self.padded(args, kwargs, rows)
-        return self.compiled.many(*args, **kwargs)
+        padded: list[tuple[Tensor, Tensor]] = []
+        args, kwargs = self.padded(args, kwargs, rows, padded)
+        result = self.compiled.many(*args, **kwargs)
+        _write_back(padded)
+        return result
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As `Compiled.lower`."""
         args, kwargs = self.padded(args, kwargs, None)
         return self.compiled.lower(*args, **kwargs)
 
-    def padded(self, args: Any, kwargs: Any, rows: int | None) -> Any:
-        """The arguments with what they are padded to, and the masks; `rows` is the number of steps of `many`."""
+    def padded(
+        self, args: Any, kwargs: Any, rows: int | None, padded: list[tuple[Tensor, Tensor]] | None = None
+    ) -> Any:  # fmt: skip
+        """The arguments with what they are padded to, and the masks.
+
+        Args:
+            args, kwargs: the arguments.
+            rows: the number of steps of `many`.
+            padded: gets each tensor that is padded, and the one in its place.
+        """
         given = self._signature.bind_partial(*args, **kwargs)
         for name in self.buckets:
             if f"{name}_mask" in given.arguments:
@@ -102,7 +116,9 @@ class Bucketed:
                 now = [*x.shape]
                 for d, name in self._dims(arg, x, first):
                     now[d] = wanted[name]
-                given.arguments[arg] = _padded(x, now)
+                given.arguments[arg] = y = _padded(x, now)
+                if padded is not None and y is not x:
+                    padded.append((x, y))
         masks = {f"{name}_mask": _mask(sizes[name][0], size, rows) for name, size in wanted.items()}
         named = {k: m for k, m in masks.items() if k in self._signature.parameters}
         given.arguments.update(named)
@@ -191,6 +207,13 @@ def _padded(x: Tensor, sizes: list[int]) -> Tensor:
         out[tuple(map(slice, x.shape))] = np.asarray(read(x))
         return make(put(out, m.device), m)
     return ops.constant_pad_nd(x, [n for more in reversed(missing) for n in (0, more)])
+
+
+def _write_back(padded: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Write to arguments what the function wrote to the padded tensors in their places."""
+    for x, y in padded:
+        if y._version:
+            x.copy_(y[tuple(map(slice, x.shape))])
 
 
 def _mask(size: int, bucket: int, rows: int | None) -> Tensor:

@@ -41,6 +41,19 @@ from torch.onnx.symbolic_helper import parse_args
 assert sparse is tg.sparse
 assert torch.onnx.operators.shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
 assert parse_args("v", "i")(len) is len
+from torch.ao.quantization import FakeQuantizeBase, ObserverBase
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.utils.data.datapipes.iter.combinatorics import ShufflerIterDataPipe
+
+for kind in (FakeQuantizeBase, ObserverBase, HuggingFaceStorageReader, ShufflerIterDataPipe):
+    assert not isinstance(torch.nn.Linear(2, 2), kind)
+    derived = type("Derived", (kind,), {})
+    try:
+        derived()
+    except NotImplementedError as error:
+        assert kind.__name__ in str(error)
+    else:
+        raise AssertionError(kind)
 for missing in ("from torch.ao import surely_not_there", "import torch.onnx.surely_not_there"):
     try:
         exec(missing)

@@ -213,6 +213,7 @@ int64: _dtype
 int7: Any
 int8: _dtype
 jagged: _layout
+legacy_contiguous_format: _memory_format
 long: _dtype
 nan: _float
 newaxis: None

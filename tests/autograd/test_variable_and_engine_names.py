@@ -313,6 +313,10 @@ def switches(m):
         seen.append((name, before, ask()))
         switch(before)
         seen.append(ask())
+    x = m.ones(2, 3)
+    aliases = [c._is_alias_of(x, y) for y in (x.t(), x.detach(), x.clone())]
+    graphs = [isinstance(x, kind) for kind in (c.Graph, c.Value)]
+    seen += [aliases, graphs, c._is_tracing(), c._get_default_device()]
     return seen, c._get_tracing_state(), c._log_api_usage_once("x")
 
 

@@ -145,6 +145,8 @@ def values_of_one_process(m, d):
     m.manual_seed(d.get_rank())
     placements = ([tensors.Shard(0)], [tensors.Shard(1)], [tensors.Replicate()])
     found = [tensors.distribute_tensor(m.randn(4, 2), mesh, p).to_local() for p in placements]
+    where = importlib.import_module(f"{m.__name__}.distributed.tensor._utils")
+    found += [where.compute_local_shape_and_global_offset((4, 2), mesh, p) for p in placements]
     layer = tensors.distribute_module(m.nn.Linear(3, 2), mesh)
     model = m.nn.Sequential(m.nn.Linear(4, 8), m.nn.Tanh(), m.nn.Linear(8, 2))
     plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}

@@ -50,3 +50,11 @@ def test_an_operator_of_the_dispatcher_is_one_object_for_all_overloads():
     assert str(aten.mm.default) == "aten.mm.default"
     with pytest.raises(AttributeError, match="no_such_operator"):
         aten.no_such_operator
+
+
+def test_rows_out_of_range_are_refused():
+    """PyTorch writes past the end of the result."""
+    with pytest.raises(RuntimeError, match=r"a row is not in the range \[0, 4\)"):
+        tg._convert_indices_from_coo_to_csr(tg.tensor([0, 9]), 4)
+    with pytest.raises(NotImplementedError, match="not batches"):
+        tg._convert_indices_from_csr_to_coo(tg.tensor([[0, 1]]), tg.tensor([[0]]))

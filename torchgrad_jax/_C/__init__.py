@@ -111,6 +111,19 @@ def _get_tracing_state() -> None:
     """None: nothing is traced for TorchScript."""
 
 
+def _is_tracing() -> bool:
+    """False: nothing is traced for TorchScript."""
+    return False
+
+
+class Graph:
+    """A graph of TorchScript, of which there are none here."""
+
+
+class Value:
+    """A value in a graph of TorchScript, of which there are none here."""
+
+
 def _log_api_usage_once(event: str, /) -> None:
     """Do nothing, as torch does where nobody collects usage."""
     if not isinstance(event, str):
@@ -184,6 +197,16 @@ def _get_accelerator(check: bool | None = None) -> Any:
     from ..accelerator import current_accelerator
 
     return current_accelerator() or devices.device("cpu")
+
+
+def _get_default_device() -> str:
+    """The type of the device on which tensors are made unless another is given."""
+    return devices.default_device().type
+
+
+def _is_alias_of(input: Tensor, other: Tensor, /) -> bool:
+    """Whether two tensors look at one storage."""
+    return input._st is other._st
 
 
 def _are_functorch_transforms_active() -> bool:

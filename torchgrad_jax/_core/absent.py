@@ -25,7 +25,7 @@ class Absent:
 
     reason: str
     refused: str = ""
-    """Names, between spaces, of functions that raise whatever they are called with."""
+    """Names, between spaces, of functions and classes that raise whatever they are called with."""
     error: Callable[[str], Exception] = NotImplementedError
     """What they raise."""
     answers: Mapping[str, Any] = field(default_factory=dict)
@@ -47,11 +47,12 @@ def _no_exporter(*descriptors: str) -> Callable[[Any], Any]:
 _SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
 _NESTED = "nested and jagged tensors are out of scope"
 _QUANTIZED = "quantized tensors are out of scope"
+_PIPES = "data pipes are out of scope; a DataLoader takes iterable datasets"
 _ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
 _QUANTIZATION = Absent(
     _QUANTIZED,
     "convert fuse_modules get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize quantize_dynamic "
-    "quantize_qat FakeQuantize MinMaxObserver QConfig QuantStub DeQuantStub",
+    "quantize_qat FakeQuantize FakeQuantizeBase MinMaxObserver ObserverBase QConfig QuantStub DeQuantStub",
     UnsupportedLayoutError,
 )
 
@@ -86,6 +87,12 @@ MODULES: dict[str, Absent] = {
     ),
     "onnx.symbolic_helper": Absent(_ONNX, works={"parse_args": _no_exporter}),
     "onnx.symbolic_opset11": Absent(_ONNX),
+    **dict.fromkeys(("utils.data.datapipes", "utils.data.datapipes.iter"), Absent(_PIPES)),
+    "utils.data.datapipes.iter.combinatorics": Absent(_PIPES, "ShufflerIterDataPipe SamplerIterDataPipe"),
+    "distributed.checkpoint.hf_storage": Absent(
+        "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
+        "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    ),
     "mps": Absent(
         "Apple's GPUs are not supported",
         answers={"is_available": False, "device_count": 0, "manual_seed": None},
@@ -105,13 +112,18 @@ MODULES: dict[str, Absent] = {
 
 
 def refusal(name: str, reason: str, error: Callable[[str], Exception]) -> Callable[..., NoReturn]:
-    """A function that raises, whatever it is called with."""
+    """A function that raises, whatever it is called with; a class where the name begins with a capital letter.
+
+    Programs ask `isinstance` about such classes, and derive from them, long before they make one.
+    """
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise error(f"{name}() is not supported: {reason} (see docs/non_goals.md)")
 
-    refuse.__doc__ = f"Refused: {reason}."
-    return _called(refuse, name)
+    last = name.rpartition(".")[2]
+    found = type(last, (), {"__new__": refuse}) if last[0].isupper() else refuse
+    found.__doc__ = f"Refused: {reason}."
+    return _called(found, name)
 
 
 def _answer(name: str, value: Any) -> Callable[..., Any]:

@@ -35,7 +35,8 @@ channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
 MEMORY_FORMATS = {
-    f._name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)
+    **{f._name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)},
+    "legacy_contiguous_format": contiguous_format,
 }
 
 

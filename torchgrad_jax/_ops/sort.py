@@ -207,6 +207,47 @@ def bucketize(
     return found.astype(jnp.int32) if out_int32 else found
 
 
+def _check_rows(input: Any, size: int, **kwargs: Any) -> None:
+    if input.size:
+        fail_if(
+            outside(input, size),
+            lambda: RuntimeError(
+                f"torch._convert_indices_from_coo_to_csr(): a row is not in the range [0, {size})"
+            ),
+        )
+
+
+@op(grad=Grad.NO, method=False, check=_check_rows)
+def _convert_indices_from_coo_to_csr(input: Array, size: int, *, out_int32: bool = False) -> Array:
+    """Where each of `size` rows begins in a sorted vector of rows, and at last where the last one ends."""
+    if input.ndim != 1:
+        raise RuntimeError(
+            f"Input is supposed to be a vector, but got {input.ndim} dimensional tensor."
+        )
+    if not jnp.issubdtype(input.dtype, jnp.signedinteger):
+        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+        raise NotImplementedError(
+            f"\"convert_indices_from_coo_to_csr_cpu\" not implemented for '{kind}'"
+        )
+    found = _search(input, jnp.arange(size + 1, dtype=input.dtype), None, False)
+    return found.astype(jnp.int32) if out_int32 else found
+
+
+@op(grad=Grad.NO, method=False)
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Array, col_indices: Array, *, out_int32: bool = False, transpose: bool = False
+) -> Array:
+    """The row and the column of each element, from where rows begin and end."""
+    if crow_indices.ndim != 1 or col_indices.ndim != 1:
+        raise NotImplementedError(
+            "torch._convert_indices_from_csr_to_coo() takes vectors, not batches of them"
+        )
+    at = jnp.arange(col_indices.shape[-1], dtype=crow_indices.dtype)
+    rows = _search(crow_indices, at, None, True) - 1
+    pair = (col_indices, rows) if transpose else (rows, col_indices)
+    return jnp.stack([x.astype(jnp.int32 if out_int32 else crow_indices.dtype) for x in pair])
+
+
 # --- histograms ---
 
 

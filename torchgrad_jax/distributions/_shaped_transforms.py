@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import Size, cat, eye, finfo, nn, stack
 from . import constraints
-from ._transform import Transform, _inside
+from ._transform import Transform, _clipped_sigmoid
 from .utils import _sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
 
 _F = nn.functional
@@ -207,7 +207,7 @@ class StickBreakingTransform(Transform):
         return n + 1 - x.new_ones(n).cumsum(-1)
 
     def _call(self, x: Any) -> Any:
-        share = _inside((x - self._remaining(x, x.shape[-1]).log()).sigmoid())
+        share = _clipped_sigmoid(x - self._remaining(x, x.shape[-1]).log())
         left = (1 - share).cumprod(-1)
         return _F.pad(share, [0, 1], value=1) * _F.pad(left, [1, 0], value=1)
 

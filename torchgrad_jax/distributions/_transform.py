@@ -167,5 +167,10 @@ def _inside(x: Any) -> Any:
     return x.clamp(min=info.tiny, max=1.0 - info.eps)
 
 
+def _clipped_sigmoid(x: Any) -> Any:
+    """The logistic function, without the ends of (0, 1)."""
+    return _inside(x.sigmoid())
+
+
 for _cls in (Transform, _InverseTransform):
     _cls.__module__ = __name__.replace("._transform", ".transforms")

@@ -26,7 +26,12 @@ from ._shaped_transforms import (
     StackTransform as StackTransform,
     StickBreakingTransform as StickBreakingTransform,
 )
-from ._transform import Transform as Transform, _inside, _InverseTransform as _InverseTransform
+from ._transform import (
+    Transform as Transform,
+    _clipped_sigmoid as _clipped_sigmoid,
+    _inside,
+    _InverseTransform as _InverseTransform,
+)
 from .utils import _sum_rightmost, broadcast_all
 
 __all__ = [
@@ -208,7 +213,7 @@ class SigmoidTransform(Transform):
         return isinstance(other, SigmoidTransform)
 
     def _call(self, x: Any) -> Any:
-        return _inside(x.sigmoid())
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
         y = _inside(y)

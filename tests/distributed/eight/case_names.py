@@ -100,6 +100,8 @@ OWN: dict[str, str] = {
     "DTensor.from_local(x, line, [Shard(0)]).shape": "torch.Size([8, 2])",
     "DTensor.from_local(x, line, [Shard(0)]).to_local().tolist() == x.tolist()": "True",
     "[s.data.shape for s in distribute_tensor(x, grid, [Shard(0), Shard(1)]).addressable_shards][0]": "(2, 1)",
+    "block((8, 2), grid, [Shard(0), Shard(1)])": "((8, 2), (0, 0))",
+    "block((8, 2), line, [Shard(0)], skip_offset=True)": "((8, 2), ())",
     "distribute_tensor(x, line, [Shard(0)]).sum().placements": "(Replicate(),)",
     "(distribute_tensor(x, line, [Shard(0)]) + x).placements": "(Shard(dim=0),)",
     "x.placements": "AttributeError: 'Tensor' object has no attribute 'placements': it lies on no device mesh",
@@ -115,6 +117,9 @@ def names(torch: ModuleType) -> dict[str, Any]:
         line=mesh("cpu", (8,)),
         grid=mesh("cpu", (4, 2), mesh_dim_names=("dp", "tp")),
         cube=mesh("cpu", (2, 2, 2), mesh_dim_names=("dp", "cp", "tp")),
+        block=importlib.import_module(
+            f"{torch.__name__}.distributed.tensor._utils"
+        ).compute_local_shape_and_global_offset,
         x=torch.arange(16.0).view(8, 2), leaf=torch.ones(8, 2, requires_grad=True),
     ).__dict__  # fmt: skip
     return known

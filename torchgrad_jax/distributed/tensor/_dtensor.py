@@ -29,7 +29,7 @@ from ...autograd.function import Function
 from .._arguments import ReduceOp
 from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
-from ._specs import FREE, checked, fitting, placements_of, sharding_of, spec_of
+from ._specs import FREE, checked, fitting, own_block, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
@@ -335,13 +335,11 @@ class ToLocal(Function):
 
 def _own_part(array: jax.Array) -> Any:
     """The block of an array that this process's devices have."""
-    parts = array.addressable_shards
-    spans = [[s.indices(n)[:2] for s, n in zip(p.index, array.shape, strict=True)] for p in parts]
-    low = [min(s[d][0] for s in spans) for d in range(array.ndim)]
-    high = [max(s[d][1] for s in spans) for d in range(array.ndim)]
+    low, high = own_block(array.sharding, array.shape)
     out = np.empty([h - n for n, h in zip(low, high, strict=True)], array.dtype)
-    for part, span in zip(parts, spans, strict=True):
-        out[tuple(slice(a - n, b - n) for (a, b), n in zip(span, low, strict=True))] = part.data
+    for part in array.addressable_shards:
+        spans = [s.indices(n)[:2] for s, n in zip(part.index, array.shape, strict=True)]
+        out[tuple(slice(a - n, b - n) for (a, b), n in zip(spans, low, strict=True))] = part.data
     return out
 
 

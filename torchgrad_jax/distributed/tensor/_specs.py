@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from ..device_mesh import DeviceMesh
 from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
@@ -107,6 +107,14 @@ def sharding_of(
                 f"placements {tuple(placements)} on {mesh} ask for; pad it, or leave it whole with Replicate()"
             )
     return NamedSharding(mesh.jax_mesh, spec)
+
+
+def own_block(sharding: Sharding, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Where the block of an array that this process's devices have begins and ends, along each dimension."""
+    places = sharding.addressable_devices_indices_map(shape).values()
+    spans = [[s.indices(n)[:2] for s, n in zip(p or (), shape, strict=True)] for p in places]
+    dims = range(len(shape))
+    return [min(s[d][0] for s in spans) for d in dims], [max(s[d][1] for s in spans) for d in dims]
 
 
 def fitting(

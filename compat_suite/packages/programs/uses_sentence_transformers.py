@@ -1,0 +1,59 @@
+"""Vectors of sentences from a small model with random weights: similarities, losses, saving."""
+
+import tempfile
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer, losses, util
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+WORDS = (
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "a",
+    "cat",
+    "sat",
+    "on",
+    "the",
+    "mat",
+    "dog",
+    "runs",
+    "fast",
+)
+SENTENCES = ["a cat sat on the mat", "the dog runs fast", "a bird sings", "the cat"]
+with tempfile.TemporaryDirectory() as folder:
+    Path(folder, "vocab.txt").write_text("\n".join(WORDS))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(folder)
+    BertTokenizerFast(vocab_file=f"{folder}/vocab.txt").save_pretrained(folder)
+    parts = [Transformer(folder, max_seq_length=16), Pooling(16, pooling_mode="mean"), Normalize()]
+    model = SentenceTransformer(modules=parts, device="cpu")
+    found = model.encode(SENTENCES, convert_to_tensor=True)
+    print([[f"{v:.4f}" for v in row] for row in util.cos_sim(found, found).tolist()])
+    inputs = [model.preprocess(SENTENCES[:2]), model.preprocess(SENTENCES[2:])]
+    for criterion, labels in (
+        (losses.CosineSimilarityLoss(model), torch.tensor([0.2, 0.8])),
+        (losses.MultipleNegativesRankingLoss(model), None),
+        (losses.CoSENTLoss(model), torch.tensor([0.2, 0.8])),
+        (losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=1), None),
+    ):
+        optimizer = torch.optim.AdamW(criterion.parameters(), lr=1e-3)
+        said = []
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss = criterion([dict(part) for part in inputs], labels)
+            loss.backward()
+            optimizer.step()
+            said.append(f"{loss.item():.4f}")
+        print(type(criterion).__name__, *said)
+    model.save(f"{folder}/saved")
+    again = SentenceTransformer(f"{folder}/saved", device="cpu")
+    print("loaded", bool(abs(again.encode(SENTENCES) - model.encode(SENTENCES)).max() < 1e-6))

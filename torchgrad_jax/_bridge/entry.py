@@ -649,8 +649,10 @@ class Entry:
         if self.checks is not None and self.checks.fail_ahead(others, self.ahead):
             self._raise_failed_check([*self._overwritten(args), *kept, *others])
         inputs = [*self.arrays_to_overwrite(args), *kept, *others]
-        if self.one_device is not None:
-            inputs = self.one_device.put(inputs)
+        return self._spread(inputs if self.one_device is None else self.one_device.put(inputs))
+
+    def _spread(self, inputs: list[Any]) -> list[Any]:
+        """Inputs of a program over several devices, as such a program takes them."""
         return inputs if self.on_all_devices is None else self.on_all_devices.put(inputs)
 
     def _overwritten(self, args: Sequence[Tensor]) -> list[Any]:
@@ -678,7 +680,7 @@ class Entry:
             checks.raise_failed_check(values)
         if self.one_device is not None:
             values = self.one_device.put_all(values)
-        forward_results = parts.forward(*values)
+        forward_results = parts.forward(*self._spread(values))
         check_memory(forward_results)
         if checks is not None and self.late and is_true(forward_results.pop()):
             checks.raise_failed_check(values)

@@ -47,7 +47,19 @@ def place(array: Any, sharding: Sharding) -> Any:
     if lies_at(array, sharding):
         return array
     check_divides(array.shape, sharding)
-    return jax.device_put(array, sharding)
+    return jax.device_put(as_host_memory(array), sharding)
+
+
+def as_host_memory(array: Any) -> Any:
+    """NumPy's view of an array on one CPU device; any other array as it is.
+
+    JAX splits NumPy's arrays by slicing them, but for an array of its own it compiles a program for each shape.
+    """
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+        return array
+    if array.sharding.num_devices > 1 or next(iter(array.devices())).platform != "cpu":
+        return array
+    return array if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended) else np.asarray(array)
 
 
 def lies_at(array: Any, sharding: Sharding) -> bool:
@@ -106,9 +118,10 @@ def check_divides(shape: tuple[int, ...], sharding: Sharding) -> None:
 
 
 class OnAllDevices:
-    """Single numbers among the inputs of a program over several devices, put on all of them while they stay the same.
+    """The inputs of a program over several devices that lie on one device.
 
-    JAX would put them there anew for each run, which takes longer than all else around a run.
+    Single numbers are put on all devices while they stay the same: JAX would put them there anew for each run, which
+    takes longer than all else around a run. Arrays are handed over as memory of the host: see `as_host_memory`.
     """
 
     def __init__(self, mesh: Mesh) -> None:
@@ -127,7 +140,9 @@ class OnAllDevices:
     def put(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs, numbers as arrays on all devices."""
         return [
-            x if isinstance(x, jax.Array) or getattr(x, "ndim", 0) else self._array(i, x)
+            as_host_memory(x)
+            if isinstance(x, jax.Array) or getattr(x, "ndim", 0)
+            else self._array(i, x)
             for i, x in enumerate(inputs)
         ]
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import monitoring
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 import torchgrad_jax as torch
@@ -15,7 +16,7 @@ from tests.distributed.eight.training import data_parallel, grid, line
 from torchgrad_jax import nn
 from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
-from torchgrad_jax.distributed.tensor import Shard, distribute_tensor
+from torchgrad_jax.distributed.tensor import Replicate, Shard, distribute_tensor
 from torchgrad_jax.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -196,3 +197,23 @@ def test_sharding_is_part_of_what_is_pinned():
     assert [p.sharding for p in net.parameters()] == before
     assert all(p.grad.sharding.is_equivalent_to(p.sharding, p.ndim) for p in net.parameters())
     assert isinstance(before[0], NamedSharding)
+
+
+def test_spreading_compiles_no_programs():
+    """JAX compiles one for each shape where it splits an array of its own, which takes longer than most operators."""
+    net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256))
+    batches = [(torch.randn(n, 256), torch.randn(n, 256)) for n in (256, 264)]
+    compiled: list[str] = []
+    taken = "/jax/core/compile/backend_compile_duration"
+    monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **more: compiled.append(event) if event == taken else None
+    )
+    fully_shard(net)
+    for x, _ in batches:
+        for placement in (Shard(0), Shard(1), Replicate()):
+            distribute_tensor(x, line(), [placement]).redistribute(placements=[Shard(1)])
+    assert not compiled
+    loss = torch.compile(lambda x, y: (net(x) - y).square().mean())
+    for x, y in batches:
+        loss(x, y)
+    assert len(compiled) == len(batches)

@@ -1,5 +1,6 @@
 """Programs over meshes that span processes: each process feeds and sees its own part, as with torch."""
 
+import copy
 import importlib
 import os
 import tempfile
@@ -176,6 +177,35 @@ def parts_of_the_processes(m, d):
     style = parallel.PrepareModuleOutput(output_layouts=all_of_it, desired_output_layouts=split)
     parallel.parallelize_module(prepared, mesh, {"0": style})
     return found, shapes, prepared(m.ones(2, 4)).detach()
+
+
+def writes_to_parts(m, d):
+    """A DTensor and what `to_local` gave are one memory: what is written to one of them is in the other."""
+    meshes, tensors, fsdp, _, _ = parts(m)
+    mesh = meshes.init_device_mesh("cpu", (2,))
+    rows = tensors.distribute_tensor(m.zeros(8, 3), mesh, [tensors.Shard(0)])
+    part = rows.to_local()
+    part.fill_(d.get_rank() + 1)
+    rows.add_(1)
+    part[0] = 7 + d.get_rank()
+    part.view(-1)[4:6].mul_(2)
+    if d.get_rank() == 0:
+        rows.to_local()[3] = 5
+    columns = rows.t().to_local()
+    columns.add_(10)
+    model = fsdp.fully_shard(network(m), mesh=mesh)
+    with m.no_grad():
+        for p in model.parameters():
+            m.nn.init.constant_(p.to_local(), 0.1 * (d.get_rank() + 1))
+    weight = model[0].weight.to_local()
+    before = weight.detach().clone()
+    found, _ = trained(m, model, d.get_rank())
+    for p in model.parameters():
+        p.grad.to_local().clamp_(max=0.01)
+    whole_parameters = [whole(p) for p in model.parameters()]
+    gradients = [whole(p.grad) for p in model.parameters()]
+    copied = copy.deepcopy(part).zero_()
+    return whole(rows), part, copied, found, before, weight, whole_parameters, gradients
 
 
 def meshes_of_groups(m, d):

@@ -205,9 +205,12 @@ def test_spreading_compiles_no_programs():
     batches = [(torch.randn(n, 256), torch.randn(n, 256)) for n in (256, 264)]
     compiled: list[str] = []
     taken = "/jax/core/compile/backend_compile_duration"
-    monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **more: compiled.append(event) if event == taken else None
-    )
+
+    def listen(event: str, duration_secs: float, **more: str | int) -> None:
+        if event == taken:
+            compiled.append(event)
+
+    monitoring.register_event_duration_secs_listener(listen)
     fully_shard(net)
     for x, _ in batches:
         for placement in (Shard(0), Shard(1), Replicate()):

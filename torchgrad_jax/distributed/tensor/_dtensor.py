@@ -19,17 +19,17 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._core import placement
 from ..._core.errors import AsWritten
-from ..._core.meta import meta
 from ..._core.state import MODES
 from ..._engine.attributes import OTHER_TEXTS, AttributeOfSome, own_text
 from ..._engine.strided import is_direct, read
-from ..._engine.tensor import PlacedStorage, Tensor, make, placement_of
+from ..._engine.tensor import PlacedStorage, Tensor, placement_of
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
 from .._arguments import ReduceOp
 from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
-from ._specs import FREE, checked, fitting, own_block, placements_of, sharding_of, spec_of
+from ._parts import part_of
+from ._specs import FREE, checked, fitting, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
@@ -296,13 +296,7 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
         out = self.view_as(self) if self.requires_grad else self.detach()
         out.__dict__["_is_local"] = True
         return out
-    return ToLocal.apply(self) if self.requires_grad else _own(self)
-
-
-def _own(t: Tensor) -> Tensor:
-    """This process's part of a tensor over several, as an ordinary tensor."""
-    part = _own_part(read(t.detach()))
-    return make(part, meta(part.shape, t.dtype, t.device))
+    return ToLocal.apply(self) if self.requires_grad else part_of(self.detach())
 
 
 class FromLocal(Function):
@@ -326,21 +320,11 @@ class ToLocal(Function):
     @staticmethod
     def forward(ctx: Any, t: Tensor) -> Tensor:
         ctx.placed = device_mesh(t), placements(t), tuple(t.shape)
-        return _own(t)
+        return part_of(t.detach())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         return _from_processes(grad, *ctx.placed)
-
-
-def _own_part(array: jax.Array) -> Any:
-    """The block of an array that this process's devices have."""
-    low, high = own_block(array.sharding, array.shape)
-    out = np.empty([h - n for n, h in zip(low, high, strict=True)], array.dtype)
-    for part in array.addressable_shards:
-        spans = [s.indices(n)[:2] for s, n in zip(part.index, array.shape, strict=True)]
-        out[tuple(slice(a - n, b - n) for (a, b), n in zip(spans, low, strict=True))] = part.data
-    return out
 
 
 def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
@@ -373,7 +357,7 @@ def _is_elsewhere(self: Tensor) -> bool:
 def _text(t: Tensor) -> str | None:
     """torch's text for a DTensor, of what the program itself distributed."""
     if _is_elsewhere(t):
-        shown = own_text(_own(t))
+        shown = own_text(part_of(t.detach()))
     elif t._st in _MESHES and isinstance(t, DTensor) and MODES.run.at_once:
         shown = own_text(t)
     else:

@@ -317,3 +317,23 @@ def compiled_blocks(m, d):
         warnings.simplefilter("ignore")  # it runs as it is written
         found["step"] = odd_losses(m, d, sharded(odd_network(m)), mesh, 2, compiled)
     return found
+
+
+def checkpoint_of_sizes_that_do_not_divide(m, d):
+    """Parameters that every process has whole, read from files in another order by each process."""
+    meshes, _, fsdp, _, dcp = parts(m)
+    mesh = meshes.init_device_mesh("cpu", (d.get_world_size(),))
+
+    def made(seed):
+        m.manual_seed(seed)
+        model = m.nn.Sequential(m.nn.Linear(8, 12), m.nn.Linear(12, 6), m.nn.Linear(6, 5))
+        return fsdp.fully_shard(model, mesh=mesh)
+
+    box = [tempfile.mkdtemp() if d.get_rank() == 0 else None]
+    d.broadcast_object_list(box, 0)
+    dcp.save(made(0).state_dict(), checkpoint_id=box[0])
+    model = made(1)
+    state = model.state_dict()
+    dcp.load(state, checkpoint_id=box[0])
+    model.load_state_dict(state)
+    return [whole(p) for p in model.parameters()]

@@ -15,3 +15,8 @@ def both(m, d):
 @together
 def groups_of_a_mesh(m, d):
     return spanning.groups_of_a_mesh(m, d)
+
+
+@together
+def checkpoint_of_sizes_that_do_not_divide(m, d):
+    return spanning.checkpoint_of_sizes_that_do_not_divide(m, d)

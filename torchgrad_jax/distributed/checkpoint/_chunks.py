@@ -172,10 +172,15 @@ class Room:
         self._parts.clear()
 
     def _whole(self) -> Tensor:
-        if not is_split(self.target):
+        """The tensor's new values, where its own are, made of what this process has read.
+
+        Processes finish tensors in orders of their own, so that nothing here may wait for the others, as JAX does where
+        it puts a process's own array on the devices of several.
+        """
+        old: Any = read(self.target.detach())
+        if spread_over(old) is None:
             (part,) = self._parts.values()
             return part
-        old: Any = read(self.target.detach())
         parts = [jax.device_put(self._arrays[_start(s)], s.device) for s in old.addressable_shards]
         array = jax.make_array_from_single_device_arrays(old.shape, old.sharding, parts)
         return make(array, meta(old.shape, self.target.dtype, self.target.device))

@@ -151,7 +151,8 @@ class Entry:
         self._as_operator: Call | None = None
         self._reorder()
         self.one_device = one_device(self, list(unique.values()))
-        self.on_all_devices = OnAllDevices.for_results(self.pins.values())
+        held = [placement_of(s.what) for s in program.sources if s.kind == "tensor" and MANY]
+        self.on_all_devices = OnAllDevices.of_program([*self.pins.values(), *held])
         self._make_kernel()
 
     def _make_kernel(self) -> None:

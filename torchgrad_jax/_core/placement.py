@@ -130,8 +130,8 @@ class OnAllDevices:
         """For the position of an input: the number, its bytes if somebody could write to it, and the array."""
 
     @classmethod
-    def for_results(cls, shardings: Iterable[Sharding]) -> OnAllDevices | None:
-        """What a program needs whose results lie like this; None if it is not over a mesh of this process."""
+    def of_program(cls, shardings: Iterable[Sharding | None]) -> OnAllDevices | None:
+        """What a program needs whose tensors lie like this; None if it is not over a mesh of this process."""
         for s in shardings:
             if isinstance(s, NamedSharding) and isinstance(s.mesh, Mesh) and s.is_fully_addressable:
                 return cls(s.mesh)

@@ -438,7 +438,7 @@ def _functions_of_the_package_that_a_class_holds():
     class Settings:
         activation, scale = staticmethod(torch.tanh), 2.0
         norm = property(lambda self: self.scale)
-        reduce = classmethod(torch.nn.functional.relu)
+        reduce = classmethod(torch.nn.functional.relu)  # type: ignore[arg-type]
 
     return lambda x: Settings.activation(x) * Settings().norm, [
         lambda: setattr(Settings, "activation", staticmethod(torch.sin)),

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from torchgrad_jax.testing import compare_program
+from torchgrad_jax.testing._observer import rounding
 from torchgrad_jax.testing._observer.digest import digest, places
 from torchgrad_jax.testing._observer.recording import Entry, Recording, load, save
 from torchgrad_jax.testing._programs import compare as comparing, judge as judging
 from torchgrad_jax.testing._programs.command import main
 from torchgrad_jax.testing._programs.compare import report_of
-from torchgrad_jax.testing._programs.locate import step_of
+from torchgrad_jax.testing._programs.locate import parting, step_of
 from torchgrad_jax.testing._programs.runs import Run, has_torch, record
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -313,6 +314,52 @@ def test_nudge_moves_by_a_rounding(program):
     assert 0 < np.abs(after - before).max() < 1e-5 * np.abs(before).max()
 
 
+ROUNDED = """
+import torch
+torch.nn.Embedding(4, 3, padding_idx=1)
+first, second = torch.nn.init.orthogonal_(torch.empty(2, 8, 8)).unbind(0)
+x = torch.randn(64, 8)
+x = x / x.std(0)
+x.std(0).log()
+scores = torch.tanh(x @ first)
+kept, _ = scores.topk(3)
+print(int((scores < kept[:, -1:]).sum()), int((scores == scores.amax(1, keepdim=True)).sum()))
+distances = torch.cdist(x, x)
+print(bool((distances == distances.T).all()), float(x.clamp(-0.3, 0.3).max()))
+w = torch.ones(8, requires_grad=True)
+torch.cumprod(w * scores, 1).sum().backward()
+"""
+
+
+def values_of(recording, kind, name):
+    return next(recording.values(e) for e in recording.entries if (e.kind, e.name) == (kind, name))
+
+
+def test_results_and_gradients_are_nudged(tmp_path):
+    """Where no weight takes part, too; but what is only picked, and what is symmetric, stays so."""
+    path = tmp_path / "rounded.py"
+    path.write_text(ROUNDED)
+    plain, moved = record([Run(str(path)), Run(str(path), nudge=1)])
+    assert (plain.facts["error"], moved.facts["error"]) == ("", "")
+    assert plain.facts["tail"] == moved.facts["tail"] == "320 64\nTrue 0.30000001192092896"
+    for kind, name in (("op", "log"), ("op", "unbind[0]"), ("op gradient", "mul")):
+        a, b = (values_of(r, kind, name) for r in (plain, moved))
+        assert 0 < np.abs(a - b).max() < 1e-5, name
+
+
+def test_what_rounds_nothing_is_exact():
+    x = np.array([0.3, -1.7, 2.5, 2.5], np.float32)
+    assert rounding.exact(-x[::-1], [x])
+    assert rounding.exact(np.maximum(x, 0.1), [x, np.asarray(0.1)])
+    assert rounding.exact(np.sign(x), [])
+    assert not rounding.exact(x + x[::-1], [x])
+    assert not rounding.exact(x, [])
+    factor = rounding.factor(np.array([0.3, -0.3, 2.5, 2.0, np.inf], np.float32), 1)
+    assert factor[0] == factor[1]
+    np.testing.assert_array_equal(np.abs(factor - 1) > 0, [True, True, True, False, False])
+    assert len({float(rounding.factor(x, seed)[0]) for seed in range(8)}) == 2
+
+
 STEPS = {
     "of an optimizer, over several backward passes": (
         "optimizer = torch.optim.SGD([w], 0.1)",
@@ -501,6 +548,45 @@ def test_steps_of_another_implementation_are_not_paired():
     ours = calls(("mul", "a.py:1"), ("to", "a.py:2"), ("isfinite", "a.py:2"), ("to", "a.py:3"))
     paired = [b.where for a, b in judging._pairs(ours, theirs) if a is not None and b is not None]
     assert paired == ["a.py:1", "a.py:3"]
+
+
+def test_gradients_that_arrive_are_paired_as_their_operators():
+    """Backward passes may go another way round, and a library may compute one result from another."""
+
+    def side(numbers, arriving):
+        made = [
+            Entry(0, "op", f"cell[{i}]", number=n, where="a.py:1") for n in numbers for i in (0, 1)
+        ]
+        return made + [Entry(0, "op gradient", f"cell[{i}]", number=n) for n, i in arriving]
+
+    def paired(ours, theirs):
+        both = judging._pairs(ours, theirs)
+        return [
+            (a.number, b.number, b.name) for a, b in both if a and b and b.kind == "op gradient"
+        ]
+
+    theirs = side([1, 2], [(2, 0), (1, 0), (1, 1)])
+    ours = side([5, 6], [(5, 1), (5, 0), (6, 0)])
+    assert paired(ours, theirs) == [(6, 2, "cell[0]"), (5, 1, "cell[0]"), (5, 1, "cell[1]")]
+    assert paired([*ours, Entry(0, "op gradient", "cell[1]", number=6)], theirs) == [
+        (6, 2, "cell[0]"), (5, 1, "cell[0]"),
+    ]  # fmt: skip
+
+
+def test_a_run_that_fails_is_named_before_what_it_lacks():
+    weight = Entry(0, "parameter", "net.weight", size=1, shape=(1,))
+    end = {"kind": "end", "where": "", "step": 0}
+    failed = Recording({"error": "RuntimeError: no", "status": 1, "unreadable": 0}, [end], [])
+    begin = {"kind": "begin", "where": "a.py:1", "step": 0}
+    other = Recording(
+        {"error": "", "status": 0, "unreadable": 0}, [begin, end], [weight], np.ones(1)
+    )
+    found = parting(judging.Judge(other, failed))
+    assert found is not None
+    assert (
+        found.text
+        == "then the reference raised RuntimeError: no, and the other goes on with a first call (a.py:1)"
+    )
 
 
 @pytest.mark.parametrize(("inside", "differs"), [("bfloat16", False), ("float32", True)])

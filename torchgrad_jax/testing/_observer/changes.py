@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from . import rounding
+
 
 class Change:
     """Runs the program as it is, and remembers which parameters and modules it met.
@@ -32,6 +34,22 @@ class Change:
     def stepped(self, p: Any) -> None:
         """A parameter after a step."""
 
+    def given(self, arguments: Any) -> list[np.ndarray]:
+        """The numbers that a function of the library is given, where `results` asks for them."""
+        return []
+
+    def results(self, given: list[np.ndarray], outs: list[Any]) -> None:
+        """Tensors that the function computed from these."""
+
+    def gradient(self, g: Any) -> Any:
+        """What arrives as a gradient in place of `g`, or None."""
+        return None
+
+    @property
+    def moves(self) -> bool:
+        """Whether `results` and `gradient` do something."""
+        return False
+
     def module(self, module: Any) -> None:
         """A module that the program calls by itself, before its first call."""
 
@@ -57,14 +75,18 @@ class Change:
 
 
 class Nudge(Change):
-    """Moves each parameter by a rounding, before the first use and after each step.
+    """Moves numbers by a rounding: parameters before the first use and after each step, results, and gradients.
 
     Where results move far, the program is chaotic there, and no two libraries can agree on them.
     """
 
     def __init__(self, torch: Any, seed: int, eager: bool = False) -> None:
         super().__init__(torch, eager)
-        self.random = np.random.default_rng(seed)
+        self.seed, self.random = seed, np.random.default_rng(seed)
+
+    @property
+    def moves(self) -> bool:
+        return True
 
     def parameter(self, p: Any) -> None:
         if self.met(p):
@@ -82,6 +104,43 @@ class Nudge(Change):
             signs = self.random.choice([-1.0, 1.0], tuple(p.shape))
             factor = self.torch.tensor(np.asarray(1 + size * signs), device=p.device)
             p.data.copy_(p.detach() * factor)
+
+    def given(self, arguments: Any) -> list[np.ndarray]:
+        found = []
+        for x in arguments:
+            if isinstance(x, self.torch.Tensor):
+                values = self._numbers(x)
+                found += [] if values is None else [values.copy()]
+            elif isinstance(x, list | tuple):
+                found += self.given(x)
+            elif isinstance(x, float | np.ndarray | np.generic):
+                found.append(np.asarray(x))
+        return found
+
+    def results(self, given: list[np.ndarray], outs: list[Any]) -> None:
+        for t in outs:
+            values = self._numbers(t)
+            if values is not None and not rounding.exact(values, given):
+                t.data.mul_(self._factor(t, values))
+
+    def gradient(self, g: Any) -> Any:
+        values = self._numbers(g)
+        return None if values is None else g * self._factor(g, values)
+
+    def _factor(self, t: Any, values: np.ndarray) -> Any:
+        factor = rounding.factor(values, self.seed)
+        return self.torch.tensor(factor, device=t.device)
+
+    def _numbers(self, t: Any) -> np.ndarray | None:
+        """The numbers of a tensor in single or double precision; half precisions are judged by themselves."""
+        if not (t.is_floating_point() or t.is_complex()) or t.is_meta or t.is_sparse:
+            return None
+        if float(self.torch.finfo(t.dtype).eps) > rounding.COARSEST:
+            return None
+        try:
+            return t.detach().resolve_conj().resolve_neg().cpu().numpy()
+        except (RuntimeError, TypeError, NotImplementedError):
+            return None  # inside of transforms
 
 
 class Double(Change):

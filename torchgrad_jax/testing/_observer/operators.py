@@ -89,12 +89,35 @@ class Operators:
 
     def called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call a function of torch's and record its result."""
+        change, name = self.watch.change, self._name(function)
+        moves = name and change.moves and not self.muted and not self.watch.idle()
+        given = self._given(args, kwargs) if moves else []
         out = function(*args, **kwargs)
-        if self.wanted():
-            name = self._name(function)
-            if name:
-                self.record(name, args, kwargs, out)
+        if moves:
+            self._move(given, out)
+        if name and self.wanted():
+            self.record(name, args, kwargs, out)
         return out
+
+    def _given(self, args: Any, kwargs: Any) -> list[Any]:
+        with self.watch.quietly(), self.watch.torch.no_grad():
+            return self.watch.change.given([*args, *kwargs.values()])
+
+    def _move(self, given: list[Any], out: Any) -> None:
+        """Let a run that moves numbers by a rounding do it here, and in the gradients that will arrive."""
+        change = self.watch.change
+        with self.watch.quietly(), self.watch.torch.no_grad():
+            outs = self._computed(out)
+            change.results(given, outs)
+            for t in outs:
+                if t.requires_grad:
+                    t.register_hook(change.gradient)
+
+    def _computed(self, out: Any) -> list[Any]:
+        """The tensors in a result, but no leaves."""
+        tensor = self.watch.torch.Tensor
+        outs = [out] if isinstance(out, tensor) else out if isinstance(out, list | tuple) else []
+        return [t for t in outs if isinstance(t, tensor) and not _is_weight(t)]
 
     def _name(self, function: Any) -> str:
         name = getattr(function, "__name__", "")
@@ -111,13 +134,7 @@ class Operators:
 
         A leaf was written to, as by an initializer; it is seen as a parameter.
         """
-        torch = self.watch.torch
-        outs = (
-            [out] if isinstance(out, torch.Tensor) else out if isinstance(out, list | tuple) else []
-        )
-        outs = [
-            t for t in outs if isinstance(t, torch.Tensor) and not (t.requires_grad and t.is_leaf)
-        ]
+        outs = self._computed(out)
         if not outs:
             return
         number, self.count = self.count, self.count + 1
@@ -150,6 +167,14 @@ class Operators:
         first, end = self.watch.window
         if first <= self.watch.event < end and hasattr(g, "detach"):
             self.watch.tensor("op gradient", label, g, where=where, module=module, number=number)
+
+
+def _is_weight(t: Any) -> bool:
+    """Whether a tensor is a leaf that needs a gradient, or a part of one that was written to without recording."""
+    try:
+        return t.requires_grad and t.is_leaf
+    except RuntimeError:  # such a part has no place in a graph
+        return True
 
 
 def _mode_class(torch: Any) -> Any:

@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--seed", type=int, default=0, help="of torch, NumPy and Python")
     p.add_argument(
-        "--nudges", type=int, default=2, help="runs with weights nudged by a rounding (2)"
+        "--nudges", type=int, default=2, help="runs with numbers nudged by a rounding (2)"
     )
     p.add_argument(
         "--operators",

@@ -63,7 +63,7 @@ def compare_program(
 
     Nothing in the program changes. Compared are parameters, buffers, results of modules, losses, gradients and the
     state of optimizers at each backward pass and step, and near the first difference the results of single operators.
-    More runs of the reference, with weights nudged by a rounding, tell how far apart rounding alone may bring values.
+    More runs of the reference, with numbers nudged by a rounding, tell how far apart rounding alone may bring values.
 
     Args:
         program: a script; the name of a module with `module`.
@@ -75,7 +75,7 @@ def compare_program(
         module: whether `program` is the name of a module.
         steps: stop after so many steps (without an optimizer: backward passes); 0 runs to the end.
         seed: of torch, NumPy and Python, before the program starts. A file brings its own seed, nudges and operators.
-        nudges: how many runs with nudged weights.
+        nudges: how many nudged runs.
         factor: widens what is allowed.
         operators: for how many backward passes and steps single operators are recorded. Where the runs part later, both
             run once more.
@@ -232,7 +232,7 @@ def record_program(
         module: whether `program` is the name of a module.
         steps: stop after so many steps; 0 runs to the end.
         seed: of torch, NumPy and Python.
-        nudges: how many more runs with nudged weights.
+        nudges: how many more, nudged runs.
         operators: for how many backward passes and steps single operators are recorded.
         python: the interpreter in which torch is installed, if it is another one.
 

@@ -74,11 +74,14 @@ def parting(judge: Judge) -> Parting | None:
     left, right = judge.left.events, judge.right.events
     for number, (a, b) in enumerate(zip(left, right)):
         verdicts = judge.event(number)
-        different = [v for v in verdicts if v.differs]
+        apart = a["kind"] != b["kind"]
+        # What only one of them has follows from where they went, where they went apart.
+        different = [v for v in verdicts if v.differs and not (apart and v.alone)]
         if different:
             return _explained(judge, number, verdicts, different)
-        if a["kind"] != b["kind"]:
-            text = f"then the reference goes on with {_event(b)}, and the other with {_event(a)}"
+        if apart:
+            ways = _way(judge.right, b), _way(judge.left, a)
+            text = f"then the reference {ways[0]}, and the other {ways[1]}"
             return Parting(number, b, step_of(b), None, text=text)
     ends = [_ending(r) for r in (judge.left, judge.right)]
     if ends[0] != ends[1]:
@@ -93,11 +96,14 @@ def parting(judge: Judge) -> Parting | None:
     return None
 
 
-def _event(about: dict[str, Any]) -> str:
+def _way(recording: Recording, about: dict[str, Any]) -> str:
+    """How a run goes on."""
+    if about["kind"] == "end":
+        return _ending(recording)
     where = f" ({about['where']})" if about["where"] else ""
-    return {"end": "its end", "step": "an optimizer step"}.get(
-        about["kind"], f"a {about['kind']}"
-    ) + where
+    names = {"step": "an optimizer step", "begin": "a first call", "backward": "a backward pass"}
+    what = names.get(about["kind"], f"a {about['kind']}")
+    return f"goes on with {what}{where}"
 
 
 def _ending(recording: Recording) -> str:

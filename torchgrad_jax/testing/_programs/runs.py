@@ -142,7 +142,7 @@ def record(runs: Sequence[Run], at_once: int = 2) -> list[Recording]:
 
 
 def nudged(run: Run, count: int) -> list[Run]:
-    """The same run with weights that are moved by a rounding, in several directions."""
+    """The same run with numbers that are moved by a rounding, in several directions."""
     return [replace(run, nudge=i + 1) for i in range(count)]
 
 

@@ -347,6 +347,14 @@ def test_results_and_gradients_are_nudged(tmp_path):
         assert 0 < np.abs(a - b).max() < 1e-5, name
 
 
+def test_large_tensors_are_nudged_where_operators_are_recorded(tmp_path):
+    path = tmp_path / "large.py"
+    path.write_text("import torch\nprint((torch.ones(70000) * 0.3 + 0.1)[0].item())")
+    runs = [Run(str(path)), *(Run(str(path), nudge=1, window=w) for w in ((0, 12), (1, 12)))]
+    plain, near, far = (r.facts["tail"] for r in record(runs))
+    assert plain == far != near
+
+
 def test_what_rounds_nothing_is_exact():
     x = np.array([0.3, -1.7, 2.5, 2.5], np.float32)
     assert rounding.exact(-x[::-1], [x])
@@ -573,11 +581,37 @@ def test_gradients_that_arrive_are_paired_as_their_operators():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("judged", "reference", "named"),
+    [
+        (
+            [[1, 2, 3, -1], [2.5, 4, 5.5, 0.5]],
+            [[1, 2, 3, -1], [2, 3, 4, 1]],
+            "the run that is judged adds",
+        ),
+        ([[1, 2, 3, -1], [2, 3, 4, 1]], [[1, 2, 3, -1], [3, 5, 7, 0]], "the reference adds"),
+        ([[1, 2, 3, -1], [2, 3, 4, 2]], [[1, 2, 3, -1], [2, 3, 4, 1]], ""),
+    ],
+)
+def test_gradients_that_were_not_zeroed_are_named(judged, reference, named):
+    def run(gradients):
+        entries = [
+            Entry(i, "gradient", "net.weight", begin=4 * i, size=4, shape=(4,), dtype="float32")
+            for i in (0, 1)
+        ]
+        events = [{"kind": "backward", "where": "", "step": i} for i in (0, 1)]
+        return Recording({}, events, entries, np.array(gradients, float).reshape(-1))
+
+    found = parting(judging.Judge(run(judged), run(reference)))
+    assert found is not None
+    assert (named in found.operator) if named else not found.operator
+
+
 def test_a_run_that_fails_is_named_before_what_it_lacks():
     weight = Entry(0, "parameter", "net.weight", size=1, shape=(1,))
     end = {"kind": "end", "where": "", "step": 0}
     failed = Recording({"error": "RuntimeError: no", "status": 1, "unreadable": 0}, [end], [])
-    begin = {"kind": "begin", "where": "a.py:1", "step": 0}
+    begin = {"kind": "begin", "where": "a.py:1", "step": 0, "name": "net"}
     other = Recording(
         {"error": "", "status": 0, "unreadable": 0}, [begin, end], [weight], np.ones(1)
     )
@@ -585,7 +619,7 @@ def test_a_run_that_fails_is_named_before_what_it_lacks():
     assert found is not None
     assert (
         found.text
-        == "then the reference raised RuntimeError: no, and the other goes on with a first call (a.py:1)"
+        == "then the reference raised RuntimeError: no, and the other goes on with the first call of net (a.py:1)"
     )
 
 

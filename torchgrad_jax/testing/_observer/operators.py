@@ -15,6 +15,7 @@ _ALIASES = {
 }  # fmt: skip
 _IGNORED = ("detach", "empty", "empty_like", "new_empty", "empty_strided")
 """Nothing is computed there, and the numbers of an empty tensor are left to chance."""
+_LARGE = 1 << 16
 
 
 def canonical(name: str) -> str:
@@ -89,8 +90,8 @@ class Operators:
 
     def called(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call a function of torch's and record its result."""
-        change, name = self.watch.change, self._name(function)
-        moves = name and change.moves and not self.muted and not self.watch.idle()
+        name = self._name(function)
+        moves = bool(name) and self._moves([*args, *kwargs.values()])
         given = self._given(args, kwargs) if moves else []
         out = function(*args, **kwargs)
         if moves:
@@ -98,6 +99,16 @@ class Operators:
         if name and self.wanted():
             self.record(name, args, kwargs, out)
         return out
+
+    def _moves(self, arguments: list[Any]) -> bool:
+        """Whether this run moves what a function computes.
+
+        Reading large tensors takes as long as recording them; where operators are not recorded, large ones stay.
+        """
+        if not self.watch.change.moves or self.muted or self.watch.idle():
+            return False
+        tensor = self.watch.torch.Tensor
+        return self.wanted() or all(x.numel() <= _LARGE for x in arguments if isinstance(x, tensor))
 
     def _given(self, args: Any, kwargs: Any) -> list[Any]:
         with self.watch.quietly(), self.watch.torch.no_grad():

@@ -581,32 +581,6 @@ def test_gradients_that_arrive_are_paired_as_their_operators():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("judged", "reference", "named"),
-    [
-        (
-            [[1, 2, 3, -1], [2.5, 4, 5.5, 0.5]],
-            [[1, 2, 3, -1], [2, 3, 4, 1]],
-            "the run that is judged adds",
-        ),
-        ([[1, 2, 3, -1], [2, 3, 4, 1]], [[1, 2, 3, -1], [3, 5, 7, 0]], "the reference adds"),
-        ([[1, 2, 3, -1], [2, 3, 4, 2]], [[1, 2, 3, -1], [2, 3, 4, 1]], ""),
-    ],
-)
-def test_gradients_that_were_not_zeroed_are_named(judged, reference, named):
-    def run(gradients):
-        entries = [
-            Entry(i, "gradient", "net.weight", begin=4 * i, size=4, shape=(4,), dtype="float32")
-            for i in (0, 1)
-        ]
-        events = [{"kind": "backward", "where": "", "step": i} for i in (0, 1)]
-        return Recording({}, events, entries, np.array(gradients, float).reshape(-1))
-
-    found = parting(judging.Judge(run(judged), run(reference)))
-    assert found is not None
-    assert (named in found.operator) if named else not found.operator
-
-
 def test_a_run_that_fails_is_named_before_what_it_lacks():
     weight = Entry(0, "parameter", "net.weight", size=1, shape=(1,))
     end = {"kind": "end", "where": "", "step": 0}

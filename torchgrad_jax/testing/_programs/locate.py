@@ -123,48 +123,20 @@ def _explained(
         for v in different
         if v.entry.kind in ("gradient", "parameter", "state", "buffer", "option")
     ]
-    added = _added(judge, number, first)
-    operator = added or _operator(verdicts, different)
+    operator = _operator(verdicts, different)
     module = first.entry.module or next((v.entry.module for v in different if v.entry.module), "")
     if not module and named and named[0].entry.kind != "option":
         module = _owner(named[0].entry)
     inside = [v for v in named if module and v.entry.name.startswith(f"{module}.")]
     parameter = (inside or named)[0].entry.name if named else ""
     # The options of an optimizer are no results of operators.
-    explained = added or operator.startswith("backward") or first.entry.kind == "option"
+    explained = operator.startswith("backward") or first.entry.kind == "option"
     calls = () if explained else _calls(verdicts)
     after = different[1:]
     advice = _LEFT if first.entry.kind == "left" else ""
     return Parting(
         number, about, step_of(about), first, module, parameter, operator, after, advice=advice, calls=calls
     )  # fmt: skip
-
-
-def _added(judge: Judge, number: int, first: Verdict) -> str:
-    """Says where one run added to a gradient of an earlier pass (which may have been clipped since), else ""."""
-    passed = judge.right.events[number]["kind"] == "backward"
-    if not passed or first.entry.kind != "gradient" or first.other is None or first.alone:
-        return ""
-    runs = (
-        (judge.left, first.other, "the run that is judged"),
-        (judge.right, first.entry, "the reference"),
-    )
-    for (run, mine, name), (other, theirs, _) in (runs, runs[::-1]):
-        earlier = [
-            e
-            for e in run.entries
-            if (e.kind, e.name) == ("gradient", mine.name) and e.event < number
-        ]
-        if earlier and earlier[-1].size == mine.size == theirs.size > 3:
-            more, before = run.values(mine) - other.values(theirs), run.values(earlier[-1])
-            with np.errstate(all="ignore"):
-                share = float(more @ before / (before @ before))
-                rest = float(np.linalg.norm(more - share * before) / np.linalg.norm(more))
-            if 0 < share < 1.001 and rest < 1e-3:
-                return (
-                    f"none: {name} adds to the gradient of the pass before (is zero_grad missing?)"
-                )
-    return ""
 
 
 def _calls(verdicts: list[Verdict]) -> tuple[str, ...]:

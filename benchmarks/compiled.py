@@ -171,4 +171,5 @@ def _wait(x: Any) -> Any:
     """Wait for what XLA still computes. A result of NumPy's is there: an array of JAX would be made of it first."""
     if not isinstance(x, tg.Tensor):
         return x
-    return jax.block_until_ready(x._st.array)
+    array = x._st.array
+    return array.block_until_ready() if isinstance(array, jax.Array) else array

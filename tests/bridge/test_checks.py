@@ -30,7 +30,8 @@ def put_number(x, i):
 
 ROWS = {
     "_index_put_number": (lambda i: put_number(M, i), ints(0, 9), ints(0, -4)),
-    "_convert_indices_from_coo_to_csr": (lambda r: torch._convert_indices_from_coo_to_csr(r, 3), ints(0, 3), ints(0, 2)),
+    "_convert_indices_from_coo_to_csr": (lambda i: torch._convert_indices_from_coo_to_csr(i, 3), ints(0, 3),
+                                         ints(0, 2)),
     "_ctc_loss": (lambda t: F.ctc_loss(torch.zeros(4, 2, 3), t, (4, 4), (2, 1)), ints(1, 2, 3, 0).reshape(2, 2),
                   ints(1, 2, 2, 9).reshape(2, 2)),
     "_linalg_eigh": (linalg.eigvalsh, INF, torch.eye(2)),

@@ -45,7 +45,8 @@ from torch.ao.quantization import FakeQuantizeBase, ObserverBase
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from torch.utils.data.datapipes.iter.combinatorics import ShufflerIterDataPipe
 
-for kind in (FakeQuantizeBase, ObserverBase, HuggingFaceStorageReader, ShufflerIterDataPipe):
+kinds = FakeQuantizeBase, ObserverBase, HuggingFaceStorageReader, ShufflerIterDataPipe, torch._C.Graph, torch._C.Value
+for kind in kinds:
     assert not isinstance(torch.nn.Linear(2, 2), kind)
     derived = type("Derived", (kind,), {})
     try:

@@ -435,10 +435,12 @@ def _state_of_an_optimizer():
 
 @program
 def _functions_of_the_package_that_a_class_holds():
+    relu: Any = torch.nn.functional.relu
+
     class Settings:
         activation, scale = staticmethod(torch.tanh), 2.0
         norm = property(lambda self: self.scale)
-        reduce = classmethod(torch.nn.functional.relu)  # type: ignore[arg-type]
+        reduce = classmethod(relu)
 
     return lambda x: Settings.activation(x) * Settings().norm, [
         lambda: setattr(Settings, "activation", staticmethod(torch.sin)),

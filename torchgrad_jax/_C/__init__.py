@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 from .._core import devices, dtypes, formats
+from .._core.absent import refusal as _refusal
 from .._core.errors import LinAlgError as _LinAlgError, no_such_name as _no_such_name
 from .._core.shapes import Size as Size
 from .._core.state import MODES
@@ -116,12 +117,10 @@ def _is_tracing() -> bool:
     return False
 
 
-class Graph:
-    """A graph of TorchScript, of which there are none here."""
-
-
-class Value:
-    """A value in a graph of TorchScript, of which there are none here."""
+Graph, Value = (
+    _refusal(f"torch._C.{name}", "there are no graphs of TorchScript", NotImplementedError)
+    for name in ("Graph", "Value")
+)
 
 
 def _log_api_usage_once(event: str, /) -> None:

@@ -141,7 +141,7 @@ class OnAllDevices:
         """The inputs, numbers as arrays on all devices."""
         return [
             as_host_memory(x)
-            if isinstance(x, jax.Array) or getattr(x, "ndim", 0)
+            if getattr(x, "ndim", 0) or isinstance(x, jax.Array)
             else self._array(i, x)
             for i, x in enumerate(inputs)
         ]

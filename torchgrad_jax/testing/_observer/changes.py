@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import rounding
+from .digest import numbers_of
 
 
 class Change:
@@ -110,7 +111,7 @@ class Nudge(Change):
         for x in arguments:
             if isinstance(x, self.torch.Tensor):
                 values = self._numbers(x)
-                found += [] if values is None else [values.copy()]
+                found += [] if values is None else [values]
             elif isinstance(x, list | tuple):
                 found += self.given(x)
             elif isinstance(x, float | np.ndarray | np.generic):
@@ -137,10 +138,7 @@ class Nudge(Change):
             return None
         if float(self.torch.finfo(t.dtype).eps) > rounding.COARSEST:
             return None
-        try:
-            return t.detach().resolve_conj().resolve_neg().cpu().numpy()
-        except (RuntimeError, TypeError, NotImplementedError):
-            return None  # inside of transforms
+        return numbers_of(t)
 
 
 class Double(Change):

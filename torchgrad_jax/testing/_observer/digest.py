@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,17 @@ def real(values: np.ndarray) -> np.ndarray:
     """A flat array of real numbers: complex ones as pairs."""
     flat = np.ascontiguousarray(values).reshape(-1)
     return flat.view(flat.real.dtype) if np.iscomplexobj(flat) else flat
+
+
+def numbers_of(t: Any) -> np.ndarray | None:
+    """The numbers of a tensor, or None inside of transforms and for tensors without memory."""
+    try:
+        t = t.detach()
+        t = t if "strided" in str(t.layout) else t.to_dense()
+        t = t.float() if str(t.dtype).endswith("bfloat16") else t
+        return np.array(t.resolve_conj().resolve_neg().cpu().numpy())
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
 
 
 def digest(values: np.ndarray, kept: int) -> tuple[np.ndarray, tuple[float, float, float]]:

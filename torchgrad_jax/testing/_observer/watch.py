@@ -13,7 +13,7 @@ import numpy as np
 
 from . import naming
 from .compiled import Compiled
-from .digest import digest
+from .digest import digest, numbers_of
 from .leaves import leaves_of
 from .operators import Operators
 from .recording import Entry, Recording, kept
@@ -80,7 +80,7 @@ class Watch:
     def tensor(self, kind: str, name: str, t: Any, **more: Any) -> Entry | None:
         """Record a tensor of floating or other numbers."""
         with self.quietly():
-            values = self._read(t)
+            values = numbers_of(t)
         dtype, shape = str(t.dtype).rpartition(".")[2], tuple(int(n) for n in t.shape)
         entry = Entry(self.event, kind, name, dtype=dtype, shape=shape, **more)
         if values is None:
@@ -95,17 +95,6 @@ class Watch:
         entry.begin, entry.size = self.size, sample.size
         self.numbers.append(sample)
         self.size += sample.size
-
-    def _read(self, t: Any) -> np.ndarray | None:
-        """The numbers of a tensor, or None inside of transforms and for tensors without memory."""
-        try:
-            with self.torch.no_grad():
-                t = t.detach()
-                t = t if "strided" in str(t.layout) else t.to_dense()
-                t = t.float() if str(t.dtype).endswith("bfloat16") else t
-                return np.array(t.resolve_conj().resolve_neg().cpu().numpy())
-        except (RuntimeError, TypeError, NotImplementedError):
-            return None
 
     def option(self, kind: str, name: str, value: Any) -> None:
         """Record a number of Python."""
@@ -255,7 +244,7 @@ class Watch:
     def _left(self, leaves: list[Any]) -> None:
         """Record how many leaves hold gradients already: those of a program that forgets `zero_grad`."""
         grads = [leaf.grad for leaf in leaves if leaf.grad is not None]
-        count = sum(bool(np.any(values)) for g in grads if (values := self._read(g)) is not None)
+        count = sum(bool(np.any(values)) for g in grads if (values := numbers_of(g)) is not None)
         self.option("left", "gradients that are there before the pass", count)
 
     def _gradients(self, leaves: list[Any]) -> None:

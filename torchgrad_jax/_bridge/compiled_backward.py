@@ -8,11 +8,12 @@ the others the backward part, and what the second reads of the first is saved in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from .._core import errors
 from .._core.errors import AsWritten
@@ -24,8 +25,9 @@ from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node
 from .._engine.passes.walk import run as run_pass
 from .._engine.record import apply, zeros_for
+from .._engine.saved import error_of_write
 from .._engine.strided import read
-from .._engine.tensor import Tensor, make
+from .._engine.tensor import Storage, Tensor, make
 from .._engine.trace import Call
 from .checks import Checks, any_of, is_true, raise_failed_check
 from .donation import surely
@@ -36,27 +38,92 @@ _FIRST = 1 << 30
 """The number of the first placeholder for a gradient; those of inputs, which come up at any time, are lower."""
 
 
+class NodeInside(NamedTuple):
+    """A node of the graph that the function recorded."""
+
+    roots: int
+    """From which results a pass comes here, as bits."""
+    edges: int
+    """To which of the edges it goes on from here, as bits."""
+    counters: tuple[int, ...]
+    """Of what it has saved, by their numbers."""
+    frees: bool
+    """Whether it frees what it has saved, and refuses a second pass."""
+
+
+class PassInside(NamedTuple):
+    """What a pass through the graph inside does, from some of its results."""
+
+    counters: tuple[int, ...]
+    """The counters of what it reads, by their numbers."""
+    frees: int
+    """The nodes that it frees, as bits."""
+    reached: int
+    """The edges that it arrives at, as bits."""
+
+
 class BackwardDescription:
     """What was found out about the backward part while the function was traced."""
 
     def __init__(self) -> None:
         self.roots: list[int] = []
         """Which results, by number, have a gradient coming in."""
+        self.names: list[str] = []
+        """The names of the nodes that these have in eager code."""
         self.metas: list[Meta] = []
         self.targets: list[Any] = []
         """Where gradients go: an argument's number, a tensor from outside, or an edge of its graph."""
         self.grad_metas: list[Meta | None] = []
         self.plain = True
         """Whether JAX's derivative of the forward part is the gradient: no hooks, no custom Functions."""
+        self.counters: list[tuple[str, Any, Meta]] = []
+        """Counters of the writes to what nodes have saved: `arg` or `result` with its number, or `outside` with the
+        counter itself; and what was saved looked like."""
+        self.reached: list[int] = []
+        """For each of `roots` the edges at which a pass from it arrives, as bits."""
+        self.arrives_from: list[int] = []
+        """For each of `roots` the others whose passes come to it, as bits."""
+        self.has_hooks: list[bool] = []
+        """For each of `roots` whether the function itself has registered hooks on it."""
+        self.nodes: list[NodeInside] = []
+        """The nodes that have saved something."""
+        self.frees = 0
+        """Those that free something, as bits."""
+        self.is_for_one_pass = False
+        """Whether a pass from each of the results frees something, so that each can be taken once."""
+        self._passes: dict[tuple[int, int], PassInside] = {}
+
+    def pass_inside(self, roots: int, edges: int) -> PassInside:
+        """What a pass does that comes from these results and is to arrive at these edges (as bits)."""
+        found = self._passes.get((roots, edges))
+        if found is None:
+            run = [k for k, n in enumerate(self.nodes) if n.roots & roots and n.edges & edges]
+            reached = 0
+            for k, mask in enumerate(self.reached):
+                reached |= mask if roots >> k & 1 else 0
+            counters = dict.fromkeys(c for k in run for c in self.nodes[k].counters)
+            frees = sum(1 << k for k in run if self.nodes[k].frees)
+            found = self._passes[roots, edges] = PassInside(tuple(counters), frees, reached)
+        return found
 
 
 def trace_backward(
-    current: StateLift, outs: Sequence[tuple[int, Tensor]], began: int
+    current: StateLift, outs: Sequence[tuple[int, Tensor]], began: int, returned: Sequence[Any]
 ) -> tuple[BackwardDescription, list[Any]]:
-    """Trace the pass from these results (with their numbers); arrays of the gradients found."""
+    """Trace the pass from these results (with their numbers); arrays of the gradients found.
+
+    `returned` is all that the function returns, in order.
+    """
     description = BackwardDescription()
     roots = [(grad_fn_of(t), t._onr) for _, t in outs]
-    edges = _boundary(description, [fn for fn, _ in roots], began)
+    description.has_hooks = [
+        fn.extras is not None and any(at == nr and hooks for at, hooks in fn.extras.tensor_pre)
+        for fn, nr in roots
+    ]
+    description.names = [fn.name() for fn, _ in roots]
+    nodes, edges = _inside([fn for fn, _ in roots], began)
+    description.plain = not any(_has_code_of_the_user(node) for node in nodes)
+    _describe_nodes(description, roots, nodes, edges, _counters(current, returned))
     cts = []
     for k, t in outs:
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
@@ -65,11 +132,16 @@ def trace_backward(
         array = traced_run.outside_value(_FIRST + len(cts), m)
         cts.append(make(array, m))
     silenced: list[tuple[Any, str, Any]] = []
+    tied = [node for node in nodes if isinstance(node, PyNode) and len(roots) > 1]
+    ties = [node.register_hook(_tie_to_incoming) for node in tied]
+    walks, current.walks = current.walks, current.walks or len(roots) > 1
     try:
         _silence(edges, silenced)
         gradients = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
     finally:
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
+        surely(lambda: [tie.remove() for tie in ties])
+        current.walks = walks
     description.targets = [_named(current, node, nr) for node, nr in edges]
     description.grad_metas = [None if g is None else g._m for g in gradients]
     return description, [current.array_of(g) for g in gradients if g is not None]
@@ -90,10 +162,8 @@ def leaf_of(source: Source, args: Sequence[Tensor], array: Any, written: bool) -
     return make(array, source.meta)
 
 
-def _boundary(
-    description: BackwardDescription, roots: Sequence[Any], began: int
-) -> list[tuple[Any, int]]:
-    """Edges from nodes recorded inside to what was there before."""
+def _inside(roots: Sequence[Any], began: int) -> tuple[list[Any], list[tuple[Any, int]]]:
+    """The nodes that were recorded inside, the last one first, and the edges from them to what was there before."""
     seen: set[Any] = set()
     edges: dict[tuple[Any, int], None] = {}
     stack = list(roots)
@@ -102,18 +172,86 @@ def _boundary(
         if node in seen:
             continue
         seen.add(node)
-        hooked = node.extras is not None and node.extras.observed
-        if hooked or isinstance(node, PyNode):
-            description.plain = False
         for edge in node.edges:
             if edge is None:
                 continue
-            m = edge[0]
-            if isinstance(m, AccumulateGrad) or m.seq < began:
+            if isinstance(edge[0], AccumulateGrad) or edge[0].seq < began:
                 edges[edge] = None
             else:
-                stack.append(m)
-    return list(edges)
+                stack.append(edge[0])
+    return sorted(seen, key=lambda node: -node.seq), list(edges)
+
+
+def _has_code_of_the_user(node: Any) -> bool:
+    return isinstance(node, PyNode) or (node.extras is not None and node.extras.observed)
+
+
+def _counters(current: StateLift, returned: Sequence[Any]) -> dict[int, tuple[str, Any]]:
+    """By identity the counters of writes that somebody can reach after the call: whose they are."""
+    found: dict[int, tuple[str, Any]] = {
+        id(t._vc): ("result", k) for k, t in enumerate(returned) if isinstance(t, Tensor)
+    }
+    found.update({key: ("outside", vc) for key, (vc, _) in current.counters.items()})
+    found.update({id(s.counter): ("arg", i) for i, s in enumerate(current.swapped)})
+    return found
+
+
+def _describe_nodes(
+    description: BackwardDescription, roots: Sequence[tuple[Any, int]], nodes: Sequence[Any],
+    edges: Sequence[tuple[Any, int]], counters: dict[int, tuple[str, Any]],
+) -> None:  # fmt: skip
+    """Which results lead to which nodes, and these to which edges; and what each node has saved."""
+    from_roots: dict[Any, int] = {}
+    for k, (fn, _) in enumerate(roots):
+        from_roots[fn] = from_roots.get(fn, 0) | 1 << k
+    for node in nodes:
+        for edge in node.edges:
+            if edge is not None:
+                from_roots[edge[0]] = from_roots.get(edge[0], 0) | from_roots[node]
+    at = {edge: 1 << k for k, edge in enumerate(edges)}
+    to_edges: dict[Any, int] = {}
+    for node in reversed(nodes):
+        to_edges[node] = 0
+        for edge in node.edges:
+            if edge is not None:
+                to_edges[node] |= at[edge] if edge in at else to_edges[edge[0]]
+    description.reached = [to_edges[fn] for fn, _ in roots]
+    comes: dict[tuple[Any, int], int] = {}
+    for node in nodes:
+        for edge in node.edges:
+            if edge is not None:
+                comes[edge] = comes.get(edge, 0) | from_roots[node]
+    description.arrives_from = [comes.get(root, 0) for root in roots]
+    numbers: dict[int, int] = {}
+    for node in nodes:
+        read = []
+        for entry in node.saved or ():
+            vc = entry._vc if isinstance(entry, Tensor) else entry
+            if id(vc) in counters and isinstance(entry, Tensor | Storage):
+                m = entry._m if isinstance(entry, Tensor) else entry.meta
+                if id(vc) not in numbers:
+                    numbers[id(vc)] = len(numbers)
+                    description.counters.append((*counters[id(vc)], m))
+                read.append(numbers[id(vc)])
+        frees = bool(node.saved) and (node.gp is None or node.gp.saves_tensors)
+        if read or frees:
+            inside = NodeInside(from_roots[node], to_edges[node], tuple(read), frees)
+            description.frees |= frees << len(description.nodes)
+            description.nodes.append(inside)
+    frees_in_each = [description.pass_inside(1 << k, -1).frees for k in range(len(roots))]
+    description.is_for_one_pass = all(frees_in_each)
+
+
+def _tie_to_incoming(gradients: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:
+    """What a custom Function gives belongs to a pass that comes to it, even where it is the same in each."""
+    given = [MODES.run.array_of(g) for g in incoming if g is not None]
+    out: list[Any] = []
+    for g in gradients:
+        if g is not None:
+            tied, *_ = jax.lax.optimization_barrier((MODES.run.array_of(g), *given))
+            g = make(tied, meta(g._m.shape, g._m.dtype, g._m.device))
+        out.append(g)
+    return tuple(out)
 
 
 def _silence(edges: Sequence[tuple[Any, int]], done: list[tuple[Any, str, Any]]) -> None:
@@ -190,17 +328,40 @@ class ForwardAndBackward:
             env = {**consts_of, **dict(zip(between, saved))}
             for eqn in late_steps:
                 with at_its_line(eqn):
-                    traced_run.take([eqn], env, cts, _FIRST)
+                    _take_late(eqn, env, cts, late)
             return _read(wanted, env)
 
         def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            """The gradients; None where none of those that come in has an effect. Some of these may be None."""
             results = late_part([*grads, *late_flags], saved, cts)
             n = len(grads)
-            return [*results[:n], any_of(results[n:])] if late_flags else results
+            found = [flag for flag in results[n:] if flag is not None]
+            return [*results[:n], any_of(found) if found else False] if late_flags else results
 
         self._late = late_part
+        self._operators: dict[tuple[int, ...], Call] = {}
         self.forward = jax.jit(forward)
         self.backward = jax.jit(backward)
+
+    def forward_as_operator(
+        self, description: BackwardDescription, wanted: tuple[int, ...]
+    ) -> Call:
+        """Those of the results that have a graph as one operator, differentiable from outside."""
+        found = self._operators.get(wanted)
+        if found is None:
+            roots = [description.roots[k] for k in wanted]
+
+            def run(leaves: Sequence[Any]) -> tuple[Any, ...]:
+                results = self.forward(*leaves)
+                return tuple([results[k] for k in roots])
+
+            found = self._operators[wanted] = Call(
+                "compiled", run, node_name=description.names[wanted[0]],
+                edges=lambda keys: tuple(
+                    [i for i, m in enumerate(keys) if isinstance(m, Meta) and m.dtype.category >= 2]
+                ),
+            )  # fmt: skip
+        return found
 
     def gradients(self, saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """What the backward part gives, unless a check in it fails."""
@@ -212,25 +373,62 @@ class ForwardAndBackward:
         return results
 
 
+def _take_late(eqn: Any, env: dict[Any, Any], cts: Sequence[Any], late: set[Any]) -> None:
+    """Take a step of the backward part; None stands for a gradient that did not come, and for what is made of it.
+
+    It is left out of a sum. Where it is an input beside others, as of a step that puts parts together, it is zeros.
+    """
+    reads = [v for v in eqn.invars if not hasattr(v, "val") and v in late]
+    absent = {v for v in reads if env[v] is None}
+    if absent and len(absent) == len(set(reads)):
+        env.update(dict.fromkeys(eqn.outvars))
+    elif absent and _is_sum(eqn):
+        env[eqn.outvars[0]] = next(env[v] for v in eqn.invars if v in late and v not in absent)
+    elif absent:
+        zeros = {v: jnp.zeros(v.aval.shape, v.aval.dtype) for v in absent}
+        inner = {**env, **zeros}
+        traced_run.take([eqn], inner, cts, _FIRST)
+        env.update({v: inner[v] for v in eqn.outvars})
+    else:
+        traced_run.take([eqn], env, cts, _FIRST)
+
+
+def _is_sum(eqn: Any) -> bool:
+    """Whether a step adds two gradients of one shape."""
+    if any(hasattr(v, "val") or v.aval.shape != eqn.outvars[0].aval.shape for v in eqn.invars):
+        return False
+    if eqn.primitive.name in ("add", "add_any"):
+        return True
+    inner = getattr(eqn.params.get("jaxpr"), "eqns", ())
+    return len(inner) == 1 and len(eqn.invars) == 2 and _is_sum(inner[0])
+
+
 def _read(names: Sequence[Any], env: Mapping[Any, Any]) -> list[Any]:
     return [v.val if hasattr(v, "val") else env[v] for v in names]
 
 
 class CompiledFunctionBackward(Node):
-    """The node of a compiled call."""
+    """The node of a compiled call.
 
-    __slots__ = ("again", "leaves", "metas", "parts", "description")
+    It stands for all nodes that the function records in eager code. A pass that comes from some of the results runs
+    some of these: it frees what they have saved, and arrives at the edges that they lead to.
+    """
+
+    __slots__ = ("counters", "description", "freed", "last_freed", "leaves", "metas", "parts")
 
     def __init__(
         self, parts: ForwardAndBackward, description: BackwardDescription, saved: Sequence[Any], args: Sequence[Tensor],
-        leaves: Sequence[Any], again: Callable[[], Call],
+        leaves: Sequence[Any],
     ) -> None:  # fmt: skip
         self.gp = self.extras = None
         self.parts, self.description, self.metas = parts, description, description.metas
         self.saved: Any = tuple(saved)
         self.vers = tuple([t._vc.version if isinstance(t, Tensor) else 0 for t in leaves])
         self.leaves: Any = leaves
-        self.again = again
+        self.counters: list[tuple[Any, int]] = []
+        """The counters of what was saved, and their values after the call."""
+        self.freed = self.last_freed = 0
+        """The nodes inside that were freed, as bits, and those that the pass frees that ran last."""
         edges = []
         for target in description.targets:
             if isinstance(target, tuple):
@@ -239,6 +437,42 @@ class CompiledFunctionBackward(Node):
                 edges.append(edge_of(args[target] if isinstance(target, int) else target))
         self.edges = tuple(edges)
         self.seq = next_sequence_nr()
+
+    of_several = True
+
+    def edges_from(self, outputs: int) -> list[Any]:
+        """The edges at which a pass from these outputs arrives."""
+        reached = self.description.pass_inside(outputs, -1).reached
+        return [edge for k, edge in enumerate(self.edges) if reached >> k & 1]
+
+    def check_observers(self, slots: Sequence[Any], captured: Sequence[int]) -> None:
+        """Refuse to give the gradient of a result that is computed in the midst of the program."""
+        ex, came = self.extras, sum(1 << k for k, g in enumerate(slots) if g is not None)
+        hooked = [] if ex is None else [nr for nr, hooks in ex.tensor_pre if hooks]
+        retained = [] if ex is None else [nr for nr, ref in ex.retains.items() if ref() is not None]
+        for nr in (*captured, *hooked, *retained):
+            if self.description.arrives_from[nr] & came:
+                shape = list(self.metas[nr].shape)
+                raise RuntimeError(
+                    "torch.compile: a hook, `retain_grad()` or `autograd.grad` asks for the gradient of a result of "
+                    f"shape {shape}, from which the compiled function has computed another result; its program does "
+                    "not tell that gradient. Compute the other result outside, or take the gradient inside."
+                )
+        for nr in (*hooked, *retained):
+            if self.description.has_hooks[nr]:
+                raise RuntimeError(
+                    "torch.compile: a result has hooks that were registered inside of the compiled function, and got "
+                    "a hook or `retain_grad()` outside, which come after them. Register all inside or all outside."
+                )
+
+    def call_is_over(self, args: Sequence[Tensor], results: Sequence[Any]) -> None:
+        """Remember which versions what was saved has now."""
+        owner = {"arg": args, "result": results}
+        counters = [
+            who if kind == "outside" else owner[kind][who]._vc
+            for kind, who, _ in self.description.counters
+        ]
+        self.counters = [(vc, vc.version) for vc in counters]
 
     @property
     def n_outputs(self) -> int:
@@ -252,35 +486,58 @@ class CompiledFunctionBackward(Node):
         return self.metas[nr]
 
     def _release(self) -> None:
-        self.saved = self.leaves = None
+        self.freed |= self.last_freed
+        if self.freed == self.description.frees and self.description.is_for_one_pass:
+            self.saved = self.leaves = None
 
     def backward_tensors(self, cts: Sequence[Any]) -> list[Any]:
         """Gradients for every edge."""
-        if self.saved is None:
+        task = MODES.graph_task
+        needed = None if task is None else task.needed
+        edges = sum(1 << k for k, e in enumerate(self.edges) if needed is None or e[0] in needed)
+        roots = sum(1 << k for k, g in enumerate(cts) if g is not None)
+        inside = self.description.pass_inside(roots, edges)
+        saved = self.saved
+        if saved is None or self.freed & inside.frees:
             raise RuntimeError(errors.SECOND_BACKWARD)
-        given = [zeros_for(m) if g is None else g for g, m in zip(cts, self.metas)]
+        for k in inside.counters:
+            vc, then = self.counters[k]
+            if vc.version != then:
+                raise error_of_write(self.description.counters[k][2], None, 0, vc.version, then)
+        self.last_freed = inside.frees
+        if not roots:
+            return [None] * len(self.edges)
+        metas = [
+            m if inside.reached >> k & 1 else None
+            for k, m in enumerate(self.description.grad_metas)
+        ]
         if MODES.bits & GRAD:
-            return self._recorded(given)
-        arrays = iter(self.parts.gradients(self.saved, [read(g) for g in given]))
-        return [None if m is None else make(next(arrays), m) for m in self.description.grad_metas]
+            found = self._recorded(cts)
+            return [None if m is None else g for g, m in zip(found, metas)]
+        given = [None if g is None else read(g) for g in cts]
+        arrays = iter(self.parts.gradients(saved, given))
+        found = [None if m is None else next(arrays) for m in self.description.grad_metas]
+        return [
+            None if m is None else zeros_for(m) if g is None else make(g, m)
+            for g, m in zip(found, metas)
+        ]
 
-    def _recorded(self, cts: Sequence[Tensor]) -> list[Any]:
+    def _recorded(self, cts: Sequence[Tensor | None]) -> list[Any]:
         """The same as part of a graph: the forward is recorded once more, and differentiated."""
         if not self.description.plain:
             raise RuntimeError(
-                "torch.compile: hooks or custom Functions inside of a compiled function cannot be differentiated twice"
+                "torch.compile: hooks or custom Functions inside of a compiled function cannot be differentiated twice "
+                "from outside. Take the derivatives inside of the function, or call it as it is written."
             )
         for t, then in zip(self.leaves, self.vers):
             if isinstance(t, Tensor) and t._vc.version != then:
-                raise RuntimeError(
-                    errors.modified_in_place(
-                        "torch." + t._m.dtype.type_name, t._m.shape, None, 0, t._vc.version, then
-                    )
-                )
-        outs = apply(self.again(), self.leaves)
+                raise error_of_write(t._m, None, 0, t._vc.version, then)
+        came = tuple([k for k, g in enumerate(cts) if g is not None])
+        outs = apply(self.parts.forward_as_operator(self.description, came), self.leaves)
         roots = [(grad_fn_of(out), out._onr) for out in outs]
+        given = [g for g in cts if g is not None]
         return run_pass(
-            roots, list(cts), keep=True, create=True, targets=list(self.edges), accumulate=False
+            roots, given, keep=True, create=True, targets=list(self.edges), accumulate=False
         )
 
 

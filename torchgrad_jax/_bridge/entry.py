@@ -16,7 +16,7 @@ from .._core.devices import device
 from .._core.dtypes import dtype
 from .._core.errors import AsWritten
 from .._core.generator import restorable
-from .._core.meta import Meta, meta
+from .._core.meta import meta
 from .._core.placement import MANY, OnAllDevices, is_complete, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
@@ -30,7 +30,6 @@ from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import spent
 from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
-from .._engine.trace import Call
 from . import object_trees
 from .apart import ONE_MEMORY, OTHER_TENSOR, Apart, versions_before
 from .array_arguments import put_tensors_for_traced_arrays
@@ -148,7 +147,6 @@ class Entry:
             n_results = len(program.jaxpr.outvars) - len(self._gradients)
             self.parts = ForwardAndBackward(program.jaxpr, program.consts, n_results, self.checks)
         self._gradients = []
-        self._as_operator: Call | None = None
         self._reorder()
         self.one_device = one_device(self, list(unique.values()))
         held = [placement_of(s.what) for s in program.sources if s.kind == "tensor" and MANY]
@@ -380,7 +378,9 @@ class Entry:
         if live:
             before = self._effects_so_far()
             results = [(outs[k].index, x) for k, x in live]
-            self.backward, self._gradients = trace_backward(MODES.run, results, began)
+            self.backward, self._gradients = trace_backward(
+                MODES.run, results, began, [None if k in impls else x for k, x in enumerate(leaves)]
+            )
             if self._effects_so_far() != before:
                 raise AsWritten(
                     "a hook or a backward function prints, counts or keeps something when a backward pass comes from "
@@ -690,9 +690,7 @@ class Entry:
         )
         saved = forward_results[parts.n_results :]
         arrays += forward_results[: parts.n_results]
-        return CompiledFunctionBackward(
-            parts, self.backward, saved, args, leaves, self._recorded_call
-        )
+        return CompiledFunctionBackward(parts, self.backward, saved, args, leaves)
 
     def store(
         self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any],
@@ -760,31 +758,14 @@ class Entry:
         for k, o in enumerate(self.outs):
             if isinstance(o, ResultBeside):
                 leaves[k] = leaves[o.of] if o.view is None else o.view.of_owner(leaves[o.of])
+        if node is not None:
+            node.call_is_over(args, leaves)
         result = tree.unflatten(leaves, self.spec)
         if self.kept_tensors:
             result, values = result
             for kept, value in zip(self.kept_tensors, values):
                 kept.keep(value)
         return result
-
-    def _recorded_call(self) -> Call:
-        """The results that have a graph as one operator, differentiable from outside."""
-        if self._as_operator is not None:
-            return self._as_operator
-        assert self.parts is not None
-        assert self.backward is not None
-        forward, roots, n = self.parts.forward, self.backward.roots, len(self.program.sources)
-
-        def run(leaves: Sequence[Any]) -> tuple[Any, ...]:
-            results = forward(*leaves)
-            return tuple([results[k] for k in roots])
-
-        names = {o.index: o.node for o in self.results()}
-        self._as_operator = Call(
-            "compiled", run, node_name=names[roots[0]],
-            edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
-        )  # fmt: skip
-        return self._as_operator
 
 
 _KNOWN_RESULTS = (

@@ -67,6 +67,8 @@ class Node:
     """
 
     __slots__ = ("__weakref__", "edges", "extras", "gp", "saved", "seq", "vers")
+    of_several = False
+    """Whether it stands for several nodes, each with outputs and edges of its own."""
     gp: Any
     edges: tuple[Any, ...]
     saved: Any  # a tuple, or None once freed
@@ -155,6 +157,13 @@ class Node:
     def __getattr__(self, name: str) -> Any:
         # `saved` replaces this and `__dir__` by functions that know the `_saved_*` attributes.
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def edges_from(self, outputs: int) -> Any:
+        """The edges that a pass goes on by which comes from these outputs, as bits."""
+        return self.edges
+
+    def check_observers(self, slots: Any, captured: Any) -> None:
+        """Refuse hooks, and captures of outputs, for which these gradients of the outputs do not tell enough."""
 
     def _release_once(self, saved: Any) -> None:
         """Free what was saved, unless a pass of another thread has done so while this one ran the node with it."""

@@ -59,7 +59,8 @@ def pack(value: Any, is_output: bool) -> Any:
     return Packed(packed, hooks[-1][1], tensor._vc, tensor._m, is_output)
 
 
-def _complain(m: Any, producer: str | None, nr: int, now: int, then: int) -> RuntimeError:
+def error_of_write(m: Any, producer: str | None, nr: int, now: int, then: int) -> RuntimeError:
+    """The error about a saved value like `m` that was written to since."""
     prefix = "torch." if m.device.type == "cpu" else f"torch.{m.device.type}."
     return RuntimeError(
         errors.modified_in_place(
@@ -101,7 +102,7 @@ def _describe(node: Any, index: int, entry: Any) -> tuple[str | None, int]:
 def _modified(node: Any, index: int, entry: Any, m: Any, now: int) -> RuntimeError:
     """The complaint about a saved value that was written to since."""
     producer, nr = _describe(node, index, entry)
-    return _complain(m, producer, nr, now, node.vers[index])
+    return error_of_write(m, producer, nr, now, node.vers[index])
 
 
 def _check_unwritten(node: Any, index: int, entry: Any) -> None:
@@ -212,7 +213,7 @@ def check_version(entry: Any, then: int, producer: str | None, nr: int) -> None:
     if entry._vc.version != then:
         if producer is None and (maker := grad_fn_of(entry)) is not None:
             producer = maker.name()
-        raise _complain(entry._m, producer, nr, entry._vc.version, then)
+        raise error_of_write(entry._m, producer, nr, entry._vc.version, then)
 
 
 def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = None) -> list[Any]:

@@ -24,6 +24,24 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
     return nodes
 
 
+def reachable_by_outputs(
+    nodes: Sequence[Node], roots: Sequence[tuple[Node, int]]
+) -> Sequence[Node]:
+    """Those of the nodes that a pass comes to, where a node stands for several, which have outputs of their own."""
+    if not any(node.of_several for node in nodes):
+        return nodes
+    outputs: dict[Node, int] = {}
+    for node, nr in roots:
+        outputs[node] = outputs.get(node, 0) | 1 << nr
+    for node in sorted(nodes, key=_SEQUENCE, reverse=True):
+        if node not in outputs:
+            continue
+        for edge in node.edges_from(outputs[node]) if node.of_several else node.edges:
+            if edge is not None:
+                outputs[edge[0]] = outputs.get(edge[0], 0) | 1 << edge[1]
+    return [node for node in nodes if node in outputs]
+
+
 def execution_order(
     nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None = None
 ) -> list[Node]:

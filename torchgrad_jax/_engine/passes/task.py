@@ -12,7 +12,7 @@ from ..record import cast
 from ..tensor import UNSET, Tensor
 from .fitting import fitted
 from .leaf import add
-from .order import execution_order, leading_to, reachable, running
+from .order import execution_order, leading_to, reachable, reachable_by_outputs, running
 
 _ids = itertools.count()
 
@@ -50,12 +50,12 @@ class Task:
         """A node, its hooks included, is running."""
         self.outer: Task | None = MODES.graph_task
         self.depth: int = 0 if self.outer is None else self.outer.depth + 1
-        self.nodes: list[Node] = []
+        self.nodes: Sequence[Node] = []
         """All that can be reached."""
         self.order: list[Node] = []
         self.root: Node | None = None
         self.needed: set[Node] | None = None
-        """The nodes that lead to a target, or None for all."""
+        """The nodes that the pass goes on to, such as those that lead to a target, or None for all."""
         self.running: set[Node] | None = None
         """The needed nodes whose function runs, or None for all."""
         self.captures: dict[Node, list[tuple[int, int]]] = {}
@@ -70,7 +70,10 @@ class Task:
     ) -> None:  # fmt: skip
         """Find the way from `roots`, and hand them the gradients that the pass starts with."""
         starts = list(dict.fromkeys([n for n, _ in roots]))
-        nodes = self.nodes = reachable(starts)
+        reached = reachable(starts)
+        nodes = self.nodes = reachable_by_outputs(reached, roots)
+        if len(nodes) < len(reached):
+            self.needed = set(nodes)
         if len(roots) == 1:
             self.root = starts[0]
         if targets is not None:

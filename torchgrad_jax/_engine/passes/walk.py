@@ -150,6 +150,8 @@ def _outcome(task: Task, node: Node, slots: list[Any]) -> Sequence[Any]:
     leaf = node.__class__ is AccumulateGrad
     runs = task.runs(node)
     hooked = leaf or node.extras is not None
+    if node.of_several:
+        node.check_observers(slots, [nr for _, nr in task.captures.get(node, ())])
     if hooked and not runs:
         _tensor_hooks(node, slots, task.create)
     # torch captures it before the tensor hooks of a node that runs.
@@ -193,6 +195,8 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
     for nr, group in list(hooks):
         for hook in list(group.values()):
             g = slots[nr]
+            if g is None and node.of_several:
+                continue
             res = hook(g)
             if res is not None:
                 slots[nr] = swapped(res, g, hook_name(hook))

@@ -108,3 +108,68 @@ def a_rule_for_batches_is_no_rule_for_tangents(m):
     x = m.arange(3.0)
     batch = m.vmap(Twice.apply)(m.ones(2, 3))
     return batch, attempt(m.func.hessian(lambda t: Twice.apply(t).sin().sum()), x)
+
+
+# --- writes of several values into one place -------------------------------------------------------
+
+PLACES = [1, 3, 1, 1]
+WRITES_OVER_ONE_ANOTHER = {
+    "set": lambda x, v, i: x.index_put_((i,), v),
+    "set in a view": lambda x, v, i: x.view(5, 1).index_put_((i,), v.view(4, 1)),
+    "set alike": lambda x, v, i: x.index_put_((i,), v[0]),
+    "copy": lambda x, v, i: x.index_copy_(0, i, v),
+    "scatter": lambda x, v, i: x.scatter_(0, i, v),
+    "put": lambda x, v, i: x.put_(i, v),
+    "columns": lambda x, v, i: (x[:, None] * v)[:, : len(i)].index_copy(
+        1, i % 2, x[:, None] * v * v
+    ),
+    "rows": lambda x, v, i: (x[:, None] * v).index_put((i,), x[:4, None] * v * v),
+    "cells": lambda x, v, i: (x[:, None] * v).index_put((i, i - 1), v * v),
+    "scattered rows": lambda x, v, i: (x[:, None] * v).scatter(0, i.view(2, 2), v.view(2, 2) ** 2),
+}
+
+
+def _written_over_one_another(m, write):
+    def written(x, v):
+        y = x.clone()
+        out = write(y, v, m.tensor(PLACES))
+        return y if out._base is y else out
+
+    return written
+
+
+def _tangents(m, f, x, v):
+    fw, u = m.autograd.forward_ad, m.func
+    with fw.dual_level():
+        dual = fw.unpack_dual(f(fw.make_dual(x, x.cos()), fw.make_dual(v, v.exp())))
+    return [
+        dual.primal, dual.tangent, u.jvp(lambda v: f(x, v), (v,), (v.exp(),)), u.jacfwd(f, (0, 1))(x, v),
+        u.vmap(lambda t: u.jvp(lambda v: f(x, v), (v,), (t,))[1])(m.stack([v, v * 2])),
+    ]  # fmt: skip
+
+
+def _gradients(m, f, x, v):
+    """torch's backward gives a value that was overwritten the gradient of its place."""
+    u = m.func
+
+    def total(x, v):
+        return f(x, v).pow(3).sum()
+
+    return [
+        u.grad(total, (0, 1))(x, v), u.hessian(total, 1)(x, v), u.jacrev(u.jacrev(total, 1), 1)(x, v),
+        u.jacrev(u.jacfwd(total, 1), 1)(x, v), u.vmap(u.grad(total, 1), (None, 0))(x, m.stack([v, v * 2])),
+    ]  # fmt: skip
+
+
+@program
+def the_tangent_of_the_value_that_stays(m):
+    x, v = m.arange(5.0), m.arange(4.0) / 4 + 0.5
+    writes = WRITES_OVER_ONE_ANOTHER.values()
+    return [_tangents(m, _written_over_one_another(m, write), x, v) for write in writes]
+
+
+@program
+def gradients_of_every_value_and_tangents_of_them(m):
+    x, v = m.arange(5.0), m.arange(4.0) / 4 + 0.5
+    writes = WRITES_OVER_ONE_ANOTHER.values()
+    return [_gradients(m, _written_over_one_another(m, write), x, v) for write in writes]

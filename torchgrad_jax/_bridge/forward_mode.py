@@ -26,10 +26,19 @@ from jax.api_util import shaped_abstractify
 from jax.extend.core import Primitive, jaxprs_in_params, no_effects
 from jax.interpreters import ad, batching, mlir
 
+from .._core.linear_maps import (
+    Back,
+    Linear,
+    avals_of,
+    batch_first,
+    over_batch,
+    still,
+    tangents_along,
+    with_batch,
+)
+
 Forward = Callable[..., Sequence[Any]]
 """From arrays to a sequence of arrays."""
-Back = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
-"""From what the forward kept and the cotangents of the inexact results to the cotangents of the inexact arguments."""
 
 
 def with_tangents(
@@ -71,34 +80,13 @@ def with_rule(
         push: its forward mode, of what was kept and of tangents. XLA could not transpose a backward pass with a loop.
         effects: what JAX says that `forward` does besides.
     """
-    rule = _WithKept(forward, pull, _Linear(back, push))
+    rule = _WithKept(forward, pull, Linear(back, push))
     return functools.partial(_bind, rule, frozenset(effects))
 
 
 def _bind(rule: _Rule, effects: Any, *arrays: Any) -> list[Any]:
     results = tuple(map(shaped_abstractify, jax.eval_shape(rule.forward, *arrays)))
     return _call.bind(*arrays, rule=rule, results=results, side_effects=effects)
-
-
-@dataclass(frozen=True)
-class _Linear:
-    """How cotangents go back through a function, and tangents forward: as the transpose says where `push` is None."""
-
-    back: Back
-    push: Back | None = None
-
-    def of_each(self) -> _Linear:
-        """The same for a batch in the first dimension of every array."""
-        return _Linear(
-            _over_batch(self.back), None if self.push is None else _over_batch(self.push)
-        )
-
-
-def _over_batch(f: Back) -> Back:
-    def each(kept: Sequence[Any], moving: Sequence[Any]) -> Sequence[Any]:
-        return jax.vmap(lambda k, m: tuple(f(k, m)))(tuple(kept), tuple(moving))
-
-    return each
 
 
 class _Rule(Protocol):
@@ -109,7 +97,7 @@ class _Rule(Protocol):
         """The function."""
         raise NotImplementedError
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Linear]:
         """The results, what to keep of the arguments, and how cotangents and tangents go."""
         raise NotImplementedError
 
@@ -123,20 +111,20 @@ class _WithBackward:
     forward: Forward
     back: Back
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
-        return _bind(self, no_effects, *arrays), arrays, _Linear(self.back)
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Linear]:
+        return _bind(self, no_effects, *arrays), arrays, Linear(self.back)
 
     def batched(self) -> _Rule:
-        return _WithBackward(jax.vmap(self.forward), _over_batch(self.back))
+        return _WithBackward(jax.vmap(self.forward), over_batch(self.back))
 
 
 @dataclass(frozen=True)
 class _WithKept:
     forward: Forward
     pulled: Forward
-    linear: _Linear
+    linear: Linear
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Linear]:
         return *self.pulled(*arrays), self.linear
 
     def batched(self) -> _Rule:
@@ -147,7 +135,7 @@ class _WithKept:
 class _OfCustomVjp:
     forward: Forward
 
-    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], _Linear]:
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Linear]:
         moving = [i for i, a in enumerate(arrays) if is_inexact(a)]
         treedef: Any = None
 
@@ -168,7 +156,7 @@ class _OfCustomVjp:
 
             return _called_again(run, [*kept, *u])
 
-        return values[:n], values[n:], _Linear(back)
+        return values[:n], values[n:], Linear(back)
 
     def _inexact(self, arrays: Sequence[Any], *given: Any) -> tuple[list[Any], list[Any]]:
         """The inexact results, and all, for other inexact arguments."""
@@ -201,22 +189,6 @@ def is_inexact(x: Any) -> bool:
     return jnp.issubdtype(x.dtype, jnp.inexact)
 
 
-def _of_shapes(*_: Any, results: Sequence[Any], **__: Any) -> list[Any]:
-    """The results' avals, which inside of `shard_map` say along which axes of the mesh they vary."""
-    return [r.strip_weak_type() for r in results]
-
-
-def _with_batch(results: Sequence[Any], size: int) -> tuple[Any, ...]:
-    zeros = tuple(ad.instantiate_zeros(ad.Zero(r)) for r in results)
-    whole = jax.eval_shape(lambda: jax.vmap(lambda _: zeros)(jnp.arange(size)))
-    return tuple(map(shaped_abstractify, whole))
-
-
-def _batch_first(args: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], int]:
-    size = next(x.shape[d] for x, d in zip(args, dims) if d is not None)
-    return [batching.bdim_at_front(x, d, size) for x, d in zip(args, dims)], size
-
-
 # --- the function: arrays -> results --------------------------------------------------------------
 
 # Primitives of our own, since JAX forgets a `jax.custom_jvp` that it partially evaluates: the second derivative of a
@@ -235,90 +207,23 @@ def _call_jvp(
     moving = [ad.instantiate_zeros(d) for a, d in zip(arrays, directions) if is_inexact(a)]
     results, kept, linear = rule.pull(arrays)
     inexact = tuple(jax.typeof(r) for r in results if is_inexact(r))
-    slopes = iter(_tangents.bind(*kept, *moving, linear=linear, results=inexact, n=len(kept)))
-    return results, [next(slopes) if is_inexact(r) else _still(r) for r in results]
+    slopes = iter(tangents_along(linear, kept, moving, inexact))
+    return results, [next(slopes) if is_inexact(r) else still(r) for r in results]
 
 
 def _call_batched(
     arrays: Sequence[Any], dims: Sequence[Any], *, rule: _Rule, results: Any, side_effects: Any
 ) -> tuple[Any, Any]:
-    whole, size = _batch_first(arrays, dims)
-    shapes = _with_batch(results, size)
+    whole, size = batch_first(arrays, dims)
+    shapes = with_batch(results, size)
     outs = _call.bind(*whole, rule=rule.batched(), results=shapes, side_effects=side_effects)
     return outs, [0] * len(results)
 
 
-# --- its tangents: (*kept, *tangents of the inexact arguments) -> tangents of the inexact results --
-
-_tangents = Primitive("tangents_of_backward")
-_tangents.multiple_results = True
-
-
-def _expanded(*args: Any, linear: _Linear, results: Sequence[Any], n: int) -> list[Any]:
-    kept, moving = args[:n], args[n:]
-    if linear.push is not None:
-        return list(linear.push(kept, moving))
-    zeros = [ad.instantiate_zeros(ad.Zero(r)) for r in results]
-    _, transpose = jax.vjp(lambda *u: tuple(linear.back(kept, u)), *zeros)
-    return list(transpose(tuple(moving)))
-
-
-def _jvp(args: Sequence[Any], directions: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    """Linear in the tangents; what the kept arrays do to the result is differentiated as the expanded program."""
-    n = params["n"]
-    slopes = _tangents.bind(*args, **params)
-    found = []
-    if not all(isinstance(d, ad.Zero) for d in directions[n:]):
-        second = [ad.instantiate_zeros(d) for d in directions[n:]]
-        found.append(_tangents.bind(*args[:n], *second, **params))
-    at = [i for i, d in enumerate(directions[:n]) if not _stands_still(d)]
-    if at:
-
-        def of_kept(*moved: Any) -> Sequence[Any]:
-            values = list(args)
-            for i, x in zip(at, moved):
-                values[i] = x
-            return _expanded(*values, **params)
-
-        found.append(jax.jvp(of_kept, [args[i] for i in at], [directions[i] for i in at])[1])
-    if not found:
-        return slopes, [_still(s) for s in slopes]
-    return slopes, [functools.reduce(jnp.add, parts) for parts in zip(*found)]
-
-
-def _still(x: Any) -> Any:
-    return ad.Zero(jax.typeof(x).to_tangent_aval())
-
-
-def _stands_still(direction: Any) -> bool:
-    return isinstance(direction, ad.Zero) or direction.dtype == jax.dtypes.float0
-
-
-def _transpose(
-    cotangents: Sequence[Any], *args: Any, linear: _Linear, n: int, **_: Any
-) -> list[Any]:
-    found = linear.back(args[:n], [ad.instantiate_zeros(ct) for ct in cotangents])
-    wanted = [ad.is_undefined_primal(x) for x in args[n:]]
-    return [None] * n + [g if w else None for g, w in zip(found, wanted)]
-
-
-def _batched(
-    args: Sequence[Any], dims: Sequence[Any], *, linear: _Linear, results: Any, n: int
-) -> tuple[Any, Any]:
-    whole, size = _batch_first(args, dims)
-    shapes = _with_batch(results, size)
-    outs = _tangents.bind(*whole, linear=linear.of_each(), results=shapes, n=n)
-    return outs, [0] * len(results)
-
-
-for _primitive, _steps in ((_call, _called), (_tangents, _expanded)):
-    _primitive.def_impl(_steps)
-    mlir.register_lowering(_primitive, mlir.lower_fun(_steps, multiple_results=True))
-_call.def_effectful_abstract_eval(lambda *_, side_effects, **p: (_of_shapes(**p), side_effects))
-_tangents.def_abstract_eval(_of_shapes)
-ad.primitive_jvps[_call], ad.primitive_jvps[_tangents] = _call_jvp, _jvp
-ad.primitive_transposes[_tangents] = _transpose
+_call.def_impl(_called)
+_call.def_effectful_abstract_eval(lambda *_, side_effects, **p: (avals_of(**p), side_effects))
+mlir.register_lowering(_call, mlir.lower_fun(_called, multiple_results=True))
+ad.primitive_jvps[_call] = _call_jvp
 batching.primitive_batchers[_call] = _call_batched
-batching.primitive_batchers[_tangents] = _batched
 
 __all__ = ["has_custom_vjp", "is_inexact", "of_custom_vjp", "with_rule", "with_tangents"]

@@ -146,7 +146,8 @@ def wrapped(index: Array, n: int) -> Array:
 def write_at(x: Array, src: Array, places: Places) -> Array:
     """`x` with `src` written at `places`.
 
-    At places written twice torch sends the gradient to every source, also those overwritten.
+    At places written twice torch sends the gradient to every source, also those overwritten, and its forward mode keeps
+    the tangent of the source that stayed.
     """
     if not src.size:
         return x
@@ -163,11 +164,41 @@ def _written(x: Array, src: Array, places: Places) -> Array:
 
 @_written.defjvp
 def _written_jvp(primals: Any, tangents: Any) -> Any:
-    x, src, places = primals
-    tx, ts, _ = tangents
-    hit = places.write(lax.scatter, jnp.zeros(x.shape, jnp.bool_), jnp.ones(src.shape, jnp.bool_))
-    kept = jnp.where(hit, jnp.zeros_like(tx), tx)
-    return _written(x, src, places), places.write(lax.scatter_add, kept, ts)
+    from .._core.linear_maps import (
+        Linear,
+        tangents_along,
+    )  # when first needed: its imports are slow
+
+    (x, src, places), (tx, ts, _) = primals, tangents
+    kept, tree = jax.tree.flatten(places)
+    linear = Linear(
+        functools.partial(_gradients_of_written, tree),
+        functools.partial(_tangents_of_written, tree),
+    )
+    (t,) = tangents_along(linear, kept, (tx, ts), (jax.typeof(tx),))
+    return _written(x, src, places), t
+
+
+def _tangents_of_written(
+    tree: Any, kept: Sequence[Array], tangents: Sequence[Array]
+) -> list[Array]:
+    """Each place has the tangent of its value: of several that were written there, of the one that stayed."""
+    places, (tx, ts) = jax.tree.unflatten(tree, kept), tangents
+    dtype = np.int32 if ts.size < 2**31 else np.int64
+    numbers = lax.iota(dtype, ts.size).reshape(ts.shape)
+    stayed = places.write(lax.scatter, jnp.full(tx.shape, -1, dtype), numbers)
+    taken = Cells(jnp.maximum(stayed, 0)).take(ts)
+    return [jnp.where(stayed < 0, tx, taken)]
+
+
+def _gradients_of_written(
+    tree: Any, kept: Sequence[Array], gradients: Sequence[Array]
+) -> list[Array]:
+    """A value that was overwritten gets the gradient of its place, too, which makes this another map's transpose."""
+    places, (g,) = jax.tree.unflatten(tree, kept), gradients
+    part = places.take(g)
+    hit = places.write(lax.scatter, jnp.zeros(g.shape, jnp.bool_), jnp.ones(part.shape, jnp.bool_))
+    return [jnp.where(hit, jnp.zeros_like(g), g), part]
 
 
 def add_at(x: Array, src: Array, places: Places) -> Array:

@@ -247,6 +247,8 @@ class Compiled:
                 key.append(
                     (x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x))
                 )
+                if x.__dict__:
+                    key.append(_attributes(x))
                 tensors.append(x)
             elif is_input(x):
                 key.append((x.__class__,))
@@ -321,7 +323,12 @@ class Compiled:
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: Any) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
         plain = isinstance(mode, int) and all(
-            x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense for x in args
+            x.__class__ is Tensor
+            and x._al is None
+            and x._x is None
+            and x._m.dense
+            and not x.__dict__
+            for x in args
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
         if plain and alone and not kwargs and entry.only_reads_arguments:
@@ -532,6 +539,14 @@ class Compiled:
         elif error.lasting:
             explain.never_compiled(self.fn, error)
         return _AS_WRITTEN
+
+
+def _attributes(x: Tensor) -> Any:
+    """What a program takes for granted of the attributes that the user gave a tensor: plain ones by their values."""
+    held = x.__dict__
+    if all(isinstance(v, _PLAIN) for v in held.values()):
+        return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
+    return id(x)
 
 
 @contextlib.contextmanager

@@ -68,7 +68,13 @@ from .results import (
     return_what_is_kept,
     with_common_bases,
 )
-from .traced_program import INTO_ARGUMENTS, Program, resolve_argument, trace_program
+from .traced_program import (
+    ARGUMENT_IS_A_VIEW,
+    INTO_ARGUMENTS,
+    Program,
+    resolve_argument,
+    trace_program,
+)
 
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
 
@@ -174,6 +180,7 @@ class Entry:
         self.has_more_guards = bool(
             program.peers
             or program.leaf_arguments
+            or program.whole_arguments
             or program.looked_at
             or program.gradient_guards
             or self.numbers
@@ -454,6 +461,9 @@ class Entry:
             g = resolve_argument(leaf, args)._g
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
+        aliases = [args[i]._al for i in self.program.whole_arguments]
+        if any(al is not None and al.base is not None for al in aliases):
+            return ARGUMENT_IS_A_VIEW
         into_graph = any(args[leaf]._fn is not None for leaf in self.program.leaf_arguments)
         return INTO_ARGUMENTS if into_graph else None
 
@@ -497,7 +507,7 @@ class Entry:
                 or x._al is not None
             ):
                 return False
-            if x._x is not None:
+            if x._x is not None or x.__dict__:
                 return False
         if len(args) > 1 and len({id(x._st) for x in args}) != len(args):
             return False

@@ -63,7 +63,7 @@ class HiddenState:
         self.of = of
         try:
             self.state = state_of(of)
-        except _Opaque:
+        except (_Opaque, NotImplementedError):  # a `random.SystemRandom` has no state
             self.state = _UNKNOWN
 
     def describe_change(self) -> str | None:

@@ -13,11 +13,15 @@ modules, optimizers) with the value that each of them had:
 from __future__ import annotations
 
 import array
+import builtins
 import ctypes
 import functools
 import gc
 import inspect
+import logging
+import operator
 import os
+import re
 import sys
 import threading
 import types
@@ -26,7 +30,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from itertools import repeat
-from operator import is_
 from typing import Any
 
 import jax
@@ -38,6 +41,17 @@ from .._engine.tensor import Tensor
 from .code_names import global_names, names_in, string_constants
 from .hidden_state import HiddenState, has_hidden_state, keeps_results, kept_results
 from .impure_calls import IMPURE_MODULES, IMPURE_NAMES
+from .libraries import (
+    flags_of,
+    holds_state,
+    is_known_library,
+    is_known_package,
+    is_library,
+    is_of_library,
+    is_users_function,
+    levels_of,
+    loggers_in,
+)
 from .number_arguments import asks_for_type
 from .number_log import is_number, is_number_or_list, with_plain_numbers
 from .places import Attributes, Cell, Class, Items, OfThread, Variable, place_of, quick_places
@@ -47,10 +61,6 @@ _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
 MISSING = object()
 _ABSENT = repeat(MISSING)
-_KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy", "_pytest", "pluggy")
-"""Whose objects no program depends on; those of pytest are reached through an `assert`, which it rewrites."""
-_LIBRARIES_FOR_JAX = ("flax", "equinox", "optax", "jaxtyping")
-"""Whose objects hold parameters and settings, and whose own code depends on nothing else, though it counts objects."""
 _MOST_PLACES = 20_000
 
 
@@ -58,10 +68,10 @@ class PythonGuards:
     """Places in Python objects, and the value that each had when the function was traced."""
 
     __slots__ = (
-        "arrays", "caches", "calls_type", "before_optimizer_state", "class_containers", "may_be_impure", "quick_places",
-        "dicts", "hidden", "instances", "kept_alive", "kept_places", "lists", "looked_up", "met_again", "modules",
-        "names", "number_places", "optimizers", "orders", "places", "reached_tensors", "replaced_numbers", "_settings",
-        "schedules", "state_holders", "visited_ids",
+        "arrays", "caches", "calls_type", "before_optimizer_state", "class_containers", "may_be_impure",
+        "quick_places", "dicts", "hidden", "instances", "kept_alive", "kept_places", "lists", "looked_up",
+        "looked_up_by", "met_again", "modules", "names", "number_places", "optimizers", "orders", "places",
+        "reached_tensors", "replaced_numbers", "_settings", "schedules", "state_holders", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -104,6 +114,8 @@ class PythonGuards:
         """Modules that are reached otherwise than as a global; code looks up attributes of them by name."""
         self.names: set[str] = set()
         """All names and texts in the functions."""
+        self.looked_up_by: set[str] = set()
+        """Names that objects of the standard library look up (`operator.attrgetter`)."""
         self.looked_up: set[tuple[int, str]] = set()
         """Names that were looked up in modules, and identities of these."""
         self.visited_ids: set[int] = set()
@@ -131,7 +143,7 @@ class PythonGuards:
         # No loop in Python where everything is the very object that it was.
         try:
             for look, owners, keys, values in looks:
-                if not all(map(is_, map(look, owners, keys, _ABSENT), values)):
+                if not all(map(operator.is_, map(look, owners, keys, _ABSENT), values)):
                     break
             else:
                 if list(map(len, dicts)) == sizes:
@@ -171,7 +183,7 @@ class PythonGuards:
             return False
         n_places, n_dicts = self._settings
         return not any(n for _, n in self.dicts[n_dicts:]) and all(
-            key in _OF_FUNCTIONS or isinstance(value, types.ModuleType) or _is_of_library(value)
+            key in _OF_FUNCTIONS or isinstance(value, types.ModuleType) or is_of_library(value)
             for _, key, value in self.places[n_places:]
         )
 
@@ -198,7 +210,7 @@ class PythonGuards:
                 holder.clear()
                 holder.update(entries)
         for i, (holder, before) in enumerate(self.lists):
-            if len(holder) == len(before) and all(map(is_, holder, before)):
+            if len(holder) == len(before) and all(map(operator.is_, holder, before)):
                 continue
             holder.clear()
             holder.update(before) if isinstance(holder, set) else holder.extend(before)
@@ -247,7 +259,7 @@ class PythonGuards:
 
     def _describe_list_change(self) -> str | None:
         for holder, before in self.lists:
-            if len(holder) == len(before) and all(map(is_, holder, before)):
+            if len(holder) == len(before) and all(map(operator.is_, holder, before)):
                 continue
             if len(holder) != len(before) or any(
                 a is not b and not (isinstance(a, _SIMPLE) and a == b)
@@ -255,7 +267,7 @@ class PythonGuards:
             ):
                 return "the entries of a list changed"
         for holder, keys in self.orders:
-            if not all(map(is_, holder, keys)) and list(holder) != keys:
+            if not all(map(operator.is_, holder, keys)) and list(holder) != keys:
                 return "the entries of a dict have another order"
         for holder, before in self.arrays:
             if _array_content(holder) != before:
@@ -267,7 +279,7 @@ class PythonGuards:
         unknown = next((h.of for h in self.hidden if h.is_unknown()), None)
         if unknown is None:
             return None
-        return f"it can reach an iterator that does not tell how far it is (a {type(unknown).__name__})"
+        return f"it can reach what does not tell how far it is (a {type(unknown).__name__})"
 
     def describe_advanced_state(self) -> str | None:
         """What was done to state that objects keep to themselves, in words; None if nothing."""
@@ -298,9 +310,9 @@ class PythonGuards:
                         holder[key] = plain_value
                         self.replaced_numbers.append((holder, key))
         for holder, before in self.lists:
-            if len(holder) != len(before) or not all(map(is_, holder, before)):
+            if len(holder) != len(before) or not all(map(operator.is_, holder, before)):
                 plain_value = [with_plain_numbers(v) for v in holder]
-                if not all(map(is_, holder, plain_value)):
+                if not all(map(operator.is_, holder, plain_value)):
                     self.replaced_numbers += [
                         (holder, i) for i, v in enumerate(holder) if plain_value[i] is not v
                     ]
@@ -395,7 +407,7 @@ class PythonGuards:
         if isinstance(fn, types.MethodType):
             self.add_value(fn.__self__)
             fn = fn.__func__
-        while _has_attribute(fn, "__wrapped__") and not _is_users_function(fn):
+        while _has_attribute(fn, "__wrapped__") and not is_users_function(fn):
             if isinstance(fn, types.FunctionType):  # such as one of `functools.singledispatch`
                 self._add_dict(vars(fn))
             else:
@@ -429,35 +441,50 @@ class PythonGuards:
         loaded = list(global_names(fn.__code__))
         if "globals" in names:
             loaded = names + strings
+        if not _EVALUATING.isdisjoint(names):
+            loaded += [name for text in strings for name in _IDENTIFIER.findall(text)]
         for name in loaded:
             value = fn.__globals__.get(name, sys.modules.get(name))
             if isinstance(value, types.ModuleType):
                 self._add_module(value, names + strings)
             elif name in fn.__globals__:
                 self._add_place(fn.__globals__, name)
+            elif name not in vars(builtins):
+                self.places.append((fn.__globals__, name, MISSING))
         if not _ENVIRONMENT_NAMES.isdisjoint(names):
             self._add_dict(os.environ._data)  # type: ignore[attr-defined]
         if not _NAMES_OF_IMPORTS.isdisjoint(names):
             for name in strings:
                 if isinstance(sys.modules.get(name), types.ModuleType):
                     self._add_module(sys.modules[name], names + strings)
+        if "getLogger" in names:
+            for logger in loggers_in(strings, fn.__globals__.get("__name__")):
+                self.add_value(logger)
         for value in (fn.__defaults__, fn.__kwdefaults__):
             self.add_value(value)
 
     def _add_module(self, module: types.ModuleType, names: list[str]) -> None:
         """What a function may look up in a module of the user's: attributes that it names."""
-        top = module.__name__.partition(".")[0]
-        if _is_library(top):
+        if (flags := flags_of(module, self.names)) is not None:
+            self.add_value(flags)
+        if is_library(module.__name__):
             return
         for name in names:
-            if name in vars(module) and (id(module), name) not in self.looked_up:
+            if (id(module), name) not in self.looked_up:
+                if name in vars(module):
+                    self._add_place(vars(module), name)
+                elif _MAY_BE_MISSING.isdisjoint(self.names):
+                    continue
+                else:
+                    self.places.append((vars(module), name, MISSING))
                 self.looked_up.add((id(module), name))
-                self._add_place(vars(module), name)
 
     def _add_class(self, cls: type) -> None:
-        """Attributes of a class of the user's, which instances fall back on."""
+        """Attributes of a class of the user's, which instances fall back on; and of its class, on which it does."""
+        if type(cls) is not type:
+            self._add_class(type(cls))
         for base in cls.__mro__:
-            if base is not object and not _is_known_library(base) and self._visit(base):
+            if base is not object and not is_known_library(base) and self._visit(base):
                 held = vars(base)
                 own = Class(base)
                 self.dicts.append((own, len(own)))
@@ -470,6 +497,9 @@ class PythonGuards:
                         self.add_value(value)
                         if isinstance(value, _GROWING):
                             self.class_containers.append((key, value))
+
+    def _add_logger(self, x: logging.Logger) -> None:
+        self.places += [(held, key, held[key]) for held, key in levels_of(x)]
 
     def _visit(self, x: Any) -> bool:
         if id(x) in self.visited_ids:
@@ -508,19 +538,21 @@ class PythonGuards:
         if isinstance(x, _SIMPLE) and not hasattr(x, "__dict__"):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
-            if not _is_known_library(x):
+            if not is_known_library(x):
                 self.add_function(x)
             elif isinstance(x, types.MethodType):
                 self.add_value(x.__self__)
             return
         if _has_attribute(x, "__wrapped__"):  # a function that was compiled or scripted
-            if keeps_results(x) and _is_users_function(getattr(x, "__wrapped__", None)):
+            if keeps_results(x) and is_users_function(getattr(x, "__wrapped__", None)):
                 self.caches.append(x)
             self.add_function(x)
         if not self._visit(x):
             self.met_again.add(id(x))
             return
-        if has_hidden_state(x):
+        if isinstance(x, logging.Logger):
+            self._add_logger(x)
+        elif has_hidden_state(x):
             self.hidden.append(HiddenState(x))
         elif isinstance(x, (np.ndarray, bytearray, array.array, *_OF_CTYPES)):
             self.arrays.append((x, _array_content(x)))
@@ -534,6 +566,13 @@ class PythonGuards:
             self.add_value(x())
         elif type(x) in weakref.ProxyTypes:
             self.add_value(x.__repr__.__self__)
+        elif isinstance(x, operator.attrgetter | operator.methodcaller):
+            called = x.__reduce__()[1]
+            self.looked_up_by.update(
+                n for text in called if isinstance(text, str) for n in text.split(".")
+            )
+            for part in called:
+                self.add_value(part)
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords, vars(x)):
                 self.add_value(part)
@@ -556,8 +595,7 @@ class PythonGuards:
             self._add_dict(vars(x))
         else:
             self._add_instance(x)
-            top = type(x).__module__.partition(".")[0]
-            if not hasattr(x, "__dict__") and top not in _KNOWN_LIBRARIES:
+            if not hasattr(x, "__dict__") and not is_known_package(type(x).__module__):
                 for part in gc.get_referents(x):  # what an object written in C holds
                     self.add_value(part)
 
@@ -630,6 +668,7 @@ class PythonGuards:
 
         Attributes that are not there are watched by their names instead of by how many there are.
         """
+        names = names | self.looked_up_by
         unread = {(id(held), key) for held in self.instances for key in held if key not in names}
         held_there = [held[key] for held in self.instances for key in held if key not in names]
         held_there += [held for key, held in self.class_containers if key not in names]
@@ -661,7 +700,7 @@ class PythonGuards:
         known = any(_has_attribute(x, name) for name in _ATTRIBUTES_LOOKED_INTO) or hasattr(
             cls, "__next__"
         )
-        if _is_known_library(cls) and not known and not _holds_state(cls):
+        if is_known_library(cls) and not known and not holds_state(cls):
             return
         self._add_class(cls)
         if hasattr(x, "__dict__"):
@@ -669,10 +708,10 @@ class PythonGuards:
                 self.places.append((Attributes(x), "__class__", cls))
             held = OfThread(x) if isinstance(x, threading.local) else vars(x)
             self._add_dict(held)
-            if type(held) is dict and not known and not _is_known_library(cls):
+            if type(held) is dict and not known and not is_known_library(cls):
                 self.instances.append(held)
         for base in cls.__mro__:
-            if _is_known_library(base) and not _holds_state(base):
+            if is_known_library(base) and not holds_state(base):
                 continue
             slots = vars(base).get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
@@ -703,6 +742,11 @@ _OF_CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 _GROWING = (list, dict, set, deque)
 _UNWATCHED_OF_CLASSES = ("_abc_impl",)
 """Attributes of classes that change whenever somebody asks whether an object is an instance."""
+_EVALUATING = frozenset(["eval", "exec"])
+"""Names by which functions run code that is text."""
+_MAY_BE_MISSING = frozenset(["hasattr", "getattr"])
+"""Names by which functions ask for attributes that may not be there."""
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _NAMES_OF_IMPORTS = frozenset(["modules", "import_module", "__import__"])
 """Names by which functions get modules whose names are texts."""
 _ENVIRONMENT_NAMES = frozenset(["environ", "environb", "getenv"])
@@ -711,11 +755,6 @@ KEPT_UNDER = "_torchgrad_jax_operators"
 """The attribute of functions, and of objects that are called, under which operators made of them are kept."""
 UNWATCHED = ("_opt_called", KEPT_UNDER)
 """Attributes that a step sets in each call, to the same, or that are no business of the user's."""
-_CONTAINERS = (
-    "_thread", "_weakrefset", "argparse", "collections", "configparser", "contextlib", "dataclasses",
-    "multiprocessing.sharedctypes", "queue", "threading", "types", "unittest.mock", "weakref",
-)  # fmt: skip
-"""Modules of the standard library whose classes are nothing but a place for attributes."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""
 
@@ -745,45 +784,6 @@ def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
             yield value
         elif key != "params" and isinstance(value, list | tuple):
             yield from (v for v in value if isinstance(v, Tensor))
-
-
-def _is_library(top: str) -> bool:
-    """Whether a package is one whose code depends on nothing that changes."""
-    return top in _KNOWN_LIBRARIES or top in _LIBRARIES_FOR_JAX or top in sys.stdlib_module_names
-
-
-def _is_known_library(x: Any) -> bool:
-    """Whether a function or a class (or the class of an object) belongs to such a package."""
-    module = getattr(x, "__module__", None) or ""
-    if module == "builtins" and (isinstance(x, types.FunctionType) or _is_class_in_python(x)):
-        return False  # `exec` ran the user's code with globals that have no name
-    return _is_library(module.partition(".")[0])
-
-
-def _is_class_in_python(x: Any) -> bool:
-    return isinstance(x, type) and bool(x.__flags__ & _MADE_AT_RUN_TIME)
-
-
-def _is_of_library(x: Any) -> bool:
-    """Whether something is a function or a class of such a package, and no other object."""
-    return hasattr(x, "__name__") and _is_known_library(x)
-
-
-def _holds_state(cls: type) -> bool:
-    """Whether a class of a library is there to hold what users put into its instances."""
-    return cls.__module__ in _CONTAINERS or cls.__module__.partition(".")[0] in _LIBRARIES_FOR_JAX
-
-
-def _is_users_function(fn: Any) -> bool:
-    """Whether something is a function in Python from neither this package nor the standard library."""
-    if not isinstance(fn, types.FunctionType):
-        return False
-    top = (fn.__globals__.get("__name__") or "").partition(".")[0]
-    return top == "__main__" or not _is_library(top)
-
-
-_MADE_AT_RUN_TIME = 1 << 9
-"""The flag of CPython of classes that a `class` statement makes."""
 
 
 def _describe_value(x: Any) -> str:

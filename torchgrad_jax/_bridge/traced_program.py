@@ -123,6 +123,7 @@ INTO_ARGUMENTS = (
     "it goes on into the graph of an argument (by a backward pass, a hook, `retain_grad`, or a write to the argument); "
     "detach the argument, or do that outside"
 )
+ARGUMENT_IS_A_VIEW = "the memory around an argument, which is a view, is looked at"
 _REQUIRES_BY_ITS_BASE = "an argument is a view made before its base was told to require a gradient"
 RESHAPED = (
     "it changes the shape of a tensor from outside in place (`t_`, `squeeze_`); a view of it, such as `w.t()`, "
@@ -170,6 +171,8 @@ class StateLift(Lift):
         self.swapped: list[SwappedArgument] = []
         self.leaf_arguments: set[int] = set()
         """The arguments of which it matters that they are leaves."""
+        self.whole_arguments: set[int] = set()
+        """The arguments of which it matters that they are views of nothing."""
         self.first_node = next_sequence_nr()
         """The number of the first node recorded in this run."""
         self.numbers: dict[int, tuple[Storage, Any, int]] = {}
@@ -411,9 +414,15 @@ class StateLift(Lift):
         """Outside, an argument may be part of a larger memory, which the program does not get."""
         for arg in self.swapped:
             if arg.traced_storage is t._st and arg.alias is not None and arg.alias.base is not None:
-                raise AsWritten(
-                    "the memory around an argument, which is a view, is looked at", False
-                )
+                raise AsWritten(ARGUMENT_IS_A_VIEW, False)
+        self.whole_arguments.update(
+            i for i, arg in enumerate(self.swapped) if arg.traced_storage is t._st
+        )
+
+    def look_at_version(self, t: Tensor) -> None:
+        """A write to a tensor from outside makes its version another one."""
+        if not self.made(t._st):
+            raise AsWritten("it looks at the version of a tensor from outside", lasting=True)
 
     def depend_on_leaf(self, t: Tensor) -> None:
         """An argument is a leaf inside, also where it is the result of a graph outside."""
@@ -533,6 +542,7 @@ class Program:
         "started_optimizers",
         "state_seen",
         "used_optimizers",
+        "whole_arguments",
         "writes",
     )
 
@@ -550,6 +560,8 @@ class Program:
     """Leaves, and what their gradients were like."""
     leaf_arguments: list[int]
     """The arguments of which it matters that they are leaves."""
+    whole_arguments: list[int]
+    """The arguments of which it matters that they are views of nothing."""
     looked_at: list[tuple[Storage, Any]]
     """Storages from outside, and what was in them when Python looked."""
     writes: list[tuple[int, int, int]]
@@ -638,6 +650,7 @@ def trace_program(
     program.used_optimizers = lift.state_seen | lift.stepped | set(lift.started_optimizers)
     program.looked_at = list(lift.looked_at.values())
     program.leaf_arguments = sorted(lift.leaf_arguments)
+    program.whole_arguments = sorted(lift.whole_arguments)
     program.known_tensors = [
         (weakref.ref(k.tensor), *k[1:5])
         for k in lift.known_tensors.values()

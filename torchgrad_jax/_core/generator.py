@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import Unsupported
+from .errors import AsWritten, Unsupported
 from .rejection import Draw
 from .rounding import Array, normal_pair, normal_pairs
 from .state import MODES
@@ -107,6 +107,8 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed that the stream started at."""
+        if MODES.run is not None and MODES.run.stateful:
+            raise AsWritten("it asks for the seed of a generator", lasting=True)
         return self._seed
 
     def get_state(self) -> NDArray[np.uint8]:

@@ -152,6 +152,7 @@ class Settings:
     default_dtype: Any = None  # filled by dtypes
     deterministic: bool = False
     deterministic_warn_only: bool = False
+    warn_always: bool = False
     float32_products: str = "highest"
 
 

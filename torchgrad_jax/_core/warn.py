@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 
 from .errors import users_frame
+from .state import SETTINGS
 
 _seen: set[str] = set()
-_always = False
 
 
 def once(message: str) -> None:
     """`to_user`, the first time only."""
-    if _always or message not in _seen:
+    if SETTINGS.warn_always or message not in _seen:
         _seen.add(message)
         to_user(message)
 
@@ -32,12 +32,11 @@ def to_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 def set_warn_always(b: bool, /) -> None:
     """Whether warnings that are given once per process are repeated each time."""
-    global _always
     if not isinstance(b, bool):
         raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
-    _always = b
+    SETTINGS.warn_always = b
 
 
 def is_warn_always_enabled() -> bool:
     """What `set_warn_always` last said."""
-    return _always
+    return SETTINGS.warn_always

@@ -291,21 +291,25 @@ def get_version(self: Tensor) -> int:
     """How often the tensor, or what shares its counter, was written to in place."""
     if uncounted(self):
         raise RuntimeError("Inference tensors do not track version counter.")
+    MODES.run.look_at_version(self)
     return self._vc.version
 
 
 def get_base(self: Tensor) -> Any:
     """The tensor this one is a view of, or None."""
+    MODES.run.look_around(self)
     return self._al.base if self._al is not None else None
 
 
 def is_view(self: Tensor) -> bool:
     """Whether autograd regards the tensor as a view."""
+    MODES.run.look_around(self)
     return self._al is not None and self._al.base is not None
 
 
 def retains_grad(self: Tensor) -> bool:
     """Whether a non-leaf keeps its gradient."""
+    MODES.run.depend_on_leaf(self)
     return self._x is not None and self._x.retains is not None
 
 
@@ -349,7 +353,7 @@ def detach_(self: Tensor) -> Tensor:
         return self
     if MODES.transforms:
         check_captured(self, "detach_")
-    if is_view(self):
+    if self._al is not None and self._al.base is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
             "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "

@@ -154,6 +154,9 @@ class Run:
     def look_around(self, t: Tensor) -> None:
         """The user is about to know or reach the memory that `t` is a part of."""
 
+    def look_at_version(self, t: Tensor) -> None:
+        """The user is about to know how often `t` was written to."""
+
     def depend_on_leaf(self, t: Tensor) -> None:
         """What the user does depends on `t` being a leaf, not the result of a graph."""
 

@@ -160,7 +160,7 @@ def _cast(t: Any, to: Any) -> Tensor:
         and t._m.dtype is dtypes.float32
         and requires_grad_of(t)
         and grad_fn_of(t) is None
-        and not t._is_view()
+        and (t._al is None or t._al.base is None)
     )
     if not keep:
         return t.to(to)

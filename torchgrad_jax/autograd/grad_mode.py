@@ -301,7 +301,7 @@ class _unsafe_preserve_version_counter(DecoratorContext):
         self.tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
         if not isinstance(self.tensors, tuple):
             raise AssertionError("Expected tensors to be a tuple")
-        self.prev_versions = tuple(t._version for t in self.tensors)
+        self.prev_versions = tuple(t._vc.version for t in self.tensors)
 
     def __enter__(self) -> None:
         """Nothing: the versions were read when it was made."""

@@ -68,7 +68,7 @@ class _Loop:
             with reparametrized(first, tensors):
                 out = first(carry, *args, **kwargs)
             for name, t in given.items():
-                if t._version or tensors[name] is not t:
+                if t._vc.version or tensors[name] is not t:
                     raise RuntimeError(
                         f"scan_layers: the layers write to {name!r}, which would be lost; call them one by one"
                     )

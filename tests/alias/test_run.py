@@ -1,9 +1,12 @@
 """Programs that import torch, each in a process of its own, with this package in torch's place."""
 
+import importlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -233,3 +236,122 @@ def test_what_cannot_be_compiled_runs_as_it_is_written_under_the_alias(tmp_path)
     assert done.stdout.splitlines() == ["negative", "[2.0, 4.0] [1.0, 1.0] [1, 2]", "refused"], (
         done.stderr
     )
+
+
+SHOWN = (
+    "torch", "torch.nn", "torch.nn.functional", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler",
+    "torch.distributions", "torch.utils.data", "torch.autograd", "torch.fx", "torch.func", "torch.linalg",
+)  # fmt: skip
+NAMES = f"""
+import importlib, inspect, json, sys
+from types import FunctionType
+
+found = {{}}
+for module in {SHOWN}:
+    holder = importlib.import_module(module)
+    for name in dir(holder) if module == "torch" else getattr(holder, "__all__", dir(holder)):
+        x = getattr(holder, name)
+        if name.startswith("_") or not isinstance(x, type | FunctionType) or x.__qualname__ == "_LinAlgError":
+            continue
+        home = importlib.import_module(x.__module__)
+        for part in x.__qualname__.split("."):
+            home = getattr(home, part)
+        assert home is x and not x.__module__.startswith("torchgrad_jax"), (module, name, x.__module__)
+        found[f"{{module}}.{{name}}"] = x.__module__, x.__qualname__
+print(json.dumps(found))
+"""
+
+
+def test_names_of_modules_are_those_of_torch(tmp_path, oracle):
+    """What a program writes of `__module__` and `__qualname__`, torch imports, and it is what torch shows there."""
+    (tmp_path / "program.py").write_text(NAMES)
+    done = run("-m", "torchgrad_jax", "program.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    compared, different = 0, []
+    for shown, (module, qualname) in json.loads(done.stdout).items():
+        holder, _, name = shown.rpartition(".")
+        wanted = getattr(importlib.import_module(holder), name, None)
+        # What torch has in C is elsewhere in Python; some functions of torch's have another name than torch shows.
+        if not isinstance(wanted, type | FunctionType) or wanted.__qualname__ != qualname:
+            continue
+        found = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part, None)
+        exact = shown.startswith(
+            ("torch.nn.", "torch.optim.", "torch.distributions.")
+        ) and isinstance(wanted, type)
+        if found is not wanted or (exact and module != wanted.__module__):
+            different.append((shown, module, wanted.__module__))
+        compared += 1
+    # Defined in a module that is not there here; two classes of C that have relatives in Python.
+    unlike = {"torch.nn.LinearCrossEntropyOptions", "torch.Future", "torch.ScriptModule"}
+    assert [names for names in different if names[0] not in unlike] == []
+    assert compared > 500, compared
+
+
+PICKLES = """
+import copy, inspect, io, pickle, sys, typing
+import torchgrad_jax
+
+old = pickle.dumps(torchgrad_jax.nn.Linear(2, 3))
+assert b"torchgrad_jax.nn.modules.linear" in old
+if __name__ == "__main__":
+    alias = torchgrad_jax.install_as_torch()
+
+if __name__ == "__main__":
+    import multiprocessing
+    import torch
+    from torch import nn
+    from torch.nn.utils import parametrizations
+    from torch.utils.data import DataLoader, TensorDataset
+    import torch.fx
+
+    assert nn.Linear.__module__ == "torch.nn.modules.linear"
+    assert repr(nn.ReLU) == "<class 'torch.nn.modules.activation.ReLU'>"
+    assert inspect.getsource(nn.Linear).startswith("class Linear") and typing.get_type_hints(nn.Linear)
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    assert type(pickle.loads(old)) is nn.Linear
+    new = pickle.dumps(model)
+    assert b"torchgrad_jax.nn" not in new and b"torch.nn.modules.container" in new
+    assert pickle.loads(pickle.dumps(nn.functional.relu)) is nn.functional.relu
+    for again in (pickle.loads(new), copy.deepcopy(model)):
+        assert type(again) is nn.Sequential and torch.equal(again[0].weight, model[0].weight)
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    with torch.serialization.safe_globals([nn.Sequential, nn.Linear, nn.ReLU]):
+        assert type(torch.load(file)[1]) is nn.ReLU
+    assert type(parametrizations.weight_norm(nn.Linear(2, 2))).__module__ == "torch.nn.utils.parametrize"
+    traced = torch.fx.symbolic_trace(model)
+    assert [n.op for n in traced.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
+    assert type(traced).__module__ == "torch.fx.graph_module"
+    traced = torch.fx.symbolic_trace(lambda x: nn.functional.relu(torch.cdist(torch.linalg.norm(x, dim=-1), x)))
+    print(traced.code)
+    import torch.masked  # imported late
+    assert torch.masked.masked_tensor.__module__.startswith("torch.masked"), torch.masked.masked_tensor.__module__
+
+    rnn = nn.utils.rnn
+    made = torchgrad_jax.interop.export(lambda x: rnn.PackedSequence(x, torch.tensor([2, 1])), torch.ones(3))
+    made.save("exported")
+
+    # A process finds torch's names although only this one installed the alias.
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(type, (nn.Linear(1, 1),)) is nn.Linear
+    data = TensorDataset(torch.arange(3.0))
+    batches = DataLoader(data, batch_size=2, num_workers=1, multiprocessing_context="spawn")
+    assert [b.tolist() for b, in batches] == [[0.0, 1.0], [2.0]]
+
+    alias.remove()
+    assert nn.Linear.__module__ == "torchgrad_jax.nn.modules.linear" and pickle.dumps(nn.Linear(2, 3)) != new
+    assert torch.masked.masked_tensor.__module__.startswith("torchgrad_jax.masked")
+    again = torchgrad_jax.interop.load_exported("exported", [rnn.PackedSequence])
+    assert type(again(torchgrad_jax.ones(3))) is rnn.PackedSequence
+    assert not [p for p in sys.path if p.endswith("shim")]
+"""
+
+
+def test_pickles_and_processes_under_the_names_of_torch(tmp_path):
+    (tmp_path / "program.py").write_text(PICKLES)
+    done = run("program.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "torch.functional.cdist(" in done.stdout, done.stdout

@@ -7,6 +7,7 @@ import importlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from email.message import Message
@@ -16,12 +17,13 @@ from typing import Any
 from .. import version
 from .._bridge.stance import POLICY
 from .._core.errors import no_such_name
+from .._core.homes import restore_homes
+from .names import PACKAGE, NamingFinder, name_all
 
-PACKAGE = "torchgrad_jax"
 _HIDDEN = ("_alias", "_codegen", "__main__", "pytest_alias")
 """Modules of this package that are no part of torch."""
-
-
+SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim")
+"""A folder with a `torch` that installs the alias in other processes: pickles for them have torch's names."""
 _BESIDE = "functorch"
 """A package that torch's own distribution brings along."""
 
@@ -199,6 +201,9 @@ class Alias:
                 sys.meta_path.remove(finder)
         if not self.packages:
             importlib.import_module(PACKAGE).__name__ = PACKAGE
+            restore_homes()
+            if SHIM in sys.path:
+                sys.path.remove(SHIM)
             POLICY.graph_breaks = False
             for name in filter(_covered, list(sys.modules)):
                 if sys.modules[name] is sys.modules.get(inner_name(name)):
@@ -248,15 +253,21 @@ def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:
             f"install_as_torch(): another torch is already imported, from {where}. "
             "Install the alias before anything imports torch."
         )
-    finders: list[tuple[int, Any]] = [(0, TorchFinder()), (len(sys.meta_path) + 1, _ImportErrors())]
+    finders: list[tuple[int, Any]] = [
+        (0, TorchFinder()), (1, NamingFinder()), (len(sys.meta_path) + 2, _ImportErrors())
+    ]  # fmt: skip
     if not installed():
         for place, finder in finders:
             sys.meta_path.insert(place, finder)
+        if SHIM not in sys.path:
+            sys.path.insert(1, SHIM)  # which processes that multiprocessing starts get
     sys.modules["torch"] = own
     _look_like_torch(own)
+    name_all()
     own.__name__ = "torch"
     POLICY.graph_breaks = True
-    return Alias([(0, f) for f in sys.meta_path if isinstance(f, TorchFinder | _ImportErrors)], ())
+    ours = TorchFinder | NamingFinder | _ImportErrors
+    return Alias([(0, f) for f in sys.meta_path if isinstance(f, ours)], ())
 
 
 def _install_scoped(names: tuple[str, ...]) -> Alias:

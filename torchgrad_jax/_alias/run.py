@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
 from typing import Any
 
-from .finder import install_as_torch
+from .finder import SHIM, install_as_torch
 
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
@@ -22,7 +22,6 @@ Runs a program written for PyTorch with every `import torch` resolved to torchgr
 reads its source and lists the names of torch that it uses, without running it; with `compare`, runs it
 here and under torch, and says where the two part.
 """
-_SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim")
 _OWN = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -104,20 +103,16 @@ def _own_frames_off(tb: TracebackType | None) -> TracebackType | None:
 def tell_children() -> None:
     """Python processes started by the program find the alias where they would find torch."""
     old = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = _SHIM + (os.pathsep + old if old else "")
+    os.environ["PYTHONPATH"] = SHIM + (os.pathsep + old if old else "")
 
 
 def _set_path(first: str | None) -> None:
-    """Put the program's folder where Python puts it, in place of the runner's.
-
-    The folder that stands for torch follows it, for processes that multiprocessing starts.
-    """
+    """Put the program's folder where Python puts it, in place of the runner's."""
     if not sys.flags.safe_path:
         if sys.path:
             del sys.path[0]
         if first is not None:
             sys.path.insert(0, first)
-    sys.path.insert(1, _SHIM)
 
 
 def _fresh_main(**names: Any) -> ModuleType:

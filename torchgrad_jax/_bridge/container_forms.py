@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .._core.homes import home_of
 from .._engine.tensor import Tensor
 
 Form = list[Any]
@@ -39,7 +40,7 @@ def describe(x: Any, leaves: list[Any], classes: dict[str, type], what: str) -> 
             return [x.__class__.__name__, [of(v) for v in x]]
         fields = _fields(x)
         if fields is not None:
-            name = f"{x.__class__.__module__}.{x.__class__.__qualname__}"
+            name = f"{home_of(x.__class__)}.{x.__class__.__qualname__}"
             classes[name] = x.__class__
             kind = "namedtuple" if isinstance(x, tuple) else "object"
             return [kind, name, [[k, of(getattr(x, k))] for k in fields]]

@@ -21,6 +21,7 @@ from jax.extend.core import InconclusiveDimensionOperation
 from .._core import devices
 from .._core.errors import AsWritten, NoDerivative, Unsupported
 from .._core.files import replacing
+from .._core.homes import home_of
 from .._core.keys import checked, drawing_from
 from .._core.state import GRAD, MODES
 from .._engine.history import edge_of, requires_grad_of
@@ -217,7 +218,7 @@ def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) ->
     needs_flatbuffers("load_exported")
     if not all(isinstance(c, type) for c in classes):
         raise TypeError(f"load_exported: classes is a list of classes, got {classes!r}")
-    known = {f"{c.__module__}.{c.__qualname__}": c for c in classes}
+    known = {f"{home_of(c)}.{c.__qualname__}": c for c in classes}
     with open(path, "rb") as file:
         return Exported(*read_exported(file), known)
 

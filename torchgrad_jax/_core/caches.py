@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from .homes import home_of
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOCK = threading.RLock()
@@ -372,7 +374,7 @@ def drop_traces(most: int | None = None) -> None:
         homes = ("jax.", f"{__name__.partition('.')[0]}.")
         functions = {id(fn): fn for key in cache.cache_keys() if (fn := key[0]()) is not None}
         for fn in functions.values():
-            if str(getattr(fn, "__module__", "")).startswith(homes):
+            if str(home_of(fn)).startswith(homes):
                 cache.evict_weakref(fn)
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from .._core.homes import home_of
 from .._engine.tensor import Tensor
 from ..nn import Module, Parameter, Sequential
 from .graph import Graph
@@ -220,7 +221,7 @@ class Tracer(TracerBase):
 
 def _ours(fn: Any) -> bool:
     """Whether a function is one of this package's, whose annotations are not torch's."""
-    return str(fn.__module__).partition(".")[0] == __name__.partition(".")[0]
+    return home_of(fn).partition(".")[0] == __name__.partition(".")[0]
 
 
 def _without_stars(fn: Any, starred: dict[str, Any]) -> Any:

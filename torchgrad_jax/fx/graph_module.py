@@ -72,7 +72,7 @@ class GraphModule(Module):
         # A class of its own for each module: `forward` belongs to the class.
         base = next(c for c in cls.__mro__ if "forward" not in c.__dict__ or c is GraphModule)
         names = {
-            "__module__": __name__,
+            "__module__": GraphModule.__module__,
             "__qualname__": "GraphModule.__new__.<locals>.GraphModuleImpl",  # which programs look for
         }
         kind = type(GraphModule.__name__, (base,), names)

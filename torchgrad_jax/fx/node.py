@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from .._core.homes import home_of
 from .immutable_collections import immutable_dict, immutable_list
 
 Target = Callable[..., Any] | str
@@ -65,11 +66,7 @@ def qualified_name(fn: Any) -> str:
     own = __name__.partition(".")[0]
     top = import_module(own)
     for where, holder in (
-        *(
-            [("torch.functional", top.functional)]
-            if getattr(fn, "__module__", None) == top.functional.__name__
-            else []
-        ),
+        *([("torch.functional", top.functional)] if home_of(fn) == top.functional.__name__ else []),
         ("torch", top),
         ("torch.nn.functional", top.nn.functional),
         ("torch.special", top.special),
@@ -78,8 +75,8 @@ def qualified_name(fn: Any) -> str:
             return f"{where}.{name}"
     if getattr(top.Tensor, name, None) is fn:
         return f"torch.Tensor.{name}"
-    module = getattr(fn, "__module__", None)
-    if module is None:
+    module = home_of(fn)
+    if not module:
         return name
     module = "operator" if module == "_operator" else module
     if module == own or module.startswith(own + "."):

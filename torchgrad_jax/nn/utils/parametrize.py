@@ -221,7 +221,7 @@ def _getstate(self: Any) -> Any:
 def _inject_new_class(module: Module) -> None:
     """Give a module a class of its own, which can have properties."""
     cls = type(module)
-    body: dict[str, Any] = {"__getstate__": _getstate}
+    body: dict[str, Any] = {"__module__": ParametrizationList.__module__, "__getstate__": _getstate}
     if not hasattr(cls, "__deepcopy__"):
         body["__deepcopy__"] = _deepcopy
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), body)

@@ -1,5 +1,11 @@
 """Forward mode: what it refuses, names and dependence of tangents, Functions that write, compared with torch."""
 
+import functools
+import itertools
+
+import pytest
+
+import torchgrad_jax as tg
 from tests.autograd.programs import attempt
 from tests.programs import Programs
 
@@ -173,3 +179,43 @@ def gradients_of_every_value_and_tangents_of_them(m):
     x, v = m.arange(5.0), m.arange(4.0) / 4 + 0.5
     writes = WRITES_OVER_ONE_ANOTHER.values()
     return [_gradients(m, _written_over_one_another(m, write), x, v) for write in writes]
+
+
+# --- torch's formulas of forward mode that are no transposes of its backward --------------------------
+
+
+@program
+def extremes_among_new_values_alone(m):
+    """An old value that does not count takes no part of a tangent; of a gradient it does, in torch's backward."""
+    x, i = m.tensor([1.0, 2.0, 2.0, 0.0, -1.0]), m.tensor([0, 2, 0, 1, 2])
+    values = x.flip(0), m.zeros(5), m.tensor([2.0, float("nan"), 1.0, 0.0, 1.0])
+    seen = []
+    for reduce, kept in itertools.product(("amax", "amin"), (True, False)):
+        f = functools.partial(_reduced, "scatter_reduce", i, reduce, kept)
+        seen += [[*_tangents(m, f, x, v), *_gradients(m, f, x, v)] for v in values]
+    return seen
+
+
+def _reduced(name, i, reduce, kept, x, v):
+    return getattr(x, name)(0, i, v, reduce, include_self=kept)
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_slices_are_reduced_along_tangents_as_cells_are(reduce, kept):
+    """torch's `index_reduce` has no forward mode."""
+    x, i = tg.tensor([1.0, 2.0, 2.0, 0.0, -1.0]), tg.tensor([0, 2, 0, 1, 2])
+    a, b = (
+        _tangents(tg, functools.partial(_reduced, name, i, reduce, kept), x, x.flip(0))[1]
+        for name in ("scatter_reduce", "index_reduce")
+    )
+    assert tg.equal(a, b)
+
+
+@program
+def sums_without_what_is_missing(m):
+    """What is missing has tangents that are missing, too."""
+    x, v = m.tensor([0.0, 1.0, 0.0, -2.0, 3.0]), m.arange(5.0)
+    functions = (m.nansum, m.nanmean, lambda x: m.nansum(x.view(5, 1), 1))
+    return [_tangents(m, lambda x, v, f=f: f(x / x * v), x, v) for f in functions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -44,6 +44,27 @@ def erf(x: Array) -> Array:
 def _erf_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     return erf(x), t * (2 / math.sqrt(math.pi) * jnp.exp(-x * x))
+
+
+def tangent_with_own_gradients(
+    push: Callable[..., Array], back: Callable[..., Sequence[Array]], kept: Any, *tangents: Array
+) -> Array:
+    """The tangent ``push(kept, *tangents)``, shaped like the first of those, in a rule of a derivative.
+
+    Gradients go through it as ``back(kept, gradient)`` says: torch's formulas of the two modes are not always each
+    other's transposes.
+    """
+    from .._core.linear_maps import (
+        Linear,
+        tangents_along,
+    )  # when first needed: its imports are slow
+
+    arrays, tree = jax.tree.flatten(kept)
+    linear = Linear(
+        lambda k, gradients: back(jax.tree.unflatten(tree, k), *gradients),
+        lambda k, given: [push(jax.tree.unflatten(tree, k), *given)],
+    )
+    return tangents_along(linear, arrays, tangents, (jax.typeof(tangents[0]),))[0]
 
 
 @custom_jvp

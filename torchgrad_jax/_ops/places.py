@@ -14,7 +14,7 @@ from jax import lax
 from .._core import control, dtypes, shapes
 from .._core.checks import fail_if, first_outside, outside
 from .._core.custom_jvp import custom_jvp
-from .helpers import anywhere, is_bool, is_complex, is_float
+from .helpers import anywhere, is_bool, is_complex, is_float, tangent_with_own_gradients
 from .registry import with_rule
 
 Array = jax.Array
@@ -164,41 +164,24 @@ def _written(x: Array, src: Array, places: Places) -> Array:
 
 @_written.defjvp
 def _written_jvp(primals: Any, tangents: Any) -> Any:
-    from .._core.linear_maps import (
-        Linear,
-        tangents_along,
-    )  # when first needed: its imports are slow
-
     (x, src, places), (tx, ts, _) = primals, tangents
-    kept, tree = jax.tree.flatten(places)
-    linear = Linear(
-        functools.partial(_gradients_of_written, tree),
-        functools.partial(_tangents_of_written, tree),
-    )
-    (t,) = tangents_along(linear, kept, (tx, ts), (jax.typeof(tx),))
+    t = tangent_with_own_gradients(_tangents_of_written, _gradients_of_written, places, tx, ts)
     return _written(x, src, places), t
 
 
-def _tangents_of_written(
-    tree: Any, kept: Sequence[Array], tangents: Sequence[Array]
-) -> list[Array]:
+def _tangents_of_written(places: Places, tx: Array, ts: Array) -> Array:
     """Each place has the tangent of its value: of several that were written there, of the one that stayed."""
-    places, (tx, ts) = jax.tree.unflatten(tree, kept), tangents
     dtype = np.int32 if ts.size < 2**31 else np.int64
     numbers = lax.iota(dtype, ts.size).reshape(ts.shape)
     stayed = places.write(lax.scatter, jnp.full(tx.shape, -1, dtype), numbers)
-    taken = Cells(jnp.maximum(stayed, 0)).take(ts)
-    return [jnp.where(stayed < 0, tx, taken)]
+    return jnp.where(stayed < 0, tx, Cells(jnp.maximum(stayed, 0)).take(ts))
 
 
-def _gradients_of_written(
-    tree: Any, kept: Sequence[Array], gradients: Sequence[Array]
-) -> list[Array]:
+def _gradients_of_written(places: Places, g: Array) -> tuple[Array, Array]:
     """A value that was overwritten gets the gradient of its place, too, which makes this another map's transpose."""
-    places, (g,) = jax.tree.unflatten(tree, kept), gradients
     part = places.take(g)
     hit = places.write(lax.scatter, jnp.zeros(g.shape, jnp.bool_), jnp.ones(part.shape, jnp.bool_))
-    return [jnp.where(hit, jnp.zeros_like(g), g), part]
+    return jnp.where(hit, jnp.zeros_like(g), g), part
 
 
 def add_at(x: Array, src: Array, places: Places) -> Array:
@@ -269,14 +252,27 @@ def _combined_jvp(reduce: str, include_self: bool, primals: Any, tangents: Any) 
     if reduce == "prod":
         cx, cs = _product_slopes(x, src, y, places, include_self)
         tx, ts = _without_old_values(cx, src, places, include_self, 0) * tx, cs * ts
-    share = None
-    if reduce == "mean":
-        share = _count(x, src, places, include_self)
     elif reduce in ("amax", "amin"):
         own, theirs, share = _ties(x, src, y, places)
-        tx, ts = _without_old_values(own, src, places, include_self, 0) * tx, theirs * ts
+        counts = _without_old_values(jnp.ones(x.shape, jnp.bool_), src, places, include_self, False)
+        kept = counts, own, theirs, share, places
+        return y, tangent_with_own_gradients(_tangents_of_ties, _gradients_of_ties, kept, tx, ts)
     t = _without_old_values(tx, src, places, include_self, 0) + _added(x, ts, places)
-    return y, t if share is None else t / share
+    return y, t / _count(x, src, places, include_self) if reduce == "mean" else t
+
+
+def _tangents_of_ties(kept: Any, tx: Array, ts: Array) -> Array:
+    counts, own, theirs, _, places = kept
+    none = jnp.zeros_like(tx)
+    total = jnp.where(counts, own * tx, none) + _added(tx, theirs * ts, places)
+    return total / (jnp.where(counts, own, none) + _added(tx, theirs, places))
+
+
+def _gradients_of_ties(kept: Any, g: Array) -> tuple[Array, Array]:
+    """torch's backward shares a gradient with an old value that is as extreme, also where old values do not count."""
+    counts, own, theirs, share, places = kept
+    part = g / share
+    return jnp.where(counts, own * part, jnp.zeros_like(g)), theirs * places.take(part)
 
 
 def _ties(x: Array, src: Array, y: Array, places: Places) -> tuple[Array, Array, Array]:

@@ -25,6 +25,7 @@ from .helpers import (
     is_complex,
     is_float,
     is_integral,
+    tangent_with_own_gradients,
 )
 from .registry import (
     COMMON,
@@ -114,11 +115,23 @@ def nansum(
     return _keep(_add_up(convert(x, _sum_dtype(x, dtype)), dims), dims, x.ndim, keepdim)
 
 
-# torch multiplies the gradient by 0 or 1: an infinite gradient becomes NaN where a number is missing.
-_without_nan = with_rule(
-    lambda x: jnp.where(x != x, jnp.zeros_like(x), x),
-    lambda x, y, t: t * jnp.where(x != x, 0, jnp.ones_like(x)),
-)
+@custom_jvp
+def _without_nan(x: Array) -> Array:
+    return jnp.where(x != x, jnp.zeros_like(x), x)
+
+
+@_without_nan.defjvp
+def _without_nan_jvp(primals: Any, tangents: Any) -> Any:
+    """Tangents of what is missing count as little as it does; an infinite gradient becomes NaN there, as in torch."""
+
+    def pushed(missing: Array, t: Array) -> Array:
+        return jnp.where(missing, jnp.zeros_like(t), t)
+
+    def back(missing: Array, g: Array) -> tuple[Array]:
+        return (g * jnp.where(missing, 0, jnp.ones_like(g)),)
+
+    (x,), (t,) = primals, tangents
+    return _without_nan(x), tangent_with_own_gradients(pushed, back, x != x, t)
 
 
 @op(node=_dim_given("Mean"))

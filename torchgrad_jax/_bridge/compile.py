@@ -281,7 +281,7 @@ class Compiled:
                     self.wasted = 0
                     self._used(whole, entry)
                     self._remember(entry, args, kwargs, mode)
-                    return run(entry, inputs)
+                    return self._run(entry, inputs, (args, kwargs), run)
             except BaseException:
                 entry.undo_numbers()
                 raise
@@ -311,6 +311,15 @@ class Compiled:
             # Inputs are not to blame where the function fails with constants as well.
             self.plain_numbers = plain
             raise
+
+    def _run(self, entry: Entry, inputs: Any, given: Any, run: Callable[[Entry, Any], Any]) -> Any:
+        if not entry.returns_given:
+            return run(entry, inputs)
+        entry.given = given
+        try:
+            return run(entry, inputs)
+        finally:
+            entry.given = None
 
     def _one_memory(self) -> Any:
         """Let the function run as it is written: no program is right for these arguments."""
@@ -419,7 +428,7 @@ class Compiled:
                 entry = Entry(
                     fn, arguments.constants_of_key, watch.guards, traced, numbers, self.checks,
                     lambda i: explain.argument(self.fn, key[1], i), watch.guards.reached_tensors,
-                    watch.knows,
+                    watch.knows, given,
                 )  # fmt: skip
             watch.effects.release_output()
             effect = watch.describe_effect(entry.program, numbers)
@@ -432,7 +441,7 @@ class Compiled:
             inputs = [*tensors, *arguments.values]
             if entry.apart.clash(entry.arguments(inputs)):
                 self._refuse_one_memory(entry, bool(known_twice))
-            out = run(entry, inputs)
+            out = self._run(entry, inputs, given, run)
             caches.KERNELS.program()
         except BaseException as error:
             failed = error

@@ -12,8 +12,6 @@ import numpy as np
 from jax.errors import JaxRuntimeError
 
 from .._core import tree
-from .._core.devices import device
-from .._core.dtypes import dtype
 from .._core.errors import AsWritten
 from .._core.generator import restorable
 from .._core.meta import meta
@@ -51,7 +49,13 @@ from .memory_errors import check_memory, complain_of_memory
 from .number_arguments import Constant, NeedsPlainNumbers
 from .number_log import NumberLog, ReturnedNumber
 from .one_device import one_device
-from .outside_results import describe_outside_result, own_constants, settle_kept_views
+from .outside_results import (
+    ContainersFromOutside,
+    GivenContainer,
+    describe_outside_result,
+    own_constants,
+    settle_kept_views,
+)
 from .overwrite import in_place
 from .places import value_at
 from .python_guards import PythonGuards
@@ -62,6 +66,7 @@ from .results import (
     ResultBeside,
     ResultOutside,
     ResultTensor,
+    is_known,
     made_inside,
     refuse_kept_graph,
     result_of_memory,
@@ -85,7 +90,7 @@ class Entry:
     def __init__(
         self, fn: Any, kept_arguments: list[Any], python_guards: PythonGuards, tensors: list[Tensor], log: NumberLog,
         checked: bool = True, name: Callable[[int], str] = str, fixed: Any = (),
-        knows: Callable[[Any], bool] = lambda x: False,
+        knows: Callable[[Any], bool] = lambda x: False, given: Any = (),
     ) -> None:  # fmt: skip
         # Identities of arguments are part of the key: they must stay theirs.
         self.kept_arguments, self._knows = kept_arguments, knows
@@ -97,6 +102,9 @@ class Entry:
         """Which tensors and then numbers among the arguments the program takes."""
         self.repeats_a_tensor = log.first_number_input < len(tensors)
         """Whether one tensor is given twice."""
+        self._containers = ContainersFromOutside(given, python_guards.visited_ids)
+        self.given: Any = None
+        """The arguments of the run that is about to begin, as they were given, for one of them that is returned."""
         self.single_use = False
         """Whether this is a run that cannot be repeated, for what the function does in Python."""
         self.switches: list[tuple[Any, Any, Any]] = []
@@ -132,6 +140,8 @@ class Entry:
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
         self.spec, outs = description
+        del self._containers
+        self.returns_given = any(isinstance(o, GivenContainer) for o in outs)
         kept = [st for st, _ in program.new_state]
         if any(t._fn is not None for t in unique.values()):
             refuse_kept_graph(kept)
@@ -314,7 +324,7 @@ class Entry:
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
         leaves, out_spec = self._flattened(fn(*args, **kwargs))
-        may_hide_values = any(not isinstance(x, _KNOWN_RESULTS) for x in leaves)
+        may_hide_values = not all(x in self._containers or is_known(x) for x in leaves)
         if may_hide_values and MODES.run.log.reads_arguments():
             raise NeedsPlainNumbers
         kept = [] if may_hide_values else take_kept_tensors(MODES.run, self.python_guards, leaves)
@@ -333,7 +343,8 @@ class Entry:
         return tensors, (out_spec, outs)
 
     def _flattened(self, result: Any) -> tuple[list[Any], Any]:
-        return object_trees.flatten(result, self._is_new_object, lambda x: isinstance(x, Size))
+        one = lambda x: isinstance(x, Size) or x in self._containers  # noqa: E731 - read here alone
+        return object_trees.flatten(result, self._is_new_object, one)
 
     def _describe_results(self, leaves: list[Any], began: int) -> tuple[list[Tensor], list[Any]]:
         """What the program computes of the results, and what stands for each; the pass from them is traced, too.
@@ -350,6 +361,7 @@ class Entry:
         made = made_inside(leaves)
         for x in leaves:
             if not isinstance(x, Tensor):
+                x = self._containers.description(x)
                 outs.append(ReturnedNumber(x) if type(x) is Number else x)
                 continue
             shared = views.get(id(x)) or describe_outside_result(MODES.run, x)
@@ -691,8 +703,7 @@ class Entry:
             checks.raise_failed_check(values)
         if self.one_device is not None:
             values = self.one_device.put_all(values)
-        forward_results = parts.forward(*self._spread(values))
-        check_memory(forward_results)
+        check_memory(forward_results := parts.forward(*self._spread(values)))
         if checks is not None and self.late and is_true(forward_results.pop()):
             checks.raise_failed_check(values)
         leaves = tuple(
@@ -752,7 +763,7 @@ class Entry:
                 leaves.append(elsewhere[o])
                 continue
             if not isinstance(o, ResultTensor):
-                leaves.append(o)
+                leaves.append(o.container(self.given) if isinstance(o, GivenContainer) else o)
                 continue
             if isinstance(o, ResultOutside):
                 leaves.append(o.tensor(args))
@@ -778,10 +789,6 @@ class Entry:
         return result
 
 
-_KNOWN_RESULTS = (
-    Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
-)  # fmt: skip
-"""Kinds of results that are no objects of the user's, in which a number or a tensor may be that nobody sees."""
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
 

@@ -151,6 +151,7 @@ def is_steady(entry: Entry) -> bool:
         entry.single_use
         or entry.switches
         or entry.kept_tensors
+        or entry.returns_given
         or entry.parts is not None
         or not entry.only_reads_arguments
         or program.new_state

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from .._core.errors import AsWritten
@@ -14,6 +14,7 @@ from .._engine.history import edge_of, grad_fn_of, requires_grad_of, view_node
 from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Tensor, Version, alias_of, is_plain
 from .._engine.trace import ViewPlan
+from . import object_trees
 from .traced_program import StateLift, resolve_argument
 
 
@@ -60,6 +61,61 @@ class OutsideView:
             t = alias_of(t, t._m, t._al, t._vc, self.leaf)
             t._rg = True
         return t
+
+
+class GivenContainer:
+    """A list or dict among the arguments, returned as it is."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: tuple[int, ...]) -> None:
+        self.path = path
+
+    def container(self, given: Any) -> Any:
+        """The one of a run on these arguments."""
+        for k in self.path:
+            given = _parts_of(given)[k]
+        return given
+
+
+class ContainersFromOutside:
+    """The lists and dicts that a function is given, or reaches, each of which is one result where it is returned.
+
+    Args:
+        given: the arguments.
+        reached: identities of what the function reaches in other ways.
+    """
+
+    def __init__(self, given: Any, reached: Collection[int]) -> None:
+        self._given: dict[int, GivenContainer] = {}
+        self._reached = reached
+        self._add(given, ())
+
+    def _add(self, x: Any, path: tuple[int, ...]) -> None:
+        if isinstance(x, _MUTABLE):
+            self._given.setdefault(id(x), GivenContainer(path))
+        for k, part in enumerate(_parts_of(x)):
+            self._add(part, (*path, k))
+
+    def __contains__(self, x: Any) -> bool:
+        if not isinstance(x, _MUTABLE):
+            return False
+        reached, given = id(x) in self._reached, id(x) in self._given
+        if reached and given:
+            raise AsWritten("it returns an argument that it reaches in another way, too", False)
+        return reached or given
+
+    def description(self, x: Any) -> Any:
+        """What stands for a result: of an argument, where it is among the arguments."""
+        return self._given.get(id(x), x)
+
+
+_MUTABLE = (list, dict, deque)
+
+
+def _parts_of(x: Any) -> Sequence[Any]:
+    parts = object_trees.parts_of(x, object_trees.is_plain_object)
+    return () if parts is None else parts[0]
 
 
 def _seen_from(owner: Tensor, x: Tensor) -> Alias | None:
@@ -277,6 +333,8 @@ def is_plain_view_of(x: Tensor, owner: Tensor) -> bool:
 
 
 __all__ = [
+    "ContainersFromOutside",
+    "GivenContainer",
     "OutsideTensor",
     "OutsideView",
     "describe_outside_result",

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.dtypes import FLOATING
+from .._core.devices import device
+from .._core.dtypes import FLOATING, dtype
 from .._core.errors import AsWritten
 from .._core.meta import Meta
+from .._core.python_numbers import Number
 from .._core.state import GRAD, MODES
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.strided import storage_offset
@@ -32,6 +35,15 @@ from .outside_results import (
     refuse_used_leaf,
 )
 from .traced_program import StateLift, resolve_argument
+
+_KNOWN = (
+    Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
+)  # fmt: skip
+
+
+def is_known(x: Any) -> bool:
+    """Whether a result is no object of the user's, in which a number or a tensor may be that nobody sees."""
+    return isinstance(x, _KNOWN)
 
 
 class ResultTensor:
@@ -306,6 +318,7 @@ __all__ = [
     "ResultLeaf",
     "ResultOutside",
     "ResultTensor",
+    "is_known",
     "made_inside",
     "refuse_kept_graph",
     "result_of_memory",

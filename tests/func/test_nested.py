@@ -256,3 +256,57 @@ def test_gradients_and_tangents_through_no_grad_are_refused():
             refused()
     apart = u.jacfwd(u.jacfwd(lambda x: _unrecorded(m, m.sin, m.ones(2)) * x * x * leaf))(x)
     assert apart.requires_grad
+
+
+# --- `.data` and `detach_()` inside of several levels -------------------------------------------------
+
+
+def _cut_in_place(x):
+    y = x * 2
+    return y.detach_() * x
+
+
+CUTS = {
+    "data": lambda x: (x * x).data * x,
+    "data of an argument": lambda x: x.data * x,
+    "write through data": lambda x: _written_through_data(x) * x,
+    "detach_": _cut_in_place,
+}
+
+
+def _written_through_data(x):
+    y = x.clone()
+    y.data.add_(x)
+    return y
+
+
+def _sum(f):
+    return lambda x: f(x).sum()
+
+
+SEVERAL = {
+    "grad of grad": lambda u, f, x: u.grad(_sum(u.grad(_sum(f))))(x),
+    "jvp of grad": lambda u, f, x: u.jvp(u.grad(_sum(f)), (x,), (x,)),
+    "grad of jvp": lambda u, f, x: u.grad(_sum(lambda x: u.jvp(f, (x,), (x,))[1]))(x),
+    "jvp of jvp": lambda u, f, x: u.jvp(lambda x: u.jvp(f, (x,), (x,))[1], (x,), (x,)),
+    "graph around": lambda u, f, x: u.grad(_sum(f))(x.clone().requires_grad_()),
+}
+
+
+@pytest.mark.parametrize("levels", SEVERAL)
+@pytest.mark.parametrize("cut", CUTS)
+def test_what_ends_more_derivatives_than_in_torch_says_so(cut, levels):
+    x = torchgrad_jax.tensor([0.3, 0.7], dtype=torchgrad_jax.float64)
+    with pytest.warns(UserWarning, match="ends the derivatives of every level"):
+        SEVERAL[levels](torchgrad_jax.func, CUTS[cut], x)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_what_ends_the_derivative_of_the_only_level_says_nothing(cut):
+    m = torchgrad_jax
+    x = m.tensor([0.3, 0.7], dtype=m.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        m.func.grad(_sum(CUTS[cut]))(x)
+        m.func.jvp(CUTS[cut], (x,), (x,))
+        m.func.grad(_sum(lambda x: m.func.grad(_sum(m.sin))(x).detach() * x))(x)

@@ -83,6 +83,8 @@ class Modes(threading.local):
     """A number of the innermost of them; later ones have higher numbers."""
     birth: int = 0
     """The same of the innermost of them and of the runs of `vmap`: new storages bear it."""
+    transforming_levels: Any = None
+    """The module `func._levels`; it puts itself here, for all threads."""
     given: frozenset[int] = frozenset()
     """Identities of the storages that the innermost of them got as arguments."""
 

@@ -360,6 +360,7 @@ def detach_(self: Tensor) -> Tensor:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
+    _note_ended_derivatives(self, "detach_()")
     MODES.run.alter(self)
     if self._fn is not None:
         note_altered(self)
@@ -391,7 +392,17 @@ def get_data(self: Tensor) -> Tensor:
     """The same storage without history and with a version counter of its own."""
     if _batched(self):
         raise RuntimeError(errors.BATCHED_DATA)
+    _note_ended_derivatives(self, "data")
     return share(self, Version())
+
+
+def _note_ended_derivatives(t: Tensor, name: str) -> None:
+    """Warn where torch would end the derivative of the innermost transform alone."""
+    if MODES.transforms and MODES.transforming_levels.matters_around(t):
+        warn.to_user(
+            f"{name}: ends the derivatives of every level, as detach() does. In PyTorch those of levels around the "
+            "innermost transform go on. Write detach() to end all of them."
+        )
 
 
 def set_data(self: Tensor, new: Tensor) -> None:

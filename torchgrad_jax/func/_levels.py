@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from .._core import dtypes, tree
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, next_level
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, Modes, next_level
 from .._engine.bind import ops
 from .._engine.derivative_stops import under_jax
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
@@ -202,6 +203,16 @@ def running_level() -> Level | None:
     return _RUNNING.level
 
 
+def matters_around(t: Tensor) -> bool:
+    """Whether derivatives of a tensor are taken by more than the innermost transform."""
+    if not requires_grad_of(t):
+        return False
+    if MODES.bits & DUAL and MODES.tangents.tangent_of(t) is not None:
+        return True
+    level = running_level()
+    return grad_fn_of(t) is not None and level is not None and level.matters_outside([t])
+
+
 class recording:
     """Recording on or off inside, in a `level`; inference mode, if it is on, does not reach inside of a transform."""
 
@@ -354,3 +365,5 @@ def only_real(fn: str, what: str, leaves: Iterable[Any]) -> None:
 
 
 Function = Callable[..., Any]
+
+Modes.transforming_levels = sys.modules[__name__]

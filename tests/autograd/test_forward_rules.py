@@ -219,3 +219,16 @@ def sums_without_what_is_missing(m):
     x, v = m.tensor([0.0, 1.0, 0.0, -2.0, 3.0]), m.arange(5.0)
     functions = (m.nansum, m.nanmean, lambda x: m.nansum(x.view(5, 1), 1))
     return [_tangents(m, lambda x, v, f=f: f(x / x * v), x, v) for f in functions]
+
+
+@program
+def logit_where_it_is_level(m):
+    """Second derivatives are 0 along tangents and NaN in a second backward pass where the true slope is infinite."""
+    x, v = m.tensor([0.0, 1.0, 0.05, 0.3, 2.0]), m.arange(5.0)
+
+    def f(x, v):
+        return x.logit(0.1) * v
+
+    u = m.func
+    total = u.grad(lambda x: f(x, v).sum())
+    return _tangents(m, f, x, v), u.jvp(total, (x,), (v + 1,)), u.grad(lambda x: total(x).sum())(x)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ from .._core.kernels import (
     where,
 )
 from . import complexes
-from .helpers import erf, from_zero
+from .helpers import erf, from_zero, tangent_with_own_gradients
 from .registry import (
     FLOAT,
     Array,
@@ -38,7 +37,7 @@ from .registry import (
 def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     low, high = (0.0, 1.0) if eps is None else (eps, 1.0 - eps)
     inside = (x >= low) & (x <= high)
-    slope = _logit_slope(low, high)(x)
+    slope = _logit_slope(low, high, x)
     if eps is None:
         return t * where(inside, slope, jnp.asarray(jnp.nan, x.dtype))
     slope = where(x == x, slope, x)
@@ -46,19 +45,28 @@ def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     return where(inside | (x != x), t * slope, 0)
 
 
-def _logit_slope(low: float, high: float) -> Callable[[Array], Array]:
-    """The slope, and 1 outside. Its derivative there is 0 times the true one: NaN where that is infinite."""
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
+def _logit_slope(low: float, high: float, x: Array) -> Array:
+    """The slope, and 1 outside."""
+    return where((x >= low) & (x <= high), 1 / (x * (1 - x)), jnp.ones_like(x))
 
-    def inside(x: Array) -> Array:
-        return (x >= low) & (x <= high)
 
-    def steeper(square: Array, x: Array) -> Array:
+@_logit_slope.defjvp
+def _logit_slope_jvp(low: float, high: float, primals: Any, tangents: Any) -> Any:
+    """Tangents are 0 outside. Gradients are 0 times those of the true slope, as in torch: NaN where it is infinite."""
+
+    def steeper(x: Array) -> Array:
+        square = lax.square(1 / (x * (1 - x)))
         return square * x - square * (1 - x)
 
-    return with_rule(
-        lambda x: where(inside(x), 1 / (x * (1 - x)), jnp.ones_like(x)),
-        lambda x, y, t: where(inside(x), t, t * 0) * steeper(lax.square(1 / (x * (1 - x))), x),
-    )
+    def pushed(x: Array, t: Array) -> Array:
+        return where((x >= low) & (x <= high), t * steeper(x), 0)
+
+    def back(x: Array, g: Array) -> tuple[Array]:
+        return (where((x >= low) & (x <= high), g, g * 0) * steeper(x),)
+
+    (x,), (t,) = primals, tangents
+    return _logit_slope(low, high, x), tangent_with_own_gradients(pushed, back, x, t)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))

@@ -36,6 +36,10 @@ FUNCTIONS = {
     "parts of one tensor": lambda w, v, x: (x * w * v * w).unbind(),
     "custom Functions": lambda w, v, x: (Constant.apply(w * x), x * v * w * w),
     "a hook": _hooked,
+    "one reads no parameter's value, and one is read by nothing": lambda w, v, x: (
+        (w.exp(), v * w)[0],
+        w * x,
+    ),
     "no value is read": lambda w, v, x: (w + x, w * 2 + v),
     "one and the same": lambda w, v, x: ((y := x * w), y),
 }
@@ -170,3 +174,15 @@ def test_what_is_before_an_argument_is_not_passed_from_a_result_that_does_not_le
         assert seen == [[2, 2]]
         seen.clear()
         assert w.grad is not None
+
+
+def test_a_hook_on_a_result_that_leads_to_no_input_of_the_pass_is_not_called():
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    v = torch.tensor([3.0, 4.0], requires_grad=True)
+    for form in (lambda f: f, torch.compile):
+        seen = []
+        first, second = form(lambda x: (x * w, x * v))(torch.ones(2))
+        for name, result in (("first", first), ("second", second)):
+            result.register_hook(lambda g, name=name, seen=seen: seen.append(name))
+        torch.autograd.grad([first.sum(), second.sum()], [v])
+        assert seen == ["second"]

@@ -533,7 +533,14 @@ class CompiledFunctionBackward(Node):
             if isinstance(t, Tensor) and t._vc.version != then:
                 raise error_of_write(t._m, None, 0, t._vc.version, then)
         came = tuple([k for k, g in enumerate(cts) if g is not None])
-        outs = apply(self.parts.forward_as_operator(self.description, came), self.leaves)
+        reached = set(self.edges_from(sum(1 << k for k in came)))
+        leaves = [
+            make(read(t), meta(t._m.shape, t._m.dtype, t._m.device))
+            if isinstance(t, Tensor) and requires_grad_of(t) and edge_of(t) not in reached
+            else t
+            for t in self.leaves
+        ]
+        outs = apply(self.parts.forward_as_operator(self.description, came), leaves)
         roots = [(grad_fn_of(out), out._onr) for out in outs]
         given = [g for g in cts if g is not None]
         return run_pass(

@@ -83,7 +83,7 @@ class Task:
                 starts = [n for n in starts if n in self.needed]  # type: ignore[operator]
         self.order = execution_order(nodes, starts, self.needed)
         for (node, nr), g in zip(roots, grads):
-            if node in starts:
+            if node in starts and (len(roots) == 1 or self._goes_on(node, nr)):
                 self.put(node, nr, g)
 
     def _restrict(self, targets: Sequence[tuple[Node, int]]) -> None:
@@ -118,7 +118,19 @@ class Task:
             # An output was given another shape in place, without a record of it.
             want = m.out_meta(nr)
             g = g if g._m is want else fitted(source.name(), index, g, want)
-        self.put(m, nr, g)
+        if self._goes_on(m, nr):
+            self.put(m, nr, g)
+
+    def _goes_on(self, node: Node, nr: int) -> bool:
+        """Whether the pass goes on from an output, where the node has several, with edges of their own."""
+        needed = self.needed
+        if (
+            needed is None
+            or not node.of_several
+            or any(at == nr for _, at in self.captures.get(node, ()))
+        ):
+            return True
+        return any(edge is not None and edge[0] in needed for edge in node.edges_from(1 << nr))
 
 
 def _of_dtype(g: Tensor, dtype: Any) -> Tensor:

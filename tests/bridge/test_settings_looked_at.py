@@ -3,6 +3,8 @@
 import logging
 import operator
 import random
+import subprocess
+import sys
 import time
 import types
 import warnings
@@ -217,3 +219,23 @@ def test_random_numbers_of_the_system():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
         assert len({step(torch.ones(1)).item() for _ in range(6)}) == 6
+
+
+IN_TORCHS_PLACE = """
+import torch
+step = torch.compile(lambda x: x * (2 if torch.backends.cudnn.enabled else 3))
+attention = torch.compile(lambda x: x * (2 if torch.backends.cuda.flash_sdp_enabled() else 3))
+print(step(torch.ones(1)).item(), attention(torch.ones(1)).item())
+torch.backends.cudnn.enabled = False
+torch.backends.cuda.enable_flash_sdp(False)
+print(step(torch.ones(1)).item(), attention(torch.ones(1)).item())
+"""
+
+
+def test_flags_where_the_package_has_the_name_of_torch(tmp_path):
+    """Nothing has imported the modules of flags when the function is compiled."""
+    script = tmp_path / "script.py"
+    script.write_text(IN_TORCHS_PLACE)
+    command = [sys.executable, "-m", "torchgrad_jax", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.split() == ["2.0", "2.0", "3.0", "3.0"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 import types
@@ -10,8 +11,10 @@ from typing import Any
 
 _KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy", "_pytest", "pluggy")
 """Whose objects no program depends on; those of pytest are reached through an `assert`, which it rewrites."""
-_FLAGS = "torchgrad_jax.backends"
-"""The package of this one whose modules hold flags; functions look at them as at globals of the user's modules."""
+_THIS = ("torchgrad_jax", "torch")
+"""The names of this package, which has the second one where it runs in torch's place."""
+_FLAGS = "backends"
+"""The part of it whose modules hold flags; functions look at them as at globals of the user's modules."""
 _LIBRARIES_FOR_JAX = ("flax", "equinox", "optax", "jaxtyping")
 """Whose objects hold parameters and settings, and whose own code depends on nothing else, though it counts objects."""
 _CONTAINERS = (
@@ -23,9 +26,9 @@ _CONTAINERS = (
 
 def is_library(module: str) -> bool:
     """Whether a module belongs to a package whose code depends on nothing that changes."""
-    if module == _FLAGS or module.startswith(f"{_FLAGS}."):
+    top, _, rest = module.partition(".")
+    if top in _THIS and rest.partition(".")[0] == _FLAGS:
         return False
-    top = module.partition(".")[0]
     return top in _KNOWN_LIBRARIES or top in _LIBRARIES_FOR_JAX or top in sys.stdlib_module_names
 
 
@@ -70,8 +73,8 @@ _MADE_AT_RUN_TIME = 1 << 9
 
 def flags_of(module: types.ModuleType, names: set[str]) -> types.ModuleType | None:
     """The package of flags, where a function names it as part of this one."""
-    here = module.__name__ == _FLAGS.partition(".")[0] and "backends" in names
-    return sys.modules.get(_FLAGS) if here else None
+    here = module.__name__ in _THIS and _FLAGS in names
+    return importlib.import_module(f"{_THIS[0]}.{_FLAGS}") if here else None
 
 
 def loggers_in(strings: list[str], name: Any) -> Iterator[logging.Logger]:

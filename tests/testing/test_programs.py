@@ -304,6 +304,13 @@ def test_ways_to_run_a_program(tmp_path):
     assert {v: r.facts["tail"].splitlines() for v, r in zip(SEEN, found)} == SEEN
 
 
+def test_a_program_on_another_platform_finds_the_cpu_as_well(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    env = Run("train.py", platform="gpu").environment()
+    assert env["JAX_DEFAULT_DEVICE"] == "gpu"
+    assert "JAX_PLATFORMS" not in env
+
+
 def test_nudge_moves_by_a_rounding(program):
     """And is not taken for something that the program does."""
     plain, moved = record([Run(program, steps=1), Run(program, steps=1, nudge=1)])

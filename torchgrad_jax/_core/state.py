@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type[Any])
@@ -148,6 +149,7 @@ def recording() -> Iterator[None]:
         MODES.bits = MODES.bits & ~GRAD | before & GRAD
 
 
+@dataclass
 class Settings:
     """Process-wide settings."""
 
@@ -156,9 +158,28 @@ class Settings:
     deterministic_warn_only: bool = False
     warn_always: bool = False
     float32_products: str = "highest"
+    flash_sdp: bool = True
+    mem_efficient_sdp: bool = True
+    math_sdp: bool = True
+    cudnn_sdp: bool = True
+    """Which kernels of attention a program allows; see `_functions.attention`."""
 
 
 SETTINGS = Settings()
+
+ATTENTION = ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp")
+
+
+@contextmanager
+def allowed_kernels(given: dict[str, bool]) -> Iterator[None]:
+    """A program inside of a `with` block allows these kernels of attention, see `ATTENTION`."""
+    before = {name: getattr(SETTINGS, name) for name in ATTENTION}
+    vars(SETTINGS).update(given)
+    try:
+        yield
+    finally:
+        vars(SETTINGS).update(before)
+
 
 _sequence = itertools.count()
 next_sequence_nr = _sequence.__next__

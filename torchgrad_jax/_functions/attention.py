@@ -12,11 +12,12 @@ import numpy as np
 from .._core import dtypes, errors, rng, warn
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
+from .._core.state import SETTINGS
 from .._engine.arguments import real as _real
 from .._engine.bind import composite, ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
-from .._ops.attention import is_long
+from .._ops.attention import has_kernel, is_long
 from .layers import dropout as _dropout, linear as _linear
 from .random import draw, inside_trace
 
@@ -86,6 +87,21 @@ def _fused(
     return fits and not requires_grad_of(mask)
 
 
+def _by_kernel(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float
+) -> bool:
+    """Whether a program computes this by the kernel of a GPU, if the scores fit one another.
+
+    Its gradients add up in an order that differs from run to run.
+    """
+    q, k, v = query._m, key._m, value._m
+    if mask is not None or dropout_p > 0.0 or q.device.type != "cuda" or not inside_trace():
+        return False
+    allowed = (SETTINGS.flash_sdp or SETTINGS.cudnn_sdp) and not SETTINGS.deterministic
+    alike = q.shape[-1] == k.shape[-1] == v.shape[-1] and k.shape[-2] == v.shape[-2]
+    return allowed and alike and has_kernel(q.dtype, q.shape[-2], k.shape[-2], q.shape[-1])
+
+
 class _Instead(threading.local):
     """The function that computes attention in this thread instead, where sequences are split over devices."""
 
@@ -105,7 +121,8 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, dropout_p)
     if INSTEAD.call is not None and not dropout_p:
         return INSTEAD.call(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    if _fused(query, key, value, attn_mask, dropout_p, enable_gqa):
+    by_kernel = _by_kernel(query, key, value, attn_mask, dropout_p)
+    if not by_kernel and _fused(query, key, value, attn_mask, dropout_p, enable_gqa):
         return ops._flash_attention_rows(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )[0]
@@ -114,7 +131,7 @@ def scaled_dot_product_attention(
     if scores is not None:
         if enable_gqa:
             key, value = _repeated(query, key, value)
-        return _by_fused_row(query, key, value, *masked, scale, scores)
+        return _by_fused_row(query, key, value, *masked, scale, scores, by_kernel)
     dtype = query._m.dtype
     if dtype.itemsize < 4:  # halves are summed in float32
         query, key, value = (t.to(dtypes.float32) for t in (query, key, value))
@@ -155,15 +172,19 @@ def _scores_of_fused_row(
 
 def _by_fused_row(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool,
-    scale: float | None, scores: tuple[int, ...],
+    scale: float | None, scores: tuple[int, ...], by_kernel: bool,
 ) -> Tensor:  # fmt: skip
-    """Attention of any number of dimensions by the fused row, which takes four of them."""
+    """Attention of any number of dimensions by a row which takes four of them: of the platform's kernel, or fused."""
     lead = scores[:-2]
     four = (math.prod(lead[:-1]), lead[-1] if lead else 1)
 
     def shaped(t: Tensor) -> Tensor:
         return t.expand(*lead, *t._m.shape[-2:]).reshape(*four, *t._m.shape[-2:])
 
+    q, k, v = map(shaped, (query, key, value))
+    if by_kernel:
+        out = ops._attention_kernel(q, k, v, is_causal, scale)
+        return out.reshape(*lead, *out._m.shape[-2:])
     kept = None
     if dropout_p > 0.0:
         m = meta(scores, dtypes.bool_, query._m.device)
@@ -171,7 +192,6 @@ def _by_fused_row(
     if mask is not None:
         few = (1,) * (4 - mask._m.ndim) + mask._m.shape
         mask = shaped(mask) if len(lead) > 2 else mask.reshape(few)
-    q, k, v = map(shaped, (query, key, value))
     out, _ = ops._flash_attention_rows(
         q, k, v, max(dropout_p, 0.0), is_causal, attn_mask=mask, kept=kept, scale=scale
     )

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: the fused row of torch's CPU build and the pieces of its plain path."""
+"""Scaled dot-product attention: the fused row of torch's CPU build, cuDNN's kernel, the pieces of the plain path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._core import control
 from .._core.custom_jvp import custom_jvp
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.products import precision
-from .helpers import is_bool, is_float
+from .helpers import is_bool, is_float, tangent_with_own_gradients
 from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
 
@@ -340,3 +340,89 @@ def _scaled_dot_product_flash_attention_for_cpu(
     if bias is not None and bias.ndim < 4:
         bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
     return _attend(query, k, v, bias, kept, dropout_p, is_causal, factor)
+
+
+# --- cuDNN's kernel -------------------------------------------------------------------------------
+
+
+def has_kernel(dtype: Any, queries: int, keys: int, features: int) -> bool:
+    """Whether JAX's platform has a kernel for attention between so many queries and keys, forward and backward.
+
+    Few scores are computed as fast, and closer, by a product, a softmax and a product.
+    """
+    fits = dtype.itemsize == 2 and features <= 128 and features % 8 == 0
+    return fits and queries % 2 == keys % 2 == 0 and min(queries, keys) >= 256 and _has_cudnn()
+
+
+def _has_cudnn() -> bool:
+    first = jax.local_devices()[0]
+    if "cuda" not in str(getattr(first.client, "platform_version", "")):
+        return False
+    return float(getattr(first, "compute_capability", 0)) >= 8.0
+
+
+def _by_cudnn(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:
+    """JAX has the heads behind the sequence."""
+    q, k, v = (jnp.swapaxes(a, 1, 2) for a in (q, k, v))
+    out = jax.nn.dot_product_attention(
+        q, k, v, scale=scale, is_causal=causal, implementation="cudnn"
+    )
+    return jnp.swapaxes(out, 1, 2)
+
+
+def _by_blocks(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:
+    return _attend(q, k, v, None, None, 0.0, causal, scale)[0]
+
+
+def _gradients_by_blocks(
+    causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array
+) -> tuple[Array, ...]:
+    return jax.vjp(functools.partial(_by_blocks, causal, scale), q, k, v)[1](slope)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
+def _by_kernel(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:
+    kernel, blocks = (functools.partial(f, causal, scale) for f in (_by_cudnn, _by_blocks))
+    return lax.platform_dependent(q, k, v, cuda=kernel, default=blocks)
+
+
+@_by_kernel.defjvp
+def _by_kernel_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
+    """Gradients are the kernel's; tangents are those of the blocks, because the kernel has none."""
+    tangent = tangent_with_own_gradients(
+        lambda kept, *given: jax.jvp(functools.partial(_by_blocks, causal, scale), kept, given)[1],
+        lambda kept, slope: _gradients_by_kernel(causal, scale, *kept, slope),
+        primals,
+        *tangents,
+    )
+    return _by_kernel(causal, scale, *primals), tangent
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(0, 1))
+def _gradients_by_kernel(
+    causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array
+) -> tuple[Array, ...]:
+    def by_cudnn(q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
+        return jax.vjp(functools.partial(_by_cudnn, causal, scale), q, k, v)[1](slope)
+
+    blocks = functools.partial(_gradients_by_blocks, causal, scale)
+    return lax.platform_dependent(q, k, v, slope, cuda=by_cudnn, default=blocks)
+
+
+@_gradients_by_kernel.defjvp
+def _gradients_by_kernel_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
+    blocks = functools.partial(_gradients_by_blocks, causal, scale)
+    slopes = jax.jvp(blocks, primals, tangents)[1]
+    return _gradients_by_kernel(causal, scale, *primals), slopes
+
+
+@inner_op(name="_attention_kernel", node="ScaledDotProductCudnnAttentionBackward0")
+def _scaled_dot_product_cudnn_attention(
+    query: Array, key: Array, value: Array, is_causal: bool, scale: float | None
+) -> Array:
+    """Attention over (batch, heads, length, features) by the platform's kernel, forward and backward.
+
+    Tangents, and derivatives of the backward pass, are those of the blocks.
+    """
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return _by_kernel(is_causal, factor, query, key, value)

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from .._core.state import ATTENTION, SETTINGS, allowed_kernels
 from .._settings import get_float32_matmul_precision, set_float32_matmul_precision
 
 
@@ -55,47 +56,46 @@ class _Matmul:
 
 
 matmul = _Matmul()
-_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def flash_sdp_enabled() -> bool:
     """The flag that `enable_flash_sdp` sets."""
-    return _attention["flash"]
+    return SETTINGS.flash_sdp
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Set a flag; attention has one kernel here."""
-    _attention["flash"] = bool(enabled)
+    """Allow a kernel. Compiled functions take a GPU's for attention where "flash" or "cudnn" is allowed."""
+    SETTINGS.flash_sdp = bool(enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
     """The flag that `enable_mem_efficient_sdp` sets."""
-    return _attention["mem_efficient"]
+    return SETTINGS.mem_efficient_sdp
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Set a flag; attention has one kernel here."""
-    _attention["mem_efficient"] = bool(enabled)
+    """Allow a kernel; this flag has no effect."""
+    SETTINGS.mem_efficient_sdp = bool(enabled)
 
 
 def math_sdp_enabled() -> bool:
     """The flag that `enable_math_sdp` sets."""
-    return _attention["math"]
+    return SETTINGS.math_sdp
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Set a flag; attention has one kernel here."""
-    _attention["math"] = bool(enabled)
+    """Allow a kernel; this flag has no effect."""
+    SETTINGS.math_sdp = bool(enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
     """The flag that `enable_cudnn_sdp` sets."""
-    return _attention["cudnn"]
+    return SETTINGS.cudnn_sdp
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Set a flag; attention has one kernel here."""
-    _attention["cudnn"] = bool(enabled)
+    """Allow a kernel, see `enable_flash_sdp`."""
+    SETTINGS.cudnn_sdp = bool(enabled)
 
 
 @contextlib.contextmanager
@@ -103,11 +103,6 @@ def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """The flags about attention as given inside of a `with` block."""
-    before = dict(_attention)
-    _attention.update(
-        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
-    )
-    try:
+    given = (enable_flash, enable_mem_efficient, enable_math, enable_cudnn)
+    with allowed_kernels(dict(zip(ATTENTION, given))):
         yield {}
-    finally:
-        _attention.update(before)

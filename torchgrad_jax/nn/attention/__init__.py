@@ -1,4 +1,4 @@
-"""torch.nn.attention: which kernel attention would use, as far as one can say."""
+"""torch.nn.attention: which kernels attention may use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
+
+from ..._core.state import allowed_kernels
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -21,12 +23,20 @@ class SDPBackend(IntEnum):
     OVERRIDEABLE = 4
 
 
+_NAMES = {
+    SDPBackend.FLASH_ATTENTION: "flash_sdp",
+    SDPBackend.EFFICIENT_ATTENTION: "mem_efficient_sdp",
+    SDPBackend.MATH: "math_sdp",
+    SDPBackend.CUDNN_ATTENTION: "cudnn_sdp",
+}
+
+
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     """Ask for certain kernels of `scaled_dot_product_attention`.
 
-    Differs from torch: there is one implementation, which XLA compiles; results do not depend on
-    what is asked for.
+    Differs from torch: a compiled function takes cuDNN's kernel on a GPU where FLASH_ATTENTION or CUDNN_ATTENTION is
+    asked for and fits; all other attention is XLA's, whatever is asked for.
 
     Args:
         backends: an `SDPBackend` or a list of them.
@@ -44,7 +54,9 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
             f"{type(backends).__name__}"
         )
-    yield
+    asked = [backends] if isinstance(backends, SDPBackend) else backends
+    with allowed_kernels({name: backend in asked for backend, name in _NAMES.items()}):
+        yield
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ class Run:
         library: "torchgrad_jax" or "torch".
         variant: "plain", "eager", "compiled", "float64" or "devices".
         devices: how many, for the last.
-        platform: the platform that JAX uses; "" leaves the choice to it.
+        platform: where tensors are made if nobody says, by JAX's name; "" leaves the choice to JAX.
         nudge: a number that picks the directions in which weights are nudged; 0 leaves them.
         seed: the seed of torch, NumPy and Python.
         steps: after how many optimizer steps the program is stopped; 0: it runs to its end.
@@ -76,7 +76,8 @@ class Run:
         """The environment of the watched process."""
         env = os.environ | {"PYTHONHASHSEED": "0"}
         if self.platform:
-            env["JAX_PLATFORMS"] = self.platform
+            env["JAX_DEFAULT_DEVICE"] = self.platform
+            env.pop("JAX_PLATFORMS", None)  # programs expect a CPU beside an accelerator
         if self.variant == "devices":
             flag = f"--xla_force_host_platform_device_count={self.devices}"
             env["XLA_FLAGS"] = f"{env.get('XLA_FLAGS', '')} {flag}".strip()

@@ -483,6 +483,51 @@ def test_hooks_on_gradients_need_to_jax():
     same(jax.grad(torch.to_jax(f), argnums=1)(net, x), leaf.grad)
 
 
+def of_a_result(net, x):
+    h = net.weight * 2
+    h.register_hook(lambda g: g * 5)
+    return (x @ h.T).sum()
+
+
+def of_a_parameter_inside(net, x):
+    net.weight.register_hook(lambda g: g * 5)
+    return net(x).sum()
+
+
+def of_a_parameter_of_examples(net, x):
+    return jax.vmap(lambda row: of_a_result(net, row))(x).sum()
+
+
+@pytest.mark.parametrize("f", [of_a_result, of_a_parameter_inside, of_a_parameter_of_examples])
+def test_hooks_on_tensors_need_to_jax(f):
+    """JAX's derivative would be that without the hook."""
+    with pytest.raises(RuntimeError, match=r"a hook on its gradient.*to_jax"):
+        jax.grad(f)(nn.Linear(3, 2), inputs())
+
+
+@pytest.mark.parametrize("name", ["register_hook", "register_post_accumulate_grad_hook"])
+@pytest.mark.parametrize("transform", [jax.grad, jax.jit])
+def test_hooks_on_parameters_need_to_jax(name, transform):
+    net, x = nn.Linear(3, 2), inputs()
+    handle = getattr(net.weight, name)(lambda g: g * 5)
+    f = lambda n: n(x).sum()  # noqa: E731
+    with pytest.raises(RuntimeError, match=r"a hook on its gradient.*to_jax"):
+        transform(f)(net)
+    assert jax.tree.map(lambda a: a + 1, net).weight.shape == (2, 3)
+    handle.remove()
+    transform(f)(net)
+
+
+def test_hooks_run_in_passes_of_their_own_inside_of_jit():
+    def slope(net, x):
+        h = net.weight * 2
+        h.register_hook(lambda g: g * 5)
+        return torch.autograd.grad((x @ h.T).sum(), net.weight)[0]
+
+    net, x = nn.Linear(3, 2), inputs()
+    same(jax.jit(slope)(net, x), slope(net, x))
+
+
 def test_what_cannot_be_copied_says_so():
     net = nn.Linear(3, 2)
     net.view = net.weight[0]

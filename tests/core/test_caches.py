@@ -366,7 +366,7 @@ def test_other_threads_may_clear_at_any_time(limits):
 BOUNDED_BY_THEIR_KEYS = {
     "one per dtype, device, mesh, group, kind of node, name, module, or class of modules or batches": {
         "_core/devices.py", "_core/dtypes.py", "_core/numbers.py", "_core/rng.py", "_core/rounding.py",
-        "_core/transfer.py", "_core/division.py", "_core/caches.py", "_ops/registry.py",
+        "_core/transfer.py", "_core/division.py", "_core/caches.py", "_core/homes.py", "_ops/registry.py",
         "_engine/derivative_stops.py",
         "_engine/node.py", "_engine/parser.py", "_engine/overrides.py", "_engine/surface.py",
         "_engine/return_types.py", "_engine/record.py", "_functions/fresh.py", "_functions/shape.py", "ops.py",

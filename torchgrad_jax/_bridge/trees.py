@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .._core import devices, dtypes
+from .._core.errors import HOOK_UNDER_JAX
 from .._core.meta import meta
 from .._core.state import GRAD, MODES, TRACED, Modes
 from .._core.traces import HOME_OF_JAX, began, running
@@ -31,7 +32,8 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     # Results that come from a closure are refused, too.
     if (loses and isinstance(t._st.array, jax.core.Tracer)) or _is_given_from_outside(t):
         raise RuntimeError(GRAPH_LOST)
-    description = (t.__class__, leaf, loses)
+    refusal = GRAPH_LOST if loses else _LEAF_HOOK if _has_hooks(t) else ""
+    description = (t.__class__, leaf, refusal)
     if t._x is not None and t._x.inner is not None:
         return (t._x.inner,), description
     # JAX has put something of its own in the array's place.
@@ -39,6 +41,13 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
         return (t._st.array,), description
     own_array(t)
     return (value_for_jax(t),), description
+
+
+_LEAF_HOOK = HOOK_UNDER_JAX.format("a tensor among the arguments has a hook on its gradient")
+
+
+def _has_hooks(t: Tensor) -> bool:
+    return t._x is not None and bool(t._x.hooks or t._x.post_acc)
 
 
 def _is_given_from_outside(t: Tensor) -> bool:
@@ -52,7 +61,7 @@ def _is_given_from_outside(t: Tensor) -> bool:
 
 
 def rebuilt(description: Any, children: Any) -> Tensor:
-    cls, requires, loses = description
+    cls, requires, refusal = description
     (leaf,) = children
     if isinstance(leaf, Tensor):
         return as_class(leaf, cls, requires)
@@ -62,8 +71,8 @@ def rebuilt(description: Any, children: Any) -> Tensor:
         return t
     if isinstance(leaf, jax.core.Tracer):
         Modes.traced = True
-        if loses or (requires and MODES.bits & GRAD and _of_jax_alone(leaf._trace)):
-            raise RuntimeError(GRAPH_LOST)
+        if refusal or (requires and MODES.bits & GRAD and _of_jax_alone(leaf._trace)):
+            raise RuntimeError(refusal or GRAPH_LOST)
     t = make_of(cls, leaf, _described(leaf))
     if t._m.dtype.category >= dtypes.FLOATING:
         t._rg = requires

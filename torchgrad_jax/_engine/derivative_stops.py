@@ -93,6 +93,16 @@ def is_traced(t: Tensor) -> bool:
     return MODES.traced and _jax_follows(array) and not _in_lift(array)
 
 
+def is_differentiated(t: Tensor) -> bool:
+    """Whether JAX derives what is computed of a tensor, outside of a lift. (Inside of `jax.jit` nobody can say.)"""
+    array = t._st.array if is_traced(t) else None
+    while isinstance(array, jax.core.Tracer):
+        if type(array).__module__.endswith("interpreters.ad"):
+            return True
+        array = getattr(array, "val", None)
+    return False
+
+
 def stop_derivative_if_traced(out: Tensor, of: Tensor) -> None:
     """Cut `out`, an alias of `of` without history, off what JAX derives."""
     if is_traced(of) or (MODES.run.pure and MODES.run.inside(of)):

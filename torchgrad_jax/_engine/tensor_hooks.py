@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.errors import HOOK_UNDER_JAX
 from .._core.state import MODES
+from .derivative_stops import is_differentiated
 from .history import grad_fn_of, requires_grad_of, retain_at_node
 from .hooks import Hooks, RemovableHandle, enter
 from .lift import is_hidden
@@ -15,6 +17,8 @@ def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
     """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
     if not requires_grad_of(t) or is_hidden(t):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if is_differentiated(t):
+        raise RuntimeError(HOOK_UNDER_JAX.format("a tensor has a hook on its gradient"))
     fn = grad_fn_of(t)
     if fn is None:
         MODES.run.depend_on_leaf(t)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import warn
+from .._core.errors import HOOK_UNDER_JAX
 from .._core.state import GRAD, MODES
+from .._engine.derivative_stops import is_traced
 from .._engine.history import requires_grad_of
 from .._engine.hooks import (
     RemovableHandle as RemovableHandle,
@@ -155,14 +157,11 @@ def _watch(args: Any, attach: Callable[[Any], None]) -> tuple[Any, Any]:
     where = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
     if not (MODES.bits & GRAD and any(requires_grad_of(args[i]) for i in where)):
         return args, None
+    if any(is_traced(args[i]) for i in where):
+        raise RuntimeError(HOOK_UNDER_JAX.format("a module has hooks on its gradients"))
     outs = BackwardHookFunction.apply(*(args[i] for i in where))
     outs = outs if isinstance(outs, tuple) else (outs,)
-    node = next((t.grad_fn for t in outs if t.grad_fn is not None), None)
-    if node is None:
-        raise RuntimeError(
-            "a module has hooks on its gradients, which a transform of JAX's does not run: make its function by "
-            "torchgrad_jax.to_jax, or remove the hooks"
-        )
+    node = next(t.grad_fn for t in outs if t.grad_fn is not None)
     attach(node)
     new = list(args)
     for i, t in zip(where, outs):

@@ -427,7 +427,10 @@ TRACED_ESCAPES = (
     "step in place of jax.lax.scan."
 )
 
-HOOK_UNDER_JAX = "{}, which a transform of JAX's does not run: make its function by torchgrad_jax.to_jax, or remove the hooks"
+HOOK_UNDER_JAX = (
+    "{}, which a transform of JAX's does not run: "
+    "make its function by torchgrad_jax.to_jax, or remove the hooks"
+)
 
 FROZEN_IN_RULE = (
     "from_jax: a rule of jax.custom_vjp or jax.custom_jvp reads a tensor from outside of it, which would be a constant "

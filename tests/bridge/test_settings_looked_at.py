@@ -41,7 +41,7 @@ def _evaluated(x):
 
 def _missing_global(x):
     try:
-        return x * NOT_THERE_YET
+        return x * NOT_THERE_YET  # type: ignore[name-defined]
     except NameError:
         return x * 7
 

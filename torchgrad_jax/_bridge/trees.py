@@ -17,7 +17,7 @@ from .._core.errors import HOOK_UNDER_JAX
 from .._core.meta import meta
 from .._core.state import GRAD, MODES, TRACED, Modes
 from .._core.traces import HOME_OF_JAX, began, running
-from .._engine.derivative_stops import is_traced
+from .._engine.derivative_stops import is_differentiated, is_traced
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import follow_jax
 from .._engine.strided import read
@@ -32,8 +32,10 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     # Results that come from a closure are refused, too.
     if (loses and isinstance(t._st.array, jax.core.Tracer)) or _is_given_from_outside(t):
         raise RuntimeError(GRAPH_LOST)
-    refusal = GRAPH_LOST if loses else _LEAF_HOOK if _has_hooks(t) else ""
-    description = (t.__class__, leaf, refusal)
+    description = (t.__class__, leaf, loses)
+    if t._x is not None and (t._x.hooks or t._x.post_acc):
+        description = _Hooked(description)
+        description.hooks = t._x.hooks, t._x.post_acc
     if t._x is not None and t._x.inner is not None:
         return (t._x.inner,), description
     # JAX has put something of its own in the array's place.
@@ -43,11 +45,10 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     return (value_for_jax(t),), description
 
 
-_LEAF_HOOK = HOOK_UNDER_JAX.format("a tensor among the arguments has a hook on its gradient")
+class _Hooked(tuple):
+    """The description of a tensor with hooks on its gradient; it equals that of one without, so that trees agree."""
 
-
-def _has_hooks(t: Tensor) -> bool:
-    return t._x is not None and bool(t._x.hooks or t._x.post_acc)
+    hooks: Any = None
 
 
 def _is_given_from_outside(t: Tensor) -> bool:
@@ -61,7 +62,7 @@ def _is_given_from_outside(t: Tensor) -> bool:
 
 
 def rebuilt(description: Any, children: Any) -> Tensor:
-    cls, requires, refusal = description
+    cls, requires, loses = description
     (leaf,) = children
     if isinstance(leaf, Tensor):
         return as_class(leaf, cls, requires)
@@ -71,9 +72,13 @@ def rebuilt(description: Any, children: Any) -> Tensor:
         return t
     if isinstance(leaf, jax.core.Tracer):
         Modes.traced = True
-        if refusal or (requires and MODES.bits & GRAD and _of_jax_alone(leaf._trace)):
-            raise RuntimeError(refusal or GRAPH_LOST)
+        if loses or (requires and MODES.bits & GRAD and _of_jax_alone(leaf._trace)):
+            raise RuntimeError(GRAPH_LOST)
     t = make_of(cls, leaf, _described(leaf))
+    if isinstance(description, _Hooked) and isinstance(leaf, jax.core.Tracer):
+        if is_differentiated(t):
+            raise RuntimeError(HOOK_UNDER_JAX.format("an argument has a hook on its gradient"))
+        extras(t).hooks, extras(t).post_acc = description.hooks
     if t._m.dtype.category >= dtypes.FLOATING:
         t._rg = requires
         if not requires:

@@ -16,6 +16,8 @@ SUBJECTS = [
     ("training", "gpu", 1),
     ("training", "tpu", 1),
     ("many_accelerators", "gpu", 4),
+    ("attention_kernel.py::test_what_a_program_allows", "gpu", 1),
+    ("attention_kernel.py::test_what_the_kernel_does_not_compute", "gpu", 1),
 ]
 
 
@@ -25,7 +27,7 @@ def test_with_a_stand_in(subject, kind, count, dev):
         pytest.skip("there is a real one")
     command = [
         "-m", "pytest", "-q", "-p", "tests.accelerator.stand_in", "-p", "no:cacheprovider",
-        f"tests/accelerator/test_{subject}.py",
+        f"tests/accelerator/test_{subject if '::' in subject else f'{subject}.py'}",
     ]  # fmt: skip
     env = {**os.environ, "STAND_IN": kind, "STAND_IN_DEVICES": str(count)}
     done = subprocess.run(

@@ -18,7 +18,7 @@ from .. import version
 from .._bridge.stance import POLICY
 from .._core.errors import no_such_name
 from .._core.homes import restore_homes
-from .names import PACKAGE, NamingFinder, name_all
+from .names import PACKAGE, LoaderAround, NamingFinder, name_all
 
 _HIDDEN = ("_alias", "_codegen", "__main__", "pytest_alias")
 """Modules of this package that are no part of torch."""
@@ -157,18 +157,12 @@ class _ScopedFinder:
         return spec
 
 
-class _ScopedLoader:
+class _ScopedLoader(LoaderAround):
     """A loader whose modules have an `__import__` of their own among their builtins."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _scoped_import}
         self._loader.exec_module(module)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
 
 
 def _scoped_import(

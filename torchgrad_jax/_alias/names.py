@@ -71,14 +71,18 @@ class NamingFinder:
         return spec
 
 
-class _NamingLoader:
+class LoaderAround:
+    """A loader that does more than another one, which it asks for all else."""
+
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class _NamingLoader(LoaderAround):
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
         module.__loader__ = module.__spec__.loader = self._loader  # type: ignore[union-attr]
         name_contents(module.__name__, module)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)

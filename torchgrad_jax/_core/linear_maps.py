@@ -34,6 +34,8 @@ class Linear:
 
 
 def over_batch(f: Back) -> Back:
+    """The same function for a batch in the first dimension of every array."""
+
     def each(kept: Sequence[Any], moving: Sequence[Any]) -> Sequence[Any]:
         return jax.vmap(lambda k, m: tuple(f(k, m)))(tuple(kept), tuple(moving))
 
@@ -41,12 +43,14 @@ def over_batch(f: Back) -> Back:
 
 
 def with_batch(results: Sequence[Any], size: int) -> tuple[Any, ...]:
+    """The avals of so many results of each kind, with the batch in the first dimension."""
     zeros = tuple(ad.instantiate_zeros(ad.Zero(r)) for r in results)
     whole = jax.eval_shape(lambda: jax.vmap(lambda _: zeros)(jnp.arange(size)))
     return tuple(map(shaped_abstractify, whole))
 
 
 def batch_first(args: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], int]:
+    """The arrays with the batch in the first dimension, and its size."""
     size = next(x.shape[d] for x, d in zip(args, dims) if d is not None)
     return [batching.bdim_at_front(x, d, size) for x, d in zip(args, dims)], size
 
@@ -79,7 +83,7 @@ def _jvp(args: Sequence[Any], directions: Sequence[Any], **params: Any) -> tuple
     if not all(isinstance(d, ad.Zero) for d in directions[n:]):
         second = [ad.instantiate_zeros(d) for d in directions[n:]]
         found.append(_tangents.bind(*args[:n], *second, **params))
-    at = [i for i, d in enumerate(directions[:n]) if not _standsstill(d)]
+    at = [i for i, d in enumerate(directions[:n]) if not _stands_still(d)]
     if at:
 
         def of_kept(*moved: Any) -> Sequence[Any]:
@@ -95,10 +99,11 @@ def _jvp(args: Sequence[Any], directions: Sequence[Any], **params: Any) -> tuple
 
 
 def still(x: Any) -> Any:
+    """The tangent of what does not move."""
     return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
-def _standsstill(direction: Any) -> bool:
+def _stands_still(direction: Any) -> bool:
     return isinstance(direction, ad.Zero) or direction.dtype == jax.dtypes.float0
 
 

@@ -10,6 +10,7 @@ from ..node import AccumulateGrad, Node, node_class
 
 _NOT_IMPLEMENTED = node_class("NotImplemented")
 _SEQUENCE = operator.attrgetter("seq")
+_OF_SEVERAL = operator.attrgetter("of_several")
 
 
 def reachable(roots: Iterable[Node]) -> list[Node]:
@@ -24,12 +25,15 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
     return nodes
 
 
+def any_stands_for_several(nodes: Iterable[Node]) -> bool:
+    """Whether a node is among these that stands for several, each with outputs of its own."""
+    return any(map(_OF_SEVERAL, nodes))
+
+
 def reachable_by_outputs(
     nodes: Sequence[Node], roots: Sequence[tuple[Node, int]]
 ) -> Sequence[Node]:
-    """Those of the nodes that a pass comes to, where a node stands for several, which have outputs of their own."""
-    if not any(node.of_several for node in nodes):
-        return nodes
+    """Those of the nodes that a pass comes to, where some of them stand for several, with outputs of their own."""
     outputs: dict[Node, int] = {}
     for node, nr in roots:
         outputs[node] = outputs.get(node, 0) | 1 << nr

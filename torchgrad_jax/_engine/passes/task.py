@@ -12,7 +12,14 @@ from ..record import cast
 from ..tensor import UNSET, Tensor
 from .fitting import fitted
 from .leaf import add
-from .order import execution_order, leading_to, reachable, reachable_by_outputs, running
+from .order import (
+    any_stands_for_several,
+    execution_order,
+    leading_to,
+    reachable,
+    reachable_by_outputs,
+    running,
+)
 
 _ids = itertools.count()
 
@@ -31,6 +38,7 @@ class Task:
         "current",
         "depth",
         "gradients",
+        "meets_several",
         "id",
         "keep",
         "needed",
@@ -56,6 +64,8 @@ class Task:
         self.root: Node | None = None
         self.needed: set[Node] | None = None
         """The nodes that the pass goes on to, such as those that lead to a target, or None for all."""
+        self.meets_several = False
+        """Whether a node can be reached that stands for several, so that outputs of it are looked at one by one."""
         self.running: set[Node] | None = None
         """The needed nodes whose function runs, or None for all."""
         self.captures: dict[Node, list[tuple[int, int]]] = {}
@@ -70,10 +80,12 @@ class Task:
     ) -> None:  # fmt: skip
         """Find the way from `roots`, and hand them the gradients that the pass starts with."""
         starts = list(dict.fromkeys([n for n, _ in roots]))
-        reached = reachable(starts)
-        nodes = self.nodes = reachable_by_outputs(reached, roots)
-        if len(nodes) < len(reached):
-            self.needed = set(nodes)
+        nodes = self.nodes = reachable(starts)
+        self.meets_several = any_stands_for_several(nodes)
+        if self.meets_several:
+            self.nodes = reachable_by_outputs(nodes, roots)
+            if len(self.nodes) < len(nodes):
+                nodes, self.needed = self.nodes, set(self.nodes)
         if len(roots) == 1:
             self.root = starts[0]
         if targets is not None:
@@ -83,7 +95,8 @@ class Task:
                 starts = [n for n in starts if n in self.needed]  # type: ignore[operator]
         self.order = execution_order(nodes, starts, self.needed)
         for (node, nr), g in zip(roots, grads):
-            if node in starts and (len(roots) == 1 or self._goes_on(node, nr)):
+            alone = len(roots) == 1 or not self.meets_several
+            if node in starts and (alone or self._goes_on(node, nr)):
                 self.put(node, nr, g)
 
     def _restrict(self, targets: Sequence[tuple[Node, int]]) -> None:
@@ -118,7 +131,7 @@ class Task:
             # An output was given another shape in place, without a record of it.
             want = m.out_meta(nr)
             g = g if g._m is want else fitted(source.name(), index, g, want)
-        if self._goes_on(m, nr):
+        if not self.meets_several or self._goes_on(m, nr):
             self.put(m, nr, g)
 
     def _goes_on(self, node: Node, nr: int) -> bool:

@@ -206,6 +206,27 @@ def test_a_program_that_says_itself_what_it_allows(elsewhere, calls):
     assert n == len(calls) > 0
 
 
+@pytest.mark.parametrize(
+    "dtype, queries, keys, features, fits",
+    [
+        ("float16", 256, 300, 128, True),
+        ("bfloat16", 256, 256, 8, True),
+        ("float32", 256, 256, 64, False),
+        ("float16", 254, 256, 64, False),
+        ("float16", 256, 254, 64, False),
+        ("float16", 257, 256, 64, False),
+        ("float16", 256, 257, 64, False),
+        ("float16", 256, 256, 136, False),
+        ("float16", 256, 256, 60, False),
+    ],
+)
+def test_which_attention_has_a_kernel(monkeypatch, dtype, queries, keys, features, fits):
+    dtype = jax.numpy.dtype(dtype)
+    assert not rows.has_kernel(dtype, queries, keys, features) or rows._has_cudnn()
+    monkeypatch.setattr(rows, "_has_cudnn", lambda: True)
+    assert rows.has_kernel(dtype, queries, keys, features) is fits
+
+
 def test_what_the_kernel_does_not_compute(elsewhere, calls):
     q, k, v = halves(*SHAPES["even"])
     few, odd, wide = halves((1, 2, 128, 64), (1, 2, 257, 64), (1, 1, 256, 136))

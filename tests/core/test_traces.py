@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import torchgrad_jax as tg
+from torchgrad_jax._core import traces
 from torchgrad_jax._core.state import MODES, TRACED
 from torchgrad_jax._engine.tensor import wrap_array
 
@@ -90,3 +91,24 @@ def test_a_trace_is_over_in_a_program_without_modules():
         assert not MODES.bits & TRACED
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
+
+
+def test_a_trace_may_end_while_another_one_is_looked_for(monkeypatch):
+    """Python collects garbage between any two steps, and with it a trace that JAX has dropped."""
+
+    class EndsTheRest(dict):
+        def __contains__(self, number):
+            MODES.open_traces.intersection_update([number])
+            return super().__contains__(number)
+
+    def f(x):
+        monkeypatch.setattr(traces, "_OUTERMOST", EndsTheRest())
+        for _ in range(3):
+            MODES.open_traces.add(len(MODES.open_traces))
+        try:
+            return x * float(traces.running_watch() is None)
+        finally:
+            monkeypatch.undo()
+
+    assert jax.grad(f)(1.0) == 1.0
+    assert not MODES.bits & TRACED

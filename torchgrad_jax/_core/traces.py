@@ -43,7 +43,12 @@ _OUTERMOST: dict[int, _Outermost] = {}
 
 def _outermost() -> _Outermost | None:
     """The outermost trace that the code runs in."""
-    return next((_OUTERMOST[n] for n in MODES.open_traces or () if n in _OUTERMOST), None)
+    return next((_OUTERMOST[n] for n in _copied(MODES.open_traces) if n in _OUTERMOST), None)
+
+
+def _copied(running: set[int] | None) -> set[int]:
+    """The numbers now, in a set of their own: where Python collects garbage meanwhile, a trace in it ends."""
+    return set() if running is None else running.copy()
 
 
 def running_watch() -> Any:
@@ -75,7 +80,7 @@ def _leave(context: Any, failed: bool) -> None:
         if found.watch is not None:
             found.watch.finish(failed)
     finally:
-        for number in list(MODES.open_traces or ()):
+        for number in _copied(MODES.open_traces):
             _end(number)
 
 
@@ -100,7 +105,7 @@ def _end(number: int) -> None:
         return
     _OUTERMOST.pop(number, None)
     running = found[-1]
-    for other in [n for n in running if _parent(n) == number]:
+    for other in [n for n in _copied(running) if _parent(n) == number]:
         _end(other)
     running.discard(number)
     # This comes last: if a signal interrupts it, it is done when the trace is freed.
@@ -110,8 +115,9 @@ def _end(number: int) -> None:
 
 
 def _parent(number: int) -> int:
-    """The identity of the trace that a running one is part of."""
-    return id(getattr(_BEGAN[number][0](), "parent_trace", None))
+    """The identity of the trace that a running one is part of; that of None for one that is over."""
+    found = _BEGAN.get(number)
+    return id(None if found is None else getattr(found[0](), "parent_trace", None))
 
 
 def _forget() -> None:

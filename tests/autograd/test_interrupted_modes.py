@@ -11,6 +11,7 @@ import torchgrad_jax.utils.checkpoint
 from tests.interrupts import interrupted, length
 from torchgrad_jax import func
 from torchgrad_jax._core.state import MODES, TRACED
+from torchgrad_jax._core.traces import current_trace
 from torchgrad_jax.autograd import forward_ad, grad_mode, profiler
 from torchgrad_jax.nn.modules import _hooks as module_hooks
 from torchgrad_jax.overrides import TorchFunctionMode
@@ -228,7 +229,8 @@ def _modes():
     process = type(MODES).bits & ~TRACED, len(MODES.dual_open)
     allowing = vars(graph._allowing).get("on", False)
     hooks = len(module_hooks.forward_pre), len(module_hooks.forward)
-    return own, shared, process, hooks, allowing, torch.get_autocast_dtype("cpu")
+    traced = current_trace()
+    return own, shared, process, hooks, allowing, torch.get_autocast_dtype("cpu"), traced
 
 
 def test_warnings_of_numpy_are_as_before():

@@ -169,7 +169,7 @@ def _watch_traces() -> None:
         make = jax.core.Trace.__init__
         home = sys.modules[jax.core.Trace.__module__]  # `jax.extend` would make the import slower
         entered = type(home.set_current_trace(None))
-        enter, leave = entered.__enter__, entered.__exit__
+        enter, leave, there = entered.__enter__, entered.__exit__, home.trace_ctx
     except (AttributeError, KeyError, TypeError):
         warn.to_user(
             f"torchgrad_jax does not know JAX {jax.__version__}: code under jax.jit, jax.grad and the like that writes "
@@ -189,18 +189,29 @@ def _watch_traces() -> None:
         if invalidate is not None:
             cls.invalidate = _then_end(invalidate)
 
-    def entering(self: Any) -> Any:
+    # Where a signal comes in between, what JAX traces is what it was outside of the block: JAX would trace all
+    # later code otherwise. Tests of signals leave out where Python begins and ends a block, and know it by these names.
+    def __enter__(self: Any) -> Any:
+        outside = there.trace
         if _OUTERMOST:
             _enter(self)
-        return enter(self)
+        try:
+            return enter(self)
+        except BaseException:
+            there.set_trace(outside)
+            raise
 
-    def leaving(self: Any, kind: Any, value: Any, tb: Any) -> Any:
-        out = leave(self, kind, value, tb)
+    def __exit__(self: Any, kind: Any, value: Any, tb: Any) -> Any:
+        try:
+            out = leave(self, kind, value, tb)
+        except BaseException:
+            there.set_trace(self.prev)
+            raise
         if _OUTERMOST:
             _leave(self, kind is not None)
         return out
 
-    entered.__enter__, entered.__exit__ = entering, leaving
+    entered.__enter__, entered.__exit__ = __enter__, __exit__
 
 
 def _then_end(invalidate: Any) -> Any:

@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.errors import JaxRuntimeError
 
 from .._core import tree
 from .._core.errors import AsWritten
@@ -42,8 +40,8 @@ from .compiled_backward import (
 )
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
-from .equal_steps import evaluate_equal_steps_once
-from .held_in_jax import GivenAgain, hold_in_jax
+from .equal_steps import Step, evaluate_equal_steps_once
+from .held_in_jax import hold_in_jax
 from .kept_tensors import KeptTensors, take_kept_tensors
 from .memory_errors import check_memory, complain_of_memory
 from .number_arguments import Constant, NeedsPlainNumbers
@@ -56,6 +54,7 @@ from .outside_results import (
     own_constants,
     settle_kept_views,
 )
+from .over_processes import over_processes
 from .overwrite import in_place
 from .places import value_at
 from .python_guards import PythonGuards
@@ -73,6 +72,7 @@ from .results import (
     return_what_is_kept,
     with_common_bases,
 )
+from .shorter_run import shorter_run
 from .traced_program import (
     ARGUMENT_IS_A_VIEW,
     INTO_ARGUMENTS,
@@ -174,9 +174,10 @@ class Entry:
         program = self.program
         overwritten = len(self.donated) + len(self.spare)
         self.program_kernel = Donating(
-            lambda *xs: self._kernel(xs), overwritten, bool(self.spare), self._placed_results()
+            lambda *xs: self.results_of(xs), overwritten, bool(self.spare), self._placed_results()
         )
         self.kernel = self.program_kernel.call
+        self.over_processes = None if self.parts is not None else over_processes(self)
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
         self.plain_arguments: tuple[int, Any] = (-1, ())
@@ -197,7 +198,7 @@ class Entry:
             or self.kept_tensors
         )
         """Whether there is more to look at than tensors from outside and Python's values."""
-        self.run_quickly = self._shorter_run()
+        self.run_quickly = shorter_run(self)
 
     def _placements(self, args: Sequence[Tensor]) -> dict[int, Any]:
         program, pins = self.program, {}
@@ -480,12 +481,13 @@ class Entry:
         return INTO_ARGUMENTS if into_graph else None
 
     # -- running
-    def _kernel(self, xs: Sequence[Any]) -> list[Any]:
+    def results_of(self, xs: Sequence[Any], instead: Step | None = None) -> list[Any]:
+        """What the program's kernel gives for its arguments; `instead` takes some of its steps in another way."""
         values: list[Any] = [None] * len(self.program.sources)
         n = len(self.donated)
         for i, x in zip(self.order, (*xs[:n], *xs[n + len(self.spare) :])):
             values[i] = x
-        results = self.steps(values)
+        results = self.steps(values, instead)
         out = [results[k] for k in self.result_order]
         if not self.late:
             return out
@@ -493,11 +495,11 @@ class Entry:
         out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
         return [*out, failed]
 
-    def steps(self, values: Sequence[Any]) -> list[Any]:
+    def steps(self, values: Sequence[Any], instead: Step | None = None) -> list[Any]:
         """The program's results on these values of its sources, and after them whether its own checks fail."""
         program = self.program.jaxpr
         whole = program._replace(outvars=[*program.outvars, *self.late])
-        results = evaluate_equal_steps_once(whole, values, self.program.consts)
+        results = evaluate_equal_steps_once(whole, values, self.program.consts, instead)
         for k, there in self.pins.items():
             results[k] = place(results[k], there)
         return results
@@ -525,46 +527,6 @@ class Entry:
             return False
         return self.why_stale(args) is None
 
-    def _shorter_run(self) -> Callable[[Sequence[Tensor]], Any] | None:
-        """A shorter `run` for a program that only computes one tensor of plain ones; None for any other."""
-        program, kept = self.program, self.kept_storages
-        effects = (
-            program.writes,
-            program.grads,
-            program.counters,
-            program.new_state,
-            program.peers,
-            program.flags,
-            self.log,
-        )
-        apart = self.parts is not None or self.one_device is not None
-        if apart or any(effects) or self.spec.kind is not None or not self.only_reads_arguments:
-            return None
-        (out,) = self.outs
-        if type(out) is not ResultTensor or out.requires:
-            return None
-        if self.kept_args is None or self.late:
-            return None
-        places = [self.args[i] for i in self.kept_args]
-        kernel, index, m = self.kernel, out.index, out.meta
-        checks, ahead, given = self.checks, self.ahead, GivenAgain(len(places))
-
-        def run(args: Sequence[Tensor]) -> Any:
-            others = [args[i]._st.array for i in places]
-            if np.ndarray in map(type, others):
-                others = given.hold_in_jax([args[i]._st for i in places], others)
-            if checks is not None and checks.fail_ahead(others, ahead):
-                return self.run(args)  # which raises
-            try:
-                arrays = kernel(*[st.array for st in kept], *others)
-                check_memory(arrays)
-            except JaxRuntimeError as error:
-                complain_of_memory(error)
-                raise
-            return make(arrays[index], m)
-
-        return run
-
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Run the program on these arguments, and do to the outside what the function does.
 
@@ -587,20 +549,21 @@ class Entry:
                 node = self._differentiable(args, arrays, drawn)
             else:
                 inputs = self._inputs(args, drawn)
+                together = self.over_processes and self.over_processes.begin(inputs)
+                kernel, inputs = together or (self.program_kernel, inputs)
                 dropped = ()
                 if self.replaced:
                     dropped = [resolve_argument(leaf, args) for leaf in self.replaced]
-                    if not self.program_kernel.settled:
+                    if not kernel.settled:
                         replaced = [(leaf, leaf._g) for leaf in dropped]
-                self.program_kernel.settled = True
-                arrays += self.program_kernel.results(inputs, dropped)  # no signal comes in between
+                kernel.settled = True
+                arrays += kernel.results(inputs, dropped)  # no signal comes in between
                 check_memory(arrays)
                 if self.late and is_true(arrays[-1]):
                     self._raise_failed_check(
                         [*arrays[: len(self.donated)], *inputs[len(self.donated) :]]
                     )
-            if self.one_device is not None:
-                self.one_device.bring_back(arrays)
+            self._bring_back(arrays)
             self.store(arrays, args, counters, counts)
             self.has_run = True
             if self.log is not None:
@@ -610,6 +573,13 @@ class Entry:
             complain_of_memory(error)
             raise
         return self._outputs(arrays, node, args)
+
+    def _bring_back(self, arrays: list[Any]) -> None:
+        """Let results lie where this process keeps them; once more after an interrupt."""
+        if self.over_processes is not None:
+            self.over_processes.bring_back(arrays)
+        if self.one_device is not None and arrays:
+            self.one_device.bring_back(arrays)
 
     def _leave_numpy(self, args: Sequence[Tensor]) -> None:
         """Hold what the program overwrites or reads from outside in arrays of JAX's from the first run on.
@@ -624,10 +594,11 @@ class Entry:
             hold_in_jax(st)
 
     def _finish_or_restore(
-        self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],
+        self, arrays: list[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],
         drawn: dict[Any, Any], replaced: Sequence[Any],
     ) -> None:  # fmt: skip
         """After an error or an interrupt: finish the step if its program ran, else let all be as it was."""
+        self._bring_back(arrays)
         if arrays and not (self.late and self.parts is None and is_true(arrays[-1])):
             self.has_run = True
             self.store(arrays, args, counters, counts)
@@ -651,8 +622,10 @@ class Entry:
         assert self.checks is not None
         self.checks.raise_failed_check(values)
 
-    def _raise_failed_check(self, inputs: Sequence[Any]) -> NoReturn:
+    def _raise_failed_check(self, inputs: list[Any]) -> NoReturn:
         """Raise what the check raises that fails for these inputs of the program."""
+        if self.over_processes is not None:
+            self.over_processes.bring_back(inputs)
         values: list[Any] = [None] * len(self.order)
         for i, x in zip(self.order, inputs):
             values[i] = x

@@ -7,7 +7,7 @@ they need not be computed twice. XLA finds such pairs too, but only where nothin
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,16 @@ _RANDOM = frozenset(["rng_uniform"])
 """What gives other numbers each time, although JAX knows of no effect."""
 
 
+Step = Callable[[Any, list[Any]], "list[Any] | None"]
+"""What takes a step in its own way, given it and its arguments; None where it is taken as it is."""
+
+
 def evaluate_equal_steps_once(
-    jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any]
+    jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any], instead: Step | None = None
 ) -> list[Any]:
     """What the steps give for these values from outside; the arrays are those of a program being traced."""
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
-    run = _Run(captured)
+    run = _Run(captured, instead)
     for eqn in jaxpr.eqns:
         with at_its_line(eqn):
             run.take([eqn], env)
@@ -53,10 +57,10 @@ def _lines() -> Any:
 
 
 class _Run:
-    __slots__ = ("captured", "first_results", "kept_arguments", "outside")
+    __slots__ = ("captured", "first_results", "instead", "kept_arguments", "outside")
 
-    def __init__(self, captured: Sequence[Any]) -> None:
-        self.captured, self.outside = captured, placeholder()
+    def __init__(self, captured: Sequence[Any], instead: Step | None) -> None:
+        self.captured, self.outside, self.instead = captured, placeholder(), instead
         self.first_results: dict[Any, list[Any]] = {}
         self.kept_arguments: list[Any] = []
         """Arguments of steps, whose identities are part of the keys."""
@@ -79,6 +83,9 @@ class _Run:
         return _read(jaxpr.outvars, env)
 
     def _step(self, eqn: Any, args: list[Any]) -> list[Any]:
+        own = None if self.instead is None else self.instead(eqn, args)
+        if own is not None:
+            return own
         key = _key(eqn, args)
         out = None if key is None else self.first_results.get(key)
         if out is None:

@@ -173,6 +173,14 @@ def assign(target: Tensor, array: Any) -> None:
         target.copy_(tensor_from(array.reshape(target.shape), target))
 
 
+def takes_result(pg: ProcessGroup, at_root: bool, root: int) -> bool:
+    """Whether this process writes what a collective gave, if that is at the root, or everywhere else.
+
+    In a compiled program all processes do, and get their own values back: it is the same program in all of them then.
+    """
+    return is_compiling() or (pg.rank() == root) is at_root
+
+
 def size_of(x: Tensor) -> str:
     """What the processes of a collective must agree on about a tensor."""
     return f"{x.numel()} elements of {x.dtype}"

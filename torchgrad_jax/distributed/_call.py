@@ -2,6 +2,7 @@
 
 A compiled program calls back into this process when it comes to the step. Such steps run in the order in which the
 program was written, and their messages have keys of their own: a program may still run while the process goes on.
+Where XLA connects the devices of the processes, and all of them run the same program, the step is XLA's own instead.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
+from .._bridge.over_processes import Collective
 from .._engine.strided import read
 from .._engine.tensor import Tensor
 from ..compiler import is_compiling
-from ._exchange import Turn
+from ._exchange import Turn, agree
 from ._groups import ProcessGroup, group, member_of
+from ._in_xla import Form, mesh_of
 
 Arrays = list[Any]
 Step = Callable[..., Sequence[np.ndarray]]
@@ -45,7 +48,7 @@ def like(tensor: Tensor, shape: Sequence[int] | None = None) -> jax.ShapeDtypeSt
 
 def begin(
     pg: ProcessGroup, what: str, arrays: Sequence[Any], results: Sequence[jax.ShapeDtypeStruct], step: Step,
-    key: str = "", timeout: Any = None,
+    key: str = "", timeout: Any = None, in_xla: Form | None = None,
 ) -> Callable[[], Arrays]:  # fmt: skip
     """Take the turn of a collective; what is returned runs it, and gives its results.
 
@@ -57,32 +60,63 @@ def begin(
         step: does it, given a turn and the arrays.
         key: what its messages are known by, if it is a message from one to another.
         timeout: of this collective.
+        in_xla: does it in a program that the processes run together; None if XLA has no such step.
     """
     if is_compiling():
-        found = _in_program(pg, what, arrays, results, step, key, timeout)
+        call = _StepOfProgram(pg, what, results, step, key, timeout, in_xla)
+        found = list(io_callback(call, tuple(results), *arrays, ordered=True))
         return lambda: found
     turn = pg.turn(what, key, timeout)
     return lambda: list(step(turn, *arrays))
 
 
-def _in_program(
-    pg: ProcessGroup, what: str, arrays: Any, results: Any, step: Step, key: str, timeout: Any
-) -> Arrays:
-    which = None if pg is group.WORLD else pg
-    size = pg.size()
+class _StepOfProgram(Collective):
+    """A collective in a compiled program, which calls it with the arrays that this process sends.
 
-    def call(*given: Any) -> Any:
-        turn = _turn(which, size, what, key, timeout)
-        found = step(turn, *map(np.asarray, given))
-        return tuple(np.asarray(x).reshape(r.shape) for x, r in zip(found, results, strict=True))
+    Args:
+        pg: which processes.
+        what: the call.
+        results: the shapes of what comes out.
+        step: does it between the memories of the processes.
+        key: what its messages are known by, if it is a message from one to another.
+        timeout: of this collective.
+        form: does it in a program that the processes run together; None if XLA has no such step.
+    """
 
-    return list(io_callback(call, tuple(results), *arrays, ordered=True))
+    def __init__(
+        self, pg: ProcessGroup, what: str, results: Sequence[jax.ShapeDtypeStruct], step: Step, key: str,
+        timeout: Any, form: Form | None,
+    ) -> None:  # fmt: skip
+        self._which, self._size = None if pg is group.WORLD else pg, pg.size()
+        self._what, self._results, self._step = what, results, step
+        self._key, self._timeout, self._form = key, timeout, form
+        self.group, self.can_be_in_xla = pg.group_name, form is not None
 
-
-def _turn(which: Any, size: int, what: str, key: str, timeout: Any) -> Turn:
-    live = member_of(which)
-    if live.size() != size:
-        raise RuntimeError(
-            f"{what}: the program was compiled for {size} processes, and there are {live.size()}"
+    def __call__(self, *given: Any) -> Any:
+        turn = self._turn(self._what, self._key, self._timeout)
+        found = self._step(turn, *map(np.asarray, given))
+        return tuple(
+            np.asarray(x).reshape(r.shape) for x, r in zip(found, self._results, strict=True)
         )
-    return live.turn(what, key, timeout, compiled=True)
+
+    def mesh(self, platform: str) -> Any:
+        """The devices of the processes, if they are connected."""
+        return mesh_of(tuple(member_of(self._which)._members), platform)
+
+    def in_xla(self, arrays: Sequence[Any]) -> Arrays:
+        """The step in a program over the mesh."""
+        assert self._form is not None
+        found = self._form(*arrays)
+        return [x.reshape(r.shape) for x, r in zip(found, self._results, strict=True)]
+
+    def agree(self, program: bytes) -> bool:
+        """Whether all processes of the group are about to run the same program."""
+        return agree(self._turn("a compiled program"), program)
+
+    def _turn(self, what: str, key: str = "", timeout: Any = None) -> Turn:
+        live = member_of(self._which)
+        if live.size() != self._size:
+            raise RuntimeError(
+                f"{what}: the program was compiled for {self._size} processes, and there are {live.size()}"
+            )
+        return live.turn(what, key, timeout, compiled=True)

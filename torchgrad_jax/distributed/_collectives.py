@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from .._core import warn
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
-from . import _exchange
+from . import _exchange, _in_xla
 from ._arguments import (
     ReduceOp,
     alike,
@@ -23,6 +26,7 @@ from ._arguments import (
     reduction,
     root_of,
     size_of,
+    takes_result,
     tensor_of,
     tensors_of,
 )
@@ -40,7 +44,7 @@ def barrier(
     pg = group_for("barrier", group)
     if pg is None:
         return None
-    found = begin(pg, "barrier", [], [], _exchange.barrier, timeout=timeout)
+    found = begin(pg, "barrier", [], [], _exchange.barrier, timeout=timeout, in_xla=_in_xla.barrier)
     return perform(async_op, [], found)
 
 
@@ -127,6 +131,7 @@ def all_reduce(
     found = begin(
         pg, what, [array_of(tensor)], [like(tensor)],
         lambda turn, x: [_exchange.all_reduce(turn, x, op.name)],
+        in_xla=partial(_in_xla.all_reduce, op=op.name),
     )  # fmt: skip
 
     def run() -> None:
@@ -158,12 +163,14 @@ def reduce(
     found = begin(
         pg, f"reduce({op.name}) of {size_of(tensor)} to {root}", [array_of(tensor)], [like(tensor)],
         lambda turn, x: [_exchange.reduce(turn, x, root, op.name)],
+        in_xla=partial(_in_xla.reduce, root=root, op=op.name),
     )  # fmt: skip
 
     def run() -> None:
         (array,) = found()
-        if pg.rank() == root:
+        if takes_result(pg, True, root):
             fill(tensor, array)
+        if pg.rank() == root:
             _averaged(op, tensor, pg.size())
 
     return perform(async_op, [tensor], run)
@@ -198,6 +205,7 @@ def _reduce_scattered(
     found = begin(
         pg, f"reduce_scatter({op.name}) of {[x.size for x in xs]} elements of {output.dtype}", xs, [like(output)],
         lambda turn, *xs: [_exchange.reduce_scatter(turn, xs, op.name)],
+        in_xla=_in_xla.if_equal(partial(_in_xla.reduce_scatter, op=op.name), xs),
     )  # fmt: skip
 
     def run() -> None:
@@ -238,8 +246,9 @@ def spread(pg: ProcessGroup, tensors: Sequence[Tensor], root: int, what: str) ->
         found = begin(
             pg, f"{what} of {whole.size} elements of {dtype}", [whole], [like(same[0], whole.shape)],
             lambda turn, x: [_exchange.broadcast(turn, x, root)],
+            in_xla=partial(_in_xla.broadcast, root=root),
         )()  # fmt: skip
-        if pg.rank() != root:
+        if takes_result(pg, False, root):
             at = 0
             for t in same:
                 fill(t, found[0][at : at + t.numel()])
@@ -261,11 +270,12 @@ def broadcast(
     found = begin(
         pg, f"broadcast of {size_of(tensor)} from {root}", [array_of(tensor)], [like(tensor)],
         lambda turn, x: [_exchange.broadcast(turn, x, root)],
+        in_xla=partial(_in_xla.broadcast, root=root),
     )  # fmt: skip
 
     def run() -> None:
         (array,) = found()
-        if pg.rank() != root:
+        if takes_result(pg, False, root):
             fill(tensor, array)
 
     return perform(async_op, [tensor], run)
@@ -286,7 +296,9 @@ def all_gather(
         return None
     fitting("allgather", tensor_list, tensor, pg.size())
     what = f"all_gather of {size_of(tensor)}"
-    found = begin(pg, what, [array_of(tensor)], [like(tensor)] * pg.size(), _exchange.all_gather)
+    found = begin(
+        pg, what, [array_of(tensor)], [like(tensor)] * pg.size(), _exchange.all_gather, in_xla=_in_xla.all_gather
+    )  # fmt: skip
 
     def run() -> None:
         for out, array in zip(tensor_list, found()):
@@ -322,6 +334,7 @@ def all_gather_single(
     found = begin(
         pg, f"all_gather_single of {size_of(input_tensor)}", [array_of(input_tensor)], [like(output_tensor)],
         lambda turn, x: [np.concatenate(_exchange.all_gather(turn, x.reshape(-1)))],
+        in_xla=lambda x: [lax.all_gather(x, _in_xla.AXIS)],
     )  # fmt: skip
 
     def run() -> None:
@@ -381,8 +394,18 @@ def all_to_all_single(
                 )
         return [np.concatenate(found)]
 
-    found = begin(pg, f"all_to_all_single of {input.dtype}", parts, [like(output)], step)
+    found = begin(
+        pg, f"all_to_all_single of {input.dtype}", parts, [like(output)], step,
+        in_xla=_if_equal_rows(parts, incoming),
+    )  # fmt: skip
     return perform(async_op, [output], lambda: fill(output, found()[0]))
+
+
+def _if_equal_rows(parts: Sequence[Any], incoming: Sequence[int]) -> Any:
+    def joined_parts(*xs: Any) -> list[Any]:
+        return [jnp.concatenate(_in_xla.all_to_all(*xs))]
+
+    return joined_parts if len({len(x) for x in parts} | set(incoming)) == 1 else None
 
 
 def _rows(x: Tensor, sizes: Any, n: int) -> list[int]:
@@ -431,7 +454,11 @@ def all_to_all(
                 )
         return found
 
-    found = begin(pg, "all_to_all", [array_of(x) for x in inputs], list(map(like, outputs)), step)
+    arrays = [array_of(x) for x in inputs]
+    found = begin(
+        pg, "all_to_all", arrays, list(map(like, outputs)), step,
+        in_xla=_in_xla.if_equal(_in_xla.all_to_all, [*arrays, *outputs]),
+    )  # fmt: skip
 
     def run() -> None:
         for out, array in zip(outputs, found()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from ..._engine.tensor import Tensor
 from ...autograd import Variable
 from ...autograd.grad_mode import no_grad
 from ...compiler import is_compiling
-from ...distributed import _exchange
+from ...distributed import _exchange, _in_xla
 from ...distributed._arguments import fill, tensor_from
 from ...distributed._buckets import GradBucket
 from ...distributed._call import array_of, begin, joined
@@ -227,6 +228,7 @@ class Reducer:
             self.group, f"gradients of {array.size} elements of {array.dtype.name}", [array],
             [jax.ShapeDtypeStruct(array.shape, array.dtype)],
             lambda turn, x: [_exchange.all_reduce(turn, x, "SUM")],
+            in_xla=partial(_in_xla.all_reduce, op="SUM"),
         )  # fmt: skip
         if is_compiling() or not in_thread:
             return lambda: run()[0]

@@ -30,7 +30,13 @@ def every_collective_that_xla_has(m, d):
 
     def program(x):
         found = []
-        for op in (d.ReduceOp.SUM, d.ReduceOp.AVG, d.ReduceOp.MAX, d.ReduceOp.MIN, d.ReduceOp.PRODUCT):
+        for op in (
+            d.ReduceOp.SUM,
+            d.ReduceOp.AVG,
+            d.ReduceOp.MAX,
+            d.ReduceOp.MIN,
+            d.ReduceOp.PRODUCT,
+        ):
             y = x * (3 - 2 * rank)
             d.all_reduce(y, op=op)
             found.append(y)
@@ -57,7 +63,8 @@ def every_collective_that_xla_has(m, d):
 
 def model(m):
     m.manual_seed(0)
-    return m.nn.Sequential(m.nn.Linear(3, 4), m.nn.BatchNorm1d(4), m.nn.Tanh(), m.nn.Linear(4, 1))
+    layers = m.nn.Linear(3, 4, bias=False), m.nn.BatchNorm1d(4), m.nn.Tanh(), m.nn.Linear(4, 1)
+    return m.nn.Sequential(*layers)
 
 
 @together

@@ -88,7 +88,11 @@ def lowered(entry: Entry, inputs: Sequence[Any]) -> Lowered:
         xs = [_input(sources[i], args) for i in entry.order]
         memory = [jax.ShapeDtypeStruct(m.shape, m.dtype.np) for _, m in entry.spare]
         n = len(entry.donated)
-        return Lowered(entry.program_kernel.lower(*xs[:n], *memory, *xs[n:]))
+        xs = [*xs[:n], *memory, *xs[n:]]
+        over = entry.over_processes
+        if over is not None and over.kernel is not None:
+            return Lowered(over.lower(xs))
+        return Lowered(entry.program_kernel.lower(*xs))
     assert entry.backward is not None
     forward = entry.parts.forward
     xs = [_input(s, args) for s in sources]

@@ -8,7 +8,7 @@ import pytest
 import torchgrad_jax as torch
 import torchgrad_jax.profiler
 import torchgrad_jax.utils.checkpoint
-from tests.interrupts import interrupted, length
+from tests.interrupts import PACKAGE, interrupted, length
 from torchgrad_jax import func
 from torchgrad_jax._core.state import MODES, TRACED
 from torchgrad_jax._core.traces import current_trace
@@ -218,6 +218,21 @@ def test_modes_are_as_before(program):
         assert _modes() == before, point
         point += step
     assert point > 5
+
+
+def test_jax_traces_what_it_traced_before():
+    """Every point of the module that stands around JAX's blocks, which the samples of the test above may miss."""
+
+    def run():
+        return func.hessian(cube)(x.detach())
+
+    for _ in range(3):
+        run()
+    before, at = current_trace(), 0
+    while interrupted(run, at, within=f"{PACKAGE}/_core/traces.py", delivered=True):
+        assert current_trace() is before, at
+        at += 1
+    assert at > 5
 
 
 def _modes():

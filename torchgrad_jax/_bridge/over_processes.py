@@ -11,6 +11,7 @@ where these differ (one has a smaller batch, or does something else as rank 0), 
 
 from __future__ import annotations
 
+import abc
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from .donation import Donating
 from .equal_steps import called
 
 
-class Collective:
+class Collective(abc.ABC):
     """What a compiled program calls where the function came to a collective. Subclasses know how it is done."""
 
     group: str
@@ -31,17 +32,17 @@ class Collective:
     can_be_in_xla: bool
     """Whether XLA has such a step."""
 
+    @abc.abstractmethod
     def mesh(self, platform: str) -> Mesh | None:
         """The devices of the processes that take part, if they are connected."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def in_xla(self, arrays: Sequence[Any]) -> list[Any]:
         """The step in a program over the mesh."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def agree(self, program: bytes) -> bool:
         """Whether all that take part are about to run the same program, and not none; each calls this."""
-        raise NotImplementedError
 
 
 class OverProcesses:
@@ -152,9 +153,9 @@ def _collective(eqn: Any) -> Collective | None:
 def _collectives(eqns: Sequence[Any]) -> Iterator[Collective | None]:
     """The collectives of a program; None for anything else that it does beside computing."""
     for eqn in eqns:
-        inner = called(eqn)
         if not eqn.effects:
             continue
+        inner = called(eqn)
         if inner is not None:
             yield from _collectives(inner.jaxpr.eqns)
         else:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import torchgrad_jax
+from torchgrad_jax import return_types
 from torchgrad_jax._codegen import files
 from torchgrad_jax._codegen.__main__ import main
 from torchgrad_jax._codegen.overloads import METHOD_OVERLOADS, OVERLOADS
@@ -93,9 +94,9 @@ def test_tensor_is_complete():
 
 def test_result_classes_have_the_fields_of_the_real_ones():
     found = declared(stub("return_types.pyi").body)
-    assert set(found) == set(RETURN_TYPES)
-    for name, kind in RETURN_TYPES.items():
-        assert [n.target.id for n in found[name][0].body] == list(kind._fields)
+    assert set(found) == set(return_types.__all__)
+    for name in return_types.__all__:
+        assert [n.target.id for n in found[name][0].body] == list(RETURN_TYPES[name]._fields)
 
 
 def parameters(node):

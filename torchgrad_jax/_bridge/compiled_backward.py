@@ -8,7 +8,7 @@ the others the backward part, and what the second reads of the first is saved in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node
 from .._engine.passes.walk import run as run_pass
 from .._engine.record import apply, zeros_for
-from .._engine.saved import error_of_write
+from .._engine.saved import Packed, error_of_write
 from .._engine.strided import read
 from .._engine.tensor import Storage, Tensor, make
 from .._engine.trace import Call
@@ -38,6 +38,14 @@ _FIRST = 1 << 30
 """The number of the first placeholder for a gradient; those of inputs, which come up at any time, are lower."""
 
 
+_WRITTEN = (
+    "torch.compile: a tensor of shape {shape} was written to after a compiled function had read it, and before the "
+    "backward pass from its results. Eager code would read the new values in that pass, as the write was one of "
+    "`.data`, or the reader is a checkpoint that computes again or a backward function; the program has saved the old "
+    "ones. Write after the backward pass, or take the pass inside of the compiled function."
+)
+
+
 class NodeInside(NamedTuple):
     """A node of the graph that the function recorded."""
 
@@ -47,8 +55,12 @@ class NodeInside(NamedTuple):
     """To which of the edges it goes on from here, as bits."""
     counters: tuple[int, ...]
     """Of what it has saved, by their numbers."""
+    memories: tuple[int, ...]
+    """Where what it has saved lies, by the numbers of `BackwardDescription.memories`."""
     frees: bool
     """Whether it frees what it has saved, and refuses a second pass."""
+    runs_code: bool
+    """Whether it runs code of the user, such as a hook, or what a checkpoint computes again."""
 
 
 class PassInside(NamedTuple):
@@ -56,6 +68,8 @@ class PassInside(NamedTuple):
 
     counters: tuple[int, ...]
     """The counters of what it reads, by their numbers."""
+    memories: tuple[int, ...]
+    """What it reads, by the numbers of `BackwardDescription.memories`."""
     frees: int
     """The nodes that it frees, as bits."""
     reached: int
@@ -79,6 +93,11 @@ class BackwardDescription:
         self.counters: list[tuple[str, Any, Meta]] = []
         """Counters of the writes to what nodes have saved: `arg` or `result` with its number, or `outside` with the
         counter itself; and what was saved looked like."""
+        self.memories: list[tuple[str, Any]] = []
+        """Memory that the backward part reads and somebody can write to after the call: that of `arg` or `result`
+        with its number, or of a tensor or a storage from `outside`."""
+        self.read_by_code: list[int] = []
+        """What the code of the user reads while the pass is traced, by the numbers of `memories`."""
         self.reached: list[int] = []
         """For each of `roots` the edges at which a pass from it arrives, as bits."""
         self.arrives_from: list[int] = []
@@ -102,9 +121,37 @@ class BackwardDescription:
             for k, mask in enumerate(self.reached):
                 reached |= mask if roots >> k & 1 else 0
             counters = dict.fromkeys(c for k in run for c in self.nodes[k].counters)
+            memories = dict.fromkeys(c for k in run for c in self.nodes[k].memories)
+            if any(self.nodes[k].runs_code for k in run):
+                memories.update(dict.fromkeys(self.read_by_code))
             frees = sum(1 << k for k in run if self.nodes[k].frees)
-            found = self._passes[roots, edges] = PassInside(tuple(counters), frees, reached)
+            found = PassInside(tuple(counters), tuple(memories), frees, reached)
+            self._passes[roots, edges] = found
         return found
+
+
+class _Numbered:
+    """Gives numbers to what is asked for, in the order of asking.
+
+    Args:
+        known: by identity, what may be asked for.
+    """
+
+    def __init__(self, known: dict[int, Any]) -> None:
+        self.known = known
+        self.numbers: dict[int, int] = {}
+        self.found: list[Any] = []
+
+    def numbers_of(self, keys: Iterable[int]) -> list[int]:
+        """The numbers of those that are known."""
+        numbers = []
+        for key in keys:
+            if key in self.known:
+                if key not in self.numbers:
+                    self.numbers[key] = len(self.found)
+                    self.found.append(self.known[key])
+                numbers.append(self.numbers[key])
+        return numbers
 
 
 def trace_backward(
@@ -123,7 +170,8 @@ def trace_backward(
     description.names = [fn.name() for fn, _ in roots]
     nodes, edges = _inside([fn for fn, _ in roots], began)
     description.plain = not any(_has_code_of_the_user(node) for node in nodes)
-    _describe_nodes(description, roots, nodes, edges, _counters(current, returned))
+    memories = _Numbered(_memories(current, returned))
+    _describe_nodes(description, roots, nodes, edges, _counters(current, returned), memories)
     cts = []
     for k, t in outs:
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
@@ -137,11 +185,17 @@ def trace_backward(
     walks, current.walks = current.walks, current.walks or len(roots) > 1
     try:
         _silence(edges, silenced)
-        gradients = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
+        with current.noting_reads() as reads:
+            gradients = run_pass(
+                roots, cts, keep=False, create=False, targets=edges, accumulate=False
+            )
     finally:
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
         surely(lambda: [tie.remove() for tie in ties])
         current.walks = walks
+    if any(node.runs_code for node in description.nodes):
+        description.read_by_code = memories.numbers_of(reads)
+    description.memories = memories.found
     description.targets = [_named(current, node, nr) for node, nr in edges]
     description.grad_metas = [None if g is None else g._m for g in gradients]
     return description, [current.array_of(g) for g in gradients if g is not None]
@@ -196,9 +250,23 @@ def _counters(current: StateLift, returned: Sequence[Any]) -> dict[int, tuple[st
     return found
 
 
+def _memories(current: StateLift, returned: Sequence[Any]) -> dict[int, tuple[str, Any]]:
+    """By identity the storages that somebody can reach after the call: whose they are."""
+    found: dict[int, tuple[str, Any]] = {
+        id(t._st): ("result", k) for k, t in enumerate(returned) if isinstance(t, Tensor)
+    }
+    for key, entry in current.storages.items():
+        owner = current.sources[entry.source].of
+        is_owner = isinstance(owner, Tensor) and owner._st is entry.storage
+        found[key] = ("outside", owner if is_owner else entry.storage)
+    found.update({id(s.traced_storage): ("arg", i) for i, s in enumerate(current.swapped)})
+    return found
+
+
 def _describe_nodes(
     description: BackwardDescription, roots: Sequence[tuple[Any, int]], nodes: Sequence[Any],
     edges: Sequence[tuple[Any, int]], counters: dict[int, tuple[str, Any]],
+    memories: _Numbered,
 ) -> None:  # fmt: skip
     """Which results lead to which nodes, and these to which edges; and what each node has saved."""
     from_roots: dict[Any, int] = {}
@@ -224,7 +292,7 @@ def _describe_nodes(
     description.arrives_from = [comes.get(root, 0) for root in roots]
     numbers: dict[int, int] = {}
     for node in nodes:
-        read = []
+        read, storages = [], []
         for entry in node.saved or ():
             vc = entry._vc if isinstance(entry, Tensor) else entry
             if id(vc) in counters and isinstance(entry, Tensor | Storage):
@@ -233,9 +301,14 @@ def _describe_nodes(
                     numbers[id(vc)] = len(numbers)
                     description.counters.append((*counters[id(vc)], m))
                 read.append(numbers[id(vc)])
+            if isinstance(entry, Tensor | Storage):
+                storages.append(id(entry._st if isinstance(entry, Tensor) else entry))
         frees = bool(node.saved) and (node.gp is None or node.gp.saves_tensors)
-        if read or frees:
-            inside = NodeInside(from_roots[node], to_edges[node], tuple(read), frees)
+        code = _has_code_of_the_user(node) or any(isinstance(e, Packed) for e in node.saved or ())
+        if read or storages or frees or code:
+            inside = NodeInside(
+                from_roots[node], to_edges[node], tuple(read), tuple(memories.numbers_of(storages)), frees, code
+            )  # fmt: skip
             description.frees |= frees << len(description.nodes)
             description.nodes.append(inside)
     frees_in_each = [description.pass_inside(1 << k, -1).frees for k in range(len(roots))]
@@ -414,7 +487,16 @@ class CompiledFunctionBackward(Node):
     some of these: it frees what they have saved, and arrives at the edges that they lead to.
     """
 
-    __slots__ = ("counters", "description", "freed", "last_freed", "leaves", "metas", "parts")
+    __slots__ = (
+        "counters",
+        "description",
+        "freed",
+        "last_freed",
+        "leaves",
+        "memories",
+        "metas",
+        "parts",
+    )
 
     def __init__(
         self, parts: ForwardAndBackward, description: BackwardDescription, saved: Sequence[Any], args: Sequence[Tensor],
@@ -427,6 +509,8 @@ class CompiledFunctionBackward(Node):
         self.leaves: Any = leaves
         self.counters: list[tuple[Any, int]] = []
         """The counters of what was saved, and their values after the call."""
+        self.memories: list[tuple[Any, Storage, int]] = []
+        """What the pass reads, its storage after the call, and how often that had been written to."""
         self.freed = self.last_freed = 0
         """The nodes inside that were freed, as bits, and those that the pass frees that ran last."""
         edges = []
@@ -473,6 +557,13 @@ class CompiledFunctionBackward(Node):
             for kind, who, _ in self.description.counters
         ]
         self.counters = [(vc, vc.version) for vc in counters]
+        memories = [
+            who if kind == "outside" else owner[kind][who]
+            for kind, who in self.description.memories
+        ]
+        self.memories = [
+            (x, x, x.stamp) if isinstance(x, Storage) else (x, x._st, x._st.stamp) for x in memories
+        ]
 
     @property
     def n_outputs(self) -> int:
@@ -504,6 +595,8 @@ class CompiledFunctionBackward(Node):
             vc, then = self.counters[k]
             if vc.version != then:
                 raise error_of_write(self.description.counters[k][2], None, 0, vc.version, then)
+        for k in inside.memories:
+            self._check_unwritten(*self.memories[k])
         self.last_freed = inside.frees
         if not roots:
             return [None] * len(self.edges)
@@ -521,6 +614,12 @@ class CompiledFunctionBackward(Node):
             None if m is None else zeros_for(m) if g is None else make(g, m)
             for g, m in zip(found, metas)
         ]
+
+    def _check_unwritten(self, owner: Any, storage: Storage, then: int) -> None:
+        """Refuse a pass that would read something else in eager code, where the program has saved what was there."""
+        now = owner if isinstance(owner, Storage) else owner._st
+        if now is not storage or storage.stamp != then:
+            raise RuntimeError(_WRITTEN.format(shape=list(storage.meta.shape)))
 
     def _recorded(self, cts: Sequence[Tensor | None]) -> list[Any]:
         """The same as part of a graph: the forward is recorded once more, and differentiated."""

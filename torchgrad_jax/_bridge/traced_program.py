@@ -152,6 +152,8 @@ class StateLift(Lift):
         """By identity."""
         self.readers: dict[int, set[int]] = {}
         """Identities of the tensors, or of their bases, through which each storage was read, by its own."""
+        self.reads_noted: dict[int, None] | None = None
+        """Identities of the storages that are read, where somebody notes them."""
         self.tracers: dict[int, Any] = {}
         """The inputs that stand for storages, by the identity of the storage."""
         self.counters: dict[int, tuple[Any, int]] = {}
@@ -251,8 +253,12 @@ class StateLift(Lift):
         """A storage was made during this run."""
         self.born.append(weakref.ref(storage))
 
-    def alias_born(self, t: Tensor) -> None:
-        """A tensor was made during this run on a storage that may come from outside."""
+    def alias_born(self, t: Tensor, src: Tensor) -> None:
+        """A tensor was made during this run on the storage of `src`, which may come from outside.
+
+        Then the program reads this storage because it is that of `src`, and not of another one by the next call.
+        """
+        self.know(src)
         self.own_aliases.append(weakref.ref(t))
 
     def made(self, storage: Storage) -> bool:
@@ -300,6 +306,8 @@ class StateLift(Lift):
         st = t._st
         owner = t if t._al is None or t._al.base is None else t._al.base
         self.readers.setdefault(id(st), set()).add(id(owner))
+        if self.reads_noted is not None:
+            self.reads_noted[id(st)] = None
         if self.ours(st.array):
             return st.array
         if is_abstract(st.array):
@@ -324,6 +332,15 @@ class StateLift(Lift):
             if source.kind == "tensor":
                 self.numbers.setdefault(id(st.array), (st, tracer, len(self.sources) - 1))
         return tracer
+
+    @contextmanager
+    def noting_reads(self) -> Iterator[dict[int, None]]:
+        """Within it, the identity of each storage that is read is noted."""
+        self.reads_noted = noted = {}
+        try:
+            yield noted
+        finally:
+            self.reads_noted = None
 
     def _shared(self, st: Storage) -> Any:
         """The input that stands for a number that several storages hold as one array, as step counts do.

@@ -12,6 +12,7 @@ from typing import Any
 
 import torchgrad_jax
 
+from .. import return_types
 from .._core import devices, dtypes, formats, shapes
 from .._engine import attributes, bind, tensor
 from .._functions import random
@@ -173,9 +174,9 @@ def _namespace(name: str) -> str:
 def _return_types() -> str:
     text = _HEADER.format(doc="The named tuples that some functions return.")
     text += "from typing import NamedTuple\n\nfrom ._engine.tensor import Tensor\n"
-    for name, kind in sorted(RETURN_TYPES.items()):
+    for name in return_types.__all__:
         text += f"\nclass {name}(NamedTuple):\n"
-        text += "".join(f"    {field}: Tensor\n" for field in kind._fields)
+        text += "".join(f"    {field}: Tensor\n" for field in RETURN_TYPES[name]._fields)
     return text
 
 

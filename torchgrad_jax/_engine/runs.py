@@ -139,8 +139,8 @@ class Run:
     def storage_born(self, storage: Any) -> None:
         """A storage was made during this run."""
 
-    def alias_born(self, t: Tensor) -> None:
-        """A tensor on the storage of another one was made during this run."""
+    def alias_born(self, t: Tensor, src: Tensor) -> None:
+        """A tensor on the storage of another one, `src`, was made during this run."""
 
     def made_of_array(self, t: Tensor, array: Any) -> None:
         """A tensor holds a copy of a NumPy array, whose memory it has where code runs at once."""

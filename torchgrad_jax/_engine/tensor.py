@@ -291,7 +291,7 @@ def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any = None, cls: typ
     if MODES.bits & (TRACED | LIFT):
         if MODES.bits & TRACED:
             extras(t).born = MODES.birth
-        MODES.run.alias_born(t)
+        MODES.run.alias_born(t, src)
     return t
 
 

@@ -8,7 +8,7 @@ the others the backward part, and what the second reads of the first is saved in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -55,12 +55,10 @@ class NodeInside(NamedTuple):
     """To which of the edges it goes on from here, as bits."""
     counters: tuple[int, ...]
     """Of what it has saved, by their numbers."""
-    memories: tuple[int, ...]
-    """Where what it has saved lies, by the numbers of `BackwardDescription.memories`."""
     frees: bool
     """Whether it frees what it has saved, and refuses a second pass."""
-    runs_code: bool
-    """Whether it runs code of the user, such as a hook, or what a checkpoint computes again."""
+    memories: tuple[int, ...] = ()
+    """What it reads, by the numbers of `BackwardDescription.memories`."""
 
 
 class PassInside(NamedTuple):
@@ -96,8 +94,6 @@ class BackwardDescription:
         self.memories: list[tuple[str, Any]] = []
         """Memory that the backward part reads and somebody can write to after the call: that of `arg` or `result`
         with its number, or of a tensor or a storage from `outside`."""
-        self.read_by_code: list[int] = []
-        """What the code of the user reads while the pass is traced, by the numbers of `memories`."""
         self.reached: list[int] = []
         """For each of `roots` the edges at which a pass from it arrives, as bits."""
         self.arrives_from: list[int] = []
@@ -122,36 +118,36 @@ class BackwardDescription:
                 reached |= mask if roots >> k & 1 else 0
             counters = dict.fromkeys(c for k in run for c in self.nodes[k].counters)
             memories = dict.fromkeys(c for k in run for c in self.nodes[k].memories)
-            if any(self.nodes[k].runs_code for k in run):
-                memories.update(dict.fromkeys(self.read_by_code))
             frees = sum(1 << k for k in run if self.nodes[k].frees)
             found = PassInside(tuple(counters), tuple(memories), frees, reached)
             self._passes[roots, edges] = found
         return found
 
 
-class _Numbered:
-    """Gives numbers to what is asked for, in the order of asking.
+class _Reads:
+    """Which storages each node of a pass reads: what it has saved, and what its hooks and other code of the user read.
 
-    Args:
-        known: by identity, what may be asked for.
+    Any node that reads what a checkpoint computes again may be the first to compute it, and reads what that takes.
     """
 
-    def __init__(self, known: dict[int, Any]) -> None:
-        self.known = known
-        self.numbers: dict[int, int] = {}
-        self.found: list[Any] = []
+    def __init__(self, nodes: Sequence[Any]) -> None:
+        self.of: dict[Any, list[int]] = {node: _saved_storages(node) for node in nodes}
+        self.again = [n for n in nodes if any(isinstance(e, Packed) for e in n.saved or ())]
+        self.last: Any = None
 
-    def numbers_of(self, keys: Iterable[int]) -> list[int]:
-        """The numbers of those that are known."""
-        numbers = []
-        for key in keys:
-            if key in self.known:
-                if key not in self.numbers:
-                    self.numbers[key] = len(self.found)
-                    self.found.append(self.known[key])
-                numbers.append(self.numbers[key])
-        return numbers
+    def note(self, storage: Storage) -> None:
+        """A storage is read while the pass is traced."""
+        now = None if MODES.graph_task is None else MODES.graph_task.current
+        if now in self.of:  # else it is a node of a pass in a backward function
+            self.last = now
+        readers = self.again if self.last is None or self.last in self.again else [self.last]
+        for node in readers:
+            self.of[node].append(id(storage))
+
+
+def _saved_storages(node: Any) -> list[int]:
+    entries = [e for e in node.saved or () if isinstance(e, Tensor | Storage)]
+    return [id(e._st if isinstance(e, Tensor) else e) for e in entries]
 
 
 def trace_backward(
@@ -170,8 +166,8 @@ def trace_backward(
     description.names = [fn.name() for fn, _ in roots]
     nodes, edges = _inside([fn for fn, _ in roots], began)
     description.plain = not any(_has_code_of_the_user(node) for node in nodes)
-    memories = _Numbered(_memories(current, returned))
-    _describe_nodes(description, roots, nodes, edges, _counters(current, returned), memories)
+    inside = _describe_nodes(description, roots, nodes, edges, _counters(current, returned))
+    reads = _Reads(inside)
     cts = []
     for k, t in outs:
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
@@ -185,7 +181,7 @@ def trace_backward(
     walks, current.walks = current.walks, current.walks or len(roots) > 1
     try:
         _silence(edges, silenced)
-        with current.noting_reads() as reads:
+        with current.noting_reads(reads.note):
             gradients = run_pass(
                 roots, cts, keep=False, create=False, targets=edges, accumulate=False
             )
@@ -193,9 +189,9 @@ def trace_backward(
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
         surely(lambda: [tie.remove() for tie in ties])
         current.walks = walks
-    if any(node.runs_code for node in description.nodes):
-        description.read_by_code = memories.numbers_of(reads)
-    description.memories = memories.found
+    _describe_reads(description, reads, _memories(current, returned))
+    frees_in_each = [description.pass_inside(1 << k, -1).frees for k in range(len(roots))]
+    description.is_for_one_pass = all(frees_in_each)
     description.targets = [_named(current, node, nr) for node, nr in edges]
     description.grad_metas = [None if g is None else g._m for g in gradients]
     return description, [current.array_of(g) for g in gradients if g is not None]
@@ -266,9 +262,12 @@ def _memories(current: StateLift, returned: Sequence[Any]) -> dict[int, tuple[st
 def _describe_nodes(
     description: BackwardDescription, roots: Sequence[tuple[Any, int]], nodes: Sequence[Any],
     edges: Sequence[tuple[Any, int]], counters: dict[int, tuple[str, Any]],
-    memories: _Numbered,
-) -> None:  # fmt: skip
-    """Which results lead to which nodes, and these to which edges; and what each node has saved."""
+) -> list[Any]:  # fmt: skip
+    """Which results lead to which nodes, and these to which edges; and what each node has saved.
+
+    Returns:
+        The nodes that `description.nodes` is about.
+    """
     from_roots: dict[Any, int] = {}
     for k, (fn, _) in enumerate(roots):
         from_roots[fn] = from_roots.get(fn, 0) | 1 << k
@@ -291,8 +290,9 @@ def _describe_nodes(
                 comes[edge] = comes.get(edge, 0) | from_roots[node]
     description.arrives_from = [comes.get(root, 0) for root in roots]
     numbers: dict[int, int] = {}
+    inside = []
     for node in nodes:
-        read, storages = [], []
+        read = []
         for entry in node.saved or ():
             vc = entry._vc if isinstance(entry, Tensor) else entry
             if id(vc) in counters and isinstance(entry, Tensor | Storage):
@@ -301,18 +301,29 @@ def _describe_nodes(
                     numbers[id(vc)] = len(numbers)
                     description.counters.append((*counters[id(vc)], m))
                 read.append(numbers[id(vc)])
-            if isinstance(entry, Tensor | Storage):
-                storages.append(id(entry._st if isinstance(entry, Tensor) else entry))
         frees = bool(node.saved) and (node.gp is None or node.gp.saves_tensors)
-        code = _has_code_of_the_user(node) or any(isinstance(e, Packed) for e in node.saved or ())
-        if read or storages or frees or code:
-            inside = NodeInside(
-                from_roots[node], to_edges[node], tuple(read), tuple(memories.numbers_of(storages)), frees, code
-            )  # fmt: skip
+        if node.saved or frees or _has_code_of_the_user(node):
+            inside.append(node)
             description.frees |= frees << len(description.nodes)
-            description.nodes.append(inside)
-    frees_in_each = [description.pass_inside(1 << k, -1).frees for k in range(len(roots))]
-    description.is_for_one_pass = all(frees_in_each)
+            description.nodes.append(
+                NodeInside(from_roots[node], to_edges[node], tuple(read), frees)
+            )
+    return inside
+
+
+def _describe_reads(
+    description: BackwardDescription, reads: _Reads, memories: dict[int, tuple[str, Any]]
+) -> None:
+    """What the nodes read of the memory that somebody can write to after the call."""
+    numbers: dict[int, int] = {}
+    for k, keys in enumerate(reads.of.values()):
+        known = [key for key in dict.fromkeys(keys) if key in memories]
+        for key in known:
+            if key not in numbers:
+                numbers[key] = len(description.memories)
+                description.memories.append(memories[key])
+        found = tuple([numbers[key] for key in known])
+        description.nodes[k] = description.nodes[k]._replace(memories=found)
 
 
 def _tie_to_incoming(gradients: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:

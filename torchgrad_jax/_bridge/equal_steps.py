@@ -97,7 +97,22 @@ class _Run:
         return out
 
 
-def equal_results(jaxpr: Any, consts: Sequence[Any]) -> list[int]:
+def let_peers_share(program: Any) -> None:
+    """Storages that held one array get one again where what they get is computed in the same way."""
+    firsts = {id(first) for _, first, _, _ in program.peers}
+    theirs = [k for i, k, _ in program.writes if i >= 0 and id(program.sources[i].what) in firsts]
+    theirs += [k for _, _, k, _ in program.peers if k >= 0]
+    equal = _equal_results(program.jaxpr, program.consts)
+    same: dict[int, int] = {}
+    shared = {k: same.setdefault(equal[k], k) for k in theirs}
+    program.writes = [
+        (i, shared[k] if i >= 0 and id(program.sources[i].what) in firsts else k, stamps)
+        for i, k, stamps in program.writes
+    ]
+    program.peers = [(st, first, shared.get(k, k), n) for st, first, k, n in program.peers]
+
+
+def _equal_results(jaxpr: Any, consts: Sequence[Any]) -> list[int]:
     """For each result the number of the first one that is the same steps of the same inputs."""
     numbers_of_steps: dict[Any, Any] = {}
     env = {v: ("constant", id(c)) for v, c in zip(jaxpr.constvars, consts)}

@@ -36,7 +36,7 @@ from .._engine.traced_run import evaluate
 from .._functions.fresh import is_constant
 from .checks import Checks, Noted, Part, bounded
 from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated
-from .equal_steps import equal_results
+from .equal_steps import let_peers_share
 from .number_arguments import use_plain_numbers_in_closure
 from .number_log import NumberLog, logging_numbers
 from .traced_storages import end_trace, mark_traced, memory_of_argument, stand_for
@@ -152,8 +152,8 @@ class StateLift(Lift):
         """By identity."""
         self.readers: dict[int, set[int]] = {}
         """Identities of the tensors, or of their bases, through which each storage was read, by its own."""
-        self.reads_noted: dict[int, None] | None = None
-        """Identities of the storages that are read, where somebody notes them."""
+        self.note_read: Callable[[Storage], None] | None = None
+        """Gets each storage that is read."""
         self.tracers: dict[int, Any] = {}
         """The inputs that stand for storages, by the identity of the storage."""
         self.counters: dict[int, tuple[Any, int]] = {}
@@ -254,10 +254,7 @@ class StateLift(Lift):
         self.born.append(weakref.ref(storage))
 
     def alias_born(self, t: Tensor, src: Tensor) -> None:
-        """A tensor was made during this run on the storage of `src`, which may come from outside.
-
-        Then the program reads this storage because it is that of `src`, and not of another one by the next call.
-        """
+        """A tensor was made during this run on the storage that `src` has now; by the next call it may have another."""
         self.know(src)
         self.own_aliases.append(weakref.ref(t))
 
@@ -306,8 +303,8 @@ class StateLift(Lift):
         st = t._st
         owner = t if t._al is None or t._al.base is None else t._al.base
         self.readers.setdefault(id(st), set()).add(id(owner))
-        if self.reads_noted is not None:
-            self.reads_noted[id(st)] = None
+        if self.note_read is not None:
+            self.note_read(st)
         if self.ours(st.array):
             return st.array
         if is_abstract(st.array):
@@ -334,13 +331,13 @@ class StateLift(Lift):
         return tracer
 
     @contextmanager
-    def noting_reads(self) -> Iterator[dict[int, None]]:
-        """Within it, the identity of each storage that is read is noted."""
-        self.reads_noted = noted = {}
+    def noting_reads(self, note: Callable[[Storage], None]) -> Iterator[None]:
+        """Within it, `note` gets each storage that is read."""
+        self.note_read = note
         try:
-            yield noted
+            yield
         finally:
-            self.reads_noted = None
+            self.note_read = None
 
     def _shared(self, st: Storage) -> Any:
         """The input that stands for a number that several storages hold as one array, as step counts do.
@@ -661,7 +658,7 @@ def trace_program(
     tensors = [s.what for s in lift.sources if s.kind == "tensor"]
     program.constants = {id(st) for st in tensors if id(st) in lift.constants or lift.made(st)}
     if any(k >= 0 for _, _, k, _ in program.peers):
-        _let_peers_share(program)
+        let_peers_share(program)
     program.started_optimizers = list(lift.started_optimizers.values())
     program.state_seen = not lift.state_seen.isdisjoint(lift.started_optimizers)
     program.used_optimizers = lift.state_seen | lift.stepped | set(lift.started_optimizers)
@@ -701,21 +698,6 @@ def _forget_gone_aliases(program: Program, lift: StateLift) -> None:
     t = None
     for row, entries in zip(rows, held):
         row += [(t, *rest) for ref, rest in entries if (t := ref()) is not None]
-
-
-def _let_peers_share(program: Program) -> None:
-    """Storages that held one array get one again where what they get is computed in the same way."""
-    firsts = {id(first) for _, first, _, _ in program.peers}
-    theirs = [k for i, k, _ in program.writes if i >= 0 and id(program.sources[i].what) in firsts]
-    theirs += [k for _, _, k, _ in program.peers if k >= 0]
-    equal = equal_results(program.jaxpr, program.consts)
-    same: dict[int, int] = {}
-    shared = {k: same.setdefault(equal[k], k) for k in theirs}
-    program.writes = [
-        (i, shared[k] if i >= 0 and id(program.sources[i].what) in firsts else k, stamps)
-        for i, k, stamps in program.writes
-    ]
-    program.peers = [(st, first, shared.get(k, k), n) for st, first, k, n in program.peers]
 
 
 def _results(run: Any, lift: StateLift, descriptions: list[Any]) -> list[Any]:

@@ -5,6 +5,8 @@ import importlib.metadata
 import importlib.util
 import os
 import random
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Generator
@@ -17,7 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 SEED = 0
 LONG = ROOT / "tests" / "long.list"
-"""The tests that `make test` leaves to `make conformance`, by their names; `.ci/run` runs one in four of them."""
+"""The tests that `make test` leaves to `make conformance`, by their names; `.ci/run` runs one in four of them,
+other ones for other commits."""
 _SOME = 4
 
 # JAX reads these when it is imported; programs that the tests start inherit them.
@@ -44,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("yes", "some", "no", "only"),
         default="yes",
         help=f"what to do about the tests of {LONG.name}, which take long where no kernel is compiled yet: "
-        f"run them, one in {_SOME} of them, none, or no others",
+        f"run them, one in {_SOME} of them (which ones the commit says), none, or no others",
     )
     parser.addoption(
         "--write-long",
@@ -62,7 +65,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--oracle=live: torch is not installed (`make oracle` installs it)")
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [_oracle(config), *_long_tests(config)]
+
+
+def _long_tests(config: pytest.Config) -> list[str]:
+    if config.getoption("--long") != "some":
+        return []
+    return [f"long tests: part {_part() + 1} of {_SOME}, by the name of the commit"]
+
+
+def _oracle(config: pytest.Config) -> str:
     if not _oracle_is_live(config):
         why = "torch is not installed" if not _torch_version() else "as asked for by --oracle"
         return f"oracle: recorded results ({why})"
@@ -87,12 +100,22 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     names = LONG.read_text(encoding="utf-8").split("\n")
     # Names that follow one another are the variants of one test, so that some of each test run.
-    left_out = set(names) - set(names[::_SOME] if wanted == "some" else ())
+    left_out = set(names) - set(names[_part() :: _SOME] if wanted == "some" else ())
     chosen = [item for item in items if (item.nodeid in left_out) is (wanted == "only")]
     if len(chosen) < len(items):
         kept = set(map(id, chosen))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
         items[:] = chosen
+
+
+def _part() -> int:
+    """Which of the parts of the long tests runs, by the name of the commit: the same again for the same commit."""
+    git = shutil.which("git")
+    if git is None:
+        return 0
+    command = [git, "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return int(commit or "0", 16) % _SOME
 
 
 _SECONDS_COLD, _SECONDS_WARM = 0.057, 0.03

@@ -125,3 +125,43 @@ def test_steps_of_the_optimizer_between_calls_are_no_such_writes():
         opt.step()
         losses.append(loss.item())
     assert losses[0] > losses[1] > losses[2]
+
+
+class Counted(nn.Module):
+    """A layer with a buffer that it writes to and multiplies by."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 4)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count += 1
+        return self.inner(x) * self.count.clone()
+
+
+LAYERS = {
+    "batch norm": lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)),
+    "batch norm that averages all": lambda: nn.Sequential(
+        nn.Linear(3, 4), nn.BatchNorm1d(4, momentum=None)
+    ),
+    "instance norm": lambda: nn.Sequential(
+        nn.Linear(3, 4), nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2, track_running_stats=True)
+    ),
+    "spectral norm": lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4)),
+    "a counter": Counted,
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_buffers_that_no_gradient_reads_may_be_written_to_by_the_next_call(layer):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        torch.manual_seed(0)
+        net = LAYERS[layer]()
+        step = form(net)
+        for _ in range(2):
+            (step(torch.randn(5, 3)).sum() + step(torch.randn(5, 3)).square().sum()).backward()
+        found.append([p.grad for p in net.parameters()])
+    for a, b in zip(*found):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)

@@ -31,7 +31,7 @@ from .._engine.tensor import Storage, Tensor, make
 from .._engine.trace import Call
 from .checks import Checks, any_of, is_true, raise_failed_check
 from .donation import surely
-from .equal_steps import at_its_line
+from .equal_steps import at_its_line, needed_of
 from .traced_program import Source, StateLift
 
 _FIRST = 1 << 30
@@ -94,6 +94,11 @@ class BackwardDescription:
         self.memories: list[tuple[str, Any]] = []
         """Memory that the backward part reads and somebody can write to after the call: that of `arg` or `result`
         with its number, or of a tensor or a storage from `outside`."""
+        self.reads: list[tuple[tuple[int, ...], tuple[str, Any]]] = []
+        """What the trace of the pass read of such memory: the numbers of the nodes that read it, and whose it is.
+
+        The program need not use it, as the gradient of a batch norm in training does not use the running statistics.
+        """
         self.reached: list[int] = []
         """For each of `roots` the edges at which a pass from it arrives, as bits."""
         self.arrives_from: list[int] = []
@@ -107,6 +112,21 @@ class BackwardDescription:
         self.is_for_one_pass = False
         """Whether a pass from each of the results frees something, so that each can be taken once."""
         self._passes: dict[tuple[int, int], PassInside] = {}
+
+    def settle(self, used: Sequence[bool]) -> None:
+        """Keep those of `reads` that the program uses."""
+        numbers: dict[Any, int] = {}
+        for (nodes, (kind, who)), is_used in zip(self.reads, used):
+            key = (kind, who if isinstance(who, int) else id(who))
+            if is_used and key not in numbers:
+                numbers[key] = len(self.memories)
+                self.memories.append((kind, who))
+            for k in nodes if is_used else ():
+                node = self.nodes[k]
+                self.nodes[k] = node._replace(memories=(*node.memories, numbers[key]))
+        self.reads = []
+        frees_in_each = [self.pass_inside(1 << k, -1).frees for k in range(len(self.roots))]
+        self.is_for_one_pass = all(frees_in_each)
 
     def pass_inside(self, roots: int, edges: int) -> PassInside:
         """What a pass does that comes from these results and is to arrive at these edges (as bits)."""
@@ -125,37 +145,49 @@ class BackwardDescription:
 
 
 class _Reads:
-    """Which storages each node of a pass reads: what it has saved, and what its hooks and other code of the user read.
+    """What the nodes of a pass read: what they have saved, and what their hooks and other code of the user read.
 
     Any node that reads what a checkpoint computes again may be the first to compute it, and reads what that takes.
     """
 
-    def __init__(self, nodes: Sequence[Any]) -> None:
-        self.of: dict[Any, list[int]] = {node: _saved_storages(node) for node in nodes}
-        self.again = [n for n in nodes if any(isinstance(e, Packed) for e in n.saved or ())]
-        self.last: Any = None
+    def __init__(self, current: StateLift, nodes: Sequence[Any]) -> None:
+        self.current, self.nodes = current, nodes
+        self.numbers = {node: k for k, node in enumerate(nodes)}
+        self.again = [
+            k for k, n in enumerate(nodes) if any(type(e) is Packed for e in n.saved or ())
+        ]
+        self.last = 0
+        self.found: list[tuple[tuple[int, ...], Storage, Any]] = []
+        """The numbers of the nodes that read something, where it lies, and the array that they read."""
+        for k, node in enumerate(nodes):
+            for entry in node.saved or ():
+                if isinstance(entry, Storage):
+                    self._add((k,), entry, entry.array)
 
-    def note(self, storage: Storage) -> None:
-        """A storage is read while the pass is traced."""
+    def note(self, storage: Storage, array: Any) -> None:
+        """The pass reads this array of a storage."""
         now = None if MODES.graph_task is None else MODES.graph_task.current
-        if now in self.of:  # else it is a node of a pass in a backward function
-            self.last = now
-        readers = self.again if self.last is None or self.last in self.again else [self.last]
-        for node in readers:
-            self.of[node].append(id(storage))
+        if now is None:  # several nodes run together
+            self.last = 0
+        elif now in self.numbers:  # else it is a node of a pass in a backward function
+            self.last = self.numbers[now]
+        again = self.last in self.again
+        self._add(tuple(self.again) if again else (self.last,), storage, array)
 
-
-def _saved_storages(node: Any) -> list[int]:
-    entries = [e for e in node.saved or () if isinstance(e, Tensor | Storage)]
-    return [id(e._st if isinstance(e, Tensor) else e) for e in entries]
+    def _add(self, nodes: tuple[int, ...], storage: Storage, array: Any) -> None:
+        if self.current.owns(array):
+            self.found.append((nodes, storage, array))
 
 
 def trace_backward(
     current: StateLift, outs: Sequence[tuple[int, Tensor]], began: int, returned: Sequence[Any]
 ) -> tuple[BackwardDescription, list[Any]]:
-    """Trace the pass from these results (with their numbers); arrays of the gradients found.
+    """Trace the pass from these results (with their numbers).
 
     `returned` is all that the function returns, in order.
+
+    Returns:
+        What was found out, and arrays: the gradients found, and after them those of `reads`.
     """
     description = BackwardDescription()
     roots = [(grad_fn_of(t), t._onr) for _, t in outs]
@@ -167,7 +199,7 @@ def trace_backward(
     nodes, edges = _inside([fn for fn, _ in roots], began)
     description.plain = not any(_has_code_of_the_user(node) for node in nodes)
     inside = _describe_nodes(description, roots, nodes, edges, _counters(current, returned))
-    reads = _Reads(inside)
+    reads = _Reads(current, inside)
     cts = []
     for k, t in outs:
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
@@ -189,12 +221,15 @@ def trace_backward(
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
         surely(lambda: [tie.remove() for tie in ties])
         current.walks = walks
-    _describe_reads(description, reads, _memories(current, returned))
-    frees_in_each = [description.pass_inside(1 << k, -1).frees for k in range(len(roots))]
-    description.is_for_one_pass = all(frees_in_each)
+    memories = _memories(current, returned)
+    found = [
+        (nodes, memories[id(st)], array) for nodes, st, array in reads.found if id(st) in memories
+    ]
+    description.reads = [(nodes, memory) for nodes, memory, _ in found]
     description.targets = [_named(current, node, nr) for node, nr in edges]
     description.grad_metas = [None if g is None else g._m for g in gradients]
-    return description, [current.array_of(g) for g in gradients if g is not None]
+    arrays = [current.array_of(g) for g in gradients if g is not None]
+    return description, arrays + [array for _, _, array in found]
 
 
 def leaf_of(source: Source, args: Sequence[Tensor], array: Any, written: bool) -> Any:
@@ -309,21 +344,6 @@ def _describe_nodes(
                 NodeInside(from_roots[node], to_edges[node], tuple(read), frees)
             )
     return inside
-
-
-def _describe_reads(
-    description: BackwardDescription, reads: _Reads, memories: dict[int, tuple[str, Any]]
-) -> None:
-    """What the nodes read of the memory that somebody can write to after the call."""
-    numbers: dict[int, int] = {}
-    for k, keys in enumerate(reads.of.values()):
-        known = [key for key in dict.fromkeys(keys) if key in memories]
-        for key in known:
-            if key not in numbers:
-                numbers[key] = len(description.memories)
-                description.memories.append(memories[key])
-        found = tuple([numbers[key] for key in known])
-        description.nodes[k] = description.nodes[k]._replace(memories=found)
 
 
 def _tie_to_incoming(gradients: Sequence[Any], incoming: Sequence[Any]) -> tuple[Any, ...]:
@@ -485,6 +505,19 @@ def _is_sum(eqn: Any) -> bool:
         return True
     inner = getattr(eqn.params.get("jaxpr"), "eqns", ())
     return len(inner) == 1 and len(eqn.invars) == 2 and _is_sum(inner[0])
+
+
+def used_in_pass(jaxpr: Any, gradients: int, reads: int) -> list[bool]:
+    """Which of the last results of a program, `reads` many, the pass before them uses for its gradients."""
+    end, placeholder = len(jaxpr.outvars) - reads, traced_run.placeholder()
+    steps = jaxpr.eqns
+    in_pass = next(
+        k
+        for k, eqn in enumerate(steps)
+        if eqn.primitive is placeholder and eqn.params["index"] >= _FIRST
+    )
+    used = needed_of(steps[in_pass:], jaxpr.outvars[end - gradients : end])
+    return [not hasattr(v, "val") and v in used for v in jaxpr.outvars[end:]]
 
 
 def _read(names: Sequence[Any], env: Mapping[Any, Any]) -> list[Any]:
@@ -679,4 +712,5 @@ __all__ = [
     "already_passed",
     "leaf_of",
     "trace_backward",
+    "used_in_pass",
 ]

@@ -37,6 +37,7 @@ from .compiled_backward import (
     already_passed,
     leaf_of,
     trace_backward,
+    used_in_pass,
 )
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
@@ -160,7 +161,12 @@ class Entry:
         self._arrange(list(unique.values()))
         self.parts = None
         if self.backward is not None:
-            n_results = len(program.jaxpr.outvars) - len(self._gradients)
+            n_reads = len(self.backward.reads)
+            n_gradients = len(self._gradients) - n_reads
+            self.backward.settle(used_in_pass(program.jaxpr, n_gradients, n_reads))
+            outvars = program.jaxpr.outvars[: len(program.jaxpr.outvars) - n_reads]
+            program.jaxpr = program.jaxpr._replace(outvars=outvars)
+            n_results = len(outvars) - n_gradients
             self.parts = ForwardAndBackward(program.jaxpr, program.consts, n_results, self.checks)
         self._gradients = []
         self._reorder()

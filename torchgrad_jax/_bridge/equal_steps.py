@@ -154,6 +154,25 @@ def called(eqn: Any) -> Any:
     return eqn.params[steps] if steps is not None and _unconditional(eqn.params) else None
 
 
+def needed_of(eqns: Sequence[Any], results: Sequence[Any]) -> set[Any]:
+    """The variables that these steps need for such results, and the results themselves."""
+    needed = {v for v in results if not hasattr(v, "val")}
+    for eqn in reversed(eqns):
+        if not needed.isdisjoint(eqn.outvars):
+            needed.update(v for v in _needed_by(eqn, needed) if not hasattr(v, "val"))
+    return needed
+
+
+def _needed_by(eqn: Any, needed: set[Any]) -> list[Any]:
+    """What a step reads for those of its results that are needed."""
+    inner = called(eqn)
+    if inner is None:
+        return list(eqn.invars)
+    inner = getattr(inner, "jaxpr", inner)
+    found = needed_of(inner.eqns, [v for v, o in zip(inner.outvars, eqn.outvars) if o in needed])
+    return [v for v, i in zip(eqn.invars, inner.invars) if i in found]
+
+
 def _unconditional(params: dict[str, Any]) -> bool:
     """Whether a call asks for nothing but its steps: no layout of its own over devices, no options."""
     placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))

@@ -152,8 +152,8 @@ class StateLift(Lift):
         """By identity."""
         self.readers: dict[int, set[int]] = {}
         """Identities of the tensors, or of their bases, through which each storage was read, by its own."""
-        self.note_read: Callable[[Storage], None] | None = None
-        """Gets each storage that is read."""
+        self.note_read: Callable[[Storage, Any], None] | None = None
+        """Gets each storage that is read, and what is read of it."""
         self.tracers: dict[int, Any] = {}
         """The inputs that stand for storages, by the identity of the storage."""
         self.counters: dict[int, tuple[Any, int]] = {}
@@ -303,8 +303,6 @@ class StateLift(Lift):
         st = t._st
         owner = t if t._al is None or t._al.base is None else t._al.base
         self.readers.setdefault(id(st), set()).add(id(owner))
-        if self.note_read is not None:
-            self.note_read(st)
         if self.ours(st.array):
             return st.array
         if is_abstract(st.array):
@@ -331,8 +329,8 @@ class StateLift(Lift):
         return tracer
 
     @contextmanager
-    def noting_reads(self, note: Callable[[Storage], None]) -> Iterator[None]:
-        """Within it, `note` gets each storage that is read."""
+    def noting_reads(self, note: Callable[[Storage, Any], None]) -> Iterator[None]:
+        """Within it, `note` gets each storage that is read, and what is read of it."""
         self.note_read = note
         try:
             yield
@@ -360,7 +358,10 @@ class StateLift(Lift):
 
     def read(self, t: Tensor) -> Any:
         """What a tensor holds now, for the program."""
-        return stored(t, self.current_array(t))
+        array = stored(t, self.current_array(t))
+        if self.note_read is not None:
+            self.note_read(t._st, array)
+        return array
 
     def array_to_write(self, t: Tensor) -> Any:
         """What its storage holds, which is about to change."""

@@ -39,6 +39,7 @@ from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_
 from .equal_steps import let_peers_share
 from .number_arguments import use_plain_numbers_in_closure
 from .number_log import NumberLog, logging_numbers
+from .risky_writes import without_risky_writes
 from .traced_storages import end_trace, mark_traced, memory_of_argument, stand_for
 
 
@@ -647,7 +648,7 @@ def trace_program(
             return out + [x for noted in lift.checks for x in (noted.flag, *noted.arrays)]
 
     with jit_caches.of_this_run_if_needed():
-        closed = jax.make_jaxpr(pure)()
+        closed = without_risky_writes(jax.make_jaxpr(pure)())
     written = {i for i, _, _ in program.writes}
     program.checks = Checks(lift, closed, written) if lift.checks else None
     n = len(closed.jaxpr.outvars) - sum(1 + len(noted.arrays) for noted in lift.checks)

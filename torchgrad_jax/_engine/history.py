@@ -400,9 +400,7 @@ class CopySlicesPlan:
         piece = strided.view_from(flat, self.view, offset, self.conj, self.neg)
         grads = list(self.inner.fn([piece], rest))
         mine = grads.pop(0) if self.has_self else jnp.zeros(self.view.shape, self.view.dtype.np)
-        new = strided.from_flat(
-            strided.view_into(flat, self.view, offset, self.conj, self.neg, mine), self.base
-        )
+        new = strided.replaced(g, self.base, self.view, offset, self.conj, self.neg, mine)
         out = [new, *grads]
         return out if wanted is None else [out[w] for w in wanted]
 
@@ -437,11 +435,10 @@ class CopySlicesPlan:
 
         def run(leaves: Sequence[Any]) -> Any:
             self._complain(True)
-            flat, mine = strided.to_flat(leaves[0], self.base), leaves[2]
+            g, offset, mine = leaves
             if mine is None:
                 mine = jnp.zeros(self.view.shape, self.view.dtype.np)
-            flat = strided.view_into(flat, self.view, leaves[1], self.conj, self.neg, mine)
-            return strided.from_flat(flat, self.base)
+            return strided.replaced(g, self.base, self.view, offset, self.conj, self.neg, mine)
 
         return Call("copy_slices_backward", run, node_name="CopySlices")
 

@@ -209,8 +209,12 @@ def scatter(
     value: Any,
     *,
     add: bool = False,
+    anew: bool = False,
 ) -> Any:
-    """`flat` with the strided view overwritten by (or added to) `value`."""
+    """`flat` with the strided view overwritten by (or added to) `value`.
+
+    `anew` puts the result together of what is before the view, the view and what follows, nothing in place.
+    """
     if 0 in shape:
         return flat
     nested = _pattern(shape, strides)
@@ -236,11 +240,11 @@ def scatter(
         mask = np.zeros(extent, bool)
         mask[places_in(shape, strides).reshape(-1)] = True
         new = placed if mask.all() else jnp.where(mask, placed, segment)
-    return (
-        new
-        if whole
-        else lax.dynamic_update_slice(flat, new, (offset,), allow_negative_indices=False)
-    )
+    if whole:
+        return new
+    if anew:
+        return lax.concatenate([flat[:offset], new, flat[offset + extent :]], 0)
+    return lax.dynamic_update_slice(flat, new, (offset,), allow_negative_indices=False)
 
 
 def _put(x: Any, extent: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
@@ -274,19 +278,86 @@ def _put(x: Any, extent: int, shape: tuple[int, ...], strides: tuple[int, ...]) 
 def view_from(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool) -> Any:
     """Read a tensor of meta `m` out of storage elements in memory order."""
     x = gather(reinterpret(flat, m.dtype.np), m.shape, m.strides, offset)
-    if conj:
-        x = jnp.conj(x)
+    return conjugated(x, conj, neg)
+
+
+def conjugated(x: Any, conj: bool, neg: bool) -> Any:
+    """The conjugates of the elements, or what is negated, or both."""
+    x = jnp.conj(x) if conj else x
     return -x if neg else x
 
 
-def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any) -> Any:
-    """Storage elements with a tensor of meta `m` overwritten by `value`."""
-    if conj:
-        value = jnp.conj(value)
-    if neg:
-        value = -value
+class _Box(NamedTuple):
+    """A view that is a box of an array: a range of places along each dimension."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    """The dimensions of the view that are longer than 1, in the order of the array's."""
+
+    def of(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """The box in an array, as a view of such a shape."""
+        ends = [start + n for start, n in zip(self.starts, self.sizes)]
+        part = lax.slice(array, self.starts, ends)
+        part = lax.squeeze(part, [d for d, n in enumerate(self.sizes) if n == 1])
+        return jnp.transpose(part, np.argsort(self.order).tolist()).reshape(shape)
+
+    def put(self, array: Any, value: Any) -> Any:
+        """The array with the box overwritten by the values of such a view."""
+        long = [d for d, n in enumerate(value.shape) if n != 1]
+        value = lax.squeeze(value, [d for d, n in enumerate(value.shape) if n == 1])
+        value = jnp.transpose(value, [long.index(d) for d in self.order])
+        return lax.dynamic_update_slice(array, value.reshape(self.sizes), self.starts)
+
+
+def _box(store: Meta, m: Meta, offset: int) -> _Box | None:
+    """Where a view lies in an array of meta `store`; None where it is no box of it."""
+    if not store.dense or m.dtype is not store.dtype or not m.numel:
+        return None
+    starts, sizes, rest = [0] * store.ndim, [1] * store.ndim, offset
+    long = [d for d in range(store.ndim) if store.shape[d] != 1]
+    for d in sorted(long, key=lambda d: -store.strides[d]):
+        starts[d], rest = divmod(rest, store.strides[d])
+    at = {store.strides[d]: d for d in long}
+    dims: dict[int, int] = {}
+    for k, (n, stride) in enumerate(zip(m.shape, m.strides)):
+        if n != 1:
+            d = at.pop(stride, None)
+            if d is None:
+                return None
+            sizes[d], dims[d] = n, k
+    if rest or any(starts[d] + sizes[d] > store.shape[d] for d in range(store.ndim)):
+        return None
+    return _Box(tuple(starts), tuple(sizes), tuple([dims[d] for d in sorted(dims)]))
+
+
+def replaced(
+    array: Any, store: Meta, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
+) -> Any:
+    """An array of meta `store` with the view at `offset` of its elements in memory order overwritten by `value`.
+
+    XLA may compute what it writes from places of the array that it has written to already, where the array was reshaped
+    for the write (see `_bridge/risky_writes.py`). So one that is written to at a known place keeps its shape, or is put
+    together anew.
+    """
+    if not isinstance(offset, int):
+        return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
+    box = _box(store, m, offset)
+    if box is None:
+        return from_flat(
+            view_into(to_flat(array, store), m, offset, conj, neg, value, anew=True), store
+        )
+    return box.put(array, conjugated(value, conj, neg))
+
+
+def view_into(
+    flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any, anew: bool = False
+) -> Any:
+    """Storage elements with a tensor of meta `m` overwritten by `value`; `anew` as for `scatter`."""
+    value = conjugated(value, conj, neg)
     mine = reinterpret(flat, m.dtype.np)
-    written = reinterpret(scatter(mine, m.shape, m.strides, offset, value), flat.dtype)
+    written = scatter(mine, m.shape, m.strides, offset, value, anew=anew)
+    written = reinterpret(written, flat.dtype)
     rest = flat[written.shape[0] :]
     return lax.concatenate([written, rest], 0) if rest.shape[0] else written
 
@@ -316,6 +387,9 @@ def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
 def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Callable[[Any], Any]:
     """The reader for traced programs, with the offset built in where that saves work."""
     kernel = reader(store, m, conj, neg)
+    box = None if m.device.type == "meta" else _box(store, m, offset)
+    if box is not None:
+        return jax.jit(lambda array: conjugated(box.of(array, m.shape), conj, neg))
     dims = _nested(m.shape, m.strides)
     filled = dims is None or m.extent == m.numel
     if filled or m.device.type == "meta":
@@ -345,7 +419,7 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     reader(store, m, conj, neg)  # this raises where the storage is too small
 
     def write_view(array: Any, offset: Any, value: Any) -> Any:
-        return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
+        return replaced(array, store, m, offset, conj, neg, value)
 
     kernel = _kernel(write_view, store)
     if not executors.fits(store, m) or m.overlaps:
@@ -434,8 +508,11 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
 
 def _written(t: Tensor, held: Any, array: Any) -> Any:
     """A storage that held `held`, with the elements of a view replaced."""
-    al = t._al
-    return _writer(t._st.meta, t._m, al.conj, al.neg).call(held, al.offset, array)
+    al, store, m = t._al, t._st.meta, t._m
+    kernel = _writer(store, m, al.conj, al.neg)
+    if MODES.run.at_once or m.device.type == "meta":
+        return kernel.call(held, al.offset, array)
+    return replaced(held, store, m, al.offset, al.conj, al.neg, array)
 
 
 def same_memory(a: Tensor, b: Any) -> bool:

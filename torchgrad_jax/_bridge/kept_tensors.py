@@ -200,7 +200,7 @@ _KINDS_OF_LEAVES = {Tensor, bool, int, float, str, type(None)}
 
 def _kind_of(x: Any) -> tuple[Any, ...]:
     """What is the same of a leaf in all calls that a program serves: all of a plain value."""
-    return (Tensor, x._m, requires_grad_of(x)) if type(x) is Tensor else (type(x), x)
+    return (Tensor, x._m, requires_grad_of(x)) if type(x) is Tensor else (type(x), repr(x))
 
 
 def _tensors_in(x: Any) -> dict[int, Tensor]:

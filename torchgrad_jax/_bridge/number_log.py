@@ -11,7 +11,7 @@ or a text is another one, everything is put back, and the function is traced aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import is_
 from typing import Any
@@ -36,6 +36,7 @@ from .number_arguments import NumberArguments
 from .places import value_at
 
 _CONTAINERS = (list, tuple)
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
 def is_number(x: Any) -> bool:
@@ -46,6 +47,25 @@ def is_number(x: Any) -> bool:
 def is_number_or_list(x: Any) -> bool:
     """Whether a value is a number, or a list or tuple of numbers."""
     return is_number(x) or (type(x) in _CONTAINERS and len(x) > 0 and all(map(is_number, x)))
+
+
+def is_same_value(a: Any, b: Any) -> bool:
+    """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
+    if type(a) is tuple and type(b) is tuple:
+        return len(a) == len(b) and are_same_values(a, b)
+    return a is b or (isinstance(a, _PLAIN) and same(a, b))
+
+
+def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:
+    """Whether code cannot tell the values in two sequences of one length apart."""
+    return all(map(is_, a, b)) or all(map(is_same_value, a, b))
+
+
+def are_same_numbers(a: Any, b: Any) -> bool:
+    """Whether two values, each a number or a list or tuple of numbers, are the same ones."""
+    if type(a) not in _CONTAINERS:
+        return same(a, b)
+    return type(a) is type(b) and len(a) == len(b) and are_same_values(a, b)
 
 
 def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
@@ -426,8 +446,11 @@ __all__ = [
     "CHANGED_NUMBER_DECIDES",
     "NumberLog",
     "ReturnedNumber",
+    "are_same_numbers",
+    "are_same_values",
     "is_number",
     "is_number_or_list",
+    "is_same_value",
     "logging_numbers",
     "with_plain_numbers",
 ]

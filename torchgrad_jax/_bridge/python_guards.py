@@ -53,7 +53,14 @@ from .libraries import (
     loggers_in,
 )
 from .number_arguments import asks_for_type
-from .number_log import is_number, is_number_or_list, with_plain_numbers
+from .number_log import (
+    are_same_numbers,
+    are_same_values,
+    is_number,
+    is_number_or_list,
+    is_same_value,
+    with_plain_numbers,
+)
 from .places import Attributes, Cell, Class, Items, OfThread, Variable, place_of, quick_places
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
@@ -154,7 +161,7 @@ class PythonGuards:
             now = holder.get(key, MISSING)
             if now is before:
                 continue
-            if now.__class__ is before.__class__ and isinstance(now, _SIMPLE) and now == before:
+            if isinstance(now, _SIMPLE) and is_same_value(now, before):
                 self.places[at] = (holder, key, now)
                 self.quick_places = None
                 continue
@@ -259,15 +266,10 @@ class PythonGuards:
 
     def _describe_list_change(self) -> str | None:
         for holder, before in self.lists:
-            if len(holder) == len(before) and all(map(operator.is_, holder, before)):
-                continue
-            if len(holder) != len(before) or any(
-                a is not b and not (isinstance(a, _SIMPLE) and a == b)
-                for a, b in zip(holder, before)
-            ):
+            if len(holder) != len(before) or not are_same_values(holder, before):
                 return "the entries of a list changed"
         for holder, keys in self.orders:
-            if not all(map(operator.is_, holder, keys)) and list(holder) != keys:
+            if len(holder) != len(keys) or not are_same_values(holder, keys):
                 return "the entries of a dict have another order"
         for holder, before in self.arrays:
             if _array_content(holder) != before:
@@ -377,14 +379,14 @@ class PythonGuards:
         for holder, key, before in self.places:
             now = holder.get(key, MISSING)
             numbers = is_number_or_list(now) and is_number_or_list(before)
-            if now is not before and numbers and now != before:
+            if numbers and not are_same_numbers(now, before):
                 drifted.append((holder, key))
         for held, before in self.lists:
             if type(held) is list and len(held) == len(before):
                 pairs = zip(held, before)
                 drifted += [
                     (held, i) for i, (a, b) in enumerate(pairs)
-                    if a is not b and is_number(a) and is_number(b) and a != b
+                    if is_number(a) and is_number(b) and not is_same_value(a, b)
                 ]  # fmt: skip
         return drifted
 
@@ -578,7 +580,7 @@ class PythonGuards:
                 self.add_value(part)
         elif isinstance(x, dict):
             self._add_dict(x)
-            if len(x) > 1:
+            if len(x) > 1 or any(map(is_number, x)):  # 1, 1.0 and True are one key
                 self.orders.append((x, list(x)))
             self._add_instance(x)
         elif isinstance(x, list | tuple | set | frozenset | deque):

@@ -1,0 +1,98 @@
+"""State that changes between calls of a compiled function: each call gives what the function as written gives."""
+
+import types
+
+import pytest
+
+import torchgrad_jax as torch
+
+PROGRAMS = {}
+
+
+def program(make):
+    """`make()` gives a function of one tensor and changes to make between calls."""
+    PROGRAMS[make.__name__.strip("_")] = make
+    return make
+
+
+def sign_of(number):
+    return torch.copysign(torch.ones(()), torch.tensor(number))
+
+
+def product(number):
+    """An integer, or a float where the number is one."""
+    return torch.tensor(number) * torch.ones(3, dtype=torch.int32)
+
+
+@program
+def _zero_and_negative_zero_in_containers():
+    numbers, entries, kinds = [0.0], {"a": 0.0, "b": 1.0}, {0.0}
+    held = types.SimpleNamespace(number=0.0, phase=complex(0.0, 0.0), pair=(0.0, 1))
+    every = lambda: (  # noqa: E731 - read twice
+        numbers[0], entries["a"], *kinds, held.number, held.phase.imag, held.pair[0],
+    )  # fmt: skip
+    return lambda x: torch.stack([sign_of(n) for n in every()]), [
+        lambda: numbers.__setitem__(0, -0.0),
+        lambda: entries.__setitem__("a", -0.0),
+        lambda: (kinds.clear(), kinds.add(-0.0)),
+        lambda: setattr(held, "number", -0.0),
+        lambda: setattr(held, "phase", complex(0.0, -0.0)),
+        lambda: setattr(held, "pair", (-0.0, 1)),
+    ]
+
+
+@program
+def _equal_numbers_of_other_types_in_a_list():
+    numbers = [1]
+    return lambda x: product(numbers[0]), [
+        lambda: numbers.__setitem__(0, 1.0),
+        lambda: numbers.__setitem__(0, True),
+    ]
+
+
+@program
+def _equal_numbers_of_other_types_in_a_set():
+    numbers = {1}
+    return lambda x: product(*numbers), [
+        lambda: (numbers.clear(), numbers.add(1.0)),
+        lambda: (numbers.clear(), numbers.add((1, 2)), numbers.remove((1, 2)), numbers.add(True)),
+    ]
+
+
+@program
+def _equal_keys_of_other_types():
+    one, two = {1: "a"}, {(1, 2): "a", "b": 1}
+    return lambda x: product(next(iter(one))) + product(next(iter(two))[0]), [
+        lambda: (one.clear(), one.update({1.0: "a"})),
+        lambda: (two.clear(), two.update({(1.0, 2): "a", "b": 1})),
+    ]
+
+
+def results(make, compiled):
+    fn, changes = make()
+    called = torch.compile(fn) if compiled else fn
+    x = torch.tensor([1.0, -2.0, 3.0])
+    found = []
+    for change in (None, None, *changes, None):
+        if change is not None:
+            change()
+        found.append(called(x))
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_call_sees_what_changed_before_it(name):
+    for expected, got in zip(results(PROGRAMS[name], False), results(PROGRAMS[name], True)):
+        assert type(got) is type(expected)
+        torch.testing.assert_close(got, expected)
+
+
+def test_a_function_that_turns_the_sign_of_zero_is_followed():
+    held = [0.0]
+
+    @torch.compile
+    def turn(x):
+        held[0] = -held[0]
+        return x * sign_of(held[0])
+
+    assert [turn(torch.ones(())).item() for _ in range(5)] == [-1.0, 1.0, -1.0, 1.0, -1.0]

@@ -68,6 +68,24 @@ def _equal_keys_of_other_types():
     ]
 
 
+@program
+def _slots_with_private_names():
+    class Held:
+        __slots__ = ("__k",)
+
+        def __init__(self):
+            self.__k = 1.0
+
+        def change(self, k):
+            self.__k = k
+
+        def scaled(self, x):
+            return x * self.__k
+
+    held = Held()
+    return held.scaled, [lambda: held.change(3.0)]
+
+
 def results(make, compiled):
     fn, changes = make()
     called = torch.compile(fn) if compiled else fn

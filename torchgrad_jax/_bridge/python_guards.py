@@ -715,9 +715,9 @@ class PythonGuards:
         for base in cls.__mro__:
             if is_known_library(base) and not holds_state(base):
                 continue
-            slots = vars(base).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if name not in ("__dict__", "__weakref__"):
+            for name, slot in list(vars(base).items()):
+                # The slot of `__k` has the name of the class in its name.
+                if isinstance(slot, types.MemberDescriptorType):
                     value = getattr(x, name, MISSING)
                     self.places.append((Attributes(x), name, value))
                     self.add_value(value)

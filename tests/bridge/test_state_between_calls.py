@@ -86,6 +86,33 @@ def _slots_with_private_names():
     return held.scaled, [lambda: held.change(3.0)]
 
 
+@program
+def _parameters_of_distributions_and_data_sets():
+    normal = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
+    alone = torch.distributions.Independent(normal, 1)
+    scaled = torch.distributions.AffineTransform(1.0, 2.0)
+    data = torch.utils.data.TensorDataset(torch.ones(3))
+    return lambda x: alone.log_prob(x) + scaled(x) + data[0][0], [
+        lambda: setattr(normal, "loc", torch.full((3,), 5.0)),
+        lambda: setattr(scaled, "scale", 5.0),
+        lambda: setattr(data, "tensors", (torch.full((3,), 7.0),)),
+    ]
+
+
+@program
+def _attributes_of_a_class_of_tensors():
+    class Scaled(torch.Tensor):
+        scale = 2.0
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            args = [a.as_subclass(torch.Tensor) if type(a) is cls else a for a in args]
+            return func(*args) * cls.scale
+
+    t = torch.ones(3).as_subclass(Scaled)
+    return lambda x: torch.mul(t, x), [lambda: setattr(Scaled, "scale", 5.0)]
+
+
 def results(make, compiled):
     fn, changes = make()
     called = torch.compile(fn) if compiled else fn

@@ -15,6 +15,8 @@ _THIS = ("torchgrad_jax", "torch")
 """The names of this package, which has the second one where it runs in torch's place."""
 _FLAGS = "backends"
 """The part of it whose modules hold flags; functions look at them as at globals of the user's modules."""
+_OF_USERS_DATA = ("distributions", "utils.data")
+"""The parts of it whose objects are nothing but what users put into them: parameters of distributions, data sets."""
 _LIBRARIES_FOR_JAX = ("flax", "equinox", "optax", "jaxtyping")
 """Whose objects hold parameters and settings, and whose own code depends on nothing else, though it counts objects."""
 _CONTAINERS = (
@@ -56,7 +58,10 @@ def is_of_library(x: Any) -> bool:
 
 def holds_state(cls: type) -> bool:
     """Whether a class of a library is there to hold what users put into its instances."""
-    return cls.__module__ in _CONTAINERS or cls.__module__.partition(".")[0] in _LIBRARIES_FOR_JAX
+    top, _, rest = cls.__module__.partition(".")
+    if top in _THIS:
+        return rest.startswith(_OF_USERS_DATA)
+    return cls.__module__ in _CONTAINERS or top in _LIBRARIES_FOR_JAX
 
 
 def is_users_function(fn: Any) -> bool:

@@ -613,6 +613,7 @@ class PythonGuards:
     def add_attributes_of_tensor(self, x: Tensor) -> None:
         """Attributes that the user gave a tensor, and its hooks."""
         if self._visit(x):
+            self._add_class(type(x))
             self._add_dict(vars(x))
             self.places.append((Attributes(x), "_x", x._x))
             for hooks in (x._x.hooks, x._x.post_acc) if x._x is not None else ():

@@ -71,6 +71,7 @@ from .results import (
     refuse_kept_graph,
     result_of_memory,
     return_what_is_kept,
+    with_class,
     with_common_bases,
 )
 from .shorter_run import shorter_run
@@ -389,6 +390,7 @@ class Entry:
                 outs.append(beside)
                 tensors.append(x)
                 continue
+            made_as = x
             if requires and fn_ is None:  # an input handed back
                 x = ops.alias(x)
                 fn_ = grad_fn_of(x)
@@ -396,7 +398,8 @@ class Entry:
             name = fn_.name() if fn_ is not None else ""
             if requires and not freed:
                 live.append((len(outs), x))
-            outs.append(ResultTensor(len(tensors), m, requires, name, freed))
+            out = ResultTensor(len(tensors), m, requires, name, freed)
+            outs.append(with_class(out, made_as))
             tensors.append(x)
         self._made = [
             (o, MadeTensor(tensors[o.index])) for o in outs if isinstance(o, ResultTensor)

@@ -34,7 +34,7 @@ class OutsideTensor:
 class OutsideView:
     """A view of one, or another tensor on its storage, made anew for each run."""
 
-    __slots__ = ("alias", "counted", "leaf", "meta", "node", "of", "through")
+    __slots__ = ("alias", "attributes", "cls", "counted", "leaf", "meta", "node", "of", "through")
 
     def __init__(
         self, of: Any, owner: Tensor, x: Tensor, through: OutsideView | None = None
@@ -45,8 +45,9 @@ class OutsideView:
         self.counted = x._vc is owner._vc
         fn = grad_fn_of(x) if requires_grad_of(x) else None
         self.node = None if fn is None else fn.name()
-        self.leaf = type(x) if is_detached_leaf(x) else None
-        """The class of a leaf on the memory of a tensor from outside, which is no view of it."""
+        self.cls, self.attributes = type(x), plain_attributes(x)
+        self.leaf = is_detached_leaf(x)
+        """Whether it is a leaf on the memory of a tensor from outside, and no view of it."""
 
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
         """The result of a run on these arguments."""
@@ -56,10 +57,9 @@ class OutsideView:
         """The view of this tensor."""
         if self.through is not None:
             owner = self.through.of_owner(owner)
-        t = rebuild_view(owner, self.meta, self.alias, self.node, self.counted)
-        if self.leaf is not None:
-            t = alias_of(t, t._m, t._al, t._vc, self.leaf)
-            t._rg = True
+        t = rebuild_view(owner, self.meta, self.alias, self.node, self.counted, self.cls)
+        t._rg = t._rg or self.leaf
+        t.__dict__.update(self.attributes)
         return t
 
 
@@ -137,8 +137,8 @@ def _without_base(al: Alias | None) -> Alias | None:
 
 
 def rebuild_view(
-    owner: Tensor, m: Meta, seen: Alias | None, node: str | None, counted: bool = True
-) -> Tensor:
+    owner: Tensor, m: Meta, seen: Alias | None, node: str | None, counted: bool = True, cls: type = Tensor
+) -> Tensor:  # fmt: skip
     """A view of `owner` that looks as `m`, and begins where a view made in a run began, which `seen` says.
 
     Args:
@@ -147,6 +147,7 @@ def rebuild_view(
         seen: how the view read the storage of the run's tensor, as that tensor read it.
         node: the name of its node, if it is to be recorded.
         counted: whether it has the version counter of its owner.
+        cls: the class of the view.
     """
     own = owner._al
     at = storage_offset(owner) * owner._m.dtype.itemsize // m.dtype.itemsize
@@ -161,12 +162,25 @@ def rebuild_view(
             alias.conj, alias.neg = alias.conj ^ al.conj, alias.neg ^ al.neg
     if seen is not None:
         alias.chain = seen.chain
-    t = alias_of(owner, m, alias, None if counted else Version())
+    t: Tensor = alias_of(owner, m, alias, None if counted else Version(), cls)
     if node is not None and base is not None:
         alias.replay = node
         t._fn = view_node(edge_of(base), base, t, node)
         t._onr, t._rg = 0, True
     return t
+
+
+def plain_attributes(x: Tensor) -> dict[str, Any]:
+    """The attributes that the function has given a result, which each run gives the one that it makes."""
+    held = dict(vars(x))
+    if not all(type(v) in _PLAIN for v in held.values()):
+        raise AsWritten(
+            "it returns a tensor with attributes that are no plain values", lasting=True
+        )
+    return held
+
+
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
 def is_detached_leaf(x: Tensor) -> bool:
@@ -340,6 +354,7 @@ __all__ = [
     "describe_outside_result",
     "is_plain_view_of",
     "own_constants",
+    "plain_attributes",
     "rebuild_view",
     "settle_kept_views",
 ]

@@ -32,6 +32,7 @@ from .outside_results import (
     OutsideView,
     describe_outside_result,
     describe_view,
+    plain_attributes,
     refuse_used_leaf,
 )
 from .traced_program import StateLift, resolve_argument
@@ -63,6 +64,11 @@ class ResultTensor:
     def of_array(self, array: Any) -> Tensor:
         """The result of a run that computed this."""
         return make(array, self.meta)
+
+
+def with_class(out: ResultTensor, x: Tensor) -> ResultTensor:
+    """How to return a tensor that the function made, with its class and attributes."""
+    return out if type(x) is Tensor and not vars(x) else ResultOfClass(out, x)
 
 
 class ResultBeside(ResultTensor):
@@ -100,18 +106,30 @@ class ResultOutside(ResultTensor):
         return owner if self.view is None else self.view.of_owner(owner)
 
 
-class ResultLeaf(ResultTensor):
-    """A result that the function made and that requires a gradient without a graph, such as a new parameter."""
+class ResultOfClass(ResultTensor):
+    """A result of a class derived from Tensor, or with attributes of its own."""
 
-    __slots__ = ("cls",)
+    __slots__ = ("attributes", "cls")
 
-    def __init__(self, out: ResultTensor, cls: type) -> None:
-        super().__init__(out.index, out.meta, False, "", False)
-        self.cls = cls
+    def __init__(self, out: ResultTensor, x: Tensor) -> None:
+        super().__init__(out.index, out.meta, out.requires, out.node, out.freed)
+        self.cls, self.attributes = type(x), plain_attributes(x)
 
     def of_array(self, array: Any) -> Tensor:
         """The result of a run that computed this."""
-        t = make_of(self.cls, array, self.meta)
+        t: Tensor = make_of(self.cls, array, self.meta)
+        t.__dict__.update(self.attributes)
+        return t
+
+
+class ResultLeaf(ResultOfClass):
+    """A result that the function made and that requires a gradient without a graph, such as a new parameter."""
+
+    __slots__ = ()
+
+    def of_array(self, array: Any) -> Tensor:
+        """The result of a run that computed this."""
+        t = super().of_array(array)
         t._rg = True
         return t
 
@@ -157,7 +175,7 @@ def result_of_memory(
         if grad_fn_of(x) is not None or not current.made(x._st):
             return None
         refuse_used_leaf(x)
-        return ResultLeaf(out, type(x))
+        return ResultLeaf(out, x)
     for known in list(current.known_tensors.values()):
         g = known.tensor._g
         if g is None or g._st is not x._st:
@@ -316,6 +334,7 @@ __all__ = [
     "ResultArray",
     "ResultBeside",
     "ResultLeaf",
+    "ResultOfClass",
     "ResultOutside",
     "ResultTensor",
     "is_known",
@@ -323,5 +342,6 @@ __all__ = [
     "refuse_kept_graph",
     "result_of_memory",
     "return_what_is_kept",
+    "with_class",
     "with_common_bases",
 ]

@@ -33,7 +33,7 @@ from .apart import ONE_MEMORY, stand_in
 from .array_arguments import is_array_input, tensor_for
 from .buckets import Bucketed
 from .donation import surely
-from .entry import VALUES_CHANGED, Entry
+from .entry import OFTEN_ANEW, Entry
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .keys import recompile, shape_of, shared_with
 from .many_steps import Batches, StepsDone, run_all
@@ -498,7 +498,7 @@ class Compiled:
         wasted = (
             effect
             or entry.program.new_state
-            or reason == VALUES_CHANGED
+            or reason in OFTEN_ANEW
             or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
         )
         self.wasted = self.wasted + 1 if wasted else 0

@@ -42,6 +42,7 @@ from .compiled_backward import (
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
 from .equal_steps import Step, evaluate_equal_steps_once
+from .gradients_read import OTHER_GRADIENT, GradientsRead
 from .held_in_jax import hold_in_jax
 from .kept_tensors import KeptTensors, take_kept_tensors
 from .memory_errors import check_memory, complain_of_memory
@@ -84,6 +85,8 @@ from .traced_program import (
 )
 
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
+OFTEN_ANEW = (VALUES_CHANGED, OTHER_GRADIENT)
+"""Why a program was not right that may be so in each call: of such programs, there are a few and no more."""
 
 
 class Entry:
@@ -130,6 +133,8 @@ class Entry:
         program.kept_views.clear()
         for kept in self.kept_tensors:
             kept.settle(program, python_guards)
+        known = [t for t in python_guards.reached_tensors.values() if knows(t)]
+        self.gradients_read = GradientsRead(program, list(unique.values()), known)
         known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}
         self.apart = Apart(program, known_twice)
         if program.flags and self.backward is not None:
@@ -479,10 +484,8 @@ class Entry:
             given = args if self.writes_arguments else ()
             if (why := kept.describe_change(given, self.written)) is not None:
                 return why
-        for leaf, m in self.program.gradient_guards:
-            g = resolve_argument(leaf, args)._g
-            if (None if g is None else g._m) is not m:
-                return "the gradient of a leaf is there, or not there, as it was not before"
+        if (why := self.gradients_read.describe_change(args)) is not None:
+            return why
         aliases = [args[i]._al for i in self.program.whole_arguments]
         if any(al is not None and al.base is not None for al in aliases):
             return ARGUMENT_IS_A_VIEW

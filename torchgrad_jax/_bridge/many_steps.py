@@ -166,6 +166,8 @@ def is_steady(entry: Entry) -> bool:
     after = {id(leaf): (k, m) for leaf, k, m, _ in program.grads}
     if any(m is None and k is not None for k, m in after.values()):
         return False
+    if any(entry.gradients_read.one_alone(leaf) for leaf, *_ in program.grads):
+        return False
     return all(after.get(id(leaf), (None, m))[1] is m for leaf, m in program.gradient_guards)
 
 

@@ -254,7 +254,10 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
             if view is None:
                 raise AsWritten(_VIEW_OF_A_FUNCTION, lasting=True)
             return view
-    if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
+    leaf = current.gradient_of.get(id(st))
+    if leaf is not None and id(leaf) in current.grad_looked_at:
+        return None  # else the function has it from elsewhere
+    if current.ours(st.array) and id(st) not in current.storages:
         return None
     if x._al is None or not any(made() is x for made in current.own_aliases):
         return OutsideTensor(x)

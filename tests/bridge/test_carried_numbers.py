@@ -3,6 +3,7 @@
 import copy
 import functools
 import math
+import types
 import warnings
 
 import pytest
@@ -416,3 +417,36 @@ def test_rates_that_are_tensors():
     step, _ = make(lambda sched: sched.get_last_lr()[0] * 1)
     with pytest.raises(RuntimeError, match="get_last_lr"):
         torch.compile(step)(torch.ones(2))
+
+
+GRADIENTS_WITH_A_NUMBER = {
+    "factor": lambda x, k: x**3 * k,
+    "divided": lambda x, k: k / x,
+    "exponent": lambda x, k: x**k,
+    "base": lambda x, k: k**x,
+    "bound": lambda x, k: x.clamp(max=k) ** 2,
+    "weight": lambda x, k: torch.lerp(x * x, x, k),
+    "alpha": lambda x, k: torch.sub(x * x, x, alpha=k),
+}
+
+
+@pytest.mark.parametrize("numbers", [(2.0, 3.0, 4.0, 5.0), (2, 3, 4, 5)], ids=["float", "int"])
+@pytest.mark.parametrize("f", GRADIENTS_WITH_A_NUMBER.values(), ids=GRADIENTS_WITH_A_NUMBER)
+def test_a_number_that_changes_is_part_of_gradients_of_gradients(f, numbers):
+    found = []
+    for form in (lambda f: f, torch.compile):
+        held, w = types.SimpleNamespace(k=2.0), torch.ones(3, requires_grad=True)
+
+        @form
+        def slope(x):
+            y = (f(x, held.k) * w).sum()  # noqa: B023 - called before the next round
+            return torch.autograd.grad(y, x, create_graph=True)[0]
+
+        for held.k in numbers:
+            x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+            slope(x).sum().backward()
+            found.append(torch.stack([x.grad, w.grad]))
+        found.append(getattr(slope, "counts", {}).get("traced"))
+    assert found[-1] < len(numbers)
+    n = len(numbers)
+    torch.testing.assert_close(found[n + 1 : 2 * n + 1], found[:n])

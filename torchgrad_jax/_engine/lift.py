@@ -370,7 +370,7 @@ class Lift(BatchLayout):
             elif v is None:
                 keys.append(None)
             else:
-                keys.append(v.__class__)
+                keys.append(_kind_of(v))
                 xs.append(v.array() if type(v) is Number else v)
         return tuple(keys), xs, mask
 
@@ -537,6 +537,15 @@ def _elements(t: Tensor) -> Any:
     """A tensor's elements for what is computed now, in whichever run that is."""
     return MODES.run.array_of(t)
 
+
+def _kind_of(number: Any) -> type:
+    """The class of a Python number, also of one that a node has saved as the array that stands for it in a run."""
+    if isinstance(number, jax.core.Tracer):
+        return _KINDS_OF_NUMBERS[number.dtype.kind]
+    return number.__class__
+
+
+_KINDS_OF_NUMBERS: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 _COMPILED = type(jax.jit(lambda: None))
 

@@ -7,6 +7,7 @@ import pytest
 import torchgrad_jax as torch
 
 PROGRAMS = {}
+FACTOR = [1.0]
 
 
 def program(make):
@@ -113,6 +114,61 @@ def _attributes_of_a_class_of_tensors():
     return lambda x: torch.mul(t, x), [lambda: setattr(Scaled, "scale", 5.0)]
 
 
+def layers(k):
+    class Layer(torch.nn.Module):
+        shift = 0.0
+
+        def __init__(self):
+            super().__init__()
+            self.inner, self.scale = torch.nn.Linear(3, 3), 1.0
+            self.inner.weight.data.fill_(k)
+            self.inner.bias.data.fill_(1.0)
+
+        def forward(self, x):
+            return self.inner(x) * self.scale * FACTOR[0] + self.shift
+
+    return Layer, torch.nn.ModuleList(Layer() for _ in range(2))
+
+
+@program
+def _layers_that_are_scanned():
+    cls, several = layers(0.5)
+    apply = torch.scan_layers(several)
+    return lambda x: apply(x).detach(), [
+        lambda: [setattr(layer, "scale", 2.0) for layer in several],
+        lambda: setattr(several[1].inner, "bias", torch.nn.Parameter(torch.zeros(3))),
+        lambda: setattr(several[0], "inner", several[1].inner),
+        lambda: FACTOR.__setitem__(0, 3.0),
+        lambda: setattr(cls, "shift", 5.0),
+        lambda: setattr(cls, "forward", lambda self, x: self.inner(x)),
+        lambda: FACTOR.__setitem__(0, 1.0),
+    ]
+
+
+@program
+def _layers_that_are_stacked():
+    cls, several = layers(0.25)
+    apply = torch.scan_layers(several, stacked=True)
+    return lambda x: apply(x).detach(), [
+        lambda: setattr(apply.layer, "scale", 2.0),
+        lambda: apply.load_state_dict(several.state_dict()),
+        lambda: setattr(cls, "shift", 5.0),
+        lambda: FACTOR.__setitem__(0, 3.0),
+        lambda: FACTOR.__setitem__(0, 1.0),
+    ]
+
+
+@program
+def _custom_operators():
+    held = types.SimpleNamespace(k=2.0)
+
+    @torch.library.custom_op("tests_of_state::scaled", mutates_args=())
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x * held.k
+
+    return scaled, [lambda: setattr(held, "k", 3.0)]
+
+
 def results(make, compiled):
     fn, changes = make()
     called = torch.compile(fn) if compiled else fn
@@ -141,3 +197,19 @@ def test_a_function_that_turns_the_sign_of_zero_is_followed():
         return x * sign_of(held[0])
 
     assert [turn(torch.ones(())).item() for _ in range(5)] == [-1.0, 1.0, -1.0, 1.0, -1.0]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_scanned_layers_see_what_their_class_and_globals_hold(stacked):
+    cls, several = layers(0.5)
+    apply = torch.scan_layers(several, stacked=stacked)
+    x = torch.tensor([1.0, -2.0, 3.0])
+    changes = (
+        lambda: setattr(cls, "shift", 5.0),
+        lambda: FACTOR.__setitem__(0, 3.0),
+        lambda: setattr(cls, "forward", lambda self, x: self.inner(x)),
+        lambda: FACTOR.__setitem__(0, 1.0),
+    )
+    for change in (lambda: None, *changes):
+        change()
+        torch.testing.assert_close(apply(x), several[1](several[0](x)))

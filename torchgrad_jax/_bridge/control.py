@@ -212,9 +212,9 @@ def scan(
 
 def repeated(
     owner: Any, key: Any, layer: Callable[..., Any], x: Any, rows: Any, given: tuple[Any, ...],
-    wrapped: Callable[..., Any], unroll: int, length: int,
+    wrapped: Callable[..., Any], unroll: int, length: int, module: Any,
 ) -> Any:  # fmt: skip
-    """`layer(x, row, *given)` for each of the `rows`, where `x` is what the one before gave."""
+    """`layer(x, row, *given)`, which calls `module`, for each of the `rows`, where `x` is what the one before gave."""
     leaves, spec = _flat((x, rows, given))
     over = _Over(layer, x, rows, *given)
 
@@ -225,7 +225,7 @@ def repeated(
         note_steps(failures, over.checks)
         return last
 
-    return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves, layer)
+    return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves, module)
 
 
 def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:

@@ -738,8 +738,10 @@ def _has_attribute(x: Any, name: str) -> bool:
 _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
-_ATTRIBUTES_LOOKED_INTO = ("_parameters", "param_groups", "_per_optimizer_states")
-"""Attributes of modules, optimizers and gradient scalers."""
+_ATTRIBUTES_LOOKED_INTO = (
+    "_parameters", "param_groups", "_per_optimizer_states", "layers", "_init_fn",
+)  # fmt: skip
+"""Attributes of modules, optimizers, gradient scalers, layers that are scanned, and custom operators."""
 _OF_CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 """Memory of C's, such as a counter that processes share (`multiprocessing.Value`)."""
 _GROWING = (list, dict, set, deque)

@@ -79,7 +79,7 @@ class _Loop:
         key = (self._changes, training, _simple(args), _simple(kwargs))
         given = (args, kwargs)
         return control.repeated(
-            self, key, layer, x, rows, given, self._wrapped, self.unroll, length
+            self, key, layer, x, rows, given, self._wrapped, self.unroll, length, first
         )
 
     def _wrapped(self, body: Callable[..., Any]) -> Callable[..., Any]:

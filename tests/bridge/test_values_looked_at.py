@@ -13,6 +13,17 @@ import torchgrad_jax as torch
 
 VALUES = ([1.0, 2.0, 3.0], [2.0, 4.0, 0.0], [1.0, 0.0, 1.0], [1.0, 2.0, 3.0])
 
+
+def write(w, values):
+    w.copy_(torch.tensor(values))
+
+
+def replace(w, values):
+    w.data = torch.tensor(values)
+
+
+WAYS = pytest.mark.parametrize("change", [write, replace])
+
 TOLD: dict[str, Any] = {
     "an element": lambda w, x: x * w[0].item(),
     "an element of a row": lambda w, x: x * w.view(1, 3)[0, 1].item(),
@@ -29,12 +40,13 @@ TOLD: dict[str, Any] = {
 }
 
 
+@WAYS
 @pytest.mark.parametrize("name", TOLD)
-def test_compiled_functions(name):
+def test_compiled_functions(name, change):
     w, x = torch.zeros(3), torch.tensor([5.0, 6.0, 7.0])
     run = torch.compile(lambda x: TOLD[name](w, x))
     for values in VALUES:
-        w.copy_(torch.tensor(values))
+        change(w, values)
         assert run(x).tolist() == TOLD[name](w, x).tolist()
 
 
@@ -47,15 +59,18 @@ OPERATORS: dict[str, Any] = {
     "the tensor, too": lambda w: lambda a: a * w * w[1].item(),
     "in a derivative": lambda w: jax.grad(lambda a: jnp.sum(w[0].item() * a**2)),
     "in a batch": lambda w: jax.vmap(lambda a: w[0].item() * a),
+    "what is detached": lambda w: lambda a: a * w.detach(),
+    "a view": lambda w: lambda a: a * w[1:].sum(),
 }
 
 
+@WAYS
 @pytest.mark.parametrize("name", OPERATORS)
-def test_operators_of_jax_functions(name):
+def test_operators_of_jax_functions(name, change):
     w, x = torch.zeros(3), torch.tensor([0.5, 1.0, 1.5])
     operator = torch.from_jax(OPERATORS[name](w))
     for values in VALUES:
-        w.copy_(torch.tensor(values))
+        change(w, values)
         assert operator(x).tolist() == torch.from_jax(OPERATORS[name](w))(x).tolist()
         assert operator(x).tolist() == pytest.approx(_by_hand(name, w, x), rel=1e-6)
 
@@ -64,18 +79,21 @@ def _by_hand(name, w, x):
     factors = {
         "an element": w[0], "a computed one": w.sum(), "an array": w, "a branch": 2 if w.sum() > 5 else 3,
         "a place": x[int(w[0])], "the tensor, too": w * w[1], "in a derivative": 2 * w[0], "in a batch": w[0],
+        "what is detached": w, "a view": w[1:].sum(),
     }  # fmt: skip
     return (x * factors[name]).tolist()
 
 
-def test_operators_inside_of_compiled_functions():
+@WAYS
+@pytest.mark.parametrize("read", [lambda w: w[0].item(), lambda w: w.detach()[0]])
+def test_operators_inside_of_compiled_functions(change, read):
     """A program depends on the values, too, that an operator was told before the program was made."""
     w, x = torch.ones(3), torch.tensor([0.5, 1.0, 1.5])
-    operator = torch.from_jax(lambda a: a * w[0].item())
+    operator = torch.from_jax(lambda a: a * read(w))
     operator(x)
     run = torch.compile(lambda x: operator(x))
     for values in VALUES:
-        w.copy_(torch.tensor(values))
+        change(w, values)
         assert run(x).tolist() == [v * values[0] for v in x.tolist()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -107,11 +108,10 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         found = operators.get(key)
         if found is None:
             found = operators.put(key, _Operator(f, treedef, dynamic, kept, leaves))
-        elif found.holds():
-            found.tell_what_it_knows()
-        else:
+        elif not found.holds():
             found = _Operator(f, treedef, dynamic, kept, leaves)
             operators.replace(key, found)
+        found.tell_what_it_knows()
         results = found(leaves)
         if found.is_new:
             found.watch(f, kept)
@@ -145,7 +145,8 @@ class _Operator:
     """
 
     __slots__ = (
-        "call", "captured", "checks", "is_new", "keys", "lasts", "looked", "metas", "out_tree", "single", "guards",
+        "call", "captured", "checks", "is_new", "keys", "lasts", "looked", "metas", "out_tree", "shown", "single",
+        "guards",
     )  # fmt: skip
 
     def __init__(
@@ -176,7 +177,7 @@ class _Operator:
         lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
         n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
         self.captured: list[Tensor] = []
-        self.looked = reading.looked
+        self.looked, self.shown = reading.looked, reading.shown
         self.guards: PythonGuards | None = None
         self.is_new = True
         """Whether it has yet to be called."""
@@ -233,6 +234,7 @@ class _Operator:
             self.is_new
             or not self.lasts
             or any(t._st.array is not array for t, array in self.looked)
+            or any(t() is not None and t()._st is not st for t, st in self.shown)
         ):
             return False
         same = all(t._m is m for t, m in zip(self.captured, self.metas))
@@ -263,6 +265,9 @@ class _Operator:
         for t, _ in self.looked:
             if not MODES.run.inside(t):
                 MODES.run.look_at_values(t)
+        for ref, _ in self.shown:
+            if (shown := ref()) is not None and not MODES.run.inside(shown):
+                MODES.run.rely_on_memory(shown)
 
     def __call__(self, leaves: Sequence[Tensor]) -> Any:
         given = [*leaves, *self.captured]
@@ -281,14 +286,25 @@ class _Operator:
 class FromJax(lift.Lift):
     """A run of a function given to `from_jax`, which remembers the values of outside tensors that Python was told."""
 
-    __slots__ = ("check_frames", "looked")
+    __slots__ = ("check_frames", "looked", "shown")
     collects_checks = True
 
     def __init__(self) -> None:
         super().__init__()
         self.looked: list[tuple[Tensor, Any]] = []
         """Tensors, and the arrays that they held."""
+        self.shown: list[tuple[Any, Any]] = []
+        """Tensors from outside (weakly) that others were made of which show their storages, and these."""
         self.check_frames = Frames()
+
+    def alias_born(self, t: Tensor, src: Tensor) -> None:
+        """A tensor was made on the storage that `src` has now."""
+        self.rely_on_memory(src)
+
+    def rely_on_memory(self, t: Tensor) -> None:
+        """Remember which storage it has."""
+        if not self.inside(t):
+            self.shown.append((weakref.ref(t), t._st))
 
     def check_later(self, tensors: Sequence[Tensor], check: Check) -> None:
         """Let the operator say whether a check of these tensors fails."""

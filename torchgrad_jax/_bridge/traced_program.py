@@ -285,6 +285,8 @@ class StateLift(Lift):
         if t._al is not None and t._al.base is not None:
             self.know(t._al.base)
 
+    rely_on_memory = know
+
     def refuse_last_rates(self, t: Tensor) -> None:
         """A schedule of tensors makes new ones in each step in Python: the program cannot know which."""
         if self.log is not None and self.log.tensors and self.log.is_last_rate(t):
@@ -314,12 +316,8 @@ class StateLift(Lift):
             if st.meta.numel == 1 and (shared := self._shared(st)) is not None:
                 return shared
             leaf = self.gradient_of.get(id(st))
-            if (
-                leaf is not None
-                and leaf._g is not None
-                and leaf._g._st is st
-                and leaf._g._al is None
-            ):
+            g = None if leaf is None else leaf._g
+            if g is not None and g._st is st and g._al is None:
                 source = Source("grad", self.named(leaf), None, st.meta)
             else:
                 source = Source("tensor", st, owner, st.meta)
@@ -416,6 +414,7 @@ class StateLift(Lift):
 
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of an outside tensor, which must be the same the next time."""
+        self.know(t)
         self.looked_at[id(t._st)] = (t._st, t._st.array)
 
     def give_to_numpy(self, t: Tensor) -> None:

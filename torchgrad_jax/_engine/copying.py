@@ -123,6 +123,8 @@ def _set_state(t: Tensor, state: Any) -> None:
 def reduce_ex(self: Tensor, protocol: Any) -> Any:
     """How to make the tensor again: its storage, where in it, and what users attached to it."""
     warn_if_has_hooks(self)
+    if not MODES.run.inside(self):
+        MODES.run.rely_on_memory(self)
     m, al, kind = self._m, self._al, type(self)
     custom = getattr(kind, "__getstate__", None) is not getattr(Tensor, "__getstate__", None)
     state = self.__getstate__() if custom else _state(self)

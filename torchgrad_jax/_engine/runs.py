@@ -142,6 +142,9 @@ class Run:
     def alias_born(self, t: Tensor, src: Tensor) -> None:
         """A tensor on the storage of another one, `src`, was made during this run."""
 
+    def rely_on_memory(self, t: Tensor) -> None:
+        """What is made of a tensor from outside is right as long as it has the storage that it has now."""
+
     def made_of_array(self, t: Tensor, array: Any) -> None:
         """A tensor holds a copy of a NumPy array, whose memory it has where code runs at once."""
 

@@ -213,3 +213,30 @@ def test_scanned_layers_see_what_their_class_and_globals_hold(stacked):
     for change in (lambda: None, *changes):
         change()
         torch.testing.assert_close(apply(x), several[1](several[0](x)))
+
+
+def test_hooks_of_all_optimizers_are_seen():
+    """Those that are registered, changed or removed after a step was compiled."""
+    found, factor = [], [3.0]
+    for form in (lambda f: f, torch.compile):
+        w = torch.nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([w], 0.1)
+
+        @form
+        def step(x):
+            optimizer.zero_grad()  # noqa: B023 - called before the next round
+            (w * x).sum().backward()  # noqa: B023
+            optimizer.step()  # noqa: B023
+
+        def scale(*_):
+            w.grad.mul_(factor[0])  # noqa: B023
+
+        factor[0] = 3.0
+        for register in (None, torch.optim.optimizer.register_optimizer_step_pre_hook, None):
+            handle = None if register is None else register(scale)
+            for factor[0] in (3.0, 5.0):
+                step(torch.tensor([1.0, -2.0, 3.0]))
+                found.append(w.detach().clone())
+            if handle is not None:
+                handle.remove()
+    torch.testing.assert_close(found[6:], found[:6])

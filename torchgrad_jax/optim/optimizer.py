@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
+from .._bridge.python_guards import AMBIENT
 from .._core import dtypes, warn
 from .._core.placement import MANY
 from .._core.state import MODES, TRACED
@@ -38,6 +39,7 @@ required = _RequiredParameter()
 
 _global_pre_hooks: OrderedDict[int, Any] = OrderedDict()
 _global_post_hooks: OrderedDict[int, Any] = OrderedDict()
+AMBIENT += [_global_pre_hooks, _global_post_hooks]
 
 _HOOKS = (
     "_optimizer_step_pre_hooks",

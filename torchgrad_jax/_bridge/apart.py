@@ -29,6 +29,7 @@ class Apart:
     """What a program writes and what it reads, to be compared with the arguments of each call."""
 
     __slots__ = (
+        "_compared",
         "_differentiable",
         "_known",
         "_of_gradients",
@@ -40,8 +41,12 @@ class Apart:
         "fixed",
     )
 
-    def __init__(self, program: Any, fixed: dict[int, Tensor]) -> None:
+    def __init__(
+        self, program: Any, fixed: dict[int, Tensor], compared: Iterable[Tensor] = ()
+    ) -> None:
         sources = program.sources
+        self._compared = {id(t) for t in compared}
+        """Identities of tensors that the code may ask whether an argument is one of them."""
         self.fixed = [(i, weakref.ref(t)) for i, t in fixed.items()]
         """Arguments that were tensors which the function also knows from elsewhere: the program is for these alone."""
         self._outside = {id(s.what): s.what for s in sources if s.kind == "tensor"}
@@ -57,7 +62,7 @@ class Apart:
             for key, ref in self._known.items()
             if (t := ref()) is not None and requires_grad_of(t)
         }
-        self.compares = self._writes or bool(self._differentiable)
+        self.compares = self._writes or bool(self._differentiable or self._compared)
         """Whether it can matter that something is one memory."""
 
     def of_others(self, args: Sequence[Any]) -> bool:
@@ -65,7 +70,15 @@ class Apart:
         return any(ref() is not args[i] for i, ref in self.fixed)
 
     def clash(self, args: Sequence[Any]) -> bool:
-        """Whether something is written, or differentiated, that an argument or another tensor shows in another way."""
+        """Whether something is written, or differentiated, that an argument or another tensor shows in another way.
+
+        So it is where code may ask whether an argument is a tensor that it knows, and the program is not for that one.
+        """
+        if self._compared and any(
+            id(x) in self._compared and all(i != k for k, _ in self.fixed)
+            for i, x in enumerate(args)
+        ):
+            return True
         if not self._writes:
             return any(_is_among(x, self._differentiable) for x in args)
         for i, x in enumerate(args):

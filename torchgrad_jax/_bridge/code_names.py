@@ -40,6 +40,34 @@ def global_names(code: types.CodeType) -> Iterator[str]:
             yield from global_names(const)
 
 
+def asks_for_type(code: types.CodeType) -> bool:
+    """Whether code calls `type`, which tells a number that is followed from a plain one."""
+    if "type" in code.co_names and _loads_global(code, "type"):
+        return True
+    return any(map(asks_for_type, _inner(code)))
+
+
+def asks_for_identity(code: types.CodeType) -> bool:
+    """Whether code asks whether something is one object with something else than None, True and the like."""
+    before = ""
+    for step in dis.get_instructions(code):
+        if step.opname == "IS_OP" and before != "LOAD_CONST":
+            return True
+        before = step.opname
+    return _loads_global(code, "id") or any(map(asks_for_identity, _inner(code)))
+
+
+def _loads_global(code: types.CodeType, name: str) -> bool:
+    return any(
+        step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == name
+        for step in dis.get_instructions(code)
+    )
+
+
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    return (c for c in code.co_consts if isinstance(c, types.CodeType))
+
+
 _NAMES_OF_GLOBALS = CALLS.cache()
 """Which of a code's names are those of globals, by its instructions, which tell names by their numbers."""
 
@@ -49,4 +77,10 @@ _OF_GLOBALS = frozenset(
 ) | {"IMPORT_NAME"}
 
 
-__all__ = ["global_names", "names_in", "string_constants"]
+__all__ = [
+    "asks_for_identity",
+    "asks_for_type",
+    "global_names",
+    "names_in",
+    "string_constants",
+]

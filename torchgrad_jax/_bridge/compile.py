@@ -411,7 +411,7 @@ class Compiled:
         for entry in self.entries.get(key, ()):
             self._carry(entry.python_guards.drifted_numbers())
         known_twice: dict[int, Tensor] = {}
-        if not together:
+        if not together and not watch.guards.compares_identity:
             given, known_twice = _with_stand_ins(given, watch.guards.reached_tensors)
         traced = [known_twice.get(id(t), t) for t in tensors]
         visited = watch.guards.visited_ids

@@ -136,7 +136,8 @@ class Entry:
         known = [t for t in python_guards.reached_tensors.values() if knows(t)]
         self.gradients_read = GradientsRead(program, list(unique.values()), known)
         known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}
-        self.apart = Apart(program, known_twice)
+        compared = known if python_guards.compares_identity else ()
+        self.apart = Apart(program, known_twice, compared)
         if program.flags and self.backward is not None:
             raise AsWritten(
                 "it sets `requires_grad` of a tensor from outside and returns what has a graph",
@@ -481,7 +482,7 @@ class Entry:
             if type(value_at(holder, key)) is not kind:
                 return f"{key!r} was a {kind.__name__}"
         for kept in self.kept_tensors:
-            given = args if self.writes_arguments else ()
+            given = args if self.writes_arguments or kept.compared else ()
             if (why := kept.describe_change(given, self.written)) is not None:
                 return why
         if (why := self.gradients_read.describe_change(args)) is not None:

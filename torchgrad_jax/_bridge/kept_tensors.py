@@ -44,7 +44,7 @@ class KeptTensors:
     """One place outside in which a function keeps tensors that it made: what was there, and what it left there."""
 
     __slots__ = (
-        "_before", "_holder", "_inputs", "_kinds", "_spec", "held_tensors", "key", "value",
+        "_before", "_holder", "_inputs", "_kinds", "_spec", "compared", "held_tensors", "key", "value",
     )  # fmt: skip
 
     def __init__(self, holder: Any, key: Any, before: Any, now: Any) -> None:
@@ -56,6 +56,8 @@ class KeptTensors:
         self.held_tensors = _holds_tensors(leaves, self._spec)
         """Whether tensors were there: then the program is right for others of their kind, too."""
         self._kinds = [_kind_of(x) for x in leaves] if self.held_tensors else []
+        self.compared = False
+        """Whether the code may ask whether an argument is one of the tensors."""
 
     @property
     def name(self) -> str:
@@ -113,6 +115,7 @@ class KeptTensors:
             self._before = None
             return
         tensors = list(self.tensors_before().values())
+        self.compared = guards.compares_identity
         numbers = {id(st): i for i, st in self._inputs.items()}
         for s in program.sources:
             if s.kind == "tensor" and id(s.what) in numbers:
@@ -130,7 +133,7 @@ class KeptTensors:
         """Why the program is not right for what is there now.
 
         Args:
-            args: arguments that the program may write to.
+            args: arguments that the program may write to, or that may be compared.
             written: identities of storages that it writes to.
         """
         if not self.held_tensors:
@@ -138,11 +141,16 @@ class KeptTensors:
         now = self._holder.get(self.key, None)
         leaves, spec = ([now], tree.LEAF) if type(now) is Tensor else tree.flatten(now)
         fits = spec == self._spec and [_kind_of(x) for x in leaves] == self._kinds
-        apart = fits and all(
-            _is_plain(leaves[i])
-            and id(leaves[i]._st) not in written
-            and not any(type(a) is Tensor and a._st is leaves[i]._st for a in args)
-            for i in self._inputs
+        same = self.compared and any(a is x for a in args for x in leaves)
+        apart = (
+            fits
+            and not same
+            and all(
+                _is_plain(leaves[i])
+                and id(leaves[i]._st) not in written
+                and not any(type(a) is Tensor and a._st is leaves[i]._st for a in args)
+                for i in self._inputs
+            )
         )
         return None if apart else f"what is kept ({self.name}) is of another kind"
 

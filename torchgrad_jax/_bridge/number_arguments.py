@@ -7,7 +7,6 @@ instead, and the line that asked is remembered. An array is a traced one meanwhi
 
 from __future__ import annotations
 
-import dis
 import functools
 import types
 from collections import deque
@@ -183,24 +182,10 @@ def _with_plain_numbers(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values if all(map(is_, values, found)) else tuple(found)
 
 
-def asks_for_type(code: types.CodeType) -> bool:
-    """Whether code calls `type`, which tells a number that is followed from a plain one."""
-    if "type" in code.co_names:
-        for step in dis.get_instructions(code):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == "type":
-                return True
-    return any(asks_for_type(c) for c in _inner(code))
-
-
-def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    return (c for c in code.co_consts if isinstance(c, types.CodeType))
-
-
 __all__ = [
     "Constant",
     "NeedsPlainNumbers",
     "NumberArguments",
-    "asks_for_type",
     "is_input",
     "use_plain_numbers_in_closure",
 ]

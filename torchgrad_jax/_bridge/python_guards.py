@@ -12,9 +12,7 @@ modules, optimizers) with the value that each of them had:
 
 from __future__ import annotations
 
-import array
 import builtins
-import ctypes
 import functools
 import gc
 import inspect
@@ -38,7 +36,8 @@ import numpy as np
 from .._core import tree
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
-from .code_names import global_names, names_in, string_constants
+from .array_contents import ARRAYS, array_content, refill
+from .code_names import asks_for_identity, asks_for_type, global_names, names_in, string_constants
 from .hidden_state import HiddenState, has_hidden_state, keeps_results, kept_results
 from .impure_calls import IMPURE_MODULES, IMPURE_NAMES
 from .libraries import (
@@ -52,7 +51,6 @@ from .libraries import (
     levels_of,
     loggers_in,
 )
-from .number_arguments import asks_for_type
 from .number_log import (
     are_same_numbers,
     are_same_values,
@@ -75,7 +73,7 @@ class PythonGuards:
     """Places in Python objects, and the value that each had when the function was traced."""
 
     __slots__ = (
-        "arrays", "caches", "calls_type", "before_optimizer_state", "class_containers", "may_be_impure",
+        "arrays", "caches", "codes", "before_optimizer_state", "class_containers", "may_be_impure",
         "quick_places", "dicts", "hidden", "instances", "kept_alive", "kept_places", "lists", "looked_up",
         "looked_up_by", "met_again", "modules", "names", "number_places", "optimizers", "orders", "places",
         "reached_tensors", "replaced_numbers", "_settings", "schedules", "state_holders", "visited_ids",
@@ -102,8 +100,8 @@ class PythonGuards:
         """Iterators, generators of random numbers, files."""
         self.may_be_impure = False
         """Whether a function names something that may ask for the time, or read or write outside of the program."""
-        self.calls_type = False
-        """Whether some function calls `type`."""
+        self.codes: list[types.CodeType] = []
+        """The code of the functions."""
         self.kept_places: set[Any] = set()
         """Places that are not watched, since the program puts tensors there."""
         self.replaced_numbers: list[tuple[Any, Any]] = []
@@ -224,8 +222,8 @@ class PythonGuards:
             # A set that is filled anew may have another order.
             self.lists[i] = (holder, list(holder))
         for holder, before in self.arrays:
-            if _array_content(holder) != before:
-                _refill(holder, before)
+            if array_content(holder) != before:
+                refill(holder, before)
         self.replaced_numbers.clear()
 
     def optimizer_state_began(self, optimizer: Any) -> None:
@@ -272,7 +270,7 @@ class PythonGuards:
             if len(holder) != len(keys) or not are_same_values(holder, keys):
                 return "the entries of a dict have another order"
         for holder, before in self.arrays:
-            if _array_content(holder) != before:
+            if array_content(holder) != before:
                 return "the values of an array changed"
         return None
 
@@ -428,7 +426,7 @@ class PythonGuards:
         for module in self.modules:
             self._add_module(module, names + strings)
         self.may_be_impure = self.may_be_impure or not IMPURE_NAMES.isdisjoint(names)
-        self.calls_type = self.calls_type or asks_for_type(fn.__code__)
+        self.codes.append(fn.__code__)
         for cell in fn.__closure__ or ():
             try:
                 content = cell.cell_contents
@@ -556,8 +554,8 @@ class PythonGuards:
             self._add_logger(x)
         elif has_hidden_state(x):
             self.hidden.append(HiddenState(x))
-        elif isinstance(x, (np.ndarray, bytearray, array.array, *_OF_CTYPES)):
-            self.arrays.append((x, _array_content(x)))
+        elif isinstance(x, ARRAYS):
+            self.arrays.append((x, array_content(x)))
             self._add_instance(x)
             for v in x.flat if isinstance(x, np.ndarray) and x.dtype == object else ():
                 self.add_value(v)
@@ -636,6 +634,16 @@ class PythonGuards:
             if getattr(getattr(type(x), "step", None), "hooked", False):  # it tells when it steps
                 new = [found[n:] for found, n in zip(rows, sizes)]
                 self.state_holders[id(x)] = {id(row[0]) for found in new for row in found}
+
+    @property
+    def calls_type(self) -> bool:
+        """Whether some function calls `type`."""
+        return any(map(asks_for_type, self.codes))
+
+    @property
+    def compares_identity(self) -> bool:
+        """Whether some function may ask whether two tensors are one object."""
+        return any(map(asks_for_identity, self.codes))
 
     def lasting_tensors(self) -> list[Tensor]:
         """The tensors that are reached, without gradients, which nobody but their leaves keep alive."""
@@ -742,8 +750,6 @@ _ATTRIBUTES_LOOKED_INTO = (
     "_parameters", "param_groups", "_per_optimizer_states", "layers", "_init_fn",
 )  # fmt: skip
 """Attributes of modules, optimizers, gradient scalers, layers that are scanned, and custom operators."""
-_OF_CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
-"""Memory of C's, such as a counter that processes share (`multiprocessing.Value`)."""
 _GROWING = (list, dict, set, deque)
 _UNWATCHED_OF_CLASSES = ("_abc_impl",)
 """Attributes of classes that change whenever somebody asks whether an object is an instance."""
@@ -762,25 +768,6 @@ UNWATCHED = ("_opt_called", KEPT_UNDER)
 """Attributes that a step sets in each call, to the same, or that are no business of the user's."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""
-
-
-def _array_content(held: Any) -> tuple[Any, ...]:
-    if not isinstance(held, np.ndarray):
-        return (bytes(held),)
-    return (held.shape, held.dtype, held.tobytes())
-
-
-def _refill(holder: Any, content: tuple[Any, ...]) -> None:
-    """Give an array what was in it; one of Python objects or of another shape now keeps what it has."""
-    if isinstance(holder, np.ndarray):
-        shape, kind, held = content
-        if (holder.shape, holder.dtype) == (shape, kind) and not kind.hasobject:
-            holder[...] = np.frombuffer(held, kind).reshape(shape)
-    elif isinstance(holder, _OF_CTYPES):
-        ctypes.memmove(ctypes.addressof(holder), content[0], len(content[0]))
-    else:
-        of_array = isinstance(holder, array.array)
-        holder[:] = array.array(holder.typecode, *content) if of_array else content[0]
 
 
 def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:

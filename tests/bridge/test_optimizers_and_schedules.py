@@ -59,3 +59,34 @@ def test_as_eager(optimizer, place):
         tg.testing.assert_close(found, want, msg=lambda text, name=schedule: f"{name}: {text}")
         assert step.counts["eager"] == 0, (schedule, step.reasons)
         assert step.counts["traced"] <= 2, (schedule, step.reasons)
+
+
+OPTIMIZERS_OF_PARTS = {
+    "SGD": lambda params: tg.optim.SGD(params, 0.1, momentum=0.9, nesterov=True),
+    "Adam": lambda params: tg.optim.Adam(params, 0.1),
+    "Adagrad": lambda params: tg.optim.Adagrad(params, 0.1, lr_decay=0.1),
+    "RMSprop": lambda params: tg.optim.RMSprop(params, 0.1, centered=True),
+    "RAdam": lambda params: tg.optim.RAdam(params, 0.1),
+}
+
+
+@pytest.mark.parametrize("start", [3, 2], ids=["apart", "overlapping"])
+@pytest.mark.parametrize("make", OPTIMIZERS_OF_PARTS.values(), ids=OPTIMIZERS_OF_PARTS)
+def test_parameters_that_are_parts_of_one_memory_are_updated_in_turn(make, start):
+    found = []
+    for form in (lambda f: f, tg.compile):
+        flat = tg.arange(6.0) / 10
+        w, v = tg.nn.Parameter(flat[:3]), tg.nn.Parameter(flat[start : start + 3])
+        optimizer = make([w, v])
+
+        @form
+        def step(x):
+            optimizer.zero_grad()  # noqa: B023 - called before the next round
+            (w * x + v).square().sum().backward()  # noqa: B023
+            optimizer.step()  # noqa: B023
+
+        for _ in range(4):
+            step(tg.tensor([1.0, -2.0, 3.0]))
+            optimizer.param_groups[0]["lr"] *= 0.5
+            found.append(tg.cat([flat, w.detach(), v.detach()]))
+    tg.testing.assert_close(found[4:], found[:4])

@@ -25,7 +25,7 @@ from .._engine.derivative_stops import stopped, unrecorded
 from .._engine.overrides import overridden
 from .._engine.record import PLAIN
 from .._engine.strided import read
-from .._engine.tensor import Tensor, make
+from .._engine.tensor import Tensor, make, wrap_beside
 from ._cells import Cell, NotElementwise, Row
 from ._scalars import advance, alike, store, take
 
@@ -36,9 +36,9 @@ Rule = Callable[[Any, Any, Any, Any], None]
 
 def _factor(value: Any) -> Any:
     """A scalar as a method's number, or the tensor itself when the step is to depend on it."""
-    if isinstance(value, Tensor) and not (MODES.bits & GRAD and value.requires_grad):
-        return value.item()
-    return value
+    if not isinstance(value, Tensor) or (MODES.bits & GRAD and value.requires_grad):
+        return value
+    return value if isinstance(read(value), jax.core.Tracer) else value.item()
 
 
 def kept(x: Any) -> Any:
@@ -194,7 +194,11 @@ def run_by_step(
 
 
 def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any]) -> None:
-    hyper = SimpleNamespace(**h)
+    # Methods of tensors take no array: a number that a program reads is a tensor for them.
+    here = params[0]._m.device
+    hyper = SimpleNamespace(
+        **{k: wrap_beside(v, here) if isinstance(v, jax.Array) else v for k, v in h.items()}
+    )
     for i, (p, g) in enumerate(zip(params, grads, strict=True)):
         s = SimpleNamespace(**{k: column[i] for k, column in states.items()})
         rule(p, g, s, hyper)

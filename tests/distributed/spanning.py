@@ -337,3 +337,45 @@ def checkpoint_of_sizes_that_do_not_divide(m, d):
     dcp.load(state, checkpoint_id=box[0])
     model.load_state_dict(state)
     return [whole(p) for p in model.parameters()]
+
+
+def gradients_of_parts(m, d):
+    """What each process computes of a part or of all of a tensor: its gradient may be a summand of the whole one."""
+    meshes, tensors, *_ = parts(m)
+    mesh = meshes.init_device_mesh("cpu", (2,))
+    rows, all_of_it = tensors.Shard(0), tensors.Replicate()
+    summands, average = tensors.Partial(), tensors.Partial("avg")
+    found = []
+
+    def own(t):
+        weight = m.arange(t.numel()).reshape(t.shape) + 10.0 * d.get_rank()
+        return (t * weight).sum()
+
+    def leaf(placement):
+        return tensors.distribute_tensor(m.ones(4, 3), mesh, [placement]).requires_grad_()
+
+    def parted(t, given):
+        own((t * 2).to_local(grad_placements=given)).backward()
+        return whole(t.grad)
+
+    def gathered(t, given):
+        own((t * 2).full_tensor(grad_placements=given)).backward()
+        return whole(t.grad)
+
+    def made(placement, given):
+        local = m.ones(2, 3).requires_grad_()
+        more = {} if given is None else {"grad_placements": given}
+        t = tensors.DTensor.from_local(local, mesh, [placement], **more)
+        weight = tensors.distribute_tensor(
+            m.arange(t.numel()).reshape(t.shape) + 1.0, mesh, [all_of_it]
+        )
+        whole((t.redistribute(placements=[all_of_it]) * weight).sum()).backward()
+        return local.grad
+
+    for given in (None, [all_of_it], [summands], [average]):
+        found.append(parted(leaf(all_of_it), given))
+        found += [gathered(leaf(p), given) for p in (rows, all_of_it)]
+        found += [made(p, given) for p in (all_of_it, summands)]
+    found += [parted(leaf(rows), given) for given in (None, [rows])]
+    found.append(type(complaint(lambda: parted(leaf(all_of_it), [rows]))).__name__)
+    return found

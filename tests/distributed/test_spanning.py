@@ -39,6 +39,11 @@ def parts_of_the_processes(m, d):
 
 
 @together
+def gradients_of_parts(m, d):
+    return spanning.gradients_of_parts(m, d)
+
+
+@together
 def writes_to_parts(m, d):
     return spanning.writes_to_parts(m, d)
 

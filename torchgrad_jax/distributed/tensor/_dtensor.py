@@ -78,7 +78,8 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
             run_check: whether all processes along a dimension that replicates take the values of the first one.
             shape: the shape of the whole tensor, where parts may differ in size.
             stride: not looked at, as a tensor over a mesh has no gaps.
-            grad_placements: not looked at, XLA places gradients.
+            grad_placements: what the gradients of all processes are of the tensor's gradient; as the tensor itself if
+                None, where processes that have summands each get all of it.
         """
         if not isinstance(local_tensor, Tensor):
             raise RuntimeError(
@@ -87,7 +88,7 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
         mesh = current_mesh(device_mesh)
         wanted = _of_local(mesh, placements, local_tensor.ndim)
         if not is_own(mesh):
-            return _from_processes(local_tensor, mesh, wanted, shape, run_check)
+            return _from_processes(local_tensor, mesh, wanted, shape, run_check, grad_placements)
         if shape is not None and tuple(shape) != tuple(local_tensor.shape):
             raise ValueError(
                 f"DTensor.from_local(): this process has all devices of {mesh}, so that its part of shape "
@@ -115,13 +116,33 @@ def is_own(mesh: DeviceMesh) -> bool:
     )
 
 
+def _gradient_placed(mesh: DeviceMesh, own: Any, given: Any, ndim: int) -> tuple[Placement, ...]:
+    """What each process has of a gradient: as of the tensor, if nothing is given.
+
+    Args:
+        mesh: the mesh of the tensor.
+        own: the placements of the tensor.
+        given: those of the gradient, which may differ where no process has a part of its own.
+        ndim: the number of dimensions of the tensor.
+    """
+    wanted = tuple(own) if given is None else _of_local(mesh, given, ndim)
+    for number, (p, q) in enumerate(zip(own, wanted, strict=True)):
+        if p != q and (p.is_shard() or q.is_shard()):
+            raise RuntimeError(
+                f"grad_placements: along dimension {number} of the mesh the tensor has the placement {p}, of which no "
+                f"gradient can have {q}"
+            )
+    return wanted
+
+
 def _from_processes(
-    local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool = False
+    local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool = False, of_grad: Any = None
 ) -> Tensor:  # fmt: skip
     if not MODES.run.at_once:
         refuse_parts("DTensor.from_local()")
     if local.requires_grad:
-        return FromLocal.apply(local, mesh, wanted, shape, agree)
+        of_grad = None if of_grad is None else _gradient_placed(mesh, wanted, of_grad, local.ndim)
+        return FromLocal.apply(local, mesh, wanted, shape, agree, of_grad)
     if agree:
         local = _agreed(local, mesh, wanted)
     local, wanted = _reduced(local, mesh, wanted)
@@ -284,7 +305,8 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     """What this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
 
     Args:
-        grad_placements: not looked at, XLA places gradients.
+        grad_placements: what the gradients of all processes are of the tensor's gradient: its parts or the summands of
+            `Partial`; as the tensor itself if None. A process with all devices has all of it.
     """
     if _lies_somewhere(self) and jax.process_count() > 1:
         refuse_parts("DTensor.to_local()")
@@ -296,7 +318,7 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
         out = self.view_as(self) if self.requires_grad else self.detach()
         out.__dict__["_is_local"] = True
         return out
-    return ToLocal.apply(self) if self.requires_grad else part_of(self.detach())
+    return ToLocal.apply(self, grad_placements) if self.requires_grad else part_of(self.detach())
 
 
 class FromLocal(Function):
@@ -304,34 +326,41 @@ class FromLocal(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool
-    ) -> Tensor:
-        ctx.placed = mesh, wanted
+        ctx: Any, local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool, of_grad: Any
+    ) -> Tensor:  # fmt: skip
+        ctx.placed, ctx.of_grad = (mesh, wanted), of_grad or ()
         return _from_processes(local.detach(), mesh, wanted, shape, agree)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return to_local(spread(grad, *ctx.placed)), None, None, None, None
+        mesh, _ = ctx.placed
+        part = to_local(spread(grad, *ctx.placed))
+        for number, p in enumerate(ctx.of_grad):
+            if isinstance(p, Partial) and p.reduce_op == "sum":
+                part = part / mesh.size(number)  # the summands of all processes are equal
+        return part, None, None, None, None, None
 
 
 class ToLocal(Function):
     """What this process has of a tensor; its gradient is a part of that of the whole."""
 
     @staticmethod
-    def forward(ctx: Any, t: Tensor) -> Tensor:
-        ctx.placed = device_mesh(t), placements(t), tuple(t.shape)
+    def forward(ctx: Any, t: Tensor, grad_placements: Any) -> Tensor:
+        mesh, own = device_mesh(t), placements(t)
+        wanted = _gradient_placed(mesh, own, grad_placements, t.ndim)
+        ctx.placed = mesh, wanted, tuple(t.shape)
         return part_of(t.detach())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return _from_processes(grad, *ctx.placed)
+        return _from_processes(grad, *ctx.placed), None
 
 
 def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     """The whole tensor as an ordinary one.
 
     Args:
-        grad_placements: not looked at, XLA places gradients.
+        grad_placements: what the gradients of all processes are of the whole gradient, as for `to_local`.
     """
     if _lies_somewhere(self):
         return self
@@ -339,6 +368,8 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     everywhere = NamedSharding(there.mesh, PartitionSpec())
     if not MODES.run.at_once or self.requires_grad or self._m.device.type == "meta":
         out = self.to(everywhere)
+        if MODES.run.at_once and self.requires_grad and not there.is_fully_addressable:
+            return ToLocal.apply(out, grad_placements)
         out = out.view_as(out) if out is self else out
         out.__dict__["_is_local"] = True
         return out

@@ -218,7 +218,15 @@ def meshes_of_groups(m, d):
         mesh.get_group(name) is g
         for mesh, name, g in ((line, "x", both), (grid, "dp", both), (grid, "tp", alone))
     ]
-    return same, list(grid.shape), complaint(lambda: mesh_type.from_group([both, alone], "cpu"))
+    refused = complaint(lambda: mesh_type.from_group([both, alone], "cpu"))
+    data_parallel = m.nn.parallel.DistributedDataParallel
+    averages = data_parallel(network(m), device_mesh=line)
+    averages(m.ones(1, 4) + d.get_rank()).sum().backward()
+    wrong = [
+        complaint(lambda more=more: data_parallel(network(m), **more))[0]
+        for more in ({"device_mesh": line, "process_group": both}, {"device_mesh": grid})
+    ]
+    return same, list(grid.shape), refused, [p.grad for p in averages.parameters()], wrong
 
 
 def parameters_that_differ(m, d):

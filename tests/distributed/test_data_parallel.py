@@ -320,6 +320,24 @@ def warnings_of_old_options(m, d):
 
 
 @together
+def devices_of_the_arguments(m, d):
+    ddp, cpu = wrap(m, model(m, d)), m.device("cpu")
+    names = (
+        "device_ids",
+        "output_device",
+        "device_type",
+        "is_multi_device_module",
+        "bucket_bytes_cap",
+    )
+    other = [{"device_ids": [0]}, {"output_device": 0}, {"device_ids": [cpu], "output_device": cpu}]
+    refused = [complaint(lambda more=more: wrap(m, model(m, d), **more))[0] for more in other]
+    allowed = wrap(m, model(m, d), device_ids=[]).device_ids
+    net = model(m, d)
+    type(ddp)._set_params_and_buffers_to_ignore_for_model(net, ["0.weight"])
+    return [getattr(ddp, n) for n in names], refused, allowed, wrap(m, net).module[0].weight
+
+
+@together
 def models_of_other_shapes_are_refused(m, d):
     if m.__name__ == "torch":  # where rank 0 goes on, and waits
         return True

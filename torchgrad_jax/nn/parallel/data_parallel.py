@@ -105,17 +105,17 @@ def _on(module: Module, inputs: Any, kwargs: Any, device: Device) -> Any:
                 f"module must have its parameters and buffers on device {device} (device_ids[0]) but found one of "
                 f"them on device: {t.device}"
             )
-    return module(*_moved(inputs, device), **_moved(kwargs, device))
+    return module(*moved(inputs, device), **moved(kwargs, device))
 
 
-def _moved(value: Any, device: Device) -> Any:
+def moved(value: Any, device: Device) -> Any:
     """Tensors on a device, in containers of the same kind."""
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_moved(v, device) for v in value])
+        return type(value)(*[moved(v, device) for v in value])
     if isinstance(value, (list, tuple)):
-        return type(value)([_moved(v, device) for v in value])
+        return type(value)([moved(v, device) for v in value])
     if isinstance(value, dict):
-        return type(value)((k, _moved(v, device)) for k, v in value.items())
+        return type(value)((k, moved(v, device)) for k, v in value.items())
     return value

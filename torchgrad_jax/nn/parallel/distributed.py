@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import warn
+from ..._core.devices import device as Device
 from ..._engine.tensor import Tensor, tensors_in
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
@@ -22,12 +23,12 @@ from ...futures import Future
 from ..modules.module import Module
 from ..parameter import UninitializedParameter
 from ._reducer import Reducer, buckets_of
-from .data_parallel import INSTEAD
+from .data_parallel import INSTEAD, moved
 
 __all__ = ["DistributedDataParallel"]
 
 _REFUSED = (
-    "delay_all_reduce_named_params", "param_to_hook_all_reduce", "mixed_precision", "device_mesh",
+    "delay_all_reduce_named_params", "param_to_hook_all_reduce", "mixed_precision",
     "skip_all_reduce_unused_params", "bucket_cap_mb_list", "batched_grad_copy",
 )  # fmt: skip
 _MEGABYTE = 1 << 20
@@ -50,22 +51,23 @@ class DistributedDataParallel(Module, Joinable):
 
     Args:
         module: what is trained.
-        device_ids: at most one device.
-        output_device: the same one.
+        device_ids: the GPU of the parameters, where inputs go; None if they are on the CPU.
+        output_device: the same one; results stay where the module makes them.
         dim: as in torch.
         broadcast_buffers: whether rank 0's buffers replace the others' at first and before each forward.
         init_sync: whether to compare the shapes of the parameters, and to begin with those of rank 0.
-        process_group: which processes; all of them if it is None.
+        process_group: which processes; those of the mesh, or all of them, if it is None.
         bucket_cap_mb: how many megabytes of gradients travel together; 25, and 1 at first, if it is None.
         find_unused_parameters: whether some parameters may get no gradient.
         check_reduction: deprecated in torch, where it has no meaning either.
         gradient_as_bucket_view: whether the gradients that travel together are views of one tensor.
         static_graph: whether each backward gives gradients to the same parameters as the first.
         forward_sync_buffers: whether rank 0's buffers replace the others' before each forward.
-        options: arguments of torch's that are not implemented.
+        options: `device_mesh`, of one dimension, and arguments of torch's that are not implemented.
 
     Raises:
-        ValueError: `torch.distributed.init_process_group` has not been called.
+        ValueError: `torch.distributed.init_process_group` has not been called, or the parameters are on the CPU and
+            `device_ids` names a device.
         NotImplementedError: there are several devices, or an option is set that is not implemented.
         RuntimeError: no parameter requires a gradient, or the processes' parameters have different shapes.
     """
@@ -78,13 +80,15 @@ class DistributedDataParallel(Module, Joinable):
         forward_sync_buffers: bool | None = None, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
-        group = member_of(process_group)
+        group = _group_of(process_group, options.pop("device_mesh", None))
         _refuse(options, device_ids)
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.module, self.dim, self.process_group = module, dim, group
         trained = [p for p in self._named(module.named_parameters()) if p.requires_grad]
         _check_parameters(module, trained)
         self.device = trained[0].device
+        self.device_type, self.is_multi_device_module = self.device.type, False
+        self.device_ids, self.output_device = _devices(device_ids, output_device, self.device)
         _warn(broadcast_buffers, forward_sync_buffers, check_reduction)
         at_first = broadcast_buffers is not False or forward_sync_buffers is not None
         self.forward_sync_buffers = (
@@ -95,6 +99,7 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         first, rest = (1, 25) if bucket_cap_mb is None else (bucket_cap_mb, bucket_cap_mb)
         self._caps, self._trained = (first * _MEGABYTE, rest * _MEGABYTE), trained
+        self.bucket_bytes_cap = int(rest * _MEGABYTE)
         self._reducer: Reducer | None = None
         self._divides_by_all = True
         if group.size() > 1:
@@ -139,6 +144,8 @@ class DistributedDataParallel(Module, Joinable):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The result of the module; the next backward averages the gradients."""
         reducer = self._reducer
+        if self.device_ids:
+            inputs, kwargs = moved(inputs, self.device), moved(kwargs, self.device)
         if reducer is None:
             return self.module(*inputs, **kwargs)
         if is_compiling() and self.find_unused_parameters:
@@ -194,6 +201,10 @@ class DistributedDataParallel(Module, Joinable):
                 "register_comm_hook or register_builtin_comm_hook can only be called once."
             )
         self._reducer.hook = (state, hook)
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Any) -> None:
+        module._ddp_params_and_buffers_to_ignore = names
 
     def _set_static_graph(self) -> None:
         self.static_graph = True
@@ -301,6 +312,30 @@ def _refuse(options: dict[str, Any], device_ids: Any) -> None:
         raise NotImplementedError(
             "torch.nn.parallel.DistributedDataParallel over several devices" + INSTEAD
         )
+
+
+def _group_of(process_group: Any, device_mesh: Any) -> ProcessGroup:
+    """The processes that share gradients."""
+    if device_mesh is None:
+        return member_of(process_group)
+    if process_group is not None:
+        raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+    if device_mesh.ndim != 1:
+        raise RuntimeError(f"Only 1D device mesh is supported, but got {device_mesh}.")
+    return member_of(device_mesh.get_group(0))
+
+
+def _devices(device_ids: Any, output_device: Any, held: Device) -> tuple[list[int] | None, Any]:
+    """The numbers of the device of the inputs and of that of the results; None for parameters on the CPU."""
+    if device_ids and held.type != "cpu":
+        ids = [i if isinstance(i, int) else Device(i).index or 0 for i in device_ids]
+        return ids, ids[0] if output_device is None else output_device
+    if device_ids or output_device:  # torch lets the number 0 pass
+        raise ValueError(
+            "DistributedDataParallel device_ids and output_device arguments only work with single-device GPU modules, "
+            f"but got device_ids {device_ids}, output_device {output_device}, and parameters on {held}."
+        )
+    return None, None
 
 
 def _check_parameters(module: Module, trained: Sequence[Tensor]) -> None:

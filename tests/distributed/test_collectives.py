@@ -88,9 +88,13 @@ def gathered_and_scattered(m, d):
         d.all_gather_into_tensor(one, x)
         part = m.zeros(2)
         d.reduce_scatter_tensor(part, mine(m, d, 6).float())
+        wrong = [
+            complaint(lambda: d.all_gather_into_tensor(m.zeros(7), m.zeros(2)))[0],
+            complaint(lambda: d.reduce_scatter_tensor(m.zeros(2), m.zeros(7)))[0],
+        ]
     summed = m.zeros(2)
     d.reduce_scatter(summed, [mine(m, d, 2).float() + i for i in range(3)])
-    return outs, one, part, summed
+    return outs, one, part, summed, wrong
 
 
 @together

@@ -232,7 +232,7 @@ def reduce_scatter_single(
 
 def _sizes(name: str, small: Tensor, large: Tensor, size: int) -> None:
     if small.numel() * size != large.numel():
-        raise ValueError(
+        raise RuntimeError(
             f"{name}: {size} processes have parts of {small.numel()} elements, which are not the {large.numel()} of "
             "the whole"
         )

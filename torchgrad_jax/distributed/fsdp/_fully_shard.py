@@ -74,7 +74,8 @@ def fully_shard(
             divide if it is None or gives None. What they divide nowhere is on all of them.
         mp_policy: dtypes to compute in.
         offload_policy: parameters stay on their devices.
-        ignored_params: parameters to leave alone.
+        ignored_params: parameters that stay whole, on all devices. Processes that each feed a batch give them the
+            average of their gradients, too; torch leaves each process its own.
         dp_mesh_dims: not supported; give the slice of the mesh as `mesh`.
     """
     if dp_mesh_dims is not None:

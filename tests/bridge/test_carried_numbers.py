@@ -445,6 +445,8 @@ def test_a_number_that_changes_is_part_of_gradients_of_gradients(f, numbers):
         for held.k in numbers:
             x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
             slope(x).sum().backward()
+            assert x.grad is not None
+            assert w.grad is not None
             found.append(torch.stack([x.grad, w.grad]))
         found.append(getattr(slope, "counts", {}).get("traced"))
     assert found[-1] < len(numbers)

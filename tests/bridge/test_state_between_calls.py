@@ -1,6 +1,7 @@
 """State that changes between calls of a compiled function: each call gives what the function as written gives."""
 
 import types
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def _zero_and_negative_zero_in_containers():
 
 @program
 def _equal_numbers_of_other_types_in_a_list():
-    numbers = [1]
+    numbers: list[Any] = [1]
     return lambda x: product(numbers[0]), [
         lambda: numbers.__setitem__(0, 1.0),
         lambda: numbers.__setitem__(0, True),
@@ -53,7 +54,7 @@ def _equal_numbers_of_other_types_in_a_list():
 
 @program
 def _equal_numbers_of_other_types_in_a_set():
-    numbers = {1}
+    numbers: set[Any] = {1}
     return lambda x: product(*numbers), [
         lambda: (numbers.clear(), numbers.add(1.0)),
         lambda: (numbers.clear(), numbers.add((1, 2)), numbers.remove((1, 2)), numbers.add(True)),
@@ -62,7 +63,8 @@ def _equal_numbers_of_other_types_in_a_set():
 
 @program
 def _equal_keys_of_other_types():
-    one, two = {1: "a"}, {(1, 2): "a", "b": 1}
+    one: dict[Any, Any] = {1: "a"}
+    two: dict[Any, Any] = {(1, 2): "a", "b": 1}
     return lambda x: product(next(iter(one))) + product(next(iter(two))[0]), [
         lambda: (one.clear(), one.update({1.0: "a"})),
         lambda: (two.clear(), two.update({(1.0, 2): "a", "b": 1})),

@@ -317,7 +317,7 @@ class StateLift(Lift):
                 return shared
             leaf = self.gradient_of.get(id(st))
             g = None if leaf is None else leaf._g
-            if g is not None and g._st is st and g._al is None:
+            if leaf is not None and g is not None and g._st is st and g._al is None:
                 source = Source("grad", self.named(leaf), None, st.meta)
             else:
                 source = Source("tensor", st, owner, st.meta)

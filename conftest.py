@@ -118,7 +118,7 @@ def _part() -> int:
     return int(commit or "0", 16) % _SOME
 
 
-_SECONDS_COLD, _SECONDS_WARM = 0.057, 0.03
+_SECONDS_COLD, _SECONDS_WARM = 0.04, 0.03
 """What a test takes on average on one core of 2.5 GHz, where few kernels are compiled yet, and where all are."""
 _WARM = 2000
 """More files than this in the cache of kernels come from an earlier run of the tests; `make demo` leaves fewer."""

@@ -58,6 +58,15 @@ def _with_a_tensor_for_an_attribute(w, kept):
     return f
 
 
+def _leaves_that_are_views(w, kept):
+    def f(x):
+        y = x * 2
+        first, *_ = y.detach().view(3, 1).unbind()
+        return y, first.requires_grad_(), y.detach()[1:].requires_grad_()
+
+    return f
+
+
 def _kept_outside(w, kept):
     def f(x):
         kept.last = tagged((x * 2).as_subclass(Marked))
@@ -68,7 +77,7 @@ def _kept_outside(w, kept):
 
 EVERY = (
     _of_an_argument, _with_views, _with_a_graph, _of_a_tensor_outside, _parameters_and_buffers, _with_attributes,
-    _with_a_tensor_for_an_attribute, _kept_outside,
+    _with_a_tensor_for_an_attribute, _leaves_that_are_views, _kept_outside,
 )  # fmt: skip
 
 

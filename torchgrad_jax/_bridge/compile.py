@@ -39,7 +39,7 @@ from .keys import recompile, shape_of, shared_with
 from .many_steps import Batches, StepsDone, run_all
 from .number_arguments import NeedsPlainNumbers, NumberArguments, is_input
 from .number_log import CHANGED_NUMBER_DECIDES
-from .places import place_of
+from .places import PLAIN_VALUES, place_of
 from .python_watch import PythonWatch
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 
@@ -49,7 +49,6 @@ class NeedsOneTensor(Exception):
 
 
 _OTHER_MODES = LIFT | DUAL | OBSERVED | PACKING | FUNCTION_MODE
-_PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
 class Compiled:
@@ -255,7 +254,7 @@ class Compiled:
                 numbers.append(x)
             elif isinstance(x, float):
                 key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
-            elif isinstance(x, _PLAIN):
+            elif isinstance(x, PLAIN_VALUES):
                 key.append((x.__class__, x))
             elif isinstance(x, np.ndarray | np.generic):  # constants of the program
                 key.append((x.dtype, x.shape, x.tobytes()))
@@ -553,7 +552,7 @@ class Compiled:
 def _attributes(x: Tensor) -> Any:
     """What a program takes for granted of the attributes that the user gave a tensor: plain ones by their values."""
     held = x.__dict__
-    if all(isinstance(v, _PLAIN) for v in held.values()):
+    if all(isinstance(v, PLAIN_VALUES) for v in held.values()):
         return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
     return id(x)
 

@@ -294,7 +294,7 @@ class FromJax(lift.Lift):
         self.looked: list[tuple[Tensor, Any]] = []
         """Tensors, and the arrays that they held."""
         self.shown: list[tuple[Any, Any]] = []
-        """Tensors from outside (weakly) that others were made of which show their storages, and these."""
+        """Tensors from outside (weakly) of which others were made on the same storage, and the storage of each."""
         self.check_frames = Frames()
 
     def alias_born(self, t: Tensor, src: Tensor) -> None:

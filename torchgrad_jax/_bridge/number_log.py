@@ -33,10 +33,9 @@ from .._core.python_numbers import (
 )
 from .._engine.tensor import Tensor
 from .number_arguments import NumberArguments
-from .places import value_at
+from .places import PLAIN_VALUES, value_at
 
 _CONTAINERS = (list, tuple)
-_PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
 def is_number(x: Any) -> bool:
@@ -53,7 +52,7 @@ def is_same_value(a: Any, b: Any) -> bool:
     """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and are_same_values(a, b)
-    return a is b or (isinstance(a, _PLAIN) and same(a, b))
+    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b))
 
 
 def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:

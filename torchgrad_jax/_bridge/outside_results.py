@@ -15,6 +15,7 @@ from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Tensor, Version, alias_of, is_plain
 from .._engine.trace import ViewPlan
 from . import object_trees
+from .places import PLAIN_VALUES
 from .traced_program import StateLift, resolve_argument
 
 
@@ -46,8 +47,8 @@ class OutsideView:
         fn = grad_fn_of(x) if requires_grad_of(x) else None
         self.node = None if fn is None else fn.name()
         self.cls, self.attributes = type(x), plain_attributes(x)
-        self.leaf = is_detached_leaf(x)
-        """Whether it is a leaf on the memory of a tensor from outside, and no view of it."""
+        self.leaf = fn is None and requires_grad_of(x)
+        """Whether it requires a gradient by itself, whatever it shows."""
 
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
         """The result of a run on these arguments."""
@@ -173,14 +174,11 @@ def rebuild_view(
 def plain_attributes(x: Tensor) -> dict[str, Any]:
     """The attributes that the function has given a result, which each run gives the one that it makes."""
     held = dict(vars(x))
-    if not all(type(v) in _PLAIN for v in held.values()):
+    if not all(type(v) in PLAIN_VALUES for v in held.values()):
         raise AsWritten(
             "it returns a tensor with attributes that are no plain values", lasting=True
         )
     return held
-
-
-_PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
 def is_detached_leaf(x: Tensor) -> bool:

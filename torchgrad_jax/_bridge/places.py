@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
+PLAIN_VALUES = (int, float, complex, bool, str, bytes, type(None))
+"""Classes of values that are the same wherever they are, as long as they are equal."""
+
 
 class Attributes:
     """Attributes of an object that has no dict for them, looked at like one."""
@@ -199,6 +202,7 @@ def value_at(holder: Any, key: Any) -> Any:
 
 
 __all__ = [
+    "PLAIN_VALUES",
     "Attributes",
     "Cell",
     "Class",

@@ -59,9 +59,18 @@ from .number_log import (
     is_same_value,
     with_plain_numbers,
 )
-from .places import Attributes, Cell, Class, Items, OfThread, Variable, place_of, quick_places
+from .places import (
+    PLAIN_VALUES,
+    Attributes,
+    Cell,
+    Class,
+    Items,
+    OfThread,
+    Variable,
+    place_of,
+    quick_places,
+)
 
-_SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
 MISSING = object()
@@ -159,13 +168,13 @@ class PythonGuards:
             now = holder.get(key, MISSING)
             if now is before:
                 continue
-            if isinstance(now, _SIMPLE) and is_same_value(now, before):
+            if isinstance(now, PLAIN_VALUES) and is_same_value(now, before):
                 self.places[at] = (holder, key, now)
                 self.quick_places = None
                 continue
             name = (
                 repr(key)
-                if isinstance(key, _SIMPLE)
+                if isinstance(key, PLAIN_VALUES)
                 else f"what a {type(key).__name__} has in a dict"
             )
             return f"{name} was {_describe_value(before)} and is {_describe_value(now)}"
@@ -535,7 +544,7 @@ class PythonGuards:
                 self.modules.append(x)
                 self._add_module(x, list(self.names))
             return
-        if isinstance(x, _SIMPLE) and not hasattr(x, "__dict__"):
+        if isinstance(x, PLAIN_VALUES) and not hasattr(x, "__dict__"):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
             if not is_known_library(x):
@@ -779,7 +788,7 @@ def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
 
 
 def _describe_value(x: Any) -> str:
-    text = repr(x) if isinstance(x, _SIMPLE) else f"a {type(x).__name__}"
+    text = repr(x) if isinstance(x, PLAIN_VALUES) else f"a {type(x).__name__}"
     return "missing" if x is MISSING else text
 
 

@@ -153,16 +153,20 @@ class _Reads:
     def __init__(self, current: StateLift, nodes: Sequence[Any]) -> None:
         self.current, self.nodes = current, nodes
         self.numbers = {node: k for k, node in enumerate(nodes)}
-        self.again = [
+        self.recomputing = [
             k for k, n in enumerate(nodes) if any(type(e) is Packed for e in n.saved or ())
         ]
+        """The numbers of the nodes that read what a checkpoint computes again."""
         self.last = 0
+        """The number of the node that the pass has come to."""
         self.found: list[tuple[tuple[int, ...], Storage, Any]] = []
         """The numbers of the nodes that read something, where it lies, and the array that they read."""
         for k, node in enumerate(nodes):
             for entry in node.saved or ():
                 if isinstance(entry, Storage):
-                    self._add((k,), entry, entry.array)
+                    self._add(
+                        (k,), entry, entry.array
+                    )  # a node's own result, which nobody reads by a tensor
 
     def note(self, storage: Storage, array: Any) -> None:
         """The pass reads this array of a storage."""
@@ -171,8 +175,8 @@ class _Reads:
             self.last = 0
         elif now in self.numbers:  # else it is a node of a pass in a backward function
             self.last = self.numbers[now]
-        again = self.last in self.again
-        self._add(tuple(self.again) if again else (self.last,), storage, array)
+        readers = self.recomputing if self.last in self.recomputing else [self.last]
+        self._add(tuple(readers), storage, array)
 
     def _add(self, nodes: tuple[int, ...], storage: Storage, array: Any) -> None:
         if self.current.owns(array):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import pytest
 
 import torchgrad_jax as torch
@@ -533,3 +534,39 @@ def test_explain_says_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     compiled(X[0])
     compiled.explain()
     assert "keeps outside           'penalty'\n" in capsys.readouterr().out
+
+
+class Stepping(Module):
+    """A loop whose steps leave a value outside of it."""
+
+    leave: Any = None
+
+    def forward(self, x: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            type(self).leave(self, h)
+            return self.inner(h) + row, h
+
+        return jax.lax.scan(step, torch.zeros(4), x)[0]
+
+
+LEFT: dict[str, Callable[[Any, Any], None]] = {
+    "an attribute": lambda module, h: setattr(module, "last", h),
+    "a list": lambda module, h: module.seen.append(h),
+    "a dict": lambda module, h: module.named.__setitem__("h", h),
+    "a tuple": lambda module, h: setattr(module, "last", (h, 1)),
+}
+
+
+@pytest.mark.parametrize("where", LEFT)
+def test_a_value_of_a_step_of_a_loop_is_not_kept(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = Stepping(seen=[], named={}, last=None)
+    monkeypatch.setattr(Stepping, "leave", LEFT[where])
+    step = torch.compile(module)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="left a value of one of its steps outside"):
+            step(X[0])
+    assert (module.seen, module.named, module.last) == ([], {}, None)
+    monkeypatch.setattr(Stepping, "leave", lambda module, h: None)
+    torch.testing.assert_close(step(X[0]), module(X[0]))

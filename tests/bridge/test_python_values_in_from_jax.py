@@ -158,3 +158,71 @@ def test_modules_of_flax_and_equinox():
         want = net.apply(params, jnp.asarray(X.numpy()), rngs={"dropout": key})
         np.testing.assert_allclose(step(X, key).numpy(), want, rtol=1e-5)
     assert step.counts["traced"] == 1
+
+
+def test_a_zero_of_the_other_sign_is_another_argument():
+    signed = torch.from_jax(lambda x, k: jnp.copysign(x, k))
+    fixed = jax.checkpoint(lambda x, k: jnp.copysign(x, k), static_argnums=1)
+    for f in (signed, fixed):
+        assert [f(torch.ones(()), k).item() for k in (0.0, -0.0, 0.0)] == [1.0, -1.0, 1.0]
+
+
+W = torch.randn(4, 4)
+
+
+class _Product(torch.nn.Module):
+    def forward(self, x):
+        return (x @ W).float()
+
+
+def _under_autocast():
+    """Functions of the package that keep what they have traced, each over a product."""
+
+    def rows(h, row):
+        return (h @ W).float(), row
+
+    product = torch.from_jax(lambda x: (torch.as_tensor(x) @ W).float())
+    again = jax.checkpoint(lambda x: (x @ W).float())
+    return {
+        "from_jax": product,
+        "checkpoint": again,
+        "scan": lambda x: jax.lax.scan(rows, x, torch.ones(3))[0],
+        "fori_loop": lambda x: jax.lax.fori_loop(0, 2, lambda i, h: (h @ W).float(), x),
+        "map": lambda x: jax.lax.map(again, x),
+        "scan_layers": torch.scan_layers([_Product(), _Product()]),
+    }
+
+
+@pytest.mark.parametrize("name", _under_autocast())
+def test_what_was_traced_is_kept_for_one_setting_of_autocast(name):
+    f, x = _under_autocast()[name], torch.randn(2, 4, requires_grad=True)
+
+    def values(dtype):
+        with torch.autocast("cpu", dtype or torch.bfloat16, enabled=dtype is not None):
+            out = f(x)
+        return [
+            *out.detach().flatten().tolist(),
+            *torch.autograd.grad(out.sum(), x)[0].flatten().tolist(),
+        ]
+
+    exact, rough, finer = values(None), values(torch.bfloat16), values(torch.float16)
+    assert values(None) == exact != rough
+    assert values(torch.bfloat16) == rough != finer
+
+
+class _Doubling(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **kwargs or {})
+        return out * 2 if getattr(func, "__name__", "") == "sin" else out
+
+
+def test_a_function_mode_of_the_user_is_heeded_in_each_call():
+    rows = torch.ones(2)
+    sines = lambda: jax.lax.scan(lambda h, _: (h, torch.sin(h)), torch.ones(()), rows)[1][0].item()  # noqa: E731
+    kept = torch.from_jax(lambda x: torch.sin(torch.as_tensor(x)))
+    for f in (sines, lambda: kept(torch.ones(())).item()):
+        plain = f()
+        with _Doubling():
+            doubled = f()
+        assert doubled == pytest.approx(2 * plain)
+        assert f() == plain

@@ -131,6 +131,36 @@ def hooked(layers):
     layers[2].inner[0].register_forward_hook(lambda *args: None)
 
 
+def scaling(k):
+    class Layer(nn.Module):
+        def forward(self, x):
+            return x * k
+
+    return Layer()
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return torch.cat([x, x])
+
+
+def sharing(layers):
+    layers[1].norm.weight = layers[0].norm.weight
+    return layers
+
+
+def frozen(layers):
+    layers[3].requires_grad_(False)
+    return layers
+
+
+def pair(tied):
+    layers = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    if tied:
+        layers[1].weight = layers[0].weight
+    return layers
+
+
 class Scaled(nn.Module):
     """What it multiplies by comes from an attribute, which may be anything."""
 
@@ -209,6 +239,19 @@ REFUSED = {
     "modes": (unequal(lambda layers: layers[1].eval()), "'training' of the module is True in module 0"),
     "settings": (unequal(lambda layers: setattr(layers[2].norm, "eps", 0.5)), "'eps' of norm is 1e-05 in module 0"),
     "hooks": (unequal(hooked), "module 2 has a hook"),
+    "classes of one name": (lambda: torch.scan_layers([scaling(2), scaling(3)]), "is another scaling.<locals>.Layer"),
+    "a number of turns": (lambda: torch.scan_layers([Block()], unroll=0), "positive number as unroll, but got 0"),
+    "other results": (
+        lambda: torch.scan_layers([Doubled(), Doubled()])(torch.ones(2)),
+        r"got \(torch.float32, \(2,\)\) and returned \(torch.float32, \(4,\)\)",
+    ),
+    "a shared module": (lambda: torch.scan_layers([Block()] * 2, stacked=True), "modules 0 and 1 share norm.weight"),
+    "a shared parameter": (lambda: torch.scan_layers(sharing(made()[0]), stacked=True), "share norm.weight"),
+    "some are frozen": (
+        lambda: torch.scan_layers(frozen(made()[0]), stacked=True),
+        "norm.weight requires a gradient in module 0, but not so in module 3",
+    ),
+    "other ties": (lambda: torch.scan_layers([pair(True), pair(False)], stacked=True), "otherwise than in module 0"),
 }  # fmt: skip
 
 
@@ -328,10 +371,6 @@ def test_state_of_stacked_layers_goes_both_ways():
     plain.load_state_dict(stacked.state_dict())
     torch.testing.assert_close(stacked(x), plain(x))
     torch.testing.assert_close(in_turn(stacked.layers.unstacked(), x), stacked.layers(x))
-    missing = plain.state_dict()
-    del missing["layers.2.norm.weight"]
-    with pytest.raises(RuntimeError, match=r"layers\.layer\.norm\.weight"):
-        stacked.load_state_dict(missing)
 
 
 def test_stacked_layers_keep_ties_modes_and_dtypes():
@@ -365,3 +404,125 @@ def test_stacked_layers_refuse_hooks():
     stacked.layer.register_forward_hook(lambda *_: None)
     with pytest.raises(ValueError, match="the layer has a hook"):
         stacked(torch.ones(1, 2))
+
+
+def test_a_container_may_get_other_layers():
+    layers, x = made(3)
+    scanned = torch.scan_layers(layers)
+    compiled = torch.compile(lambda x: scanned(x))
+    for change in (
+        lambda: None,
+        lambda: layers.__setitem__(1, Block()),
+        lambda: layers.append(Block()),
+        lambda: layers.pop(0),
+    ):
+        change()
+        for f in (scanned, compiled):
+            torch.testing.assert_close(f(x), in_turn(layers, x))
+
+
+def test_parametrized_layers_are_equal():
+    torch.manual_seed(0)
+    layers = [nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)) for _ in range(3)]
+    x = torch.randn(2, 3)
+    for stacked in (False, True):
+        torch.testing.assert_close(
+            torch.scan_layers(layers, stacked=stacked)(x), in_turn(layers, x)
+        )
+
+
+LOADED = {
+    "a layer is missing": (
+        lambda state: state.pop("2.norm.weight"),
+        r'Missing key\(s\) in state_dict: "2.norm.weight"',
+    ),
+    "a layer too much": (
+        lambda state: state.update({"5.norm.weight": torch.ones(4)}),
+        r'Unexpected key\(s\) in state_dict: "5.norm.weight"',
+    ),
+    "another shape": (
+        lambda state: state.update({"2.norm.weight": torch.ones(3)}),
+        "size mismatch for 2.norm.weight",
+    ),
+    "no tensor": (lambda state: state.update({"2.norm.weight": 1.0}), "expected torch.Tensor"),
+}
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_state_that_does_not_fit_is_loaded_as_far_as_it_fits(name):
+    stacked = torch.scan_layers(made()[0], stacked=True)
+    layers = nn.ModuleList(Block() for _ in range(5))
+    others = nn.ModuleList(Block() for _ in range(5))
+    layers.load_state_dict(stacked.state_dict())
+    state = {name: t + 1 for name, t in others.state_dict().items()}
+    change, text = LOADED[name]
+    change(state)
+    for module in (stacked, layers):
+        with pytest.raises(RuntimeError, match=text):
+            module.load_state_dict(state)
+    torch.testing.assert_close(named(stacked), named(layers))
+    if name != "another shape" and name != "no tensor":
+        kinds = [
+            sorted(map(sorted, module.load_state_dict(state, strict=False)))
+            for module in (stacked, layers)
+        ]
+        assert kinds[0] == kinds[1]
+
+
+def test_extra_state_is_that_of_each_layer():
+    class Counted(nn.Linear):
+        factor = 1.0
+
+        def get_extra_state(self):
+            return {"factor": self.factor}
+
+        def set_extra_state(self, state):
+            self.factor = state["factor"]
+
+        def forward(self, x):
+            return super().forward(x) * self.factor
+
+    layers = nn.ModuleList(Counted(2, 2) for _ in range(3))
+    stacked = torch.scan_layers(layers, stacked=True)
+    assert list(stacked.state_dict()) == list(layers.state_dict())
+    for layer in layers:
+        layer.factor = 3.0
+    stacked.load_state_dict(layers.state_dict())
+    x = torch.randn(1, 2)
+    torch.testing.assert_close(stacked(x), in_turn(layers, x))
+    layers[1].factor = 2.0
+    with pytest.raises(RuntimeError, match="differs from layer to layer"):
+        stacked.load_state_dict(layers.state_dict())
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.drop = nn.Parameter(torch.ones(64)), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return x + self.drop(self.weight)
+
+
+@pytest.mark.parametrize("options", [{}, {"checkpoint": True}, {"stacked": True}], ids=str)
+def test_random_numbers_come_from_a_key_around_the_call(options):
+    layers, x = nn.ModuleList(Noisy() for _ in range(4)), torch.zeros(64)
+    scanned = torch.scan_layers(layers, **options)
+
+    def drawn(key):
+        with torch.interop.rngs(key):
+            out = scanned(x)
+            return out, scanned(x)
+
+    one, other = drawn(jax.random.key(0))
+    assert set(one.tolist()) == {0.0, 2.0, 4.0, 6.0, 8.0}  # each layer has a mask of its own
+    assert not torch.equal(one, other)
+    for found in (drawn, torch.compile(drawn)):
+        torch.testing.assert_close(found(jax.random.key(0)), (one, other))
+    one.sum().backward()
+    weights = scanned.parameters() if options.get("stacked") else layers.parameters()
+    grads = [p.grad.reshape(-1, 64).sum(0) for p in weights]
+    torch.testing.assert_close(sum(grads), one.detach())  # the same masks
+    with pytest.raises(RuntimeError, match="random operation") as raised:
+        scanned(x)
+    assert "scan_layers: or call the layers in a block" in raised.value.__notes__[-1]

@@ -34,6 +34,7 @@ from .array_arguments import is_array_input, tensor_for
 from .buckets import Bucketed
 from .donation import surely
 from .entry import OFTEN_ANEW, Entry
+from .function_modes import autocast_off, under_autocast
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .keys import recompile, shape_of, shared_with
 from .many_steps import Batches, StepsDone, run_all
@@ -401,7 +402,7 @@ class Compiled:
             why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(why)
             explain.traced_again(self.fn, why)
-        fn = self.fn if isinstance(key[0], int) else _under_modes(self.fn, key[0])
+        fn = self.fn if isinstance(key[0], int) else under_autocast(self.fn, *key[0][1:])
         watch = PythonWatch(fn, given, flat)
         why = watch.describe_unknowable_state()
         if why is not None:
@@ -563,28 +564,14 @@ def _mode_of_program() -> Iterator[Any]:
 
     Within it autocast is off: what was traced runs as it is.
     """
-    mode, others = MODES.bits & ~TRACED, MODES.function_modes
+    mode = MODES.bits & ~TRACED
     if not mode & _OTHER_MODES:
         yield mode
-    elif (
-        mode & _OTHER_MODES == FUNCTION_MODE and len(others) == 1 and hasattr(others[0], "resumed")
-    ):
-        with others[0].suspended() as described:
-            yield (MODES.bits & ~TRACED, others[0], described)
+    elif mode & _OTHER_MODES == FUNCTION_MODE:
+        with autocast_off() as around:
+            yield None if around is None else (MODES.bits & ~TRACED, *around)
     else:
         yield None
-
-
-def _under_modes(fn: Any, mode: tuple[int, Any, Any]) -> Any:
-    """A function that is called under the modes that it was called under when a program was asked for."""
-    _, function_mode, described = mode
-
-    @functools.wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with function_mode.resumed(described):
-            return fn(*args, **kwargs)
-
-    return call
 
 
 def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:

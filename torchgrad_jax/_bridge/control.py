@@ -36,7 +36,7 @@ from .inner_checks import (
     note_steps,
     with_checks,
 )
-from .interop import FromJax, _array_of, from_jax
+from .interop import FromJax, _array_of, _Kept, from_jax
 from .python_guards import KEPT_UNDER
 
 _ORIGINALS = {
@@ -470,7 +470,7 @@ def _without(fun: Any, args: Sequence[Any], static: Any) -> tuple[Any, list[Any]
         return fun(*[fixed[i] if i in fixed else next(others) for i in range(n)], **kwargs)
 
     given = [x for i, x in enumerate(args) if i not in fixed]
-    return of, given, tuple((i, type(x), x) for i, x in fixed.items())
+    return of, given, tuple((i, _Kept(x)) for i, x in fixed.items())
 
 
 _OURS: tuple[Any, ...] = (scan, cond, while_loop, fori_loop, map_, switch, associative_scan)

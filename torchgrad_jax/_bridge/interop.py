@@ -19,7 +19,7 @@ from .._core.errors import user_line
 from .._core.keys import checked, drawing_from, is_key, words_of
 from .._core.meta import Meta, meta
 from .._core.state import MODES, recording
-from .._engine import lift
+from .._engine import lift, overrides
 from .._engine.custom import Error, PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import accumulator
@@ -32,6 +32,7 @@ from .._engine.trace import Call
 from .._engine.values import sealed
 from . import trees as trees
 from .array_arguments import tensor_for
+from .function_modes import autocast_off, under_autocast, under_modes
 from .inner_checks import Frames, OperatorChecks, results_of_checks
 from .python_guards import PythonGuards
 
@@ -62,7 +63,8 @@ class _Kept:
         if self.value is other.value:
             return True
         simple = isinstance(self.value, int | float | complex | str | bool | bytes | tuple)
-        return simple and self.value == other.value
+        # A zero has a sign, and an entry of a tuple may be a number of another type.
+        return simple and self.value == other.value and repr(self.value) == repr(other.value)
 
 
 def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,6 +96,8 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def operator(*args: Any, **kwargs: Any) -> Any:
+        if MODES.function_modes:
+            return under_these_modes(args, kwargs)
         metas = tuple([x._m if x.__class__ in PLAIN else None for x in args])
         quick = None if kwargs else known.get(metas)
         if quick is not None and quick.reads_the_same():
@@ -118,6 +122,19 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
             if None not in metas and not kwargs and found.is_simple():
                 simple.put(metas, found)
         return results
+
+    under_autocasts: dict[Any, Callable[..., Any]] = {}
+    """Operators of the function as it runs under autocast, by what autocast casts."""
+
+    def under_these_modes(args: Any, kwargs: Any) -> Any:
+        with autocast_off() as around:
+            if around is None:  # a mode of the user may do something else in each call
+                modes = MODES.function_modes
+                with overrides.only_modes(()):
+                    return from_jax(under_modes(f, modes))(*args, **kwargs)
+            if around not in under_autocasts:
+                under_autocasts[around] = from_jax(under_autocast(f, *around))
+            return under_autocasts[around](*args, **kwargs)
 
     return operator
 

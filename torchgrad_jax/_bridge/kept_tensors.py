@@ -17,6 +17,7 @@ from typing import Any
 
 from .._core import tree
 from .._engine.history import requires_grad_of
+from .._engine.kept_traces import made_at, traced_value
 from .._engine.strided import read
 from .._engine.tensor import Storage, Tensor
 from .places import Attributes, place_of
@@ -165,6 +166,7 @@ def take_kept_tensors(
     """Where the function keeps tensors that it made, and neither returns nor keeps elsewhere what was there before."""
     found = []
     for holder, key, before, now in _changed_places(guards):
+        _insist_on_this_trace(run, key, now)
         if _holds_tensors(*tree.flatten(now)) and all(
             run.made(t._st) or isinstance(run.named(t), int) for t in _tensors_in(now).values()
         ):
@@ -176,6 +178,19 @@ def take_kept_tensors(
     return [
         k for k in found if outside.isdisjoint({id(t._st) for t in k.tensors_before().values()})
     ]
+
+
+def _insist_on_this_trace(run: StateLift, key: Any, value: Any) -> None:
+    """Raise where a loop or a branch inside of the function has left a value of one of its steps outside."""
+    for x in tree.flatten(value)[0]:
+        tracer = traced_value(x)
+        if tracer is not None and not run.owns(tracer):
+            where = "a list" if key is None else repr(key)
+            raise RuntimeError(
+                "torch.compile: a function that JAX traces for a loop or a branch (jax.lax.scan, torch.cond, "
+                f"scan_layers, ...) left a value of one of its steps outside, in {where}, where it is of no use. "
+                f"Return it from that function instead. The value was computed here:{made_at(tracer)}"
+            )
 
 
 def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]:

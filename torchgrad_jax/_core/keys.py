@@ -51,14 +51,18 @@ class KeyStream:
         self.key, self.drawn = checked(key), drawn
         self.trace = current_trace()
 
+    def may_draw(self) -> bool:
+        """Whether no other function is being traced, whose numbers would be the same in each run."""
+        now = current_trace()
+        return now is self.trace or type(now).__name__ != "DynamicJaxprTrace"
+
     def next(self) -> Any:
         """The key of the next draw.
 
         Raises:
-            RuntimeError: another function is being traced. Its numbers would be the same in each run.
+            RuntimeError: another function is being traced.
         """
-        now = current_trace()
-        if now is not self.trace and type(now).__name__ == "DynamicJaxprTrace":
+        if not self.may_draw():
             raise RuntimeError(
                 "a random operation inside of a function that JAX traces on its own (jax.jit, jax.lax.scan, ...) would "
                 "give the same numbers each time it runs; pass a key to that function, and draw inside of "

@@ -46,7 +46,7 @@ class Watch:
             return
         self.keepers[id(keeper)] = keeper
         for held in _containers(vars(keeper)):
-            if any(_tracer(value) is not None for value in _values(held)):
+            if any(traced_value(value) is not None for value in _values(held)):
                 self.passed_over[id(held)] = held
             else:
                 self.containers.append((held, held.copy()))
@@ -58,7 +58,7 @@ class Watch:
                 if id(held) in self.passed_over:
                     continue
                 for key, value in held.items() if isinstance(held, dict) else enumerate(held):
-                    tracer = _tracer(value)
+                    tracer = traced_value(value)
                     if tracer is not None:
                         name = key if isinstance(key, str) else None
                         of = (
@@ -87,7 +87,7 @@ class Watch:
         if not failed:
             of, tracer = found
             raise RuntimeError(
-                TRACED_IS_KEPT.format(of=of) + (_made_at(tracer) or f"\n  {users_place()}")
+                TRACED_IS_KEPT.format(of=of) + (made_at(tracer) or f"\n  {users_place()}")
             )
 
 
@@ -124,7 +124,7 @@ def _containers(whole: Any) -> list[Any]:
     return found
 
 
-def _tracer(value: Any) -> Any:
+def traced_value(value: Any) -> Any:
     """The traced value that something is, or that a tuple has; None for others."""
     if isinstance(value, Tensor):
         st = value._st
@@ -132,11 +132,11 @@ def _tracer(value: Any) -> Any:
             st, "whole", st
         ).array  # as it is: a detached tensor's storage would compute something
     if isinstance(value, tuple):
-        return next((t for t in map(_tracer, value) if t is not None), None)
+        return next((t for t in map(traced_value, value) if t is not None), None)
     return value if isinstance(value, jax.core.Tracer) and not is_abstract(value) else None
 
 
-def _made_at(tracer: Any) -> str:
+def made_at(tracer: Any) -> str:
     """The line of the user's code that computed a traced value, where JAX knows it."""
     while (inner := getattr(tracer, "primal", None)) is not None:
         tracer = inner
@@ -154,4 +154,4 @@ _HOME = f"{Path(__file__).parent.parent}{os.sep}"
 traces.make_watch = Watch
 
 
-__all__ = ["Watch", "made_inside", "watch", "watch_always"]
+__all__ = ["Watch", "made_at", "made_inside", "traced_value", "watch", "watch_always"]

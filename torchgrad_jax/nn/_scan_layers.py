@@ -16,11 +16,16 @@ from .._bridge import control
 from .._core.control import checkpoint as plain_checkpoint
 from .._core.devices import device
 from .._core.dtypes import dtype
+from .._core.errors import FROZEN_RANDOM
+from .._core.keys import drawing_from
+from .._core.state import MODES
 from .._engine.bind import ops
 from .._engine.tensor import Tensor
+from .modules._loading import EXTRA_STATE
 from .modules.container import ModuleList
 from .modules.module import Module
 from .parameter import Parameter
+from .utils import parametrize
 from .utils.stateless import reparametrized
 
 _PLAIN = (
@@ -38,6 +43,8 @@ _PLAIN = (
     frozenset,
     range,
 )
+PARAMETRIZED = parametrize.ParametrizationList.__module__
+"""The module that the classes of parametrized modules name as theirs."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -63,10 +70,16 @@ class _Loop:
     ) -> Any:
         """What the last layer gives; `first` is applied with each of the `rows` of tensors."""
 
-        def layer(carry: Any, tensors: dict[str, Tensor], args: Any, kwargs: Any) -> Any:
+        def layer(carry: Any, row: tuple[Any, Any], args: Any, kwargs: Any) -> Any:
+            tensors, key = row
             given = dict(tensors)
-            with reparametrized(first, tensors):
+            with reparametrized(first, tensors), drawing_from(key):
                 out = first(carry, *args, **kwargs)
+            if not _fits(out, carry):
+                raise ValueError(
+                    "scan_layers takes layers that return what the next one takes, but one got "
+                    f"{_described(carry)} and returned {_described(out)}"
+                )
             for name, t in given.items():
                 if t._vc.version or tensors[name] is not t:
                     raise RuntimeError(
@@ -76,11 +89,22 @@ class _Loop:
 
         self._notice_changes(first)
         training = tuple(m.training for m in first.modules())
-        key = (self._changes, training, _simple(args), _simple(kwargs))
+        key = (self._changes, training, length, _simple(args), _simple(kwargs))
         given = (args, kwargs)
-        return control.repeated(
-            self, key, layer, x, rows, given, self._wrapped, self.unroll, length, first
-        )
+        stream = MODES.keys
+        keys = None
+        if stream is not None and stream.may_draw():
+            keys = jax.random.split(stream.next(), length)
+        try:
+            return control.repeated(
+                self, key, layer, x, (rows, keys), given, self._wrapped, self.unroll, length, first
+            )
+        except RuntimeError as error:
+            if str(error).startswith(FROZEN_RANDOM):
+                error.add_note(
+                    "scan_layers: or call the layers in a block `with torchgrad_jax.interop.rngs(key):`"
+                )
+            raise
 
     def _wrapped(self, body: Callable[..., Any]) -> Callable[..., Any]:
         return plain_checkpoint(body, policy=self.policy) if self.checkpoint else body
@@ -89,14 +113,15 @@ class _Loop:
 class ScannedLayers:
     """What `scan_layers` returns: the layers, applied one after the other."""
 
-    def __init__(self, layers: list[Module], loop: _Loop) -> None:
+    def __init__(self, layers: Any, loop: _Loop) -> None:
         self.layers, self._loop = layers, loop
+        """The container that the layers came in: it may get others."""
 
     def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """The last layer's result; `x` is for the first layer, and each other one gets what the one before it gave."""
-        _insist_on_equal(self.layers)
-        rows = _stacked(self.layers)
-        return self._loop.run(self.layers[0], rows, len(self.layers), x, args, kwargs)
+        layers = list(self.layers)
+        _insist_on_equal(layers)
+        return self._loop.run(layers[0], _stacked(layers), len(layers), x, args, kwargs)
 
 
 class StackedLayers(Module):
@@ -107,6 +132,7 @@ class StackedLayers(Module):
 
     def __init__(self, layers: list[Module], loop: _Loop) -> None:
         super().__init__()
+        _insist_on_rows(layers)
         self.layer = copy.deepcopy(layers[0])
         self._loop, self._length = loop, len(layers)
         made: dict[int, Any] = {}
@@ -149,15 +175,49 @@ def _split_rows(module: Any, state: dict[str, Any], prefix: str, _: Any) -> None
     found = {name: state.pop(name) for name in list(state) if name.startswith(whole)}
     for i in range(len(module)):
         for name, t in found.items():
-            state[f"{prefix}{i}.{name.removeprefix(whole)}"] = t[i]
+            row = t if _is_extra_state(name) else t[i]
+            state[f"{prefix}{i}.{name.removeprefix(whole)}"] = row
 
 
-def _join_rows(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """The inverse, where all rows are there."""
-    for name in [*module.layer.state_dict()]:
-        rows = [f"{prefix}{i}.{name}" for i in range(len(module))]
-        if all(row in state for row in rows):
-            state[f"{prefix}layer.{name}"] = ops.stack([state.pop(row) for row in rows])
+def _join_rows(
+    module: Any, state: dict[str, Any], prefix: str, _: Any, strict: bool, missing: list[str], __: Any,
+    errors: list[str],
+) -> None:  # fmt: skip
+    """The inverse. Layers that are missing, or do not fit, keep what they have."""
+    for name, own in module.layer.state_dict().items():
+        joined = f"{prefix}layer.{name}"
+        names = [f"{prefix}{i}.{name}" for i in range(len(module))]
+        if joined in state and not any(row in state for row in names):
+            continue
+        missing += [row for row in names if strict and row not in state]
+        rows = {i: state.pop(row) for i, row in enumerate(names) if row in state}
+        state[joined] = _joined(own, names, rows, errors)
+
+
+def _joined(own: Any, names: list[str], rows: dict[int, Any], errors: list[str]) -> Any:
+    """One entry of a stacked layer's state, of `rows` where they fit."""
+    if _is_extra_state(names[0]):
+        first = next(iter(rows.values()), own)
+        if not all(_same(x, first) for x in rows.values()):
+            errors.append(f"{names[0]} differs from layer to layer, but stacked layers share it.")
+        return first
+    for i, x in list(rows.items()):
+        if not isinstance(x, Tensor):
+            what = f"expected torch.Tensor or Tensor-like object from checkpoint but received {type(x)}"
+            errors.append(f'While copying the parameter named "{names[i]}", {what}')
+        elif x.shape != own.shape[1:]:
+            errors.append(
+                f"size mismatch for {names[i]}: copying a param with shape {x.shape} from checkpoint, the shape in "
+                f"current model is {own.shape[1:]}."
+            )
+        else:
+            continue
+        del rows[i]
+    return ops.stack([rows.get(i, x) for i, x in enumerate(own)]) if rows else own
+
+
+def _is_extra_state(name: str) -> bool:
+    return name.rpartition(".")[2] == EXTRA_STATE
 
 
 def scan_layers(
@@ -170,7 +230,8 @@ def scan_layers(
 
     Args:
         modules: modules of one class with parameters of the same shapes, such as an `nn.ModuleList` of blocks. Each
-            returns what the next one takes: tensors of the same shapes and dtypes.
+            returns what the next one takes: tensors of the same shapes and dtypes. A list or an `nn.ModuleList` may
+            get other modules later; each call applies those that it holds.
         checkpoint: whether the backward pass computes each layer once more instead of keeping what is inside of it.
         policy: what it keeps nevertheless, one of `jax.checkpoint_policies`; implies `checkpoint`.
         unroll: how many layers one turn of the loop takes.
@@ -184,7 +245,7 @@ def scan_layers(
 
     Raises:
         ValueError: if the modules are not equal, or have attributes (tensors that are no buffers, objects) of which
-            nobody can tell.
+            nobody can tell; with `stacked`, if they share a parameter, or if one trains what another one does not.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -193,12 +254,15 @@ def scan_layers(
         >>> y = torch.scan_layers(layers)(x)
         >>> torch.testing.assert_close(y, layers[2](layers[1](layers[0](x))))
     """
-    layers = list(modules)
+    container = modules if isinstance(modules, list | Module) else list(modules)
+    layers = list(container)  # type: ignore[arg-type]
     if not layers or not all(isinstance(m, Module) for m in layers):
         raise ValueError(f"scan_layers takes modules, at least one, but got {modules!r}")
+    if not isinstance(unroll, int) or unroll < 1:
+        raise ValueError(f"scan_layers takes a positive number as unroll, but got {unroll!r}")
     _insist_on_equal(layers)
     loop = _Loop(checkpoint, policy, unroll)
-    return StackedLayers(layers, loop) if stacked else ScannedLayers(layers, loop)
+    return StackedLayers(layers, loop) if stacked else ScannedLayers(container, loop)
 
 
 def _stacked(layers: list[Module]) -> dict[str, Tensor]:
@@ -215,10 +279,32 @@ def _tensors(layer: Module) -> dict[str, Tensor]:
     }
 
 
+def _leaves(tree: Any) -> tuple[list[Any], Any]:
+    return jax.tree_util.tree_flatten(tree, is_leaf=lambda x: isinstance(x, Tensor))
+
+
 def _simple(tree: Any) -> Any:
     """What of the arguments is no tensor, as a key."""
-    leaves, spec = jax.tree_util.tree_flatten(tree, is_leaf=lambda x: isinstance(x, Tensor))
-    return spec, tuple(None if isinstance(x, Tensor) else (type(x), x) for x in leaves)
+    leaves, spec = _leaves(tree)
+    return spec, tuple(
+        None if isinstance(x, Tensor) else (type(x), repr(x) if isinstance(x, float) else x)
+        for x in leaves
+    )
+
+
+def _fits(out: Any, given: Any) -> bool:
+    """Whether a layer's result can be given to the next layer; of arrays and numbers JAX tells."""
+    (results, form), (leaves, wanted) = _leaves(out), _leaves(given)
+    if not all(isinstance(x, Tensor) for x in (*results, *leaves)):
+        return True
+    return form == wanted and _described(out) == _described(given)
+
+
+def _described(tree: Any) -> Any:
+    """The form of what goes from layer to layer, with the kinds of tensors in it."""
+    leaves, spec = _leaves(tree)
+    kinds = [(x.dtype, tuple(x.shape)) if isinstance(x, Tensor) else x for x in leaves]
+    return jax.tree_util.tree_unflatten(spec, kinds)
 
 
 def _insist_on_equal(layers: list[Module]) -> None:
@@ -227,8 +313,10 @@ def _insist_on_equal(layers: list[Module]) -> None:
         found = list(_facts(layer))
         for (name, value), (other, there) in zip(first, found):
             if name != other or not _same(value, there):
+                here, that = _shown(value), _shown(there)
+                that = f"another {that}" if (name, here) == (other, that) else that
                 raise ValueError(
-                    f"scan_layers takes equal modules, but {name} is {value} in module 0 and {other} is {there} in "
+                    f"scan_layers takes equal modules, but {name} is {here} in module 0 and {other} is {that} in "
                     f"module {i}"
                 )
         if len(found) != len(first):
@@ -236,6 +324,39 @@ def _insist_on_equal(layers: list[Module]) -> None:
                 f"scan_layers takes equal modules, but module {i} is made otherwise than module 0"
             )
         _insist_on_no_hooks(layer, f"module {i}")
+
+
+def _shown(value: Any) -> str:
+    return value.__qualname__ if isinstance(value, type) else str(value)
+
+
+def _insist_on_rows(layers: list[Module]) -> None:
+    """Raise if one parameter with a row for each layer would not be what the parameters of the layers are."""
+    first = list(layers[0].named_parameters(remove_duplicate=False))
+    ties = _ties(layers[0])
+    owners: dict[int, int] = {}
+    for i, layer in enumerate(layers):
+        if _ties(layer) != ties:
+            raise ValueError(
+                f"scan_layers(stacked=True): parameters are shared inside of module {i} otherwise than in module 0"
+            )
+        for (name, p), (_, q) in zip(layer.named_parameters(remove_duplicate=False), first):
+            if owners.setdefault(id(p), i) != i:
+                raise ValueError(
+                    f"scan_layers(stacked=True) gives each module a row of its own, but modules {owners[id(p)]} and "
+                    f"{i} share {name}; leave out stacked=True"
+                )
+            if p.requires_grad != q.requires_grad:
+                raise ValueError(
+                    f"scan_layers(stacked=True): {name} requires {'a' if q.requires_grad else 'no'} gradient in module "
+                    f"0, but not so in module {i}; leave out stacked=True to train some of the modules"
+                )
+
+
+def _ties(layer: Module) -> list[tuple[str, str]]:
+    """Names of tensors, each beside the first name that the tensor has."""
+    first: dict[int, str] = {}
+    return [(name, first.setdefault(id(t), name)) for name, t in _tensors(layer).items()]
 
 
 def _insist_on_no_hooks(layer: Module, name: str) -> None:
@@ -247,7 +368,7 @@ def _facts(layer: Module) -> Iterator[tuple[str, Any]]:
     """All that the code of a module can depend on, save the values of its tensors."""
     for name, module in layer.named_modules():
         label = name or "the module"
-        yield f"the class of {label}", type(module).__qualname__
+        yield f"the class of {label}", type(module)
         for key, value in sorted(vars(module).items()):
             if key not in _OWN:
                 yield f"{key!r} of {label}", value
@@ -274,6 +395,11 @@ def _same(a: Any, b: Any) -> bool:
         return True
     if a.__class__ is not b.__class__:
         return False
+    if isinstance(a, type):  # a parametrized module has a class of its own
+        generated = PARAMETRIZED in (a.__module__, b.__module__)
+        return generated and a.__bases__ == b.__bases__ and vars(a).keys() == vars(b).keys()
+    if isinstance(a, float | complex):
+        return repr(a) == repr(b)  # a zero has a sign, and NaN is itself
     if isinstance(a, _PLAIN):
         return a == b
     if isinstance(a, list | tuple):

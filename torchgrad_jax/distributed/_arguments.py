@@ -28,7 +28,14 @@ class RedOpType(enum.IntEnum):
         return f"RedOpType.{self.name}"
 
 
-class ReduceOp:
+class _ReduceOpMeta(type):
+    """The reductions are what `ReduceOp` is asked about."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, RedOpType)
+
+
+class ReduceOp(metaclass=_ReduceOpMeta):
     """Names of reductions; called with one of them, it gives that one."""
 
     RedOpType = RedOpType
@@ -93,12 +100,17 @@ def fitting(name: str, outputs: Sequence[Tensor], tensor: Tensor, size: int) -> 
             )
 
 
+def supports_complex(reduceOp: RedOpType) -> bool:
+    """Whether a reduction takes complex numbers: those that order, multiply or combine bits do not."""
+    return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM)
+
+
 def reduction(op: Any, tensor: Tensor, call: str = "all_reduce") -> RedOpType:
     """The reduction that is meant, which must suit the dtype."""
     if isinstance(op, str) or int(op) not in RedOpType.__members__.values():
         raise TypeError(f"op must be a torch.distributed.ReduceOp, not {op!r}")
     op = RedOpType(int(op))
-    if tensor.is_complex() and op in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, *_BITWISE):
+    if tensor.is_complex() and not supports_complex(op):
         kind = ValueError if call == "all_reduce" else RuntimeError
         raise kind(f"{call} does not support {op} on complex tensors")
     if op in _BITWISE and tensor.is_floating_point():

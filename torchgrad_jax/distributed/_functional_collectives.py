@@ -16,7 +16,8 @@ from .._functions.create import zeros_like
 from ..autograd.function import Function
 from . import _collectives as c
 from ._arguments import ReduceOp
-from ._groups import ProcessGroup, _groups, member_of, new_group
+from ._beginning import new_group
+from ._groups import ProcessGroup, _groups, member_of
 
 Map = Callable[[Tensor], Tensor]
 

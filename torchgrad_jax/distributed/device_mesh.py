@@ -18,7 +18,7 @@ from .._core.devices import explain_missing_cpu_devices, give_threads_to_many_cp
 from .._core.dtypes import int32
 from .._engine.tensor import Tensor
 from .._functions.create import tensor as _tensor
-from . import _groups
+from . import _beginning, _groups
 from ._jax_processes import ONE_EACH, check_mesh
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
@@ -370,7 +370,7 @@ class DeviceMesh:
         if not _groups.is_live(known):
             if len(ranks) == _groups.get_world_size():
                 return _groups.member_of(None)
-            known = self._root._process_groups[ranks] = _groups.new_group(
+            known = self._root._process_groups[ranks] = _beginning.new_group(
                 ranks, use_local_synchronization=True
             )
         return known
@@ -461,7 +461,7 @@ def _begin_group() -> None:
     """
     launched = all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"))
     if launched and int(os.environ["WORLD_SIZE"]) > 1 and not _groups.is_initialized():
-        _groups.init_process_group("xla")
+        _beginning.init_process_group("xla")
 
 
 def _devices(device_type: str, numbers: Any) -> Any:

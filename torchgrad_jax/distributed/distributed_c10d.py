@@ -7,6 +7,15 @@ from typing import Any
 from ._arguments import (
     ReduceOp,
     reduce_op,
+    supports_complex,
+)
+from ._beginning import (
+    destroy_process_group,
+    init_process_group,
+    new_group,
+    new_subgroups,
+    new_subgroups_by_enumeration,
+    split_group,
 )
 from ._buckets import GradBucket
 from ._collectives import (
@@ -43,9 +52,7 @@ from ._errors import (
 from ._groups import (
     Backend,
     GroupMember,
-    ProcessGroup,
     default_pg_timeout,
-    destroy_process_group,
     get_backend,
     get_backend_config,
     get_default_backend_for_device,
@@ -57,12 +64,8 @@ from ._groups import (
     get_rank,
     get_world_size,
     group,
-    init_process_group,
     is_initialized,
     member_of as _member_of,
-    new_group,
-    new_subgroups,
-    new_subgroups_by_enumeration,
 )
 from ._messages import (
     P2POp,
@@ -80,6 +83,19 @@ from ._objects import (
     gather_object,
     scatter_object_list,
 )
+from ._options import (
+    AllgatherOptions as AllgatherOptions,
+    AllreduceCoalescedOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
+)
+from ._process_group import ProcessGroup
 from ._rendezvous import (
     register_rendezvous_handler,
     rendezvous,
@@ -96,13 +112,19 @@ from ._work import (
 )
 
 __all__ = [
+    "AllToAllOptions",
+    "AllreduceCoalescedOptions",
+    "AllreduceOptions",
     "Backend",
+    "BarrierOptions",
+    "BroadcastOptions",
     "DebugLevel",
     "DistBackendError",
     "DistError",
     "DistNetworkError",
     "DistStoreError",
     "FileStore",
+    "GatherOptions",
     "GradBucket",
     "GroupMember",
     "HashStore",
@@ -110,6 +132,9 @@ __all__ = [
     "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
+    "ReduceOptions",
+    "ReduceScatterOptions",
+    "ScatterOptions",
     "Store",
     "TCPStore",
     "Work",
@@ -165,10 +190,12 @@ __all__ = [
     "send_object_list",
     "set_debug_level",
     "set_debug_level_from_env",
+    "split_group",
+    "supports_complex",
 ]
 
 
-def _get_default_group() -> ProcessGroup:
+def _get_default_group() -> Any:
     """The default group."""
     return _member_of(None)
 

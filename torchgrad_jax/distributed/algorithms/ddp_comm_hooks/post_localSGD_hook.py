@@ -10,8 +10,8 @@ from typing import Any
 from ...._engine.tensor import Tensor
 from ....compiler import is_compiling
 from ....futures import Future
+from ..._beginning import new_subgroups
 from ..._buckets import GradBucket
-from ..._groups import new_subgroups
 from .debugging_hooks import noop_hook
 from .default_hooks import averaged
 

@@ -42,7 +42,12 @@ from .compiled_backward import (
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
 from .equal_steps import Step, evaluate_equal_steps_once
-from .gradients_read import OTHER_GRADIENT, GradientsRead
+from .gradients_read import (
+    OTHER_GRADIENT,
+    GradientsRead,
+    graphs_of_gradients,
+    spent_gradients,
+)
 from .held_in_jax import hold_in_jax
 from .kept_tensors import KeptTensors, take_kept_tensors
 from .memory_errors import check_memory, complain_of_memory
@@ -129,6 +134,7 @@ class Entry:
             checked=checked,
         )
         self.program: Program = program
+        self.spent_gradients = spent_gradients(program, self._graphs)
         settle_kept_views(program.kept_views, list(unique.values()))
         program.kept_views.clear()
         for kept in self.kept_tensors:
@@ -354,6 +360,7 @@ class Entry:
                 raise
             why = f"the graph of its results raises {type(error).__name__}: {error}"
             raise AsWritten(why, lasting=True) from error
+        self._graphs = graphs_of_gradients(MODES.run)
         return tensors, (out_spec, outs)
 
     def _flattened(self, result: Any) -> tuple[list[Any], Any]:
@@ -728,6 +735,9 @@ class Entry:
                 g = make(arrays[k], m)
                 g._st.version = version
                 leaf._g = g
+        for leaf, name in self.spent_gradients if times else ():
+            g = resolve_argument(leaf, args)._g
+            g._fn, g._rg = spent(name, g._m), True
         for t, requires in self.program.flags:
             resolve_argument(t, args)._rg = requires
         for st, k in self.new_state:

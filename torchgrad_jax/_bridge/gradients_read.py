@@ -1,9 +1,13 @@
-"""Gradients of leaves from outside that a program reads: whichever they are in each run, or these very tensors.
+"""Gradients of leaves from outside: those that a program reads, and the graphs of those that it leaves.
 
 `zero_grad` and a backward pass outside of the function give a leaf another gradient each time, and a program reads the
 one that is there. That is right for a gradient that has memory of its own. One that is a part of a larger memory, or
 one memory with the gradient of another leaf or with a tensor that the function knows itself, is a tensor from outside
 like any other: the program is for this one alone.
+
+A backward pass with `create_graph=True` leaves gradients that have a graph themselves. No program goes on from such a
+graph or leaves one, but a graph that a second pass has used up (`w.grad.pow(2).sum().backward()`) is only a name: the
+gradient requires a gradient, and a pass from it raises.
 """
 
 from __future__ import annotations
@@ -12,12 +16,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._core.errors import AsWritten
 from .._core.meta import Meta
+from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.strided import is_direct
 from .._engine.tensor import Tensor
-from .traced_program import Program, resolve_argument
+from .compiled_backward import already_passed
+from .traced_program import Program, StateLift, resolve_argument
 
 OTHER_GRADIENT = "the gradient of a leaf is another tensor, or is one memory with another tensor as it was not before"
+_READS_A_GRAPH = (
+    "the gradient of a leaf has a graph (of `create_graph=True`), and is read or added to"
+)
+_LEAVES_A_GRAPH = "it leaves a gradient in `.grad` that has a graph (of `create_graph=True`)"
 
 
 class GradientsRead:
@@ -33,6 +44,8 @@ class GradientsRead:
 
     def __init__(self, program: Program, args: Sequence[Tensor], known: Iterable[Tensor]) -> None:
         found = [(leaf, m, _gradient(leaf, args)) for leaf, m in program.gradient_guards]
+        if any(g is not None and requires_grad_of(g) for _, _, g in found):
+            raise AsWritten(_READS_A_GRAPH, lasting=True)
         holders = Counter(id(g._st) for _, _, g in found if g is not None)
         apart = {id(t._st) for t in known}
         elsewhere = apart | {id(s.what) for s in program.sources if s.kind == "tensor"}
@@ -65,6 +78,8 @@ class GradientsRead:
             g = _gradient(leaf, args)
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
+            if g is not None and requires_grad_of(g):
+                return _READS_A_GRAPH
             if g is not None and is_direct(g):
                 storages.add(id(g._st))
         if len(storages) < self._n or not storages.isdisjoint(self._outside):
@@ -74,8 +89,41 @@ class GradientsRead:
         return None
 
 
+def graphs_of_gradients(current: StateLift) -> dict[Any, str | None]:
+    """The leaves whose gradients have a graph when the function is done.
+
+    Returns:
+        By a leaf's identity, or its number if it is an argument: the name of the gradient's node, None if a pass can
+        still go through the graph.
+    """
+    found: dict[Any, str | None] = {}
+    for leaf in [known.tensor for known in current.known_tensors.values()]:
+        g = leaf._g
+        if g is not None and requires_grad_of(g):
+            fn = grad_fn_of(g)
+            name = None if fn is None or not already_passed(fn) else fn.name()
+            found[_key(current.named(leaf))] = name
+    return found
+
+
+def spent_gradients(program: Program, graphs: dict[Any, str | None]) -> list[tuple[Any, str]]:
+    """The leaves to which the program gives gradients with a graph that was used up, and the names of their nodes."""
+    found = []
+    for leaf, _, m, _ in program.grads:
+        if m is not None and _key(leaf) in graphs:
+            name = graphs[_key(leaf)]
+            if name is None:
+                raise AsWritten(_LEAVES_A_GRAPH, lasting=True)
+            found.append((leaf, name))
+    return found
+
+
+def _key(leaf: Any) -> Any:
+    return leaf if isinstance(leaf, int) else id(leaf)
+
+
 def _gradient(leaf: Any, args: Sequence[Tensor]) -> Any:
     return resolve_argument(leaf, args)._g
 
 
-__all__ = ["OTHER_GRADIENT", "GradientsRead"]
+__all__ = ["OTHER_GRADIENT", "GradientsRead", "graphs_of_gradients", "spent_gradients"]

@@ -168,7 +168,11 @@ def is_steady(entry: Entry) -> bool:
         return False
     if any(entry.gradients_read.one_alone(leaf) for leaf, *_ in program.grads):
         return False
-    return all(after.get(id(leaf), (None, m))[1] is m for leaf, m in program.gradient_guards)
+    spent = {id(leaf) for leaf, _ in entry.spent_gradients}
+    return all(
+        after.get(id(leaf), (None, m))[1] is m and id(leaf) not in spent
+        for leaf, m in program.gradient_guards
+    )
 
 
 def run_from(entry: Entry, inputs: Sequence[Any], batches: Batches, at: int) -> Any:

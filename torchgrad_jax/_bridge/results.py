@@ -171,19 +171,18 @@ def result_of_memory(
     """
     if beside is not None:
         return ResultBeside(out, *beside)
-    if requires_grad_of(x):
-        if grad_fn_of(x) is not None or not current.made(x._st):
-            return None
-        refuse_used_leaf(x)
-        return ResultLeaf(out, x)
+    requires = requires_grad_of(x)
     for known in list(current.known_tensors.values()):
         g = known.tensor._g
         if g is None or g._st is not x._st:
             continue
-        view = None if g is x else describe_view(None, g, x)
+        view = None if g is x or requires else describe_view(None, g, x)
         if g is x or view is not None:
             return ResultOutside(out, None, current.named(known.tensor), view)
-    return None
+    if not requires or grad_fn_of(x) is not None or not current.made(x._st):
+        return None
+    refuse_used_leaf(x)
+    return ResultLeaf(out, x)
 
 
 def refuse_kept_graph(kept: Sequence[Storage]) -> None:

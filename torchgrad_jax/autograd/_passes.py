@@ -22,7 +22,6 @@ from .._engine.passes.fitting import fitted, leaf_grad_meta
 from .._engine.passes.order import reachable
 from .._engine.passes.segments import run_batched as run_rows
 from .._engine.passes.walk import run
-from .._engine.strided import read
 from .._engine.tensor import Tensor, born, make
 from .._engine.tensor_hooks import retain_grad
 
@@ -210,10 +209,8 @@ def run_batched(
             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
             f"{[g._m.shape[0] for g in grads if g is not None]} for the mapped dimension"
         )
-    if create:
-        return _run_recorded(tensors, grads, inputs, allow_unreachable)
     metas = [None if g is None else meta(g._m.shape[1:], g._m.dtype, g._m.device) for g in grads]
-    compiled = compiled_rows(tensors, grads, metas, keep, inputs)
+    compiled = None if create else compiled_rows(tensors, grads, metas, keep, inputs)
     if compiled is not None:
         missing = [a is None for a in compiled]
         if not allow_unreachable and any(missing):
@@ -223,19 +220,7 @@ def run_batched(
             None if a is None else make(a, meta(tuple(a.shape), dtypes.from_np(a.dtype), dev))
             for a in compiled
         )
-    described: list[Any] = []
-
-    def one(arrays: list[Any]) -> list[Any]:
-        rows = [None if a is None else make(a, m) for a, m in zip(arrays, metas)]  # type: ignore[arg-type]
-        found = run_backward(tensors, rows, keep, create, inputs, allow_unreachable, False)
-        described[:] = [None if t is None else t._m for t in found]
-        return [None if t is None else read(t) for t in found]
-
-    arrays = jax.vmap(one)([None if g is None else read(g) for g in grads])
-    return tuple(
-        None if a is None else make(a, meta(tuple(a.shape), m.dtype, m.device))
-        for a, m in zip(arrays, described)
-    )
+    return _row_by_row(tensors, grads, keep, create, inputs, allow_unreachable)
 
 
 def compiled_rows(
@@ -257,10 +242,11 @@ def compiled_rows(
     return run_rows(roots, grads, keep, [_target(t, False) for t in inputs])
 
 
-def _run_recorded(
-    tensors: Sequence[Any], grads: Sequence[Any], inputs: Sequence[Any], allow_unreachable: bool
-) -> tuple[Any, ...]:
-    """The same as one operator on the graph that is being recorded."""
+def _row_by_row(
+    tensors: Sequence[Any], grads: Sequence[Any], keep: bool, create: bool, inputs: Sequence[Any],
+    allow_unreachable: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The same by `vmap`; with `create`, as one operator on the graph that is being recorded."""
     at = [i for i, g in enumerate(grads) if g is not None]
     missing: list[bool] = []
 
@@ -268,7 +254,7 @@ def _run_recorded(
         filled: list[Any] = [None] * len(grads)
         for i, g in zip(at, given):
             filled[i] = g
-        found = run_backward(tensors, filled, True, True, inputs, allow_unreachable, False)
+        found = run_backward(tensors, filled, keep, create, inputs, allow_unreachable, False)
         missing[:] = [g is None for g in found]
         return tuple(g for g in found if g is not None)
 

@@ -22,9 +22,11 @@ def layers(m, n):
 
 
 def trained(m, d, name, n, group=None):
-    """Outputs, losses and gradients of two steps of `n` stages, dealt out to the processes."""
+    """Outputs, losses and gradients of two steps of `n` stages, dealt out to the processes in turn or along a V."""
     pipe, rank, size, (x, y) = pipelining(m), d.get_rank(), d.get_world_size(), data(m)
-    every, own = layers(m, n), range(rank, n, size)
+    every, own = layers(m, n), [*range(rank, n, size)]
+    if "V" in name:
+        own = [rank, n - 1 - rank]
     stages = [pipe.PipelineStage(every[i], i, n, m.device("cpu"), group=group) for i in own]
     given = stages[0] if n == size else stages
     schedule = getattr(pipe, name)(given, PARTS, loss_fn=m.nn.functional.mse_loss)
@@ -34,8 +36,8 @@ def trained(m, d, name, n, group=None):
         optimizer.zero_grad()
         losses = []
         out = schedule.step(
-            *([x] if rank == 0 else []),
-            **({"target": y, "losses": losses} if rank == size - 1 else {}),
+            *([x] if 0 in own else []),
+            **({"target": y, "losses": losses} if n - 1 in own else {}),
         )
         optimizer.step()
         found.append(
@@ -45,12 +47,19 @@ def trained(m, d, name, n, group=None):
 
 
 def stages_of_processes(m, d):
-    several = ["ScheduleInterleaved1F1B", "ScheduleLoopedBFS"]
+    several = [
+        "Interleaved1F1B",
+        "LoopedBFS",
+        "InterleavedZeroBubble",
+        "ZBVZeroBubble",
+        "DualPipeV",
+    ]
     group = d.new_group(list(range(d.get_world_size())))
     one = [
         trained(m, d, name, d.get_world_size(), group) for name in ("ScheduleGPipe", "Schedule1F1B")
     ]
-    return one, [trained(m, d, name, 2 * d.get_world_size()) for name in several]
+    twice = 2 * d.get_world_size()
+    return one, [trained(m, d, f"Schedule{name}", twice) for name in several]
 
 
 def results_of_several_tensors(m, d):

@@ -7,18 +7,24 @@ from typing import Any
 from ..._core.errors import no_such_name as _no_such_name
 from .schedules import (
     Schedule1F1B as Schedule1F1B,
+    ScheduleDualPipeV as ScheduleDualPipeV,
     ScheduleGPipe as ScheduleGPipe,
     ScheduleInterleaved1F1B as ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble as ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS as ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble as ScheduleZBVZeroBubble,
 )
 from .stage import PipelineStage as PipelineStage
 
 __all__ = [
     "PipelineStage",
     "Schedule1F1B",
+    "ScheduleDualPipeV",
     "ScheduleGPipe",
     "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble",
     "ScheduleLoopedBFS",
+    "ScheduleZBVZeroBubble",
 ]
 
 

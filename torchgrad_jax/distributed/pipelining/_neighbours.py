@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,25 +14,41 @@ from .._call import array_of
 from .._groups import ProcessGroup, member_of
 
 Row = tuple[Any, ...]
+Place = Callable[[int, int], int]
+
+
+def in_turn(stage: int, size: int) -> int:
+    """The process that has a stage: of four stages, the first of two processes has 0 and 2."""
+    return stage % size
+
+
+def there_and_back(stage: int, size: int) -> int:
+    """The same along a V: of four stages, the first of two processes has 0 and 3."""
+    turn, place = divmod(stage, size)
+    return size - 1 - place if turn % 2 else place
 
 
 class Neighbours:
     """The processes that have the stages of one pipeline, as one of them sees them during a batch.
 
-    The stages are dealt out in turn: of four stages, the first of two processes has 0 and 2. Sending does not wait, so
-    that processes which follow one common order never wait for each other in a circle.
+    Sending does not wait, so that processes which follow one common order never wait for each other in a circle.
 
     Args:
         group: the processes; the default group if None.
+        place: says which process has a stage.
     """
 
-    def __init__(self, group: Any) -> None:
+    def __init__(self, group: Any, place: Place) -> None:
         self._group: ProcessGroup = member_of(group)
+        self._place = place
         self._batch = self._group.turn("a batch through a pipeline").key.decode()
 
     def has(self, stage: int) -> bool:
         """Whether this process has a stage."""
-        return stage % self._group.size() == self._group.rank()
+        return self._where(stage) == self._group.rank()
+
+    def _where(self, stage: int) -> int:
+        return self._place(stage, self._group.size())
 
     def send(self, kind: str, stage: int, number: int, row: Row) -> None:
         """Send what a stage of another process goes on with.
@@ -44,15 +61,15 @@ class Neighbours:
         """
         turn = self._turn(kind, stage, number)
         there = [x is not None for x in row]
-        turn.send(stage % self._group.size(), np.frombuffer(json.dumps(there).encode(), np.uint8))
+        turn.send(self._where(stage), np.frombuffer(json.dumps(there).encode(), np.uint8))
         for x in row:
             if x is not None:
-                turn.send(stage % self._group.size(), array_of(x.detach()))
+                turn.send(self._where(stage), array_of(x.detach()))
 
     def take(self, kind: str, stage: int, number: int) -> Row:
         """Wait for what a stage of this process goes on with; see `send`."""
         turn = self._turn(kind, stage, number)
-        source = (stage - 1 if kind == "F" else stage + 1) % self._group.size()
+        source = self._where(stage - 1 if kind == "F" else stage + 1)
         there = json.loads(turn.take(source).tobytes())
         return tuple(as_tensor(jnp.asarray(turn.take(source))) if x else None for x in there)
 

@@ -17,7 +17,7 @@ from ..._functions.splitting import tensor_split
 from ...autograd.grad_mode import no_grad
 from ...utils import _pytree
 from .. import _groups
-from ._neighbours import Neighbours
+from ._neighbours import Neighbours, in_turn, there_and_back
 from .stage import PipelineStage
 
 Action = tuple[str, int]
@@ -26,6 +26,9 @@ Action = tuple[str, int]
 
 class _Schedule(ABC):
     """A batch in equal parts through all stages, forward and backward."""
+
+    _place = staticmethod(in_turn)
+    """Which process has a stage."""
 
     def __init__(
         self, stage: PipelineStage | Sequence[PipelineStage], n_microbatches: int,
@@ -48,7 +51,7 @@ class _Schedule(ABC):
         size, rank = (
             (1, 0) if len(given) == self._count else (_size(self._group), _rank(self._group))
         )
-        wanted = list(range(rank, self._count, size))
+        wanted = [i for i in range(self._count) if self._place(i, size) == rank]
         if given != wanted:
             those = f"all {len(wanted)} stages" if size == 1 else f"the stages {wanted}"
             where = "the only process" if size == 1 else f"process {rank} of {size}"
@@ -170,8 +173,53 @@ class ScheduleInterleaved1F1B(Schedule1F1B):
     """`Schedule1F1B` where a process has several stages."""
 
 
+class ScheduleInterleavedZeroBubble(ScheduleInterleaved1F1B):
+    """The numbers of torch's schedule, which splits a backward pass in two.
+
+    Differs from torch: a backward pass is one, so that processes wait as in `ScheduleInterleaved1F1B`.
+    """
+
+    def __init__(
+        self, stages: Sequence[PipelineStage], n_microbatches: int, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(stages, n_microbatches, *args, **kwargs)
+        rounds = max(1, n_microbatches // _size(self._group))
+        if n_microbatches % rounds:
+            raise ValueError(
+                f"Zero bubble requires the number of microbatches to be a multiple of the number of rounds ({rounds}), "
+                f"but got {n_microbatches}."
+            )
+
+
+class ScheduleZBVZeroBubble(Schedule1F1B):
+    """Each process has one stage on the way there and one on the way back: of four, the first of two has 0 and 3.
+
+    Differs from torch: a backward pass is one, where torch's schedule splits it in two to wait less.
+    """
+
+    _place = staticmethod(there_and_back)
+
+    def _check_stages(self, given: list[int]) -> None:
+        if len(given) not in (2, self._count):
+            raise ValueError(f"ZBV requires exactly 2 stages per rank, but got {len(given)}.")
+        super()._check_stages(given)
+
+
+class ScheduleDualPipeV(ScheduleZBVZeroBubble):
+    """The numbers of torch's schedule, with the stages and the order of `ScheduleZBVZeroBubble`."""
+
+    def _check_stages(self, given: list[int]) -> None:
+        super()._check_stages(given)
+        if self._n < self._count:
+            raise ValueError(
+                "DualPipeV requires at least as many microbatches as stages, but got "
+                f"{self._n} microbatches and {self._count} stages."
+            )
+
+
 _ALL: tuple[type[_Schedule], ...] = (
-    Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleLoopedBFS,
+    Schedule1F1B, ScheduleInterleaved1F1B, ScheduleGPipe, ScheduleLoopedBFS, ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble, ScheduleDualPipeV,
 )  # fmt: skip
 
 
@@ -184,7 +232,7 @@ class _Batch:
         self.stages, self.n = schedule._stages, schedule._n
         self.loss_fn, self.loss_kwargs = schedule._loss_fn, loss_kwargs
         has_all = len(self.stages) == schedule._count
-        self.neighbours = None if has_all else Neighbours(schedule._group)
+        self.neighbours = None if has_all else Neighbours(schedule._group, schedule._place)
         first = 0 in self.stages
         self.args, self.kwargs = self._parts(args if first else ()), self._parts(kwargs)
         self.targets = self._parts(target)

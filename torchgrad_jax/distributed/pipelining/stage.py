@@ -24,7 +24,7 @@ class PipelineStage:
             what comes from the stage before is moved there. A `torch.device` leaves things where they are.
         input_args: not needed, shapes are found when the stage runs.
         output_args: not needed.
-        group: the processes that have the stages, in turn; the default group if None. It has no meaning where one
+        group: the processes that have the stages; the default group if None. It has no meaning where one
             process has all stages.
         dw_builder: not supported.
 
@@ -39,7 +39,7 @@ class PipelineStage:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
         if dw_builder is not None:
             raise NotImplementedError(
-                "PipelineStage(): dw_builder is for zero-bubble schedules, which are not supported"
+                "PipelineStage(): dw_builder splits a backward pass in two, and no schedule does that here"
             )
         self.submod = submodule
         self.stage_index, self.num_stages = stage_index, num_stages

@@ -172,6 +172,62 @@ def test_a_loop_that_ends_by_its_values_keeps_some_of_them(monkeypatch, n, slots
     torch.testing.assert_close(gradients(torch.compile(f), x, w), gradients(f, x, w))
 
 
+@pytest.mark.parametrize("n", [3, 9])
+def test_second_derivatives_of_a_loop_that_ends_by_its_values(monkeypatch, n):
+    monkeypatch.setattr(value_loops, "_SLOTS", 4)
+
+    def twice(x, w, n):
+        x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+        body = lambda i, x: (i + 1, (x * w + i).sin())  # noqa: E731
+        out = torch.while_loop(lambda i, _: i < n, body, (torch.tensor(0), x))[1].sum()
+        slopes = torch.autograd.grad(out, [x, w], create_graph=True)
+        return torch.autograd.grad(sum(g.square().sum() for g in slopes), [x, w])
+
+    given = torch.linspace(0.1, 0.4, 3), torch.tensor(0.9), torch.tensor(n)
+    torch.testing.assert_close(torch.compile(twice)(*given), twice(*given))
+
+
+NOT_ALIKE = {
+    "a loop's dtype": (
+        lambda x: torch.while_loop(lambda i, _: i < 3, lambda i, n: (i + 1, n * 1.5), (x[0].long(), x[0].long())),
+        r"is given int64 \(\), int64 \(\) and returns int64 \(\), float32 \(\)",
+    ),
+    "a loop's shape": (
+        lambda x: torch.while_loop(lambda x: x.sum() < 9, lambda x: torch.cat([x, x]), (x,)),
+        r"is given float32 \(2,\) and returns float32 \(4,\)",
+    ),
+    "a loop's count": (
+        lambda x: torch.while_loop(lambda x: x.sum() < 9, lambda x: (x, x), (x,)),
+        "body_fn should return the same number of values as it takes, 1, but returned 2",
+    ),
+    "branches": (
+        lambda x: torch.cond(x.sum() > 0, lambda x: x[0], lambda x: x, (x,)),
+        r"the false branch returns float32\[2\] and the true branch returns float32\[\]",
+    ),
+    "branches by number": (
+        lambda x: jax.lax.switch(x[0].long(), [torch.sin, torch.cos, lambda x: x.double()], x),
+        r"branch 0 returns float32\[2\] and branch 2 returns float64\[2\]",
+    ),
+    "a condition": (
+        lambda x: torch.cond(x > 0, torch.sin, torch.cos, (x,)),
+        "Expected pred to be bool or single-element tensor",
+    ),
+    "a loop's condition": (
+        lambda x: torch.while_loop(lambda x: x > 0, lambda x: x * 2, (x,)),
+        "Boolean value of Tensor with more than one value is ambiguous",
+    ),
+    "no branch": (lambda x: torch.cond(x.sum() > 0, torch.sin, None, (x,)), "both branches to be callable"),
+    "operands": (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, x), "operands to be a tuple"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_ALIKE)
+def test_what_cannot_be_one_program_is_an_error_that_says_so(name):
+    f, text = NOT_ALIKE[name]
+    with pytest.raises((RuntimeError, TypeError), match=text):
+        torch.compile(f)(torch.ones(2))
+
+
 def test_arrays_stay_arrays_and_tensors_tensors():
     carry, ys = jax.lax.scan(
         lambda c, r: ((c[0] + 1, c[1] + r), r), (jnp.int32(0), torch.zeros(2)), torch.ones(3, 2)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from .._core.dtypes import INTEGRAL
+from .._core.errors import AMBIGUOUS
 from .._core.keys import is_key
 from .._core.python_numbers import Number
 from .._core.state import MODES
@@ -88,6 +89,8 @@ class _Over:
         """Which leaves of the last result were tensors."""
         self.checks: list[Any] = []
         """What the function checked when it was last called by `checked`."""
+        self.kinds = ""
+        """The form, dtypes and shapes of its last result, in words."""
 
     def checked(self, *args: Any) -> tuple[Any, list[Any]]:
         """The result, and flags and arrays of what it checks."""
@@ -100,7 +103,20 @@ class _Over:
         values = [tensor_of_jax(jnp.asarray(x)) if t else x for x, t in zip(leaves, tensors)]
         found = self.f(*jax.tree_util.tree_unflatten(spec, values))
         self.returned = [_is_tensor(x) for x in jax.tree.leaves(found, is_leaf=_is_tensor)]
-        return _as_arrays(found)
+        found = _as_arrays(found)
+        self.kinds = str(jax.tree.map(_Kind, found))
+        return found
+
+
+class _Kind:
+    """Shown as the dtype and the shape of an array."""
+
+    def __init__(self, x: Any) -> None:
+        self.of = jnp.result_type(x), jnp.shape(x)
+
+    def __repr__(self) -> str:
+        dtype, shape = self.of
+        return f"{dtype}{list(shape)}"
 
 
 def _as_arrays(tree: Any) -> Any:
@@ -352,7 +368,10 @@ def _while_checked(goes_on: _Over, over: _Over, first: Any) -> Any:
 
 
 def _flag(x: Any) -> Any:
-    return jnp.asarray(x).reshape(()).astype(bool)
+    x = jnp.asarray(x)
+    if x.size != 1:
+        raise RuntimeError(AMBIGUOUS)
+    return x.reshape(()).astype(bool)
 
 
 def cond(
@@ -418,7 +437,11 @@ def _branches(
             return of
 
         branches = [branch(k) for k in range(len(overs))]
-        found, failures = _ORIGINALS["switch"](number(chosen), branches, *given)
+        try:
+            found, failures = _ORIGINALS["switch"](number(chosen), branches, *given)
+        except TypeError as error:
+            _explain_branches([over.kinds for over in overs], error)
+            raise
         note_once([f for of in failures for f in of], [c for of in checks for c in of])
         return found
 
@@ -427,6 +450,18 @@ def _branches(
         return found
     # As where the values decide: what no branch returned as a tensor is none.
     return _like([any(kinds) for kinds in zip(*[over.returned for over in overs])], found)
+
+
+def _explain_branches(kinds: Sequence[str], error: Exception) -> None:
+    """Raise an error that says what the branches return, where JAX complains that these are different things."""
+    for k, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            names = ["the false branch", "the true branch"]
+            names = names if len(kinds) == 2 else [f"branch {i}" for i in range(len(kinds))]
+            raise TypeError(
+                "branches have to return tensors of the same dtypes and shapes in the same containers, but "
+                f"{names[0]} returns {kinds[0]} and {names[k]} returns {kind}"
+            ) from error
 
 
 def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
@@ -489,8 +524,7 @@ def _torch_cond(pred: Tensor, true_fn: Any, false_fn: Any, operands: Sequence[An
 
 def _torch_while(cond_fn: Any, body_fn: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     def body(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        found = body_fn(*values)
-        return tuple(found) if isinstance(found, tuple | list) else (found,)
+        return symbolic.next_values(body_fn, values)
 
     return while_loop(lambda values: cond_fn(*values), body, values)
 

@@ -4,7 +4,8 @@ JAX refuses the reverse-mode derivative of `while_loop`, since nobody knows how 
 of. Here the forward loop keeps what its first steps began with, in `_SLOTS` places; when these are full it drops every
 second one and from then on keeps every second step, and so on. The backward loop goes from the last step to the
 first, and computes what a step began with from the place before it. A loop of up to `_SLOTS` steps is computed
-once more by the backward pass, one of `n` steps about `n * n / _SLOTS / 3` steps more.
+once more by the backward pass, one of `n` steps about `n * n / _SLOTS / 3` steps more. These loops are such loops
+themselves, so that there are derivatives of any order.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any)
 
     like = jax.eval_shape(over(body), *first)
     first = [_alike(x, y) for x, y in zip(first, like)]
+    if list(map(_kind, first)) != list(map(_kind, like)):
+        raise TypeError(
+            "while_loop: the body has to return values of the dtypes and shapes that it is given, but is given "
+            f"{', '.join(map(_kind, first))} and returns {', '.join(map(_kind, like))}"
+        )
     step, read, effects = _closed(over(body), first)
     test, tested, more = _closed(over(goes_on), first)
     loop = _Loop(step, test, len(first), len(read))
@@ -54,6 +60,10 @@ def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any)
         effects | more,
     )
     return value_of(of_loop(*first, *read, *tested))
+
+
+def _kind(x: Any) -> str:
+    return f"{x.dtype} {tuple(x.shape)}"
 
 
 def _closed(f: Callable[..., Any], like: Sequence[Any]) -> tuple[Any, list[Any], Any]:
@@ -152,7 +162,7 @@ def _forward(loop: _Loop, *args: Any) -> Any:
 
     slots = tuple(jnp.zeros((_SLOTS, *v.shape), v.dtype) for v in first)
     start = (first, jnp.int32(0), slots, jnp.int32(1))
-    x, n, slots, stride = control.while_loop(lambda c: loop.test(c[0], tested), step, start)
+    x, n, slots, stride = while_loop(lambda c: loop.test(c[0], tested), step, start)
     return x, [*args, n, stride, *slots]
 
 
@@ -170,7 +180,7 @@ def _backward(loop: _Loop, kept: Sequence[Any], slopes: Sequence[Any]) -> list[A
         """What step `i` began with."""
         at = i // stride
         start = tuple(s[at] for s in slots)
-        return control.fori_loop(at * stride, i, lambda _, x: loop.step(x, read), start)
+        return _repeat(at * stride, i, lambda _, x: loop.step(x, read), start)
 
     def step(k: Any, carry: Any) -> Any:
         slopes, of_read = carry
@@ -178,9 +188,15 @@ def _backward(loop: _Loop, kept: Sequence[Any], slopes: Sequence[Any]) -> list[A
         return tuple(slopes), tuple(map(jnp.add, of_read, more))
 
     zeros = tuple(jnp.zeros_like(c) for c in read)
-    found, of_read = control.fori_loop(0, n, step, (tuple(slopes), zeros))
+    found, of_read = _repeat(0, n, step, (tuple(slopes), zeros))
     of_all = [*found, *[g for g in of_read if _is_floating(g)]]
     return of_all + [jnp.zeros_like(t) for t in tested if _is_floating(t)]
+
+
+def _repeat(start: Any, end: Any, body: Callable[..., Any], init: Any) -> Any:
+    """`fori_loop` with a derivative, whatever the bounds."""
+    step = lambda c: (c[0] + 1, body(*c))  # noqa: E731
+    return while_loop(lambda c: c[0] < end, step, (jnp.asarray(start, jnp.int32), init))[1]
 
 
 def _no_slope(x: Any) -> Any:

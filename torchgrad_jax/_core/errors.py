@@ -377,6 +377,7 @@ BATCHED_ITEM = (
     "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
     "internals, please file a bug report."
 )
+AMBIGUOUS = "Boolean value of Tensor with more than one value is ambiguous"
 ESCAPED = (
     "Either your tensor may have escaped from inside a function being vmapped and this is a user error "
     "(see https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch error in "

@@ -228,7 +228,7 @@ def truth(self: Tensor) -> bool:
     if self._m.numel != 1:
         if self._m.numel == 0:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        raise RuntimeError(errors.AMBIGUOUS)
     if self._m.device.type == "meta":
         return bool(item(self))
     return bool(concrete(self, errors.BATCHED_TRUTH).reshape(()))

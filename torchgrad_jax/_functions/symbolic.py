@@ -199,11 +199,19 @@ def cond(
     """
     if isinstance(pred, Tensor):
         if pred._m.numel != 1:
+            shown = pred if MODES.run.at_once else f"one of shape {tuple(pred.shape)}"
             raise RuntimeError(
-                f"Expected pred to be bool or single-element tensor, but got {pred}."
+                f"Expected pred to be bool or single-element tensor, but got {shown}."
             )
     elif not isinstance(pred, bool | int | float):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    if not callable(true_fn) or not callable(false_fn):
+        raise RuntimeError("Expect both branches to be callable.")
+    if not isinstance(operands, tuple | list):
+        raise RuntimeError(
+            "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "
+            f"but got {operands}."
+        )
     if TRACED_CONTROL is not None and not MODES.run.at_once and isinstance(pred, Tensor):
         return TRACED_CONTROL[0](pred, true_fn, false_fn, operands)
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
@@ -225,14 +233,19 @@ def while_loop(
     if TRACED_CONTROL is not None and not MODES.run.at_once:
         return TRACED_CONTROL[1](cond_fn, body_fn, values)
     while bool(cond_fn(*values)):
-        found = body_fn(*values)
-        found = tuple(found) if isinstance(found, tuple | list) else (found,)
-        if len(found) != len(values):
-            raise RuntimeError(
-                f"body_fn should return the same number of values as it takes, {len(values)}, but returned {len(found)}"
-            )
-        values = found
+        values = next_values(body_fn, values)
     return values
+
+
+def next_values(body_fn: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One turn of a loop."""
+    found = body_fn(*values)
+    found = tuple(found) if isinstance(found, tuple | list) else (found,)
+    if len(found) != len(values):
+        raise RuntimeError(
+            f"body_fn should return the same number of values as it takes, {len(values)}, but returned {len(found)}"
+        )
+    return found
 
 
 for _fn in (

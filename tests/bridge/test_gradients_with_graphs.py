@@ -143,6 +143,60 @@ def test_many_steps_that_go_on_from_a_used_up_graph_raise():
         step.many(torch.ones(4, 2))
 
 
+# --- results whose graph was used up --------------------------------------------------------------
+
+
+def _used_up(w, x):
+    loss = (w**3 * x).sum()
+    loss.backward()
+    return loss * 2, (w * x).sum()
+
+
+def _shared(w, x):
+    y = w.exp()
+    (y**2).sum().backward()
+    return y * x.detach(), y
+
+
+def _leaf_of_its_own(w, x):
+    own = (w.detach() * 2).requires_grad_()
+    loss = (own**3 * x * w).sum()
+    loss.backward()
+    return loss, w * 2
+
+
+ASKED = {
+    "both, for the weight": lambda a, b, w, x: torch.autograd.grad([a.sum(), b.sum()], w),
+    "both, for what may be unused": lambda a, b, w, x: torch.autograd.grad(
+        [a.sum(), b.sum()], [w, x], allow_unused=True
+    ),
+    "the first": lambda a, b, w, x: torch.autograd.grad(a.sum(), [x, w], allow_unused=True),
+    "the second": lambda a, b, w, x: torch.autograd.grad(b.sum(), w),
+    "a pass": lambda a, b, w, x: (a.sum() + b.sum()).backward(),
+    "what is independent": lambda a, b, w, x: torch.autograd.grad(a.sum() + (x * x).sum(), x),
+    "where it leads": lambda a, b, w, x: [a.requires_grad, a.grad_fn.name()],
+}
+
+
+@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("function", [_used_up, _shared, _leaf_of_its_own])
+@pytest.mark.parametrize("is_argument", [True, False], ids=["argument", "from outside"])
+def test_a_pass_does_not_go_around_a_used_up_graph(function, asked, is_argument):
+    """It was left out of `autograd.grad`, which gave the gradient of the rest."""
+    found = []
+    for form in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        w = torch.tensor([1.0, -2.0], requires_grad=True)
+        x = torch.tensor([0.5, 3.0], requires_grad=True)
+        f = form(function if is_argument else lambda x, w=w: function(w, x))
+        for _ in range(2):
+            a, b = f(w, x) if is_argument else f(x)
+            out = _outcome(lambda a=a, b=b, w=w, x=x: asked(a, b, w, x))
+            if isinstance(out, tuple):
+                out = [None if g is None else g.tolist() for g in out]
+            found.append(out)
+    assert found[2:] == found[:2]
+
+
 # --- a pass for each row --------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from .._core.state import GRAD, MODES, next_sequence_nr
 from .._engine import traced_run
 from .._engine.custom import PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
-from .._engine.node import AccumulateGrad, Node
+from .._engine.node import AccumulateGrad, Node, spent
 from .._engine.passes.walk import run as run_pass
 from .._engine.record import apply, zeros_for
 from .._engine.saved import Packed, error_of_write
@@ -561,13 +561,7 @@ class CompiledFunctionBackward(Node):
         """What the pass reads, its storage after the call, and how often that had been written to."""
         self.freed = self.last_freed = 0
         """The nodes inside that were freed, as bits, and those that the pass frees that ran last."""
-        edges = []
-        for target in description.targets:
-            if isinstance(target, tuple):
-                edges.append(target)
-            else:
-                edges.append(edge_of(args[target] if isinstance(target, int) else target))
-        self.edges = tuple(edges)
+        self.edges = tuple(_edges_to(description.targets, args))
         self.seq = next_sequence_nr()
 
     of_several = True
@@ -695,7 +689,43 @@ class CompiledFunctionBackward(Node):
         )
 
 
-def already_passed(fn: Any) -> bool:
+def _edges_to(targets: Sequence[Any], args: Sequence[Tensor] | Mapping[int, Tensor]) -> list[Any]:
+    """The edges to arguments, by their numbers, to tensors from outside and into their graphs."""
+    return [
+        t if isinstance(t, tuple) else edge_of(args[t] if isinstance(t, int) else t)
+        for t in targets
+    ]
+
+
+class SpentGraph(NamedTuple):
+    """What is left of the graph of a result or a gradient that a pass inside of the function has used up."""
+
+    name: str
+    targets: list[Any]
+    """Where it led to, like `BackwardDescription.targets`."""
+    arguments: list[int]
+    """Those of them that are arguments."""
+
+    def give_to(self, t: Tensor, args: Sequence[Tensor]) -> None:
+        """Let a tensor have such a graph, from which a pass raises."""
+        given = {i: args[i] for i in self.arguments}
+        t._fn, t._rg = spent(self.name, t._m, partial(_edges_to, self.targets, given)), True
+
+
+def spent_graph(current: StateLift, fn: Any, began: int) -> SpentGraph | None:
+    """What is left of the graph that begins at a node, or None if no pass has used it up."""
+    if fn is None or not _already_passed(fn):
+        return None
+    own = {id(t) for ref in current.own_aliases if (t := ref()) is not None}
+    targets = []
+    for node, nr in _inside([fn], began)[1]:
+        leaf = getattr(node, "variable", None)
+        if leaf is None or not (id(leaf) in own or current.made(leaf._st)):
+            targets.append(_named(current, node, nr))
+    return SpentGraph(fn.name(), targets, [t for t in targets if isinstance(t, int)])
+
+
+def _already_passed(fn: Any) -> bool:
     """Whether a backward pass has been through a graph already."""
     seen, stack = set(), [fn]
     while stack:
@@ -713,8 +743,9 @@ __all__ = [
     "BackwardDescription",
     "CompiledFunctionBackward",
     "ForwardAndBackward",
-    "already_passed",
+    "SpentGraph",
     "leaf_of",
+    "spent_graph",
     "trace_backward",
     "used_in_pass",
 ]

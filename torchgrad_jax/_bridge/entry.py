@@ -23,7 +23,6 @@ from .._core.state import (
 )
 from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.node import spent
 from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from . import object_trees
@@ -34,8 +33,8 @@ from .compiled_backward import (
     BackwardDescription,
     CompiledFunctionBackward,
     ForwardAndBackward,
-    already_passed,
     leaf_of,
+    spent_graph,
     trace_backward,
     used_in_pass,
 )
@@ -360,7 +359,7 @@ class Entry:
                 raise
             why = f"the graph of its results raises {type(error).__name__}: {error}"
             raise AsWritten(why, lasting=True) from error
-        self._graphs = graphs_of_gradients(MODES.run)
+        self._graphs = graphs_of_gradients(MODES.run, began)
         return tensors, (out_spec, outs)
 
     def _flattened(self, result: Any) -> tuple[list[Any], Any]:
@@ -393,7 +392,7 @@ class Entry:
             fn_ = grad_fn_of(x)
             requires = requires_grad_of(x)
             m = x._m if x._m.dense else meta(x._m.shape, x._m.dtype, x._m.device)
-            out = ResultTensor(len(tensors), m, False, "", False)
+            out = ResultTensor(len(tensors), m)
             if len(outs) in impls:
                 outs.append(ResultArray(out, impls[len(outs)]))
                 tensors.append(x)
@@ -407,11 +406,10 @@ class Entry:
             if requires and fn_ is None:  # an input handed back
                 x = ops.alias(x)
                 fn_ = grad_fn_of(x)
-            freed = requires and already_passed(fn_)
-            name = fn_.name() if fn_ is not None else ""
-            if requires and not freed:
+            graph = spent_graph(MODES.run, fn_, began) if requires else None
+            if requires and graph is None:
                 live.append((len(outs), x))
-            out = ResultTensor(len(tensors), m, requires, name, freed)
+            out = ResultTensor(len(tensors), m, requires, graph)
             outs.append(with_class(out, made_as))
             tensors.append(x)
         self._made = [
@@ -735,9 +733,8 @@ class Entry:
                 g = make(arrays[k], m)
                 g._st.version = version
                 leaf._g = g
-        for leaf, name in self.spent_gradients if times else ():
-            g = resolve_argument(leaf, args)._g
-            g._fn, g._rg = spent(name, g._m), True
+        for leaf, graph in self.spent_gradients if times else ():
+            graph.give_to(resolve_argument(leaf, args)._g, args)
         for t, requires in self.program.flags:
             resolve_argument(t, args)._rg = requires
         for st, k in self.new_state:
@@ -765,8 +762,8 @@ class Entry:
                 leaves.append(o.tensor(args))
                 continue
             t = o.of_array(arrays[o.index])
-            if o.freed:
-                t._fn, t._rg = spent(o.node, o.meta), True
+            if o.spent is not None:
+                o.spent.give_to(t, args)
             elif o.requires and node is not None:
                 t._fn, t._onr, t._rg = node, node.description.roots.index(o.index), True
             if MODES.bits & INFERENCE and isinstance(t, Tensor):

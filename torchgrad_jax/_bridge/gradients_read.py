@@ -21,7 +21,7 @@ from .._core.meta import Meta
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.strided import is_direct
 from .._engine.tensor import Tensor
-from .compiled_backward import already_passed
+from .compiled_backward import SpentGraph, spent_graph
 from .traced_program import Program, StateLift, resolve_argument
 
 OTHER_GRADIENT = "the gradient of a leaf is another tensor, or is one memory with another tensor as it was not before"
@@ -89,32 +89,32 @@ class GradientsRead:
         return None
 
 
-def graphs_of_gradients(current: StateLift) -> dict[Any, str | None]:
+def graphs_of_gradients(current: StateLift, began: int) -> dict[Any, SpentGraph | None]:
     """The leaves whose gradients have a graph when the function is done.
 
     Returns:
-        By a leaf's identity, or its number if it is an argument: the name of the gradient's node, None if a pass can
-        still go through the graph.
+        By a leaf's identity, or its number if it is an argument: what is left of the graph, None if a pass can still
+        go through it.
     """
-    found: dict[Any, str | None] = {}
+    found: dict[Any, SpentGraph | None] = {}
     for leaf in [known.tensor for known in current.known_tensors.values()]:
         g = leaf._g
         if g is not None and requires_grad_of(g):
-            fn = grad_fn_of(g)
-            name = None if fn is None or not already_passed(fn) else fn.name()
-            found[_key(current.named(leaf))] = name
+            found[_key(current.named(leaf))] = spent_graph(current, grad_fn_of(g), began)
     return found
 
 
-def spent_gradients(program: Program, graphs: dict[Any, str | None]) -> list[tuple[Any, str]]:
-    """The leaves to which the program gives gradients with a graph that was used up, and the names of their nodes."""
+def spent_gradients(
+    program: Program, graphs: dict[Any, SpentGraph | None]
+) -> list[tuple[Any, SpentGraph]]:
+    """The leaves to which the program gives gradients with a graph that was used up, and what is left of these."""
     found = []
     for leaf, _, m, _ in program.grads:
         if m is not None and _key(leaf) in graphs:
-            name = graphs[_key(leaf)]
-            if name is None:
+            graph = graphs[_key(leaf)]
+            if graph is None:
                 raise AsWritten(_LEAVES_A_GRAPH, lasting=True)
-            found.append((leaf, name))
+            found.append((leaf, graph))
     return found
 
 

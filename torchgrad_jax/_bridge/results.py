@@ -26,6 +26,7 @@ from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.strided import storage_offset
 from .._engine.tensor import Storage, Tensor, make, make_of, plain_alias
 from .array_arguments import as_array
+from .compiled_backward import SpentGraph
 from .number_log import ReturnedNumber
 from .outside_results import (
     OutsideTensor,
@@ -50,16 +51,12 @@ def is_known(x: Any) -> bool:
 class ResultTensor:
     """A tensor of the result."""
 
-    __slots__ = ("freed", "index", "meta", "node", "requires")
+    __slots__ = ("index", "meta", "requires", "spent")
 
-    def __init__(self, index: int, m: Meta, requires: bool, node: str, freed: bool) -> None:
-        self.index, self.meta, self.requires, self.node, self.freed = (
-            index,
-            m,
-            requires,
-            node,
-            freed,
-        )
+    def __init__(
+        self, index: int, m: Meta, requires: bool = False, spent: SpentGraph | None = None
+    ) -> None:
+        self.index, self.meta, self.requires, self.spent = index, m, requires, spent
 
     def of_array(self, array: Any) -> Tensor:
         """The result of a run that computed this."""
@@ -80,7 +77,7 @@ class ResultBeside(ResultTensor):
     __slots__ = ("of", "view")
 
     def __init__(self, out: ResultTensor, of: int, view: OutsideView | None) -> None:
-        super().__init__(out.index, out.meta, False, "", False)
+        super().__init__(out.index, out.meta)
         self.of, self.view = of, view
 
 
@@ -95,7 +92,7 @@ class ResultOutside(ResultTensor):
     def __init__(
         self, out: ResultTensor, kept: Any, gradient_of: Any, view: OutsideView | None
     ) -> None:
-        super().__init__(out.index, out.meta, False, "", False)
+        super().__init__(out.index, out.meta)
         self.kept, self.gradient_of, self.view = kept, gradient_of, view
 
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
@@ -112,7 +109,7 @@ class ResultOfClass(ResultTensor):
     __slots__ = ("attributes", "cls")
 
     def __init__(self, out: ResultTensor, x: Tensor) -> None:
-        super().__init__(out.index, out.meta, out.requires, out.node, out.freed)
+        super().__init__(out.index, out.meta, out.requires, out.spent)
         self.cls, self.attributes = type(x), plain_attributes(x)
 
     def of_array(self, array: Any) -> Tensor:
@@ -140,7 +137,7 @@ class ResultArray(ResultTensor):
     __slots__ = ("impl",)
 
     def __init__(self, out: ResultTensor, impl: Any) -> None:
-        super().__init__(out.index, out.meta, False, "", False)
+        super().__init__(out.index, out.meta)
         self.impl = impl
 
     def of_array(self, array: Any) -> Any:

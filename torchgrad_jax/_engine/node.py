@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.errors import SECOND_BACKWARD
@@ -234,7 +235,12 @@ def _not_by_hand(cls: type, *args: Any, **kwargs: Any) -> Any:
 class SpentNode(Node):
     """A node whose graph was used up inside of a compiled program: a name, and an error."""
 
-    __slots__ = ("out",)
+    __slots__ = ("find_edges", "out")
+
+    @property
+    def edges(self) -> tuple[Any, ...]:
+        """Where its graph led to: a pass that is to arrive there comes here first."""
+        return tuple(self.find_edges())
 
     @property
     def n_outputs(self) -> int:
@@ -255,11 +261,11 @@ def _spent_class(name: str) -> type[SpentNode]:
     return type(name, (SpentNode,), {"__slots__": (), "__module__": "builtins"})
 
 
-def spent(name: str, out: Any) -> Node:
-    """A node like the one that made a result, after its backward pass."""
+def spent(name: str, out: Any, find_edges: Callable[[], Sequence[Any]]) -> Node:
+    """A node like the one that made a result, after its backward pass; `find_edges` gives where its graph led to."""
     node = object.__new__(_spent_class(name))
     node.gp = node.saved = node.extras = None
-    node.edges, node.vers, node.seq, node.out = (), (), next_sequence_nr(), out
+    node.vers, node.seq, node.out, node.find_edges = (), next_sequence_nr(), out, find_edges
     return node
 
 

@@ -452,3 +452,37 @@ def test_a_number_that_changes_is_part_of_gradients_of_gradients(f, numbers):
     assert found[-1] < len(numbers)
     n = len(numbers)
     torch.testing.assert_close(found[n + 1 : 2 * n + 1], found[:n])
+
+
+def _added(part):
+    part.add_(1)
+
+
+WRITTEN_AT = {
+    "an index": lambda y, n: _added(y[n]),
+    "an index of a column": lambda y, n: _added(y[:, n % 3]),
+    "a range": lambda y, n: _added(y[n : n + 2]),
+    "select": lambda y, n: _added(y.select(0, n)),
+    "narrow": lambda y, n: _added(y.narrow(0, n, 1)),
+    "a view of a view": lambda y, n: _added(y[n].view(3, 1)[n % 3]),
+    "both parts of divmod": lambda y, n: _added(y[divmod(n, 3)[1]][divmod(7, n + 1)[0] % 3]),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_AT)
+def test_a_part_that_a_counter_chooses_is_written_to(name):
+    """As a ring buffer does, whose place is a number that the step counts up."""
+
+    def made():
+        buffer, state = torch.zeros(4, 3), {"n": 0}
+
+        def step():
+            WRITTEN_AT[name](buffer, state["n"] % 4)
+            state["n"] += 1
+            return buffer.clone()
+
+        return step
+
+    one, other = made(), torch.compile(made())
+    for _ in range(6):
+        assert other().tolist() == one().tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from . import shapes
 from .meta import Meta, View
 
@@ -11,7 +13,7 @@ def selected(shape: tuple[int, ...], dim: int, index: int) -> tuple[int, int]:
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = shapes.wrap_dim(dim, len(shape))
-    n = shape[d]
+    n, index = shape[d], operator.index(index)
     if not -n <= index < n:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}"
@@ -33,7 +35,7 @@ def slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> Vie
     shape, strides = list(m.shape), list(m.strides)
     shape[d] = length
     strides[d] *= step
-    return View(tuple(shape), tuple(strides), start * m.strides[d])
+    return View(tuple(shape), tuple(strides), operator.index(start) * m.strides[d])
 
 
 def diagonal_dims(ndim: int, dim1: int, dim2: int) -> tuple[int, int]:

@@ -171,6 +171,12 @@ class Number:
     def __format__(self, spec: str) -> str:
         return format(self._log.look(self), spec)
 
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if _is_number(other) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if _is_number(other) else NotImplemented
+
     def __round__(self, digits: int | None = None) -> Any:
         return self._log.op(round, (self,) if digits is None else (self, digits))
 

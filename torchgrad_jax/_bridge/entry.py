@@ -38,6 +38,7 @@ from .compiled_backward import (
     trace_backward,
     used_in_pass,
 )
+from .constants import constants_of
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
 from .equal_steps import Step, evaluate_equal_steps_once
@@ -134,6 +135,8 @@ class Entry:
         )
         self.program: Program = program
         self.spent_gradients = spent_gradients(program, self._graphs)
+        self.fixed = constants_of(program)
+        """Sources that are no inputs, since they are the same in each run."""
         settle_kept_views(program.kept_views, list(unique.values()))
         program.kept_views.clear()
         for kept in self.kept_tensors:
@@ -265,7 +268,7 @@ class Entry:
         self.donated_gradients = [sources[i] for i in written if sources[i].kind == "grad"]
         self.donated = [*donated, *[i for i in written if sources[i].kind == "grad"]]
         rest = [i for i in range(len(sources)) if i not in set(self.donated)]
-        kept = [i for i in rest if sources[i].kind == "tensor"]
+        kept = [i for i in rest if sources[i].kind == "tensor" and i not in self.fixed]
         self.kept_storages: list[Storage] = [sources[i].what for i in kept]
         self.kept_others = [sources[i] for i in rest if sources[i].kind != "tensor"]
         only_args = all(s.kind == "arg" for s in self.kept_others)
@@ -515,6 +518,9 @@ class Entry:
 
     def steps(self, values: Sequence[Any], instead: Step | None = None) -> list[Any]:
         """The program's results on these values of its sources, and after them whether its own checks fail."""
+        values = list(values)
+        for i, constant in self.fixed.items():
+            values[i] = constant.array()
         program = self.program.jaxpr
         whole = program._replace(outvars=[*program.outvars, *self.late])
         results = evaluate_equal_steps_once(whole, values, self.program.consts, instead)
@@ -644,9 +650,11 @@ class Entry:
         """Raise what the check raises that fails for these inputs of the program."""
         if self.over_processes is not None:
             self.over_processes.bring_back(inputs)
-        values: list[Any] = [None] * len(self.order)
+        values: list[Any] = [None] * len(self.program.sources)
         for i, x in zip(self.order, inputs):
             values[i] = x
+        for i in self.fixed:
+            values[i] = self.program.sources[i].array(())
         assert self.checks is not None
         self.checks.raise_failed_check(values)
 

@@ -266,6 +266,7 @@ class NumberLog(Recording):
             self.open = False
             self._explain_checks()
             self._prune()
+            self.lift = None
 
     def state(self) -> Any:
         """What everything was before the run."""

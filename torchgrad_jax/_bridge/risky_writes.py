@@ -183,16 +183,19 @@ def _value(v: Any, env: dict[Any, Any]) -> Any:
     return v.val if hasattr(v, "val") else env[v]
 
 
-def _writes(jaxpr: Any, seen: set[int]) -> bool:
-    """Whether there is a write to a part anywhere in these steps."""
+def _may_be_risky(jaxpr: Any, seen: set[int]) -> bool:
+    """Whether some of these steps write to anything but an array of one number, as gradients of slices do."""
+    filled: set[Any] = set()
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == _WRITE:
+        if eqn.primitive.name == "broadcast_in_dim" and not eqn.invars[0].aval.shape:
+            filled.update(eqn.outvars)
+        if eqn.primitive.name == _WRITE and eqn.invars[0] not in filled:
             return True
         inner = called(eqn)
         inner = getattr(inner, "jaxpr", inner)
         if inner is not None and id(inner) not in seen:
             seen.add(id(inner))
-            if _writes(inner, seen):
+            if _may_be_risky(inner, seen):
                 return True
     return False
 
@@ -200,7 +203,7 @@ def _writes(jaxpr: Any, seen: set[int]) -> bool:
 def without_risky_writes(closed: Any) -> Any:
     """The same program (a closed jaxpr without inputs), where XLA computes each write as it is meant."""
     jaxpr = closed.jaxpr
-    if not _writes(jaxpr, set()):
+    if not _may_be_risky(jaxpr, set()):
         return closed
     walk = _Walk(takes=False)
     walk.run(jaxpr.eqns, {v: walk.new(v.aval.shape) for v in jaxpr.constvars}, {})

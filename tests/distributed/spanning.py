@@ -229,6 +229,69 @@ def meshes_of_groups(m, d):
     return same, list(grid.shape), refused, [p.grad for p in averages.parameters()], wrong
 
 
+def modules_that_see_their_batch(m):
+    """Modules whose results depend on what else is in the batch, and what they get."""
+    nn = m.nn
+
+    class Batch(nn.Module):
+        def __init__(self, layer, fn):
+            super().__init__()
+            self.layer, self.fn = layer, fn
+            self.register_buffer("calls", m.zeros(1))
+
+        def forward(self, *args):
+            self.calls.add_(1)
+            return self.fn(self.layer, *args)
+
+    def each_row(f, x):
+        return m.stack([f(row) * (i + 1) for i, row in enumerate(x)])
+
+    own = lambda *shape: m.randn(*shape)  # noqa: E731
+    return {
+        "sequence first": (nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), own(5, 2, 4)),
+        "states": (nn.LSTM(4, 6, batch_first=True), own(2, 5, 4)),
+        "batch norm": (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), own(3, 4)),
+        "size": (Batch(nn.Linear(4, 4), lambda f, x: f(x) / len(x)), own(3, 4)),
+        "rows": (Batch(nn.Linear(4, 4), each_row), own(3, 4)),
+        "pairs": (Batch(nn.Linear(4, 4), lambda f, x: f(x) @ f(x).t()), own(3, 4)),
+        "branch": (Batch(nn.Linear(4, 4), lambda f, x: f(x) * (2 if f(x).sum() > 0 else 3)), own(3, 4)),
+        "positions": (Batch(nn.Linear(4, 4), lambda f, x, at: f(x) + at[:, None]), own(2, 3, 4), m.arange(3)),
+        "one row": (nn.Linear(4, 4), own(4)),
+    }  # fmt: skip
+
+
+def forwards_of_each_process(m, d):
+    """Each process runs a sharded module on its own batch, of whatever shape: no process sees another's rows."""
+    meshes, _, fsdp, _, _ = parts(m)
+    mesh, found = meshes.init_device_mesh("cpu", (d.get_world_size(),)), {}
+    m.manual_seed(0)
+    for name, (model, *args) in modules_that_see_their_batch(m).items():
+        fsdp.fully_shard(model, mesh=mesh)
+        args = [x * (d.get_rank() + 1) if x.is_floating_point() else x for x in args]
+        out = model(*args)
+        first = out[0] if isinstance(out, tuple) else out
+        first.square().mean().backward()
+        buffers = [b for b in model.buffers() if b.is_floating_point()]
+        found[name] = out, [whole(p.grad) for p in model.parameters()], buffers
+    sizes = fsdp.fully_shard(m.nn.Linear(4, 2), mesh=mesh)
+    sizes(m.ones(2 + d.get_rank(), 4)).sum().backward()
+    return found, whole(sizes.weight.grad)
+
+
+def parameters_that_are_not_split(m, d):
+    """Ignored parameters, whose gradients a program averages itself, and frozen ones."""
+    meshes, tensors, fsdp, _, _ = parts(m)
+    mesh, model = meshes.init_device_mesh("cpu", (2,)), network(m)
+    model[2].bias.requires_grad_(False)
+    fsdp.fully_shard(model, mesh=mesh, ignored_params={model[0].weight})
+    m.manual_seed(d.get_rank())
+    model(m.randn(3, 4)).square().sum().backward()
+    ignored = model[0].weight.grad
+    if not isinstance(ignored, tensors.DTensor):
+        d.all_reduce(ignored, op=d.ReduceOp.AVG)
+    return [None if p.grad is None else whole(p.grad) for p in model.parameters()]
+
+
 def parameters_that_differ(m, d):
     """Processes that begin with other parameters are told so; torch's go on with a mixture of them."""
     meshes, _, fsdp, _, _ = parts(m)

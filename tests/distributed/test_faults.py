@@ -75,6 +75,8 @@ d.init_process_group("xla", timeout=datetime.timedelta(seconds=1))
 
 def test_what_needs_the_other_processes_of_a_mesh_is_refused(tmp_path):
     text = """
+import os
+os.environ["JAX_NUM_CPU_DEVICES"] = "2"  # with one device each, processes feed what they like
 import torchgrad_jax as torch, torchgrad_jax.distributed as d
 from torchgrad_jax.distributed.fsdp import fully_shard
 d.init_process_group("xla")

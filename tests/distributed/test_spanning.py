@@ -54,6 +54,16 @@ def meshes_of_groups(m, d):
 
 
 @together
+def forwards_of_each_process(m, d):
+    return spanning.forwards_of_each_process(m, d)
+
+
+@together
+def parameters_that_are_not_split(m, d):
+    return spanning.parameters_that_are_not_split(m, d)
+
+
+@together
 def parameters_that_differ(m, d):
     return spanning.parameters_that_differ(m, d)
 

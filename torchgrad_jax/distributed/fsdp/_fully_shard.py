@@ -22,7 +22,7 @@ from ._policies import (
     OffloadPolicy,
     check_reduction,
 )
-from ._rules import Group, enter, leave, owned, replicate_buffers, split_parameters
+from ._rules import Group, enter, leave, owned, replicate_others, split_parameters
 
 _GROUP = "_fsdp_group"
 
@@ -64,6 +64,8 @@ def fully_shard(
 ) -> Any:  # fmt: skip
     """Split the parameters of a module over devices, and the batches that it gets.
 
+    Over several processes with one device each, a module runs on the batch of its process alone.
+
     Args:
         module: changed in place, and its class becomes one that is a `FSDPModule`, too; or several. Call it for
             submodules first.
@@ -100,11 +102,12 @@ def fully_shard(
                 f"already been applied to the following module:\n{part}"
             )
     policy = mp_policy or MixedPrecisionPolicy()
-    check_reduction(policy)
+    check_reduction(policy, mesh)
+    left_out = list(ignored_params or ())
     for part in parts:
         group = Group(
             mesh, (True,) if mesh.ndim == 1 else (False, True),
-            owned(part, ignored_params or (), lambda m: group_of(m) is not None),
+            *owned(part, left_out, lambda m: group_of(m) is not None),
             gathers=reshard_after_forward is False, param_dtype=policy.param_dtype,
             output_dtype=policy.output_dtype, casts_inputs=policy.cast_forward_inputs, choose=shard_placement_fn,
         )  # fmt: skip
@@ -114,7 +117,7 @@ def fully_shard(
 
 def _shard(module: Any, group: Group) -> None:
     split_parameters(group, {id(p): name for name, p in module.named_parameters()})
-    replicate_buffers(module, group.mesh)
+    replicate_others(module, group.mesh)
     module.__dict__[_GROUP] = group
     module.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)
     module.register_forward_hook(_after, with_kwargs=True, always_call=True)

@@ -10,6 +10,8 @@ from typing import Any
 from ..._core import warn
 from ...nn.modules.batchnorm import _BatchNorm
 from ...nn.modules.module import Module
+from ..device_mesh import DeviceMesh
+from ._gathering import has_own_forward
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,9 @@ class MixedPrecisionPolicy:
 
     Args:
         param_dtype: what the parameters are cast to while the module runs; they stay as they are for the optimizer.
-        reduce_dtype: changes nothing: XLA adds up the gradients of the devices in the dtype that they are computed in.
-            There is a warning where this one is wider.
+        reduce_dtype: changes nothing: XLA adds up the gradients of the devices in the dtype that they are computed in,
+            and those of processes are averaged in the dtype of the parameters. There is a warning where this one is
+            wider.
         output_dtype: what floating-point outputs are cast to.
         cast_forward_inputs: whether floating-point inputs are cast to `param_dtype`.
     """
@@ -102,9 +105,11 @@ class MixedPrecision:
     _module_classes_to_ignore: Sequence[type[Module]] = (_BatchNorm,)
 
 
-def check_reduction(precision: MixedPrecisionPolicy | MixedPrecision) -> None:
+def check_reduction(precision: MixedPrecisionPolicy | MixedPrecision, mesh: DeviceMesh) -> None:
     """Warn where gradients are added up in a narrower dtype than was asked for."""
     computed, wanted = precision.param_dtype, precision.reduce_dtype
+    if has_own_forward(mesh):
+        return
     if computed is not None and wanted is not None and wanted.itemsize > computed.itemsize:
         warn.to_user(
             f"reduce_dtype={wanted} has no effect: gradients are computed and added up in {computed} (param_dtype)"

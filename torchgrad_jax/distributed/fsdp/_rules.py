@@ -3,6 +3,9 @@
 A parameter keeps its name and its identity; its array is split along the first dimension that the devices divide, and
 one that they divide nowhere is on all of them. The batch is split over the same devices where it enters the outermost
 module. From that XLA derives an all-gather of parameters where they are used, and a reduce-scatter of gradients.
+
+Over several processes with one device each no batch is split: a process has its own, and runs the module with gathered
+parameters; see `_gathering`.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from ..tensor._api import place_parameter, replicate_rest
 from ..tensor._dtensor import DTensor, is_own, named_sharding, spread, to_local
 from ..tensor._specs import names_of
 from ..tensor.placement_types import Placement, Replicate, Shard
+from ._gathering import Gathered, has_own_forward
 
 
 @dataclass
@@ -41,6 +45,8 @@ class Group:
     """For each dimension of the mesh whether parameters are split over it."""
     placed: list[tuple[Module, str]]
     """Where the group's parameters are: modules and names."""
+    ignored: list[tuple[Module, str]] = field(default_factory=list)
+    """Where parameters are that stay whole, on all devices."""
     gathers: bool = False
     """Whether parameters are gathered once per forward and kept for the backward, not wherever they are used."""
     param_dtype: Any = None
@@ -52,6 +58,11 @@ class Group:
     """Gives the dimension to split a parameter along."""
     swapped: list[list[tuple[Module, str, Tensor]]] = field(default_factory=list)
     """What stood where, for each forward that is running."""
+
+    @property
+    def own_forward(self) -> bool:
+        """Whether each process runs the module on its own batch, with ordinary tensors."""
+        return has_own_forward(self.mesh)
 
     def whole(self) -> tuple[Placement, ...]:
         """The placements of something that the group does not split."""
@@ -70,23 +81,24 @@ _RUNNING = _Running()
 
 def owned(
     module: Module, ignored: Iterable[Any], is_group: Callable[[Module], bool]
-) -> list[tuple[Module, str]]:
-    """The parameters of a module that belong to no group below it."""
+) -> tuple[list[tuple[Module, str]], list[tuple[Module, str]]]:
+    """The parameters of a module that belong to no group below it: those to split, and those that are ignored."""
     left_out, seen = {id(p) for p in ignored}, set()
     found: list[tuple[Module, str]] = []
+    others: list[tuple[Module, str]] = []
 
     def visit(part: Module) -> None:
         if id(part) in seen or (part is not module and is_group(part)):
             return
         seen.add(id(part))
         for name, p in part._parameters.items():
-            if p is not None and id(p) not in left_out:
-                found.append((part, name))
+            if p is not None:
+                (others if id(p) in left_out else found).append((part, name))
         for child in part.children():
             visit(child)
 
     visit(module)
-    return found
+    return found, others
 
 
 def split_parameters(group: Group, names: dict[int, str]) -> None:
@@ -119,10 +131,10 @@ def _dim(p: Tensor, group: Group) -> int | None:
     return None
 
 
-def replicate_buffers(module: Module, mesh: DeviceMesh) -> None:
-    """Put buffers, and parameters that are in no group, on all devices."""
+def replicate_others(module: Module, mesh: DeviceMesh) -> None:
+    """Put parameters that are in no group on all devices, and buffers, unless each process computes by itself."""
     for part in module.modules():
-        replicate_rest(part, mesh)
+        replicate_rest(part, mesh, buffers=not has_own_forward(mesh))
 
 
 # --- a forward ------------------------------------------------------------------------------------
@@ -131,7 +143,7 @@ def replicate_buffers(module: Module, mesh: DeviceMesh) -> None:
 def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """What a module gets instead of its inputs, with its parameters made ready."""
     is_root = not _RUNNING.groups
-    if is_root:
+    if is_root and not group.own_forward:
         args, kwargs = _split_batch(group, args, kwargs)
     if group.param_dtype is not None and (
         group.casts_inputs or (is_root and group.casts_root_inputs)
@@ -147,14 +159,14 @@ def leave(group: Group, output: Any) -> Any:
     """What a module gives instead of its output, with its parameters put back; also after an error."""
     _RUNNING.groups = _RUNNING.groups[:-1]
     _put_back(group.swapped.pop())
-    if not _RUNNING.groups and not is_own(group.mesh):
+    if not (_RUNNING.groups or group.own_forward or is_own(group.mesh)):
         output = _pytree.tree_map(lambda y: _given_back(group, y), output)
     return output if group.output_dtype is None else cast(output, group.output_dtype)
 
 
 def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
     """Put copies in the place of parameters, gathered or in another dtype, where the group wants that."""
-    if not group.gathers and group.param_dtype is None:
+    if not (group.gathers or group.own_forward) and group.param_dtype is None:
         return []
     made: dict[int, Any] = {}
     swapped = []
@@ -162,6 +174,10 @@ def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
         p: Any = owner._parameters[key]
         if id(p) not in made:
             made[id(p)] = _used(group, p)
+        swapped.append((owner, key, p))
+    for owner, key in group.ignored if group.own_forward else ():
+        p = owner._parameters[key]
+        made.setdefault(id(p), Gathered.apply(p))
         swapped.append((owner, key, p))
     for owner, key, p in swapped:
         owner._parameters[key] = made[id(p)]
@@ -197,9 +213,11 @@ MORE_SURROUNDINGS.append(_for_recomputation)
 
 
 def _used(group: Group, p: Any) -> Any:
+    if group.own_forward:
+        p = Gathered.apply(p)
     if group.param_dtype is not None and p.is_floating_point():
         p = p.to(group.param_dtype)
-    return spread(p, group.mesh, group.whole()) if group.gathers else p
+    return spread(p, group.mesh, group.whole()) if group.gathers and not group.own_forward else p
 
 
 def cast(tree: Any, dtype: Any) -> Any:

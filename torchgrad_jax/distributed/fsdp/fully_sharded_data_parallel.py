@@ -30,7 +30,7 @@ from ._policies import (
     StateDictType,
     check_reduction,
 )
-from ._rules import Group, cast, enter, leave, owned, replicate_buffers, split_parameters
+from ._rules import Group, cast, enter, leave, owned, replicate_others, split_parameters
 from .wrap import wrap_children
 
 _WRAPPED = _state_dicts.WRAPPED
@@ -88,9 +88,9 @@ class FullyShardedDataParallel(Module):
             raise NotImplementedError(
                 "FullyShardedDataParallel: MixedPrecision(keep_low_precision_grads=True)"
             )
-        check_reduction(precision)
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         mesh = whole_world() if device_mesh is None else device_mesh
+        check_reduction(precision, mesh)
         self.sharding_strategy = strategy
         self._state_dict_settings = _state_dicts.settings(StateDictType.FULL_STATE_DICT)
         modules, ignored = _ignored(ignored_modules, ignored_states)
@@ -122,7 +122,7 @@ class FullyShardedDataParallel(Module):
     ) -> None:
         module = self.module
         group = Group(
-            mesh, _sharded(strategy, mesh), owned(module, ignored, _is_group), gathers=strategy in _KEEPS,
+            mesh, _sharded(strategy, mesh), *owned(module, ignored, _is_group), gathers=strategy in _KEEPS,
             param_dtype=precision.param_dtype,
             casts_inputs=precision.cast_forward_inputs, casts_root_inputs=precision.cast_root_forward_inputs,
         )  # fmt: skip
@@ -130,7 +130,7 @@ class FullyShardedDataParallel(Module):
         for b in module.buffers():
             if precision.buffer_dtype is not None and b.is_floating_point():
                 b.data = b.to(precision.buffer_dtype)
-        replicate_buffers(module, mesh)
+        replicate_others(module, mesh)
         self.__dict__["_fsdp_group"] = group
 
     @property

@@ -110,10 +110,14 @@ def _fitting(t: Tensor, mesh: DeviceMesh, wanted: Any, name: str, held: Any) -> 
 
 
 def replicate_rest(
-    module: Module, mesh: DeviceMesh, recurse: bool = False, source: int | None = None
+    module: Module,
+    mesh: DeviceMesh,
+    recurse: bool = False,
+    source: int | None = None,
+    buffers: bool = True,
 ) -> None:
-    """Put all of each parameter and buffer that is not on a mesh yet on all devices."""
-    for t in (*module.parameters(recurse), *module.buffers(recurse)):
+    """Put all of each parameter that is not on a mesh yet on all devices, and of each buffer if wanted."""
+    for t in (*module.parameters(recurse), *(module.buffers(recurse) if buffers else ())):
         if not isinstance(t, DTensor):
             place_parameter(t, mesh, None, source=source)
 

@@ -54,6 +54,18 @@ def squeezed(m):
 
 
 @program
+def dimensions_of_any_size(m):
+    """Also where the stride of a new dimension is that of another one."""
+    return [
+        _along_each(
+            m, functions, lambda m, shape=shape: m.arange(float(m.Size(shape).numel())).view(shape)
+        )
+        for shape in ((2, 3, 1), (1, 1, 1), (2, 1, 3, 2), (3, 2, 2, 2), (2, 4, 2, 1), (0, 2, 1))
+        for functions in ({str(d): lambda x, d=d: x.unsqueeze_(d) for d in (0, 1, 2, -1)},)
+    ]
+
+
+@program
 def what_is_made_of_it(m):
     return _along_each(m, {
         "product": lambda x: x.unsqueeze_(0) * 1, "view": lambda x: x.t_()[0], "sum": lambda x: x.t_().sum(0),

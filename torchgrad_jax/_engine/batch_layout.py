@@ -17,6 +17,9 @@ from .derivative_stops import storage_behind
 from .runs import Run
 from .tensor import Tensor
 
+_MARK = -(1 << 40)
+"""The first of the strides by which dimensions are told apart."""
+
 
 class Move(NamedTuple):
     """What a function such as `transpose_` does to the dimensions of an example."""
@@ -27,10 +30,17 @@ class Move(NamedTuple):
 
     @classmethod
     def of(cls, call: Any, m: Meta, leaves: Sequence[Any]) -> Move:
-        """What a call does to a tensor: strides that are all different tell where its dimensions go."""
-        marks = tuple(range(-m.ndim, 0))
-        out = call.geometry(meta(m.shape, m.dtype, m.device, marks), leaves)
-        return cls(tuple([marks.index(s) if s in marks else None for s in out.strides]), m.ndim)
+        """What a call does to a tensor: strides that are all different tell where its dimensions go.
+
+        A new dimension has the stride of the one behind it times its size: another one than any of these, or the same.
+        """
+        marks = tuple(range(_MARK, _MARK + m.ndim))
+        out = call.geometry(meta(m.shape, m.dtype, m.device, marks), leaves).strides
+        kept = [
+            marks.index(s) if s in marks and s not in out[i + 1 :] else None
+            for i, s in enumerate(out)
+        ]
+        return cls(tuple(kept), m.ndim)
 
     def place(self, at: int) -> int:
         """Where the batch's dimension is afterwards that stood before dimension `at` of the example."""

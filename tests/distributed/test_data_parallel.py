@@ -216,6 +216,22 @@ def gradients_of_low_rank(m, d):
 
 
 @together
+def averages_among_few_and_all(m, d):
+    averaging = f"{m.__name__}.distributed.algorithms.model_averaging.hierarchical_model_averager"
+    kind = importlib.import_module(averaging).HierarchicalModelAverager
+    m.manual_seed(d.get_rank())
+    net, found = m.nn.Linear(2, 1), []
+    averager = kind({2: 1, 3: 2}, warmup_steps=1)
+    for step in range(7):
+        net(m.ones(1, 2) * (step + d.get_rank())).sum().backward()
+        m.optim.SGD(net.parameters(), 0.1).step()
+        averager.average_parameters(net.parameters())
+        found.append(net.weight.detach().clone())
+    wrong = [complaint(lambda g=g: kind(g)) for g in ({}, {0: 2}, {2: 1}, {1: 1, 2: 3})]
+    return found, wrong, complaint(lambda: kind({2: 2}, warmup_steps=-1))
+
+
+@together
 def averages_of_parameters(m, d):
     name = f"{m.__name__}.distributed"
     averagers = importlib.import_module(name + ".algorithms.model_averaging.averagers")

@@ -57,6 +57,8 @@ LIKE_TORCH: dict[str, str] = {
     "distribute_tensor(x, line, [Shard(0)]).redistribute(line, [Replicate()]).placements": "(Replicate(),)",
     "isinstance(distribute_tensor(x, line, [Shard(0)]), DTensor), isinstance(x, DTensor)": "(True, False)",
     "isinstance(distribute_tensor(x, line, [Shard(0)]).to_local(), DTensor)": "False",
+    "[(t._local_tensor == t.to_local()).all().item() for t in [distribute_tensor(x, line, [Shard(0)])]]": "[True]",
+    "hasattr(x, '_local_tensor'), hasattr(distribute_tensor(x, line, [Shard(0)]), '_local_tensor')": "(False, True)",
     "hasattr(x, 'placements'), hasattr(x, 'full_tensor')": "(False, False)",
     "distribute_tensor(leaf, line).requires_grad, distribute_tensor(leaf, line).is_leaf": "(True, True)",
     "zeros(8, 2, device_mesh=line, placements=[Shard(0)]).placements": "(Shard(dim=0),)",

@@ -356,6 +356,12 @@ class ToLocal(Function):
         return _from_processes(grad, *ctx.placed), None
 
 
+def _local_tensor(t: Tensor) -> Tensor:
+    """What this process has of a tensor, without history; torch keeps it under this name."""
+    _sharding(t, "_local_tensor")
+    return to_local(t.detach())
+
+
 def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     """The whole tensor as an ordinary one.
 
@@ -411,7 +417,7 @@ def _bound(method: Any) -> Any:
 
 def install() -> None:
     """Put the attributes of tensors over a mesh on `Tensor`."""
-    for of in (device_mesh, placements):
+    for of in (device_mesh, placements, _local_tensor):
         setattr(Tensor, of.__name__, AttributeOfSome(of.__name__, of))
         setattr(DTensor, of.__name__, property(of))
     for method in (redistribute, to_local, full_tensor):

@@ -181,7 +181,7 @@ def test_second_derivatives_of_a_loop_that_ends_by_its_values(monkeypatch, n):
         body = lambda i, x: (i + 1, (x * w + i).sin())  # noqa: E731
         out = torch.while_loop(lambda i, _: i < n, body, (torch.tensor(0), x))[1].sum()
         slopes = torch.autograd.grad(out, [x, w], create_graph=True)
-        return torch.autograd.grad(sum(g.square().sum() for g in slopes), [x, w])
+        return torch.autograd.grad([g.square().sum() for g in slopes], [x, w])
 
     given = torch.linspace(0.1, 0.4, 3), torch.tensor(0.9), torch.tensor(n)
     torch.testing.assert_close(torch.compile(twice)(*given), twice(*given))
@@ -216,7 +216,10 @@ NOT_ALIKE = {
         lambda x: torch.while_loop(lambda x: x > 0, lambda x: x * 2, (x,)),
         "Boolean value of Tensor with more than one value is ambiguous",
     ),
-    "no branch": (lambda x: torch.cond(x.sum() > 0, torch.sin, None, (x,)), "both branches to be callable"),
+    "no branch": (
+        lambda x: torch.cond(x.sum() > 0, torch.sin, None, (x,)),  # type: ignore[arg-type]
+        "both branches to be callable",
+    ),
     "operands": (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, x), "operands to be a tuple"),
 }  # fmt: skip
 

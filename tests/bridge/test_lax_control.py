@@ -231,6 +231,29 @@ def test_what_cannot_be_one_program_is_an_error_that_says_so(name):
         torch.compile(f)(torch.ones(2))
 
 
+WRITING = {
+    "a branch": lambda x: torch.cond(x.sum() > 0, lambda x: x.add_(1), torch.sin, (x,)),
+    "a branch, to a part": lambda x: torch.cond(
+        x.sum() > 0, torch.sin, lambda x: x[0].add_(1) + x, (x,)
+    ),
+    "a branch by number": lambda x: jax.lax.switch(
+        x[0].long(), [torch.sin, lambda x: x.mul_(2)], x
+    ),
+    "a loop": lambda x: torch.while_loop(lambda x: x.sum() < 9, lambda x: (x.mul_(2),), (x,)),
+    "a loop's condition": lambda x: torch.while_loop(
+        lambda x: x.mul_(2).sum() < 9, lambda x: (x * 2,), (x,)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_write_to_what_a_branch_or_a_loop_is_given_is_refused(name):
+    x = torch.ones(2)
+    with pytest.raises(RuntimeError, match="writes to a tensor that it is given"):
+        torch.compile(WRITING[name])(x)
+    assert (x.tolist(), x._version) == ([1.0, 1.0], 0)
+
+
 def test_arrays_stay_arrays_and_tensors_tensors():
     carry, ys = jax.lax.scan(
         lambda c, r: ((c[0] + 1, c[1] + r), r), (jnp.int32(0), torch.zeros(2)), torch.ones(3, 2)

@@ -526,3 +526,37 @@ def test_random_numbers_come_from_a_key_around_the_call(options):
     with pytest.raises(RuntimeError, match="random operation") as raised:
         scanned(x)
     assert "scan_layers: or call the layers in a block" in raised.value.__notes__[-1]
+
+
+class Cached(nn.Module):
+    """Writes to what all layers are given."""
+
+    def __init__(self, write):
+        super().__init__()
+        self.write = write
+
+    def forward(self, x, cache):
+        self.write(cache, x)
+        return x * 2
+
+
+def add_to_tensor(cache, x):
+    with torch.no_grad():
+        cache["sum"].add_(x)
+
+
+WRITES = {
+    "a tensor": add_to_tensor,
+    "a dict": lambda cache, x: cache.__setitem__("last", x),
+    "a list": lambda cache, x: cache["all"].append(x),
+}
+
+
+@pytest.mark.parametrize("stacked", [False, True], ids=["layers", "stacked"])
+@pytest.mark.parametrize("what", WRITES)
+def test_writes_to_an_argument_of_all_layers_are_refused(what, stacked):
+    scanned = torch.scan_layers([Cached(WRITES[what]) for _ in range(3)], stacked=stacked)
+    cache = {"sum": torch.zeros(2), "all": []}
+    with pytest.raises(RuntimeError, match="write to an argument that all of them are given"):
+        scanned(torch.ones(2), cache)
+    assert (list(cache), cache["sum"].tolist(), cache["all"]) == (["sum", "all"], [0.0, 0.0], [])

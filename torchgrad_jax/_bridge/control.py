@@ -80,9 +80,12 @@ def _anew(f: Callable[..., Any]) -> Callable[..., Any]:
 class _Over:
     """A function over tensors as one of arrays: given and returned flat, or in trees of them."""
 
-    def __init__(self, f: Callable[..., Any], *given: Any) -> None:
-        """`given` are arguments like those that it gets: where they have tensors, it gets tensors."""
-        self.f = f
+    def __init__(self, f: Callable[..., Any], *given: Any, only_reads: bool = False) -> None:
+        """`given` are arguments like those that it gets: where they have tensors, it gets tensors.
+
+        With `only_reads` it may not write to them: in eager code it gets the tensors themselves, and the write stays.
+        """
+        self.f, self.only_reads = f, only_reads
         leaves, self.spec = _flat(given)
         self.tensors = [isinstance(x, Tensor) for x in leaves]
         self.returned: list[bool] = []
@@ -102,6 +105,11 @@ class _Over:
         tensors = self.tensors if len(self.tensors) == len(leaves) else [True] * len(leaves)
         values = [tensor_of_jax(jnp.asarray(x)) if t else x for x, t in zip(leaves, tensors)]
         found = self.f(*jax.tree_util.tree_unflatten(spec, values))
+        if self.only_reads and any(isinstance(x, Tensor) and x._vc.version for x in values):
+            raise RuntimeError(
+                "a branch or a loop in a compiled function writes to a tensor that it is given, and the write would be "
+                "lost outside; write to a clone of it"
+            )
         self.returned = [_is_tensor(x) for x in jax.tree.leaves(found, is_leaf=_is_tensor)]
         found = _as_arrays(found)
         self.kinds = str(jax.tree.map(_Kind, found))
@@ -329,7 +337,8 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
             value = body_fun(value)
         return value
     leaves, spec = _flat(init_val)
-    goes_on, over = _Over(cond_fun, init_val), _Over(body_fun, init_val)
+    goes_on = _Over(cond_fun, init_val, only_reads=True)
+    over = _Over(body_fun, init_val, only_reads=True)
 
     def run(*arrays: Any) -> Any:
         first = jax.tree_util.tree_unflatten(spec, arrays)
@@ -423,7 +432,7 @@ def _branches(
     which: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any], number: Callable[[Any], Any]
 ) -> Any:  # fmt: skip
     leaves, spec = _flat((which, operands))
-    overs = [_Over(f, *operands) for f in branches]
+    overs = [_Over(f, *operands, only_reads=True) for f in branches]
 
     def run(*arrays: Any) -> Any:
         chosen, given = jax.tree_util.tree_unflatten(spec, arrays)

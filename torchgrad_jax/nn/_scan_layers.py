@@ -72,13 +72,18 @@ class _Loop:
 
         def layer(carry: Any, row: tuple[Any, Any], args: Any, kwargs: Any) -> Any:
             tensors, key = row
-            given = dict(tensors)
+            given, others = dict(tensors), _leaves((args, kwargs))
             with reparametrized(first, tensors), drawing_from(key):
                 out = first(carry, *args, **kwargs)
             if not _fits(out, carry):
                 raise ValueError(
                     "scan_layers takes layers that return what the next one takes, but one got "
                     f"{_described(carry)} and returned {_described(out)}"
+                )
+            if _changed(others, _leaves((args, kwargs))):
+                raise RuntimeError(
+                    "scan_layers: the layers write to an argument that all of them are given, which would be lost; "
+                    "call them one by one"
                 )
             for name, t in given.items():
                 if t._vc.version or tensors[name] is not t:
@@ -281,6 +286,14 @@ def _tensors(layer: Module) -> dict[str, Tensor]:
 
 def _leaves(tree: Any) -> tuple[list[Any], Any]:
     return jax.tree_util.tree_flatten(tree, is_leaf=lambda x: isinstance(x, Tensor))
+
+
+def _changed(before: tuple[list[Any], Any], now: tuple[list[Any], Any]) -> bool:
+    """Whether somebody has written to containers, or to tensors that were not written to before."""
+    (leaves, spec), (found, form) = before, now
+    if form != spec or any(a is not b for a, b in zip(leaves, found)):
+        return True
+    return any(isinstance(x, Tensor) and x._vc.version for x in leaves)
 
 
 def _simple(tree: Any) -> Any:

@@ -393,3 +393,33 @@ def test_a_leaf_that_a_compiled_function_makes_and_returns_is_one(make):
     assert type(out) is type(make())
     assert out.is_leaf
     assert out.grad.tolist() == [3, 3]
+
+
+PARTS = {
+    "unsafe_split": lambda t: t.unsafe_split(2)[0],
+    "unsafe_chunk": lambda t: t.unsafe_chunk(2)[1],
+    "unsafe_split_with_sizes": lambda t: t.unsafe_split_with_sizes((1, 3))[1],
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("kind", ["outside", "argument", "constant", "computed"])
+def test_parts_that_are_no_views_share_memory(part, kind):
+    """A write to such a part of a constant or of a tensor from outside was lost."""
+
+    def step(x, given):
+        whole = {
+            "outside": outside, "argument": given, "constant": torch.zeros(4), "computed": x * 2,
+        }[kind]  # fmt: skip
+        p = part(whole)
+        p.add_(x[: p.shape[0]])
+        return whole, p, part(whole) * 2
+
+    found = []
+    for form in (lambda f: f, torch.compile):
+        outside, given, f = torch.arange(4.0), torch.arange(4.0), form(step)
+        for _ in range(2):
+            whole, p, twice = f(torch.ones(4), given)
+            whole.mul_(3)
+            found.append([t.tolist() for t in (whole, p, twice, outside, given)])
+    assert found[2:] == found[:2]

@@ -115,7 +115,8 @@ def share_memory(
     x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], dim: int
 ) -> tuple[Tensor, ...]:
     """Put tensors into the memory of `x`, as its parts along `dim`."""
-    if MODES.bits & FAKE or (MODES.bits & LIFT and not MODES.run.inside(x)):
+    run = MODES.run
+    if MODES.bits & FAKE or (MODES.bits & LIFT and not (run.stateful or run.inside(x))):
         return parts
     m, whole = x._m, plain_alias(x) or Alias(0, None, CREATED_DEFAULT, 0)
     for part, start in zip(parts, starts):
@@ -123,6 +124,8 @@ def share_memory(
         at.conj, at.neg = whole.conj, whole.neg
         part._st, part._vc, part._al = x._st, Version(), at
         part._m = meta(part._m.shape, m.dtype, m.device, m.strides)
+        if MODES.bits & LIFT:
+            run.alias_born(part, x)
     return parts
 
 

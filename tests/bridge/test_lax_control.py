@@ -217,7 +217,7 @@ NOT_ALIKE = {
         "Boolean value of Tensor with more than one value is ambiguous",
     ),
     "no branch": (
-        lambda x: torch.cond(x.sum() > 0, torch.sin, None, (x,)),  # type: ignore[arg-type]
+        lambda x: torch.cond(x.sum() > 0, torch.sin, x, (x,)),  # type: ignore[arg-type]
         "both branches to be callable",
     ),
     "operands": (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, x), "operands to be a tuple"),

@@ -560,3 +560,11 @@ def test_writes_to_an_argument_of_all_layers_are_refused(what, stacked):
     with pytest.raises(RuntimeError, match="write to an argument that all of them are given"):
         scanned(torch.ones(2), cache)
     assert (list(cache), cache["sum"].tolist(), cache["all"]) == (["sum", "all"], [0.0, 0.0], [])
+
+
+def test_stacked_layers_are_not_parametrized_as_a_whole():
+    """A norm over the rows of all layers is none of one layer's."""
+    stacked = torch.scan_layers([nn.Linear(2, 2), nn.Linear(2, 2)], stacked=True)
+    nn.utils.parametrizations.weight_norm(stacked.layer)
+    with pytest.raises(ValueError, match="parametrize, prune"):
+        stacked(torch.ones(1, 2))

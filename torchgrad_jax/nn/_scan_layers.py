@@ -149,13 +149,21 @@ class StackedLayers(Module):
             if isinstance(t, Parameter):
                 row = Parameter(row, requires_grad=t.requires_grad)
             setattr(self.layer.get_submodule(owner), own, made.setdefault(id(t), row))
+        self._names = [*rows]
+        """What was stacked."""
         self.register_state_dict_post_hook(_split_rows)
         self.register_load_state_dict_pre_hook(_join_rows)
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """The last layer's result; `x` is for the first layer, and each other one gets what the one before it gave."""
         _insist_on_no_hooks(self.layer, "the layer")
-        return self._loop.run(self.layer, _tensors(self.layer), self._length, x, args, kwargs)
+        tensors = _tensors(self.layer)
+        if tensors.keys() != set(self._names):
+            raise ValueError(
+                f"scan_layers: the stacked layer has the tensors {[*tensors]}, but was made of {self._names}; change "
+                "(parametrize, prune) the layers before they are stacked"
+            )
+        return self._loop.run(self.layer, tensors, self._length, x, args, kwargs)
 
     def __len__(self) -> int:
         return self._length

@@ -10,6 +10,7 @@ import pytest
 
 import torchgrad_jax as torch
 from tests.bridge import trainings
+from torchgrad_jax._core.python_numbers import Number
 from torchgrad_jax.optim import lr_scheduler as schedules
 
 RUNS = 7
@@ -486,3 +487,41 @@ def test_a_part_that_a_counter_chooses_is_written_to(name):
     one, other = made(), torch.compile(made())
     for _ in range(6):
         assert other().tolist() == one().tolist()
+
+
+VIEWS_AT = {
+    "an index": lambda y, n: y[n],
+    "an index of a column": lambda y, n: y[:, n % 3],
+    "a range": lambda y, n: y[n:],
+    "select": lambda y, n: y.select(0, n),
+    "narrow": lambda y, n: y.narrow(0, n, 1),
+    "a range of columns": lambda y, n: y[:, n % 3 :],
+    "transposed dimensions": lambda y, n: y.transpose(0, n % 2),
+    "flattened from a dimension on": lambda y, n: y.flatten(n % 2),
+    "a diagonal": lambda y, n: y.diagonal(n % 3),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS_AT)
+def test_eager_code_gets_no_number_of_a_compiled_function(name):
+    """What is kept of a call is kept for the numbers that its arguments are equal to."""
+    view = VIEWS_AT[name]
+    buffer, state = torch.zeros(5, 3), {"n": 0}
+
+    @torch.compile
+    def step():
+        view(buffer, state["n"] % 4).add_(1)
+        state["n"] += 1
+
+    for _ in range(5):
+        step()
+    for n in range(4):
+        x = torch.ones(5, 3, requires_grad=True)
+        y = view(x, n)
+        node = y.grad_fn
+        saved = [getattr(node, a) for a in dir(node) if a.startswith("_saved_")]
+        assert not any(type(v) is Number for v in saved)
+        (y**2).sum().backward()
+        expected = torch.zeros(5, 3)
+        view(expected, n).fill_(2)
+        assert x.grad.tolist() == expected.tolist()

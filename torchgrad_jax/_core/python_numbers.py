@@ -121,6 +121,13 @@ def plain(value: Any) -> Any:
     return value._value if type(value) is Number else value
 
 
+def looked_at(value: Any) -> Any:
+    """A value, or a tuple of values, that is needed now: numbers of this run become plain, and the next checks them."""
+    if isinstance(value, tuple) and any(type(v) is Number for v in value):
+        return tuple(map(looked_at, value))
+    return value._log.look(value) if type(value) is Number else value
+
+
 class Number:
     """A Python number of this run, and how the next run computes it."""
 
@@ -262,6 +269,7 @@ __all__ = [
     "Number",
     "Recording",
     "Values",
+    "looked_at",
     "plain",
     "same",
     "tracked",

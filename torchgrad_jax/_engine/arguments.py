@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, errors
+from .._core.python_numbers import Number
 from .._ops import registry as reg
 from .concrete import concrete
 from .history import requires_grad_of
@@ -70,11 +71,14 @@ def missing_argument(op: str, name: str) -> TypeError:
     return TypeError(f'{op}() missing 1 required positional arguments: "{name}"')
 
 
-def holds_tensor(value: Any) -> bool:
-    """Whether an argument is a tensor or a sequence with one, whose numbers may be others at the next call."""
+def may_change(value: Any) -> bool:
+    """Whether an argument is a tensor, a number of a compiled function, or a sequence with one.
+
+    What such a number is equal to may be another one at the next call.
+    """
     if isinstance(value, list | tuple):
-        return any(holds_tensor(v) for v in value)
-    return isinstance(value, Tensor)
+        return any(may_change(v) for v in value)
+    return isinstance(value, Tensor) or type(value) is Number
 
 
 def as_number(value: Tensor) -> Any:

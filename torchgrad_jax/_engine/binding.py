@@ -12,7 +12,7 @@ from .._core import dtypes, errors
 from .._core.caches import CALLS, VIEWS
 from .._core.checks import readable
 from .._core.meta import Meta
-from .._core.python_numbers import Number
+from .._core.python_numbers import Number, looked_at
 from .._ops import registry as reg
 from .._ops.aten import op_name
 from .arguments import (
@@ -20,7 +20,7 @@ from .arguments import (
     MISSING,
     bad_argument,
     dynamic_value,
-    holds_tensor,
+    may_change,
     missing_argument,
     static_value,
 )
@@ -62,14 +62,14 @@ class Binding:
         """The call for these static arguments (list lengths, where there are lists, come last)."""
         n = len(self.static)
         values = tuple(
-            static_value(self.called, p, self.position[p.name], v)
+            looked_at(static_value(self.called, p, self.position[p.name], v))
             for p, v in zip(self.static, statics)
         )
         key = (values, tuple(v.__class__ for v in values), statics[n:])
         call = self.calls.get(key)
         if call is None:
             call = self.calls.put(key, self._make(values, statics[n:]))
-        if holds_tensor(statics[:n]):
+        if may_change(statics[:n]):
             return call
         try:
             self._raw.put(tuple(x for v in statics[:n] for x in (v, v.__class__)), call)
@@ -102,7 +102,7 @@ class Binding:
     def remember(self, call: Call, leaves: Sequence[Any], args: Sequence[Any]) -> None:
         """Keep a view's geometry under its raw arguments, for the fast path."""
         known = known_view(call, leaves[0]._m, leaves)
-        if known is None or holds_tensor(args[1:]):
+        if known is None or may_change(args[1:]):
             return
         try:
             self._views.put((leaves[0]._m, *(x for v in args[1:] for x in (v, v.__class__))), known)

@@ -156,10 +156,14 @@ DERIVATIVES = {
 
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives_of_the_row(dev, calls, name):
-    """They are those of attention by blocks, which is what the row computes on a CPU."""
+    """They are those of attention by blocks, which is what the row computes on a CPU.
+
+    Sums of large numbers that cancel each other differ by the rounding of these numbers.
+    """
     if dev.type != "cpu":
         pytest.skip("the kernel takes halves; see `test_other_derivatives`")
-    given = tuple(jax.numpy.asarray(RS.randn(1, 2, 8, 8), np.float32) for _ in range(3))
+    rs = np.random.RandomState(0)
+    given = tuple(jax.numpy.asarray(rs.randn(1, 2, 8, 8), np.float32) for _ in range(3))
     found = [
         jax.tree.leaves(jax.jit(lambda *x, f=f: DERIVATIVES[name](f, x))(*given))
         for f in (
@@ -168,7 +172,8 @@ def test_derivatives_of_the_row(dev, calls, name):
         )
     ]
     for got, want in zip(*found, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+        largest = np.abs(want).max()
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * max(1.0, largest))
     assert calls
 
 

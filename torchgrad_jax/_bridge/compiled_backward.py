@@ -163,10 +163,8 @@ class _Reads:
         """The numbers of the nodes that read something, where it lies, and the array that they read."""
         for k, node in enumerate(nodes):
             for entry in node.saved or ():
-                if isinstance(entry, Storage):
-                    self._add(
-                        (k,), entry, entry.array
-                    )  # a node's own result, which nobody reads by a tensor
+                if isinstance(entry, Storage):  # its own result, which nobody reads by a tensor
+                    self._add((k,), entry, entry.array)
 
     def note(self, storage: Storage, array: Any) -> None:
         """The pass reads this array of a storage."""

@@ -38,7 +38,7 @@ from .compiled_backward import (
     trace_backward,
     used_in_pass,
 )
-from .constants import constants_of
+from .constant_tensors import constant_tensors
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
 from .equal_steps import Step, evaluate_equal_steps_once
@@ -135,8 +135,8 @@ class Entry:
         )
         self.program: Program = program
         self.spent_gradients = spent_gradients(program, self._graphs)
-        self.fixed = constants_of(program)
-        """Sources that are no inputs, since they are the same in each run."""
+        self.constant_tensors = constant_tensors(program)
+        """Sources that are no inputs, by their numbers, since they are the same in each run."""
         settle_kept_views(program.kept_views, list(unique.values()))
         program.kept_views.clear()
         for kept in self.kept_tensors:
@@ -268,7 +268,7 @@ class Entry:
         self.donated_gradients = [sources[i] for i in written if sources[i].kind == "grad"]
         self.donated = [*donated, *[i for i in written if sources[i].kind == "grad"]]
         rest = [i for i in range(len(sources)) if i not in set(self.donated)]
-        kept = [i for i in rest if sources[i].kind == "tensor" and i not in self.fixed]
+        kept = [i for i in rest if sources[i].kind == "tensor" and i not in self.constant_tensors]
         self.kept_storages: list[Storage] = [sources[i].what for i in kept]
         self.kept_others = [sources[i] for i in rest if sources[i].kind != "tensor"]
         only_args = all(s.kind == "arg" for s in self.kept_others)
@@ -519,7 +519,7 @@ class Entry:
     def steps(self, values: Sequence[Any], instead: Step | None = None) -> list[Any]:
         """The program's results on these values of its sources, and after them whether its own checks fail."""
         values = list(values)
-        for i, constant in self.fixed.items():
+        for i, constant in self.constant_tensors.items():
             values[i] = constant.array()
         program = self.program.jaxpr
         whole = program._replace(outvars=[*program.outvars, *self.late])
@@ -653,7 +653,7 @@ class Entry:
         values: list[Any] = [None] * len(self.program.sources)
         for i, x in zip(self.order, inputs):
             values[i] = x
-        for i in self.fixed:
+        for i in self.constant_tensors:
             values[i] = self.program.sources[i].array(())
         assert self.checks is not None
         self.checks.raise_failed_check(values)

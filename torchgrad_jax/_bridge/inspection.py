@@ -147,8 +147,11 @@ def _parts(entry: Entry, names: dict[int, str]) -> Iterator[tuple[str, str]]:
 
     yield "arguments", _listed([_described(s.meta) for s in kinds["arg"]])
     yield "numbers in arguments", _count(s.kind == "given" for s in sources)
-    yield "reads", named([i for i in tensors if i not in written and i not in entry.fixed])
-    yield "constants", _listed([_described(sources[i].meta) for i in entry.fixed])
+    yield (
+        "reads",
+        named([i for i in tensors if i not in written and i not in entry.constant_tensors]),
+    )
+    yield "constants", _listed([_described(sources[i].meta) for i in entry.constant_tensors])
     yield "updates in place", named([i for i in tensors if i in entry.donated])
     yield "replaces", named([i for i in tensors if i in written and i not in entry.donated])
     yield "reads gradients of", _listed([_leaf(s.what, names) for s in kinds["grad"]])

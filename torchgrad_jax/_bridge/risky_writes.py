@@ -185,11 +185,12 @@ def _value(v: Any, env: dict[Any, Any]) -> Any:
 
 def _may_be_risky(jaxpr: Any, seen: set[int]) -> bool:
     """Whether some of these steps write to anything but an array of one number, as gradients of slices do."""
-    filled: set[Any] = set()
+    filled: set[int] = set()
+    """Identities of such arrays: a literal has no hash."""
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "broadcast_in_dim" and not eqn.invars[0].aval.shape:
-            filled.update(eqn.outvars)
-        if eqn.primitive.name == _WRITE and eqn.invars[0] not in filled:
+            filled.update(map(id, eqn.outvars))
+        if eqn.primitive.name == _WRITE and id(eqn.invars[0]) not in filled:
             return True
         inner = called(eqn)
         inner = getattr(inner, "jaxpr", inner)

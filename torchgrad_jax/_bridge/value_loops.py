@@ -195,7 +195,10 @@ def _backward(loop: _Loop, kept: Sequence[Any], slopes: Sequence[Any]) -> list[A
 
 def _repeat(start: Any, end: Any, body: Callable[..., Any], init: Any) -> Any:
     """`fori_loop` with a derivative, whatever the bounds."""
-    step = lambda c: (c[0] + 1, body(*c))  # noqa: E731
+
+    def step(carry: Any) -> Any:
+        return carry[0] + 1, body(*carry)
+
     return while_loop(lambda c: c[0] < end, step, (jnp.asarray(start, jnp.int32), init))[1]
 
 

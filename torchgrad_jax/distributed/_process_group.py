@@ -39,8 +39,11 @@ def _only(tensors: Any, what: str) -> Any:
     return tensors[0]
 
 
-def _options(kind: type[Any], given: Any, timeout: Any, **fields: Any) -> Any:
-    """The options that are given, or those that single arguments make."""
+def _options(
+    kind: type[Any], opts: Any, timeout: Any = None, given: Any = None, **fields: Any
+) -> Any:
+    """The options of a call: `opts`, or what was `given` first if that is options, or those that `fields` make."""
+    given = given if opts is None else opts
     if isinstance(given, Options):
         if not isinstance(given, kind):
             raise TypeError(f"{kind.__name__} are needed, not {type(given).__name__}")
@@ -81,21 +84,19 @@ class ProcessGroup(_groups.ProcessGroup):
         self, tensors: Any, op: Any = ReduceOp.SUM, timeout: Any = None, *, opts: Any = None
     ) -> Any:
         """`all_reduce` of a tensor, or of the tensor in a list."""
-        given = op if opts is None else opts
-        options = _options(AllreduceOptions, given, timeout, reduceOp=op)
+        options = _options(AllreduceOptions, opts, timeout, op, reduceOp=op)
         with self._limit(options):
             return _collectives.all_reduce(_only(tensors, "allreduce"), options.reduceOp, self, True)  # fmt: skip
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
         """`all_reduce` of each tensor of a list."""
-        options = AllreduceCoalescedOptions() if opts is None else opts
+        options = _options(AllreduceCoalescedOptions, opts)
         with self._limit(options):
             return _collectives.all_reduce_coalesced(list(tensors), options.reduceOp, self, True)
 
     def broadcast(self, tensors: Any, root: Any = 0, timeout: Any = None, *, opts: Any = None) -> Any:  # fmt: skip
         """`broadcast` of a tensor, or of the tensor in a list."""
-        given = root if opts is None else opts
-        options = _options(BroadcastOptions, given, timeout, rootRank=root)
+        options = _options(BroadcastOptions, opts, timeout, root, rootRank=root)
         with self._limit(options):
             return _collectives.broadcast(
                 _only(tensors, "broadcast"), None, self, True, options.rootRank
@@ -105,8 +106,7 @@ class ProcessGroup(_groups.ProcessGroup):
         self, tensors: Any, root: Any = 0, op: Any = ReduceOp.SUM, timeout: Any = None, *, opts: Any = None
     ) -> Any:  # fmt: skip
         """`reduce` of a tensor, or of the tensor in a list."""
-        given = root if opts is None else opts
-        options = _options(ReduceOptions, given, timeout, reduceOp=op, rootRank=root)
+        options = _options(ReduceOptions, opts, timeout, root, reduceOp=op, rootRank=root)
         with self._limit(options):
             return _collectives.reduce(
                 _only(tensors, "reduce"), None, options.reduceOp, self, True, options.rootRank
@@ -124,8 +124,7 @@ class ProcessGroup(_groups.ProcessGroup):
         self, output_tensors: Any, input_tensors: Any, root: Any = 0, timeout: Any = None, *, opts: Any = None
     ) -> Any:  # fmt: skip
         """`gather` into a list of tensors, or into the only one of a list of lists; others than the root give none."""
-        given = root if opts is None else opts
-        options = _options(GatherOptions, given, timeout, rootRank=root)
+        options = _options(GatherOptions, opts, timeout, root, rootRank=root)
         outputs = _list_of(output_tensors, "gather") if output_tensors else None
         with self._limit(options):
             return _collectives.gather(
@@ -136,8 +135,7 @@ class ProcessGroup(_groups.ProcessGroup):
         self, output_tensors: Any, input_tensors: Any, root: Any = 0, timeout: Any = None, *, opts: Any = None
     ) -> Any:  # fmt: skip
         """`scatter` of a list of tensors, or of the only one of a list of lists; others than the root give none."""
-        given = root if opts is None else opts
-        options = _options(ScatterOptions, given, timeout, rootRank=root)
+        options = _options(ScatterOptions, opts, timeout, root, rootRank=root)
         inputs = _list_of(input_tensors, "scatter") if input_tensors else None
         with self._limit(options):
             return _collectives.scatter(
@@ -149,20 +147,19 @@ class ProcessGroup(_groups.ProcessGroup):
         opts: Any = None,
     ) -> Any:  # fmt: skip
         """`reduce_scatter` of a list of tensors, or of the only one of a list of lists."""
-        given = op if opts is None else opts
-        options = _options(ReduceScatterOptions, given, timeout, reduceOp=op)
+        options = _options(ReduceScatterOptions, opts, timeout, op, reduceOp=op)
         inputs, out = _list_of(input_tensors, "reduce_scatter"), _only(output_tensors, "reduce_scatter")  # fmt: skip
         with self._limit(options):
             return _collectives.reduce_scatter(out, inputs, options.reduceOp, self, True)
 
     def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:
         """`all_gather_into_tensor`."""
-        with self._limit(_options(AllgatherOptions, opts, None)):
+        with self._limit(_options(AllgatherOptions, opts)):
             return _collectives.all_gather_single(output, input, self, True)
 
     def _reduce_scatter_base(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Any:  # fmt: skip
         """`reduce_scatter_tensor`."""
-        options = ReduceScatterOptions() if opts is None else opts
+        options = _options(ReduceScatterOptions, opts)
         with self._limit(options):
             return _collectives.reduce_scatter_single(
                 outputTensor, inputTensor, options.reduceOp, self, True
@@ -186,14 +183,14 @@ class ProcessGroup(_groups.ProcessGroup):
 
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> Any:  # fmt: skip
         """`all_to_all`."""
-        with self._limit(_options(AllToAllOptions, opts, None)):
+        with self._limit(_options(AllToAllOptions, opts)):
             return _collectives.all_to_all(list(output_tensors), list(input_tensors), self, True)
 
     def alltoall_base(
         self, output: Tensor, input: Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None
     ) -> Any:  # fmt: skip
         """`all_to_all_single`."""
-        with self._limit(_options(AllToAllOptions, opts, None)):
+        with self._limit(_options(AllToAllOptions, opts)):
             return _collectives.all_to_all_single(
                 output, input, output_split_sizes, input_split_sizes, self, True
             )

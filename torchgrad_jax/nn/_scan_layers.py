@@ -267,8 +267,8 @@ def scan_layers(
         >>> y = torch.scan_layers(layers)(x)
         >>> torch.testing.assert_close(y, layers[2](layers[1](layers[0](x))))
     """
-    container = modules if isinstance(modules, list | Module) else list(modules)
-    layers = list(container)  # type: ignore[arg-type]
+    layers = list(modules)
+    container = modules if isinstance(modules, list | Module) else layers
     if not layers or not all(isinstance(m, Module) for m in layers):
         raise ValueError(f"scan_layers takes modules, at least one, but got {modules!r}")
     if not isinstance(unroll, int) or unroll < 1:

@@ -25,7 +25,7 @@ _MOST = 1024
 """Elements of a constant that are written into the program one by one."""
 
 
-class Constant(NamedTuple):
+class ConstantTensor(NamedTuple):
     """A constant of a program: all of its elements, or the one that all of them are."""
 
     elements: np.ndarray[Any, Any]
@@ -38,7 +38,7 @@ class Constant(NamedTuple):
         return lax.full(self.shape, self.elements, self.elements.dtype)
 
 
-def constants_of(program: Any) -> dict[int, Constant]:
+def constant_tensors(program: Any) -> dict[int, ConstantTensor]:
     """The constants among the sources of a program, by their numbers.
 
     A tensor that the program reads is one if nobody else holds it: nobody can write to it, then.
@@ -92,7 +92,7 @@ def _released(source: Any) -> tuple[Any, ...]:
     return st.array, st.meta, weakref.ref(st), weakref.ref(owner)
 
 
-def _constant(array: Any) -> Constant | None:
+def _constant(array: Any) -> ConstantTensor | None:
     """An array as a constant; None if the program had better read it."""
     if isinstance(array, jax.core.Tracer) or is_key(array) or spread_over(array) is not None:
         return None
@@ -102,8 +102,8 @@ def _constant(array: Any) -> Constant | None:
     if elements.size > 1:
         rows = np.ascontiguousarray(elements).reshape(-1).view(np.uint8).reshape(elements.size, -1)
         if (rows == rows[0]).all():
-            return Constant(elements.reshape(-1)[0], elements.shape)
-    return Constant(elements.copy(), elements.shape) if elements.size <= _MOST else None
+            return ConstantTensor(elements.reshape(-1)[0], elements.shape)
+    return ConstantTensor(elements.copy(), elements.shape) if elements.size <= _MOST else None
 
 
-__all__ = ["Constant", "constants_of"]
+__all__ = ["ConstantTensor", "constant_tensors"]

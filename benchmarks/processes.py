@@ -1,4 +1,4 @@
-"""Two processes, here and with torch's gloo: until they have met, one all_reduce, one step of DistributedDataParallel.
+"""Two processes, here and with torch's gloo: until they have met, one all_reduce, one step of DDP and of FSDP.
 
 `python -m benchmarks.processes` prints a table. Each number is the smallest of several rounds, in wall time of rank 0.
 """
@@ -43,9 +43,22 @@ def mlp(m: Any) -> Any:
     return m.nn.Sequential(*parts, m.nn.Linear(256, 256))
 
 
-def step_of(m: Any, model: Any, x: Any) -> Callable[..., Any]:
+def replicated(m: Any, model: Any) -> Any:
+    """The model in DistributedDataParallel."""
+    return m.nn.parallel.DistributedDataParallel(model)
+
+
+def sharded(m: Any, model: Any) -> Any:
+    """The model with its layers' parameters split over the processes."""
+    fsdp: Any = importlib.import_module(m.__name__ + ".distributed.fsdp")
+    mesh = m.distributed.device_mesh.init_device_mesh("cpu", (2,))
+    for layer in model.layers:
+        fsdp.fully_shard(layer, mesh=mesh)
+    return fsdp.fully_shard(model, mesh=mesh)
+
+
+def step_of(m: Any, net: Any, x: Any) -> Callable[..., Any]:
     """A step of training."""
-    net = m.nn.parallel.DistributedDataParallel(model)
     optimizer = m.optim.SGD(net.parameters(), lr=0.01)
 
     def step(x: Any) -> Any:
@@ -70,11 +83,17 @@ def measure(package: str, begun: float) -> dict[str, float]:
     for name, n, times in (("all_reduce of 4 floats", 4, 200), ("all_reduce of 4 MB", 1 << 20, 10)):
         x = m.ones(n)
         found[name] = best(lambda x=x: d.all_reduce(x), times)
-    for name, model, shape in (("MLP", mlp, (32, 256)), ("transformer", transformer, (8, 32, 64))):
-        run = step_of(m, model(m), m.ones(*shape))
-        found[f"DDP step, {name}"] = best(run, 5)
+    networks = (
+        ("DDP step, MLP", replicated, mlp, (32, 256)),
+        ("DDP step, transformer", replicated, transformer, (8, 32, 64)),
+        ("FSDP step, transformer", sharded, transformer, (8, 32, 64)),
+    )
+    for name, spread, model, shape in networks:
+        m.manual_seed(0)
+        run = step_of(m, spread(m, model(m)), m.ones(*shape))
+        found[name] = best(run, 5)
         if package == "torchgrad_jax":
-            found[f"DDP step, {name}, compiled"] = best(lambda run=run: run("compiled"), 5)
+            found[f"{name}, compiled"] = best(lambda run=run: run("compiled"), 5)
     d.barrier()
     return found
 
@@ -84,6 +103,7 @@ def launched(package: str) -> dict[str, float]:
     module = "torch.distributed.run" if package == "torch" else "torchgrad_jax.distributed.run"
     command = [sys.executable, "-m", module, "--nproc-per-node=2", str(Path(__file__)), package]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd(), "JAX_PLATFORMS": "cpu"}
+    env["TORCHGRAD_JAX_DISTRIBUTED"] = "1"  # FSDP needs a mesh over both
     command.append(str(time.time()))
     said = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     line = next((x for x in said.stdout.splitlines() if x.startswith("{")), None)

@@ -118,14 +118,17 @@ class Compiled:
             return self.fn(*args, **kwargs)
         if last is not None and not kwargs:
             if last.run_quickly is None or mode & INFERENCE:
-                with WRITE_LOCK:
-                    try:
-                        if last.takes(args, mode):
-                            self.counts["run"] += 1
-                            return last.run(args)
-                    except BaseException:
-                        last.undo_numbers()
-                        raise
+                try:
+                    with WRITE_LOCK:
+                        try:
+                            if last.takes(args, mode):
+                                self.counts["run"] += 1
+                                return last.run(args)
+                        except BaseException:
+                            last.undo_numbers()
+                            raise
+                except AsWritten as error:
+                    return self._run_as_written(error)(*args)
             elif last.takes(args, mode):
                 self.counts["run"] += 1
                 return last.run_quickly(args)
@@ -224,8 +227,11 @@ class Compiled:
         if not self.written:
             with _mode_of_program() as mode:
                 if mode is not None:  # else it is part of something larger, or watched
-                    with WRITE_LOCK:
-                        out = self._run_or_trace(args, kwargs, mode, run)
+                    try:
+                        with WRITE_LOCK:
+                            out = self._run_or_trace(args, kwargs, mode, run)
+                    except AsWritten as error:
+                        return self._run_as_written(error)(*args, **kwargs)
         if out is not _AS_WRITTEN:
             return out
         # Without the lock: this may take as long as it likes, and start threads.
@@ -320,6 +326,15 @@ class Compiled:
             return run(entry, inputs)
         finally:
             entry.given = None
+
+    def _run_as_written(self, error: AsWritten) -> Callable[..., Any]:
+        """The function itself, for a call for which its program was not run after all."""
+        self.counts["run"] -= 1
+        self.counts["eager"] += 1
+        explain.not_run(self.fn, error)
+        if str(error) not in self.reasons:
+            self.reasons.append(str(error))
+        return self.fn
 
     def _one_memory(self) -> Any:
         """Let the function run as it is written: no program is right for these arguments."""

@@ -63,6 +63,7 @@ from .outside_results import (
 )
 from .over_processes import over_processes
 from .overwrite import in_place
+from .own_values import own_values
 from .places import value_at
 from .python_guards import PythonGuards
 from .results import (
@@ -188,17 +189,19 @@ class Entry:
         self.one_device = one_device(self, list(unique.values()))
         held = [placement_of(s.what) for s in program.sources if s.kind == "tensor" and MANY]
         self.on_all_devices = OnAllDevices.of_program([*self.pins.values(), *held])
-        self._make_kernel()
+        self._make_kernel(list(unique.values()))
 
-    def _make_kernel(self) -> None:
+    def _make_kernel(self, args: Sequence[Tensor]) -> None:
         """What runs the program, and what can be known beforehand of a run."""
         program = self.program
         overwritten = len(self.donated) + len(self.spare)
         self.program_kernel = Donating(
-            lambda *xs: self.results_of(xs), overwritten, bool(self.spare), self._placed_results()
+            lambda *xs: self.results_of(xs), overwritten, bool(self.spare), self.placed_results()
         )
         self.kernel = self.program_kernel.call
-        self.over_processes = None if self.parts is not None else over_processes(self)
+        self.over_processes = own_values(self, args) if MANY else None
+        if self.over_processes is None and self.parts is None:
+            self.over_processes = over_processes(self)
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
         self.plain_arguments: tuple[int, Any] = (-1, ())
@@ -234,7 +237,7 @@ class Entry:
                 pins[k] = placement_of(resolve_argument(leaf, args)._st)
         return {k: there for k, there in pins.items() if there is not None}
 
-    def _placed_results(self) -> list[Any] | None:
+    def placed_results(self) -> list[Any] | None:
         """For each result of the program where it has to lie, or None where XLA may choose; None if it always may."""
         if not self.pins:
             return None
@@ -648,7 +651,7 @@ class Entry:
 
     def _raise_failed_check(self, inputs: list[Any]) -> NoReturn:
         """Raise what the check raises that fails for these inputs of the program."""
-        if self.over_processes is not None:
+        if self.over_processes is not None and self.late:  # the inputs of a program that has run
             self.over_processes.bring_back(inputs)
         values: list[Any] = [None] * len(self.program.sources)
         for i, x in zip(self.order, inputs):

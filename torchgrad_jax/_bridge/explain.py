@@ -32,6 +32,11 @@ def traced_again(fn: Any, why: str) -> None:
     tell("recompiles", f"{name_of(fn)}: traced again: {why}")
 
 
+def not_run(fn: Any, why: Any) -> None:
+    """Log that a function runs as it is written in this call, although there is a program."""
+    tell("recompiles", f"{name_of(fn)}: runs as it is written this time: {why}")
+
+
 def plain_numbers(fn: Any, why: Any) -> None:
     """Log that numbers among the arguments of a function are constants from now on."""
     cause = "its result may have them in it" if why is None else f"{type(why).__name__}: {why}"

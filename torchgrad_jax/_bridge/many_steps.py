@@ -29,6 +29,7 @@ from .donation import Donating, put_back, surely
 from .entry import Entry
 from .number_log import ReturnedNumber
 from .outside_results import OutsideTensor, OutsideView
+from .own_values import OwnValues
 from .results import ELSEWHERE, ResultArray, ResultTensor
 from .traced_program import resolve_argument
 
@@ -153,6 +154,7 @@ def is_steady(entry: Entry) -> bool:
         or entry.kept_tensors
         or entry.returns_given
         or entry.parts is not None
+        or isinstance(entry.over_processes, OwnValues)
         or not entry.only_reads_arguments
         or program.new_state
         or program.flags

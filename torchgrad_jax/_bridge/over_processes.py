@@ -23,6 +23,9 @@ from .._core import devices
 from .donation import Donating
 from .equal_steps import called
 
+AXIS = "processes"
+"""The axis of a mesh of processes, as the steps of XLA's name it."""
+
 
 class Collective(abc.ABC):
     """What a compiled program calls where the function came to a collective. Subclasses know how it is done."""
@@ -31,6 +34,11 @@ class Collective(abc.ABC):
     """The name of the processes that take part, the same in all of them."""
     can_be_in_xla: bool
     """Whether XLA has such a step."""
+
+    @property
+    @abc.abstractmethod
+    def members(self) -> tuple[int, ...]:
+        """The ranks of the processes that take part."""
 
     @abc.abstractmethod
     def mesh(self, platform: str) -> Mesh | None:
@@ -84,7 +92,7 @@ class OverProcesses:
         """The program for such arrays, which is not run."""
         assert self.kernel is not None
         like = [
-            jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._there) if _is_array(x) else x
+            jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._there) if is_array(x) else x
             for x in inputs
         ]
         return self.kernel.lower(*like)
@@ -95,7 +103,7 @@ class OverProcesses:
     def _given(self, inputs: list[Any]) -> list[Any]:
         """This process's arrays as arrays over the mesh; numbers of Python stay what they are."""
         wrap = jax.make_array_from_single_device_arrays
-        at = [i for i, x in enumerate(inputs) if _is_array(x)]
+        at = [i for i, x in enumerate(inputs) if is_array(x)]
         out = list(inputs)
         for i, x in zip(at, jax.device_put([inputs[i] for i in at], self._here)):
             out[i] = wrap(x.shape, self._there, [x])
@@ -108,7 +116,8 @@ class OverProcesses:
                 arrays[i] = x.addressable_data(0)
 
 
-def _is_array(x: Any) -> bool:
+def is_array(x: Any) -> bool:
+    """Whether an input of a program is an array, and no number of Python's."""
     return hasattr(x, "dtype")
 
 
@@ -141,11 +150,12 @@ def _platform(entry: Any) -> str:
 
 def in_xla(eqn: Any, arrays: Sequence[Any]) -> list[Any] | None:
     """A collective as XLA's steps; None for any other step of a program."""
-    call = _collective(eqn)
+    call = collective_of(eqn)
     return None if call is None else call.in_xla(arrays)
 
 
-def _collective(eqn: Any) -> Collective | None:
+def collective_of(eqn: Any) -> Collective | None:
+    """The collective that a step of a program is."""
     call = getattr(eqn.params.get("callback"), "callback_func", None)
     return call if isinstance(call, Collective) else None
 
@@ -159,7 +169,15 @@ def _collectives(eqns: Sequence[Any]) -> Iterator[Collective | None]:
         if inner is not None:
             yield from _collectives(inner.jaxpr.eqns)
         else:
-            yield _collective(eqn)
+            yield collective_of(eqn)
 
 
-__all__ = ["Collective", "OverProcesses", "in_xla", "over_processes"]
+__all__ = [
+    "AXIS",
+    "Collective",
+    "OverProcesses",
+    "collective_of",
+    "in_xla",
+    "is_array",
+    "over_processes",
+]

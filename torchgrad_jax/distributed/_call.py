@@ -99,9 +99,14 @@ class _StepOfProgram(Collective):
             np.asarray(x).reshape(r.shape) for x, r in zip(found, self._results, strict=True)
         )
 
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The ranks of the processes that take part."""
+        return tuple(member_of(self._which)._members)
+
     def mesh(self, platform: str) -> Any:
         """The devices of the processes, if they are connected."""
-        return mesh_of(tuple(member_of(self._which)._members), platform)
+        return mesh_of(self.members, platform)
 
     def in_xla(self, arrays: Sequence[Any]) -> Arrays:
         """The step in a program over the mesh."""

@@ -18,11 +18,9 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
+from .._bridge.over_processes import AXIS
 from .._core.caches import remember
 from ._exchange import REDUCTIONS
-
-AXIS = "processes"
-"""The axis of the mesh."""
 
 CHOICE = "TORCHGRAD_JAX_COLLECTIVES"
 """A variable of the environment: with `xla`, XLA carries out collectives between CPUs, too."""

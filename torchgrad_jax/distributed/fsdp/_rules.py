@@ -177,7 +177,7 @@ def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
         swapped.append((owner, key, p))
     for owner, key in group.ignored if group.own_forward else ():
         p = owner._parameters[key]
-        made.setdefault(id(p), Gathered.apply(p))
+        made.setdefault(id(p), Gathered.apply(p, group.mesh))
         swapped.append((owner, key, p))
     for owner, key, p in swapped:
         owner._parameters[key] = made[id(p)]
@@ -214,7 +214,7 @@ MORE_SURROUNDINGS.append(_for_recomputation)
 
 def _used(group: Group, p: Any) -> Any:
     if group.own_forward:
-        p = Gathered.apply(p)
+        p = Gathered.apply(p, group.mesh)
     if group.param_dtype is not None and p.is_floating_point():
         p = p.to(group.param_dtype)
     return spread(p, group.mesh, group.whole()) if group.gathers and not group.own_forward else p

@@ -301,6 +301,23 @@ def test_what_a_program_cannot_keep_runs_as_written(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:torch.compile")
+def test_new_entries_of_a_dict_come_in_the_order_of_the_function() -> None:
+    held: dict[str, Any] = {}
+
+    @torch.compile
+    def step(x: Any, n: int) -> Any:
+        held["sum"] = x.sum()
+        held["n"] = n
+        held["mean"] = x.mean()
+        held["twice"] = n * 2
+        return x + 1
+
+    for n in (1, 2, 2):
+        step(torch.ones(2), n)
+        assert list(held) == ["sum", "n", "mean", "twice"]
+        assert (held["sum"].item(), held["n"], held["twice"]) == (2.0, n, 2 * n)
+
+
 def test_a_list_with_two_names_is_still_looked_at() -> None:
     parts = [torch.ones(3, 4)]
     compiled = torch.compile(Shared(parts=parts, other=parts))

@@ -1,7 +1,10 @@
 """Python numbers among the arguments of a compiled function are inputs of its program."""
 
+import collections
+import copy
 import math
 import threading
+import warnings
 
 import pytest
 
@@ -190,6 +193,107 @@ def test_a_new_attribute_gets_the_number_of_each_call():
         f(X, n)
         assert owner.last == n
     assert f.counts["traced"] <= 3, f.reasons
+
+
+def _nested_entry(held, n):
+    held["inner"]["n"] = n
+
+
+def _new_entry(held, n):
+    held["new"] = n + 1
+
+
+def _slice(held, n):
+    held["list"][:1] = [n]
+
+
+PUT_INTO_CONTAINERS = {
+    "an entry of a dict": lambda held, n: held.__setitem__("n", n),
+    "an entry of a dict in a dict": _nested_entry,
+    "a new entry": _new_entry,
+    "an update": lambda held, n: held.update(n=n, other=n * 2),
+    "an entry of a list in a dict": lambda held, n: held["list"].__setitem__(0, n),
+    "a slice of a list": _slice,
+    "an entry of a list in a list": lambda held, n: held["list"][1].__setitem__(0, n),
+}
+
+
+@pytest.mark.parametrize("name", PUT_INTO_CONTAINERS)
+def test_a_container_gets_the_number_of_each_call(name):
+    """In the first call it is equal to the number that is there already."""
+    put = PUT_INTO_CONTAINERS[name]
+    start = {"n": 2, "inner": {"n": 2}, "list": [2, [2]]}
+    held, expected = copy.deepcopy(start), copy.deepcopy(start)
+
+    @torch.compile
+    def step(x, n):
+        put(held, n)
+        return x * n
+
+    for n in (2, 2, 3, 1, 1, 5):
+        step(X, n)
+        put(expected, n)
+        assert held == expected
+    assert step.counts["traced"] <= 3, step.reasons
+
+
+class Record:
+    """An object of the user's that holds a number."""
+
+    def __init__(self, n):
+        self.n = n
+
+
+PUT_INTO_NEW_OBJECTS = {
+    "an object": lambda held, n: held.update(last=Record(n)),
+    "an object in a list": lambda held, n: held["list"].append(Record(n)),
+    "a closure": lambda held, n: held.update(last=lambda: n),
+    "a deque": lambda held, n: held.update(last=collections.deque([n], maxlen=2)),
+    "a class derived from dict": lambda held, n: held.update(last=collections.Counter(n=n)),
+}
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["an argument", "a counter"])
+@pytest.mark.parametrize("name", PUT_INTO_NEW_OBJECTS)
+def test_new_objects_hold_plain_numbers(name, counted):
+    put = PUT_INTO_NEW_OBJECTS[name]
+    held = {"list": [], "n": 0}
+
+    @torch.compile
+    def step(x, n):
+        held["n"] += 1
+        put(held, held["n"] if counted else n)
+        return x * 2
+
+    def number_in(kept):
+        if isinstance(kept, Record):
+            return kept.n
+        return (
+            kept()
+            if callable(kept)
+            else next(iter(kept.values() if isinstance(kept, dict) else kept))
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i, n in enumerate((2, 2, 3, 1, 1, 5)):
+            step(X, n)
+            found = number_in(held["list"][-1] if held["list"] else held["last"])
+            assert (found, type(found)) == (i + 1 if counted else n, int)
+
+
+def test_an_object_that_is_returned_holds_plain_numbers():
+    held = {"n": 0}
+
+    @torch.compile
+    def step(x):
+        held["n"] += 1
+        return Record((x * 2, held["n"]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [step(X).n[1] for _ in range(6)]
+    assert [(n, type(n)) for n in found] == [(i, int) for i in range(1, 7)]
 
 
 def test_what_is_drawn_with_a_number_is_drawn_with_that_of_the_call():

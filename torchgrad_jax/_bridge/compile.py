@@ -39,7 +39,7 @@ from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .keys import recompile, shape_of, shared_with
 from .many_steps import Batches, StepsDone, run_all
 from .number_arguments import NeedsPlainNumbers, NumberArguments, is_input
-from .number_log import CHANGED_NUMBER_DECIDES
+from .number_log import CHANGED_NUMBER_DECIDES, NumberLog
 from .places import PLAIN_VALUES, place_of
 from .python_watch import PythonWatch
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
@@ -445,6 +445,8 @@ class Compiled:
                     lambda i: explain.argument(self.fn, key[1], i), watch.guards.reached_tensors,
                     watch.knows, given,
                 )  # fmt: skip
+            if numbers.is_held():
+                self._refuse_held_number(numbers)
             watch.effects.release_output()
             effect = watch.describe_effect(entry.program, numbers)
             if effect:
@@ -492,6 +494,13 @@ class Compiled:
             raise NeedsOneTensor
         self._one_memory()
         raise AsWritten(ONE_MEMORY, lasting=False)
+
+    def _refuse_held_number(self, numbers: NumberLog) -> NoReturn:
+        """The function has put a number of the trace where nobody can put a plain one in its place."""
+        if numbers.reads_arguments():
+            raise NeedsPlainNumbers
+        self.wasted += 1
+        raise AsWritten(_HELD_NUMBER, lasting=self.wasted > _PATIENCE)
 
     def _not_traced(self, why: str) -> Any:
         """Let the function run as it is written, now and from now on."""
@@ -599,6 +608,10 @@ def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:
     return (args, {name: known_twice.get(id(x), x) for name, x in kwargs.items()}), known_twice
 
 
+_HELD_NUMBER = (
+    "a number that is another one in each call is put into an object that the function makes, "
+    "into a closure or into a cache"
+)
 _AS_WRITTEN = object()
 """Stands for a result where the function is to run as it is written."""
 _PATIENCE = 3

@@ -45,12 +45,15 @@ class KeptTensors:
     """One place outside in which a function keeps tensors that it made: what was there, and what it left there."""
 
     __slots__ = (
-        "_before", "_holder", "_inputs", "_kinds", "_spec", "compared", "held_tensors", "key", "value",
+        "_before", "_holder", "_inputs", "_kinds", "_later_keys", "_spec", "compared", "held_tensors", "key",
+        "value",
     )  # fmt: skip
 
     def __init__(self, holder: Any, key: Any, before: Any, now: Any) -> None:
         self._holder, self.key, self.value = holder, key, now
         self._before: Any = before
+        self._later_keys: list[Any] = []
+        """Of an entry that is new: the keys that the function put into its dict after it."""
         self._inputs: dict[int, Storage] = {}
         """Which of the tensors that were there the function read, by their numbers: their storages."""
         leaves, self._spec = tree.flatten(before)
@@ -105,6 +108,8 @@ class KeptTensors:
         """What the function left there; the place is as it was before the call from here on."""
         value, self.value = self.value, None
         if self._before is MISSING:
+            keys = list(self._holder)
+            self._later_keys = keys[keys.index(self.key) + 1 :]
             del self._holder[self.key]
         else:
             self._holder[self.key] = self._before
@@ -157,7 +162,11 @@ class KeptTensors:
 
     def keep(self, value: Any) -> None:
         """Put there what a run has computed."""
+        is_new = bool(self._later_keys) and self._holder.get(self.key, MISSING) is MISSING
         self._holder[self.key] = value
+        for key in self._later_keys if is_new else ():
+            if key in self._holder:
+                self._holder[key] = self._holder.pop(key)
 
 
 def take_kept_tensors(

@@ -11,6 +11,7 @@ or a text is another one, everything is put back, and the function is traced aga
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import is_
@@ -267,6 +268,13 @@ class NumberLog(Recording):
             self._explain_checks()
             self._prune()
             self.lift = None
+
+    def is_held(self) -> bool:
+        """Whether somebody holds a number of the trace when it is over: an object that the function made, a closure."""
+        held = lambda: any(ref() is not None for ref in self.made)  # noqa: E731 - asked twice
+        if held():
+            gc.collect()
+        return held()
 
     def state(self) -> Any:
         """What everything was before the run."""

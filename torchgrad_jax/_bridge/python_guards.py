@@ -305,22 +305,26 @@ class PythonGuards:
         self.quick_places = None
 
     # -- numbers that are carried
-    def put_plain_numbers(self) -> None:
-        """Put plain numbers where the function has put those that were carried while it was traced."""
+    def put_plain_numbers(self, watched: frozenset[int]) -> None:
+        """Put plain numbers where the function has put those that were carried while it was traced.
+
+        Args:
+            watched: identities of containers, each of which has its turn: a number in it is a number at a place.
+        """
         for holder, key, _ in self.places:
             value = holder.get(key, MISSING)
-            if (plain_value := with_plain_numbers(value)) is not value:
+            if (plain_value := with_plain_numbers(value, watched)) is not value:
                 holder[key] = plain_value
                 self.replaced_numbers.append((holder, key))
         for holder, _ in self.dicts:
             if isinstance(holder, dict):
                 for key, value in list(holder.items()):
-                    if (plain_value := with_plain_numbers(value)) is not value:
+                    if (plain_value := with_plain_numbers(value, watched)) is not value:
                         holder[key] = plain_value
                         self.replaced_numbers.append((holder, key))
         for holder, before in self.lists:
             if len(holder) != len(before) or not all(map(operator.is_, holder, before)):
-                plain_value = [with_plain_numbers(v) for v in holder]
+                plain_value = [with_plain_numbers(v, watched) for v in holder]
                 if not all(map(operator.is_, holder, plain_value)):
                     self.replaced_numbers += [
                         (holder, i) for i, v in enumerate(holder) if plain_value[i] is not v

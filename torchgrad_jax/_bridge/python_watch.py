@@ -103,8 +103,11 @@ class PythonWatch:
         finally:
             for guards in self:
                 guards.reached_tensors.clear()
+            watched = frozenset(
+                [id(held) for guards in self for held, _ in (*guards.dicts, *guards.lists)]
+            )
             for guards in self:
-                guards.put_plain_numbers()
+                guards.put_plain_numbers(watched)
 
     def describe_effect(self, program: Program, numbers: NumberLog) -> Any:
         """What the function did in Python that only its own code can do again; None if there is nothing."""

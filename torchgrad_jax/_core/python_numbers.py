@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,6 +52,8 @@ class Recording:
         """By slot: what the numbers are in the run that is going on, and constants."""
         self.steps: list[tuple[Any, ...]] = []
         self.checked: set[int] = set()
+        self.made: list[weakref.ref[Number]] = []
+        """The numbers that stood for Python's while the function was traced."""
         self.open = True
         self._thread = threading.get_ident()
 
@@ -131,10 +134,11 @@ def looked_at(value: Any) -> Any:
 class Number:
     """A Python number of this run, and how the next run computes it."""
 
-    __slots__ = ("_log", "_slot", "_value")
+    __slots__ = ("__weakref__", "_log", "_slot", "_value")
 
     def __init__(self, log: Recording, slot: int, value: Any) -> None:
         self._log, self._slot, self._value = log, slot, value
+        log.made.append(weakref.ref(self))
 
     @property
     def __class__(self) -> Any:  # for `isinstance`

@@ -42,6 +42,7 @@ from .number_arguments import NeedsPlainNumbers, NumberArguments, is_input
 from .number_log import CHANGED_NUMBER_DECIDES, NumberLog
 from .places import PLAIN_VALUES, place_of
 from .python_watch import PythonWatch
+from .quick_look import look_quickly
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 
 
@@ -356,7 +357,7 @@ class Compiled:
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
         if plain and alone and not kwargs and entry.only_reads_arguments:
-            entry.plain_arguments = (mode, tuple([(x._m, x._rg) for x in args]))
+            look_quickly(entry, mode, args)
             self.last = entry
 
     def _used(self, key: Any, entry: Entry) -> None:

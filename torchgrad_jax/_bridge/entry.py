@@ -66,6 +66,7 @@ from .overwrite import in_place
 from .own_values import own_values
 from .places import value_at
 from .python_guards import PythonGuards
+from .quick_look import Look, takes_nothing
 from .results import (
     ELSEWHERE,
     MadeTensor,
@@ -204,7 +205,10 @@ class Entry:
             self.over_processes = over_processes(self)
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
-        self.plain_arguments: tuple[int, Any] = (-1, ())
+        self.takes: Look = takes_nothing
+        """Whether `run` may be called on such arguments in such a mode without a closer look."""
+        self.taken: tuple[Any, ...] = ()
+        """What this look was made for."""
         touched = [*program.counters, *program.gradient_guards, *program.grads, *program.flags]
         of_arguments = any(isinstance(entry[0], int) for entry in touched)
         self.writes_arguments = any(i < 0 for i, _, _ in program.writes)
@@ -534,25 +538,6 @@ class Entry:
     def results(self) -> list[ResultTensor]:
         """The tensors that the program returns."""
         return [o for o in self.outs if isinstance(o, ResultTensor)]
-
-    def takes(self, args: Sequence[Any], mode: int) -> bool:
-        """Whether `run` may be called on these arguments without a closer look."""
-        then, kinds = self.plain_arguments
-        if mode != then or len(args) != len(kinds):
-            return False
-        for x, (m, requires) in zip(args, kinds):
-            if (
-                x.__class__ is not Tensor
-                or x._m is not m
-                or x._rg is not requires
-                or x._al is not None
-            ):
-                return False
-            if x._x is not None or x.__dict__:
-                return False
-        if len(args) > 1 and len({id(x._st) for x in args}) != len(args):
-            return False
-        return self.why_stale(args) is None
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Run the program on these arguments, and do to the outside what the function does.

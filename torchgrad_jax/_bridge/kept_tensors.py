@@ -20,8 +20,8 @@ from .._engine.history import requires_grad_of
 from .._engine.kept_traces import made_at, traced_value
 from .._engine.strided import read
 from .._engine.tensor import Storage, Tensor
-from .places import Attributes, place_of
-from .python_guards import MISSING, UNWATCHED, PythonGuards
+from .places import MISSING, Attributes, place_of
+from .python_guards import UNWATCHED, PythonGuards
 from .traced_program import Program, StateLift
 
 

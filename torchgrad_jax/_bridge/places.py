@@ -15,6 +15,10 @@ PLAIN_VALUES = (int, float, complex, bool, str, bytes, type(None))
 """Classes of values that are the same wherever they are, as long as they are equal."""
 
 
+MISSING = object()
+"""Stands for what is not there."""
+
+
 class Attributes:
     """Attributes of an object that has no dict for them, looked at like one."""
 
@@ -202,6 +206,7 @@ def value_at(holder: Any, key: Any) -> Any:
 
 
 __all__ = [
+    "MISSING",
     "PLAIN_VALUES",
     "Attributes",
     "Cell",

@@ -60,6 +60,7 @@ from .number_log import (
     with_plain_numbers,
 )
 from .places import (
+    MISSING,
     PLAIN_VALUES,
     Attributes,
     Cell,
@@ -73,7 +74,6 @@ from .places import (
 
 _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
-MISSING = object()
 _ABSENT = repeat(MISSING)
 _MOST_PLACES = 20_000
 
@@ -796,4 +796,4 @@ def _describe_value(x: Any) -> str:
     return "missing" if x is MISSING else text
 
 
-__all__ = ["AMBIENT", "MISSING", "UNWATCHED", "PythonGuards"]
+__all__ = ["AMBIENT", "UNWATCHED", "PythonGuards"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jax.errors import JaxRuntimeError
 
+from .._core import devices
 from .._engine.tensor import Tensor, make
 from .held_in_jax import GivenAgain
 from .memory_errors import check_memory, complain_of_memory
@@ -31,6 +32,7 @@ def shorter_run(entry: Any) -> Callable[[Sequence[Tensor]], Any] | None:
     places = [entry.args[i] for i in entry.kept_args]
     kernel, index, m = entry.kernel, out.index, out.meta
     checks, ahead, given = entry.checks, entry.ahead, GivenAgain(len(places))
+    may_run_out = not devices.no_accelerator()
 
     def run(args: Sequence[Tensor]) -> Any:
         others = [args[i]._st.array for i in places]
@@ -39,8 +41,9 @@ def shorter_run(entry: Any) -> Callable[[Sequence[Tensor]], Any] | None:
         if checks is not None and checks.fail_ahead(others, ahead):
             return entry.run(args)  # which raises
         try:
-            arrays = kernel(*[st.array for st in kept], *others)
-            check_memory(arrays)
+            arrays = kernel(*[st.array for st in kept], *others) if kept else kernel(*others)
+            if may_run_out:
+                check_memory(arrays)
         except JaxRuntimeError as error:
             complain_of_memory(error)
             raise

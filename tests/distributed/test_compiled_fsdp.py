@@ -196,3 +196,42 @@ def many_steps_in_one_call(m, d):
         return m.stack([step(*b) for b in batches])
     xs, ys = (m.stack(column) for column in zip(*batches, strict=True))
     return m.compile(step).many(xs, ys)
+
+
+@together
+def a_compiled_model(m, d):
+    """The backward pass comes from outside of the program; once, one process has a smaller batch."""
+    model = sharded(m, d, network(m, m.nn.BatchNorm1d(8)))
+    optimizer = m.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    compiled = m.compile(model) if m.__name__ == "torchgrad_jax" else model
+    found = []
+    for number in range(4):
+        x, y = batch(m, d, number, 3 + d.get_rank() if number == 2 else 4)
+        x.requires_grad_()
+        loss = m.nn.functional.cross_entropy(compiled(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append((loss.detach(), x.grad))
+    if m.__name__ == "torchgrad_jax":
+        assert compiled.counts["eager"] == 1, (compiled.counts, compiled.reasons)
+    return found, {name: whole(x).detach().clone() for name, x in model.state_dict().items()}
+
+
+@together
+def passes_from_some_of_the_results(m, d):
+    model = sharded(m, d, network(m))
+
+    def forward(x):
+        h = model(x)
+        return h, model(x * 2).sum(), h.detach().exp()
+
+    compiled = m.compile(forward) if m.__name__ == "torchgrad_jax" else forward
+    found = []
+    for which in ((0,), (1,), (0, 1)):
+        results = compiled(batch(m, d, 0)[0])
+        sum(results[k].square().sum() for k in which).backward()
+        found.append(([whole(p.grad).clone() for p in model.parameters()], results[2]))
+    if m.__name__ == "torchgrad_jax":
+        assert compiled.counts["eager"] == 0, (compiled.counts, compiled.reasons)
+    return found

@@ -8,7 +8,7 @@ the others the backward part, and what the second reads of the first is saved in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -446,8 +446,11 @@ class ForwardAndBackward:
 
         self._late = late_part
         self._operators: dict[tuple[int, ...], Call] = {}
-        self.forward = jax.jit(forward)
-        self.backward = jax.jit(backward)
+        self.saved_names = between
+        """The variables that are kept for the backward part."""
+        self.run_forward, self.run_backward = forward, backward
+        self.forward: Callable[..., list[Any]] = jax.jit(forward)
+        self.backward: Callable[..., list[Any]] = jax.jit(backward)
 
     def forward_as_operator(
         self, description: BackwardDescription, wanted: tuple[int, ...]

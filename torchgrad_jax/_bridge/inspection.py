@@ -10,6 +10,7 @@ import jax
 
 from .._engine.tensor import Tensor
 from .entry import Entry
+from .own_values import ForwardOverMesh
 from .traced_program import Source
 
 _COLLECTIVES = (
@@ -96,6 +97,8 @@ def lowered(entry: Entry, inputs: Sequence[Any]) -> Lowered:
     assert entry.backward is not None
     forward = entry.parts.forward
     xs = [_input(s, args) for s in sources]
+    if isinstance(forward, ForwardOverMesh):
+        return Lowered(forward.lower(*xs))
     outs = jax.eval_shape(forward, *xs)
     saved = outs[entry.parts.n_results : entry.parts.n_results + entry.parts.between]
     slopes = [jax.ShapeDtypeStruct(m.shape, m.dtype.np) for m in entry.backward.metas]

@@ -17,8 +17,9 @@ run, before each run. Where something differs (one has a smaller batch), all of 
 from __future__ import annotations
 
 import abc
+import enum
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -85,12 +86,29 @@ def _same_for_all(x: Any, *, processes: Processes, there: Any) -> Any:
 # --- what a program does --------------------------------------------------------------------------
 
 
+class _Kind(enum.Enum):
+    """What a value in a program is."""
+
+    OVER_MESH = enum.auto()
+    """An array over the mesh."""
+    EQUAL = enum.auto()
+    """A value that each process has, the same in all of them."""
+    OWN = enum.auto()
+    """A value that each process has of its own."""
+    ROW = enum.auto()
+    """The same, as a row of an array over the mesh."""
+
+
 class _Step(NamedTuple):
     primitive: Any
     inputs: list[Any]
     results: list[Any]
     params: dict[str, Any]
     effects: Any
+
+
+_ONE_BY_ONE = ("optimization_barrier",)
+"""Steps each of whose results is one of the inputs."""
 
 
 def _steps(eqns: Sequence[Any], names: dict[Any, Any]) -> Iterator[_Step]:
@@ -103,8 +121,13 @@ def _steps(eqns: Sequence[Any], names: dict[Any, Any]) -> Iterator[_Step]:
     for eqn in eqns:
         inputs = [names.get(v, v) for v in eqn.invars if not hasattr(v, "val")]
         inner = eqn.params.get(INNER.get(eqn.primitive.name, ""))
+        results = [names.get(v, v) for v in eqn.outvars]
+        if eqn.primitive.name in _ONE_BY_ONE:
+            for v, result in zip(eqn.invars, results):
+                own = [] if hasattr(v, "val") else [names.get(v, v)]
+                yield _Step(eqn.primitive, own, [result], eqn.params, eqn.effects)
+            continue
         if inner is None:
-            results = [names.get(v, v) for v in eqn.outvars]
             yield _Step(eqn.primitive, inputs, results, eqn.params, eqn.effects)
             continue
         inner = getattr(inner, "jaxpr", inner)
@@ -130,29 +153,27 @@ class _Flow:
 
     def __init__(self, jaxpr: Any, over_mesh: set[int], to_mesh: set[int]) -> None:
         names: dict[Any, Any] = {}
+        self._names = names
         self._all = list(_steps(jaxpr.eqns, names))
-        results = [None if hasattr(v, "val") else names.get(v, v) for v in jaxpr.outvars]
         self.processes: list[Processes] = [
             step.params["processes"] for step in self._all if step.primitive.name == _OWN_COPY
         ]
         """Those whose values the program has, once for each value; none if it is an ordinary program."""
         self.effects = [step for step in self._all if step.effects]
-        lies_over_mesh: set[Any] = set()
+        self.results = [None if hasattr(v, "val") else names.get(v, v) for v in jaxpr.outvars]
+        """The variables that are its results; None for a number."""
+        self._over_mesh: set[Any] = set()
         for step in self._all:
             if step.primitive is placeholder():
                 over = step.params["index"] in over_mesh
             else:
                 over = step.primitive.name == _AVERAGE or (
-                    step.primitive.name != _OWN_COPY and not lies_over_mesh.isdisjoint(step.inputs)
+                    step.primitive.name != _OWN_COPY and not self._over_mesh.isdisjoint(step.inputs)
                 )
-            lies_over_mesh.update(step.results if over else ())
-        self._over_mesh = lies_over_mesh
-        self.equal = self._needed_equal({results[k] for k in to_mesh})
+            self._over_mesh.update(step.results if over else ())
+        self.equal = self._needed_equal({self.results[k] for k in to_mesh})
         """The sources among the processes' own values on which something over the mesh depends."""
-        differs = self._values_that_differ()
-        self.results_over_mesh = {k for k, v in enumerate(results) if v in lies_over_mesh}
-        self.equal_results = {k for k, v in enumerate(results) if v not in differs}
-        """The results that are the same in all processes, those over the mesh among them."""
+        self._differs = self._values_that_differ()
 
     def _needed_equal(self, needed: set[Any]) -> set[int]:
         found: set[int] = set()
@@ -177,15 +198,142 @@ class _Flow:
                 differs.update(v for v in step.results if v not in self._over_mesh)
         return differs
 
-
-class _Result(NamedTuple):
-    over_mesh: bool
-    """Whether it stays an array over the mesh."""
-    equal: bool
-    """Whether it is the same in all processes."""
+    def kind_of(self, v: Any) -> _Kind:
+        """What a variable of the program is; a number in its place is the same for all."""
+        v = self._names.get(v, v)
+        if v in self._over_mesh:
+            return _Kind.OVER_MESH
+        return _Kind.OWN if v in self._differs else _Kind.EQUAL
 
 
 # --- how it is run --------------------------------------------------------------------------------
+
+
+class _Mapped:
+    """A function of arrays over the mesh and of values that each process has of its own, mapped over the latter.
+
+    Args:
+        mesh: one device of each process.
+        fn: the function for one process; it is given a list and returns one.
+        inputs: what its inputs are.
+        results: what its results are.
+    """
+
+    def __init__(
+        self, mesh: Mesh, fn: Callable[[list[Any]], list[Any]], inputs: list[_Kind], results: list[_Kind]
+    ) -> None:  # fmt: skip
+        self._mesh, self._fn, self.inputs, self.results = mesh, fn, inputs, results
+        self._there, self._here = NamedSharding(mesh, PartitionSpec()), mesh.local_devices[0]
+        """What JAX is told of a value of a process's own: that it is the same on all devices. It is not."""
+        self._rows = PartitionSpec(mesh.axis_names)
+
+    def __call__(self, *xs: Any) -> list[Any]:
+        """The function in a program over the mesh."""
+
+        def mapped(rows: Sequence[Any], same: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            results = self._fn(_merged(rows, same, map(_has_rows, self.inputs)))
+            own = [y for y, kind in zip(results, self.results) if _has_rows(kind)]
+            return own, [
+                jax.lax.with_sharding_constraint(y, self._there) if kind is _Kind.EQUAL else y
+                for y, kind in zip(results, self.results)
+                if not _has_rows(kind)
+            ]
+
+        each = jax.vmap(
+            mapped, in_axes=(0, None), out_axes=(0, None), axis_size=self._mesh.size, axis_name=AXIS,
+            spmd_axis_name=self._mesh.axis_names,
+        )  # fmt: skip
+        rows = self._as_rows([x for x, kind in zip(xs, self.inputs) if kind is _Kind.OWN])
+        rows = _merged(
+            rows,
+            [x for x, kind in zip(xs, self.inputs) if kind is _Kind.ROW],
+            [kind is _Kind.OWN for kind in self.inputs if _has_rows(kind)],
+        )
+        own, same = each(rows, [x for x, kind in zip(xs, self.inputs) if not _has_rows(kind)])
+        kinds = [kind for kind in self.results if _has_rows(kind)]
+        back = self._of_rows([y for y, kind in zip(own, kinds) if kind is _Kind.OWN])
+        kept = [y for y, kind in zip(own, kinds) if kind is _Kind.ROW]
+        own = _merged(back, kept, [kind is _Kind.OWN for kind in kinds])
+        return _merged(own, same, map(_has_rows, self.results))
+
+    def _as_rows(self, own: list[Any]) -> list[Any]:
+        """Values that each process has of its own, as the rows of one array each."""
+        if not own:
+            return []
+        expand = lambda xs: [None if x is None else jnp.asarray(x)[None] for x in xs]  # noqa: E731
+        return self._shard_map(expand, PartitionSpec(), self._rows)(own)
+
+    def _of_rows(self, rows: list[Any]) -> list[Any]:
+        """For each process its rows."""
+        if not rows:
+            return []
+        first = lambda ys: [None if y is None else y[0] for y in ys]  # noqa: E731
+        return self._shard_map(first, self._rows, PartitionSpec())(rows)
+
+    def _shard_map(self, fn: Any, before: PartitionSpec, after: PartitionSpec) -> Any:
+        return jax.shard_map(fn, mesh=self._mesh, in_specs=before, out_specs=after, check_vma=False)
+
+    def fits(self, inputs: Sequence[Any]) -> bool:
+        """Whether those inputs lie over the mesh, and no others, that the program takes so."""
+        return all(
+            _is_over(x) is (kind in (_Kind.OVER_MESH, _Kind.ROW)) or x is None
+            for x, kind in zip(inputs, self.inputs)
+        )
+
+    def like(self, inputs: Sequence[Any]) -> list[Any]:
+        """What the program is traced with for such inputs."""
+        return [
+            jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._there)
+            if is_array(x) and not _is_over(x)
+            else x
+            for x in inputs
+        ]
+
+    def given(self, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs as the program takes them."""
+        wrap, out = jax.make_array_from_single_device_arrays, list(inputs)
+        at = [k for k, x in enumerate(inputs) if is_array(x) and not _is_over(x)]
+        for k, x in zip(at, jax.device_put([inputs[k] for k in at], self._here)):
+            out[k] = wrap(x.shape, self._there, [x])
+        return out
+
+    def bring_back(self, arrays: list[Any]) -> None:
+        """Make results that are this process's own arrays of it; those that are stay what they are."""
+        for k, (x, kind) in enumerate(zip(list(arrays), self.results)):
+            if kind in (_Kind.OWN, _Kind.EQUAL) and _is_over(x):
+                arrays[k] = x.addressable_data(0)
+
+
+def _has_rows(kind: _Kind) -> bool:
+    return kind in (_Kind.OWN, _Kind.ROW)
+
+
+def _merged(some: Iterable[Any], others: Iterable[Any], which: Iterable[bool]) -> list[Any]:
+    """Values of two lists in turn: of `some` where `which` is true."""
+    first, second = iter(some), iter(others)
+    return [next(first if w else second) for w in which]
+
+
+def _is_over(x: Any) -> bool:
+    return isinstance(x, jax.Array) and not x.is_fully_addressable
+
+
+def _name_of(text: Callable[[], str]) -> bytes:
+    """The name of a program, by which the processes compare it."""
+    try:
+        return hashlib.sha256(text().encode()).digest()
+    except Exception as error:  # of a step that cannot be mapped
+        why = f"it cannot be mapped over the processes ({type(error).__name__}: {error})"
+        raise AsWritten(why, lasting=True) from error
+
+
+def _told(name: bytes, numbers: Iterable[Any]) -> bytes:
+    """What all processes have to be about to do: run the program of this name on these numbers."""
+    told = [name, *[f"{type(x).__name__} {np.asarray(x).tobytes()}".encode() for x in numbers]]
+    return hashlib.sha256(b"|".join(told)).digest()
+
+
+_DIFFERENT = "the processes would run different programs, or one on different numbers for tensors over all of them"
 
 
 class OwnValues:
@@ -199,74 +347,35 @@ class OwnValues:
     """
 
     def __init__(self, entry: Any, flow: _Flow, over_mesh: set[int], to_own: set[int]) -> None:
-        self._entry, self._processes = entry, flow.processes[0]
-        mesh = self._mesh = self._processes.mesh
-        self._there, self._here = NamedSharding(mesh, PartitionSpec()), mesh.local_devices[0]
-        self._rows, self._name = PartitionSpec(mesh.axis_names), b""
+        self._processes, self._name = flow.processes[0], b""
         n, spare = len(entry.donated), len(entry.spare)
         order = [*entry.order[:n], *[None] * spare, *entry.order[n:]]
         """Which source each input of the program is; None is memory that it does not read."""
-        self._over_mesh = [i is None or i in over_mesh for i in order]
         self._equal = [k for k, i in enumerate(order) if i in flow.equal]
-        self._same = {k for k, over in enumerate(self._over_mesh) if over} | set(self._equal)
-        self._given_back = self._inputs_that_equal_results_replace(flow, order)
+        kinds = [
+            _Kind.OVER_MESH if i is None or i in over_mesh
+            else _Kind.EQUAL if i in flow.equal
+            else _Kind.OWN
+            for i in order
+        ]  # fmt: skip
+        results = [
+            _Kind.EQUAL if k in to_own and kind is _Kind.OVER_MESH else kind
+            for k, kind in ((k, flow.kind_of(flow.results[k])) for k in entry.result_order)
+        ]
+        self._mapped = _Mapped(
+            self._processes.mesh, lambda xs: entry.results_of(xs, in_xla), kinds, results
+        )
+        self._given_back = self._inputs_that_equal_results_replace(entry, order)
         self._known: dict[int, Any] = {}
         """Arrays known to be equal in all processes, by the input that they are next."""
-        over = flow.results_over_mesh - to_own
-        self._out = [_Result(k in over, k in flow.equal_results) for k in entry.result_order]
-        self.kernel = Donating(self._run, n + spare, bool(spare), entry.placed_results())
+        self.kernel = Donating(self._mapped, n + spare, bool(spare), entry.placed_results())
 
-    def _inputs_that_equal_results_replace(self, flow: _Flow, order: list[Any]) -> dict[int, int]:
-        written = {i: k for i, k, _ in self._entry.program.writes}
-        at = {k: new for new, k in enumerate(self._entry.result_order)}
-        return {
-            at[written[order[k]]]: k
-            for k in self._equal
-            if written.get(order[k]) in flow.equal_results
-        }
+    def _inputs_that_equal_results_replace(self, entry: Any, order: list[Any]) -> dict[int, int]:
+        at = {k: new for new, k in enumerate(entry.result_order)}
+        written = {i: at[k] for i, k, _ in entry.program.writes}
+        replaced = {written[order[k]]: k for k in self._equal if order[k] in written}
+        return {k: of for k, of in replaced.items() if self._mapped.results[k] is _Kind.EQUAL}
 
-    # -- the program
-    def _run(self, *xs: Any) -> list[Any]:
-        def mapped(rows: Sequence[Any], same: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            mine, of_all = iter(rows), iter(same)
-            given = [next(of_all if k in self._same else mine) for k in range(len(xs))]
-            out = self._entry.results_of(given, in_xla)
-            own = [y for y, result in zip(out, self._out) if not result.equal]
-            return own, [
-                y if result.over_mesh else jax.lax.with_sharding_constraint(y, self._there)
-                for y, result in zip(out, self._out)
-                if result.equal
-            ]
-
-        own = [x for k, x in enumerate(xs) if k not in self._same]
-        same = [x for k, x in enumerate(xs) if k in self._same]
-        each = jax.vmap(
-            mapped, in_axes=(0, None), out_axes=(0, None), axis_size=self._mesh.size, axis_name=AXIS,
-            spmd_axis_name=self._mesh.axis_names,
-        )  # fmt: skip
-        rows, equal = each(self._as_rows(own), same)
-        of_rows, of_all = iter(self._of_rows(rows)), iter(equal)
-        return [next(of_all if result.equal else of_rows) for result in self._out]
-
-    def _as_rows(self, own: Sequence[Any]) -> Any:
-        """Values that each process has of its own, as the rows of one array each."""
-        if not own:
-            return []
-        return jax.shard_map(
-            lambda xs: [jnp.asarray(x)[None] for x in xs], mesh=self._mesh, in_specs=PartitionSpec(),
-            out_specs=self._rows, check_vma=False,
-        )(list(own))  # fmt: skip
-
-    def _of_rows(self, rows: Sequence[Any]) -> Any:
-        """For each process its rows."""
-        if not rows:
-            return []
-        return jax.shard_map(
-            lambda ys: [y[0] for y in ys], mesh=self._mesh, in_specs=self._rows, out_specs=PartitionSpec(),
-            check_vma=False,
-        )(list(rows))  # fmt: skip
-
-    # -- its runs
     def begin(self, inputs: list[Any]) -> tuple[Donating, list[Any]]:
         """The program, and the inputs as it takes them.
 
@@ -274,65 +383,120 @@ class OwnValues:
             AsWritten: the processes are not about to run the same program, on numbers that are equal where they have
                 to be.
         """
-        fits = all(_is_over(x) is over for x, over in zip(inputs, self._over_mesh))
-        if not self._processes.agree(self._what(inputs) if fits else b""):
+        told = b""
+        if self._mapped.fits(inputs):
+            self._name = self._name or _name_of(lambda: self.lower(inputs).as_text())
+            numbers = [(inputs[k], self._known.get(k)) for k in self._equal]
+            told = _told(self._name, ["known" if known is x else x for x, known in numbers])
+        if not self._processes.agree(told):
             raise AsWritten(_DIFFERENT, lasting=False)
         self._known.clear()
-        return self.kernel, self._given(inputs)
-
-    def _what(self, inputs: list[Any]) -> bytes:
-        """What all processes have to be about to do."""
-        if not self._name:
-            try:
-                text = self.lower(inputs).as_text()
-            except Exception as error:  # of a step that cannot be mapped
-                why = f"it cannot be mapped over the processes ({type(error).__name__}: {error})"
-                raise AsWritten(why, lasting=True) from error
-            self._name = hashlib.sha256(text.encode()).digest()
-        told = [self._name]
-        for k in self._equal:
-            x = inputs[k]
-            known = self._known.get(k) is x
-            told.append(
-                b"known" if known else f"{type(x).__name__} {np.asarray(x).tobytes()}".encode()
-            )
-        return hashlib.sha256(b"|".join(told)).digest()
+        return self.kernel, self._mapped.given(inputs)
 
     def lower(self, inputs: Sequence[Any]) -> jax.stages.Lowered:
         """The program for such arrays, which is not run."""
-        like = [
-            x
-            if over or not is_array(x)
-            else jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._there)
-            for x, over in zip(inputs, self._over_mesh)
-        ]
-        return self.kernel.lower(*like)
-
-    def _given(self, inputs: list[Any]) -> list[Any]:
-        wrap, out = jax.make_array_from_single_device_arrays, list(inputs)
-        at = [k for k, x in enumerate(inputs) if is_array(x) and not self._over_mesh[k]]
-        for k, x in zip(at, jax.device_put([inputs[k] for k in at], self._here)):
-            out[k] = wrap(x.shape, self._there, [x])
-        return out
+        return self.kernel.lower(*self._mapped.like(inputs))
 
     def bring_back(self, arrays: list[Any]) -> None:
         """Make results that are this process's own arrays of it; those that are stay what they are."""
-        for k, (x, result) in enumerate(zip(list(arrays), self._out)):
-            if not result.over_mesh and isinstance(x, jax.Array) and not x.is_fully_addressable:
-                arrays[k] = x.addressable_data(0)
-            if k in self._given_back:
-                self._known[self._given_back[k]] = arrays[k]
+        self._mapped.bring_back(arrays)
+        for k, of in self._given_back.items() if arrays else ():
+            self._known[of] = arrays[k]
 
 
-def _is_over(x: Any) -> bool:
-    return isinstance(x, jax.Array) and not x.is_fully_addressable
+# --- a program in two parts -----------------------------------------------------------------------
 
 
-_DIFFERENT = "the processes would run different programs, or one on different numbers for tensors over all of them"
+class ForwardOverMesh:
+    """The forward part of a program, which leaves rows for the backward part."""
+
+    def __init__(self, processes: Processes, mapped: _Mapped) -> None:
+        self._processes, self._mapped, self._kernel, self._name = (
+            processes,
+            mapped,
+            jax.jit(mapped),
+            b"",
+        )
+        self._equal = [k for k, kind in enumerate(mapped.inputs) if kind is _Kind.EQUAL]
+
+    def __call__(self, *values: Any) -> list[Any]:
+        """The results and what is saved.
+
+        Raises:
+            AsWritten: the processes are not about to run the same program.
+        """
+        told = b""
+        if self._mapped.fits(values):
+            self._name = self._name or _name_of(lambda: self.lower(*values).as_text())
+            told = _told(self._name, [values[k] for k in self._equal])
+        if not self._processes.agree(told):
+            raise AsWritten(_DIFFERENT, lasting=False)
+        results = list(self._kernel(*self._mapped.given(values)))
+        self._mapped.bring_back(results)
+        return results
+
+    def lower(self, *values: Any) -> jax.stages.Lowered:
+        """The program for such arrays, which is not run."""
+        return self._kernel.lower(*self._mapped.like(values))
+
+
+class _Backward:
+    """The backward part of a program, from rows and the gradients of this process's own results."""
+
+    def __init__(
+        self, processes: Processes, fn: Callable[..., list[Any]], saved: list[_Kind], results: list[_Kind]
+    ) -> None:  # fmt: skip
+        n = len(saved)
+        self._processes, self._saved, self._results = processes, saved, results
+        self._fn = lambda xs: fn(xs[:n], xs[n:])
+        self._kernels: dict[tuple[bool, ...], tuple[Any, _Mapped, bytes]] = {}
+        """By which gradients come in."""
+
+    def __call__(self, saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """The gradients; None where none of those that come in has an effect."""
+        came = tuple([ct is not None for ct in cts])
+        inputs = [*saved, *cts]
+        if came not in self._kernels:
+            kinds = [*self._saved, *[_Kind.OWN] * len(cts)]
+            mapped = _Mapped(self._processes.mesh, self._fn, kinds, self._results)
+            kernel: Any = jax.jit(mapped)
+            name = _name_of(lambda: kernel.lower(*mapped.like(inputs)).as_text())
+            self._kernels[came] = kernel, mapped, name
+        kernel, mapped, name = self._kernels[came]
+        if not self._processes.agree(name):
+            raise RuntimeError(
+                "torch.compile: the processes are about to run different backward passes of a compiled function"
+            )
+        results = list(kernel(*mapped.given(inputs)))
+        mapped.bring_back(results)
+        return results
+
+
+def _divide(entry: Any, flow: _Flow, over_mesh: set[int]) -> None:
+    """Let both parts of a program run over the mesh."""
+    parts, processes = entry.parts, flow.processes[0]
+    sources = range(len(entry.program.sources))
+    inputs = [
+        _Kind.OVER_MESH if i in over_mesh else _Kind.EQUAL if i in flow.equal else _Kind.OWN
+        for i in sources
+    ]
+    saved = [flow.kind_of(v) for v in parts.saved_names]
+    rows = [_Kind.ROW if kind is _Kind.OWN else kind for kind in saved]
+    kinds = [flow.kind_of(v) for v in flow.results]
+    results, gradients = kinds[: parts.n_results], kinds[parts.n_results :]
+    forward, backward = parts.run_forward, parts.run_backward
+    mapped = _Mapped(processes.mesh, lambda xs: forward(*xs), inputs, [*results, *rows])
+    parts.forward = ForwardOverMesh(processes, mapped)
+    parts.backward = _Backward(processes, backward, rows, gradients)
+
+
+# --- which programs -------------------------------------------------------------------------------
 
 
 def own_values(entry: Any, args: Sequence[Any]) -> OwnValues | None:
     """The form of a program in which each process computes with values of its own; None if it has no such step.
+
+    The parts of a program with a backward part are changed to that form.
 
     Args:
         entry: the program of a compiled function.
@@ -352,28 +516,33 @@ def own_values(entry: Any, args: Sequence[Any]) -> OwnValues | None:
     why = _why_not(entry, flow)
     if why is not None:
         raise AsWritten(f"each process computes with values of its own, and {why}", lasting=True)
-    return OwnValues(entry, flow, over_mesh, to_own)
+    if entry.parts is None:
+        return OwnValues(entry, flow, over_mesh, to_own)
+    return _divide(entry, flow, over_mesh)
 
 
 def _why_not(entry: Any, flow: _Flow) -> str | None:
-    if entry.parts is not None:
-        return (
-            "it returns what has a graph: compile the whole step, or the blocks within the module"
-        )
-    if entry.late:
+    if entry.late or (entry.parts is not None and entry.parts.checks):
         return "it has checks of what it computes"
     members = [d.process_index for d in flow.processes[0].mesh.devices.flat]
     if any(p.mesh != flow.processes[0].mesh for p in flow.processes):
         return "it does so over several meshes"
     for step in flow.effects:
         call = collective_of(step)
-        if call is None or not call.can_be_in_xla or list(call.members) != members:
+        known = call is not None and call.can_be_in_xla and list(call.members) == members
+        if not known or entry.parts is not None:
             return "it does something else beside computing"
     for i in flow.equal:
-        source = entry.program.sources[i]
+        source = entry.program.sources[i] if i < len(entry.program.sources) else None
+        if source is None:
+            return "it returns a tensor over the mesh that has a graph"
         if source.kind == "draw" or (source.meta is not None and source.meta.numel != 1):
-            return "writes such values to tensors over the mesh"
+            return "it writes such values to tensors over the mesh"
+    if entry.parts is not None and any(
+        flow.kind_of(flow.results[k]) is _Kind.OVER_MESH for k in entry.backward.roots
+    ):
+        return "it returns a tensor over the mesh that has a graph"
     return None
 
 
-__all__ = ["OwnValues", "Processes", "average", "own_copy", "own_values"]
+__all__ = ["ForwardOverMesh", "OwnValues", "Processes", "average", "own_copy", "own_values"]

@@ -1,7 +1,10 @@
-"""Lists and dicts that a compiled function returns although it has not made them: they are those very objects."""
+"""Lists, dicts and objects that a compiled function returns: from outside these very objects, others are new ones."""
 
 import collections
 import dataclasses
+import enum
+import functools
+import types
 import warnings
 
 import pytest
@@ -125,3 +128,68 @@ def test_many_steps_that_return_an_argument():
     rows, doubled = step.many(parts, torch.arange(3.0))
     assert rows[0].tolist() == [0, 1, 2]
     assert doubled.tolist() == [0, 2, 4]
+
+
+class Held:
+    """An object of the user's."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+NEW_OBJECTS = {
+    "an object": (Held, lambda r: r.value),
+    "an object in a list": (lambda x: [Held({"x": x})], lambda r: r[0].value["x"]),
+    "a view in an object": (lambda x: Held(x[:1]), lambda r: r.value),
+    "a namespace": (lambda x: types.SimpleNamespace(x=x), lambda r: r.x),
+    "a closure": (lambda x: lambda: x, lambda r: r()),
+    "a partial function": (lambda x: functools.partial(torch.add, x), lambda r: r(0)),
+    "a method": (lambda x: x.add, lambda r: r(0)),
+    "an iterator": (lambda x: iter([x]), next),
+    "a generator": (lambda x: (y for y in [x]), next),
+    "a set": (lambda x: {x}, lambda r: next(iter(r))),
+}
+
+
+@pytest.mark.parametrize("name", NEW_OBJECTS)
+def test_an_object_that_is_made_holds_the_argument_of_its_call(name):
+    make, value_of = NEW_OBJECTS[name]
+    step = torch.compile(lambda x: make(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = [step(torch.full((2,), float(k))) for k in range(3)]
+    assert [value_of(r)[0].item() for r in results] == [0, 1, 2]
+
+
+NEW_CONTAINERS = {
+    "an object": lambda: Held([]),
+    "a namespace": lambda: types.SimpleNamespace(value=[]),
+    "a set": lambda: {1},
+    "counts": lambda: collections.Counter(a=1),
+    "bytes": lambda: bytearray(b"a"),
+}
+
+
+@pytest.mark.parametrize("name", NEW_CONTAINERS)
+def test_an_object_that_is_made_is_another_one_in_each_call(name):
+    step = torch.compile(lambda x: (NEW_CONTAINERS[name](), x * 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = [step(torch.ones(1))[0] for _ in range(3)]
+    assert len(set(map(id, results))) == 3
+
+
+class Kind(enum.Enum):
+    FIRST = 1
+
+
+HELD = Held(1)
+
+
+@pytest.mark.parametrize(
+    "get", [lambda: Kind.FIRST, lambda: HELD, lambda: torch.relu, lambda: Held, lambda: types]
+)
+def test_an_object_that_was_there_is_part_of_a_program(get):
+    step = torch.compile(lambda x: (get(), x * 2))
+    assert all(step(torch.ones(1))[0] is get() for _ in range(3))
+    assert step.counts == {"traced": 1, "run": 3, "eager": 0}

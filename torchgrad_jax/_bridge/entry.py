@@ -51,7 +51,7 @@ from .gradients_read import (
 from .held_in_jax import hold_in_jax
 from .kept_tensors import KeptTensors, take_kept_tensors
 from .memory_errors import check_memory, complain_of_memory
-from .number_arguments import Constant, NeedsPlainNumbers
+from .number_arguments import Constant
 from .number_log import NumberLog, ReturnedNumber
 from .one_device import one_device
 from .outside_results import (
@@ -77,6 +77,7 @@ from .results import (
     is_known,
     made_inside,
     refuse_kept_graph,
+    refuse_new_objects,
     result_of_memory,
     return_what_is_kept,
     with_class,
@@ -353,10 +354,9 @@ class Entry:
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
         leaves, out_spec = self._flattened(fn(*args, **kwargs))
-        may_hide_values = not all(x in self._containers or is_known(x) for x in leaves)
-        if may_hide_values and MODES.run.log.reads_arguments():
-            raise NeedsPlainNumbers
-        kept = [] if may_hide_values else take_kept_tensors(MODES.run, self.python_guards, leaves)
+        objects = [x for x in leaves if not (x in self._containers or is_known(x))]
+        refuse_new_objects(objects, self._knows, MODES.run)
+        kept = [] if objects else take_kept_tensors(MODES.run, self.python_guards, leaves)
         if kept:
             self.kept_tensors = kept
             leaves, out_spec = self._flattened(

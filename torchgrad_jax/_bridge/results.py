@@ -7,8 +7,11 @@ code.
 
 from __future__ import annotations
 
+import gc
+import types
 import weakref
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -27,6 +30,8 @@ from .._engine.strided import storage_offset
 from .._engine.tensor import Storage, Tensor, make, make_of, plain_alias
 from .array_arguments import as_array
 from .compiled_backward import SpentGraph
+from .libraries import is_known_library
+from .number_arguments import NeedsPlainNumbers
 from .number_log import ReturnedNumber
 from .outside_results import (
     OutsideTensor,
@@ -41,11 +46,51 @@ from .traced_program import StateLift, resolve_argument
 _KNOWN = (
     Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
 )  # fmt: skip
+_CHANGEABLE = (set, dict, list, deque, bytearray, types.SimpleNamespace)
+_LEADS_ELSEWHERE = (type, types.ModuleType, types.CodeType)
 
 
 def is_known(x: Any) -> bool:
     """Whether a result is no object of the user's, in which a number or a tensor may be that nobody sees."""
     return isinstance(x, _KNOWN)
+
+
+def refuse_new_objects(
+    objects: Sequence[Any], knows: Callable[[Any], bool], run: StateLift
+) -> None:
+    """Refuse results that each call has to make anew, where a program would return those of its first call.
+
+    Args:
+        objects: results in which values may be that nobody sees.
+        knows: whether an object was there before the run.
+        run: the run.
+    """
+    of_arguments = {id(s.traced_storage) for s in run.swapped}
+    for x in objects:
+        cls = type(x)
+        made = not knows(x) and not isinstance(x, type | types.ModuleType)
+        changeable = isinstance(x, _CHANGEABLE) or not is_known_library(cls)
+        if made and (changeable or any(id(t._st) in of_arguments for t in _tensors_held(x))):
+            raise AsWritten(f"it makes and returns an object, a {cls.__name__}", lasting=True)
+    if objects and run.log is not None and run.log.reads_arguments():
+        raise NeedsPlainNumbers
+
+
+def _tensors_held(x: Any) -> Iterator[Tensor]:
+    """The tensors that an object leads to: attributes, entries, closures; not what a function names as globals."""
+    seen: set[int] = set()
+    ahead = [x]
+    while ahead:
+        part = ahead.pop()
+        if id(part) in seen or type(part) is Number or isinstance(part, _LEADS_ELSEWHERE):
+            continue
+        seen.add(id(part))
+        if isinstance(part, Tensor):
+            yield part
+        elif isinstance(part, types.FunctionType):
+            ahead += [part.__closure__, part.__defaults__, part.__kwdefaults__, vars(part)]
+        else:
+            ahead += gc.get_referents(part)
 
 
 class ResultTensor:
@@ -336,6 +381,7 @@ __all__ = [
     "is_known",
     "made_inside",
     "refuse_kept_graph",
+    "refuse_new_objects",
     "result_of_memory",
     "return_what_is_kept",
     "with_class",

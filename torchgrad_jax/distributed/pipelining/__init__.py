@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.errors import no_such_name as _no_such_name
+from ._cutting import (
+    Pipe as Pipe,
+    SplitPoint as SplitPoint,
+    pipe_split as pipe_split,
+    pipeline as pipeline,
+)
 from .schedules import (
     Schedule1F1B as Schedule1F1B,
     ScheduleDualPipeV as ScheduleDualPipeV,
@@ -17,6 +23,7 @@ from .schedules import (
 from .stage import PipelineStage as PipelineStage
 
 __all__ = [
+    "Pipe",
     "PipelineStage",
     "Schedule1F1B",
     "ScheduleDualPipeV",
@@ -25,6 +32,9 @@ __all__ = [
     "ScheduleInterleavedZeroBubble",
     "ScheduleLoopedBFS",
     "ScheduleZBVZeroBubble",
+    "SplitPoint",
+    "pipe_split",
+    "pipeline",
 ]
 
 

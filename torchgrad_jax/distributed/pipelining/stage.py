@@ -44,6 +44,8 @@ class PipelineStage:
         self.submod = submodule
         self.stage_index, self.num_stages = stage_index, num_stages
         self.device, self.group = device, group
+        self.takes_keywords = True
+        """Whether the module takes the arguments by name that all stages get."""
         self.inputs: dict[int, tuple[Any, ...]] = {}
         """What microbatches came in that have not gone back yet."""
         self.outputs: dict[int, Any] = {}
@@ -75,7 +77,7 @@ class PipelineStage:
         taken = tuple(self._taken(x) for x in args)
         self.inputs[number] = taken
         self.peak = max(self.peak, len(self.inputs))
-        out = self.outputs[number] = self.submod(*taken, **kwargs)
+        out = self.outputs[number] = self.submod(*taken, **(kwargs if self.takes_keywords else {}))
         return out
 
     def _taken(self, x: Any) -> Any:

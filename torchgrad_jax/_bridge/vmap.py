@@ -17,7 +17,7 @@ from .._engine.batch_layout import Move
 from .._engine.bind import ops
 from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.record import apply, no_grad
+from .._engine.record import apply, await_tangents, no_grad
 from .._engine.strided import storage_offset
 from .._engine.tape import aval_of
 from .._engine.tensor import Alias, Tensor, count_like, extras, is_plain, make, uncounted
@@ -406,7 +406,10 @@ def _over(
         results = apply(call, (*inputs, *lifted.captured, *numbers))
     finally:
         MODES.bits |= bits & DUAL
-    return [_laid_out(t, m) for t, m in zip(results, metas)]
+    outs = [_laid_out(t, m) for t, m in zip(results, metas)]
+    if bits & DUAL:
+        await_tangents(outs)
+    return outs
 
 
 def batch_outside(run: lift.Lift, tensors: Sequence[Tensor]) -> list[Tensor]:

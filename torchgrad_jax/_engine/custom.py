@@ -141,6 +141,7 @@ class PyNode(Node):
             elif mine:  # an output that holds its node would be a cycle
                 entry = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
                 entry._onr = t._onr
+                dual.share_tangent(t, entry)
             saved.append(entry)
         self.saved, self._is_output = tuple(saved), tuple(is_output)
         self.vers = MODES.run.versions(saved, tuple(versions))
@@ -179,13 +180,14 @@ class PyNode(Node):
         if then.__class__ is VersionAndValues or LIVE:
             old = saved_tensor(self, entry, then)
             if old is not None:
+                dual.share_tangent(entry, old)
                 edge = edge_of(entry) if requires_grad_of(entry) else None
                 return self._as_mine(old, nr) if self._is_output[i] else rewired(old, edge)
-        return (
-            self._as_mine(alias_of(entry, entry._m, entry._al, entry._vc), nr)
-            if self._is_output[i]
-            else entry
-        )
+        if not self._is_output[i]:
+            return entry
+        mine = alias_of(entry, entry._m, entry._al, entry._vc)
+        dual.share_tangent(entry, mine)
+        return self._as_mine(mine, nr)
 
     def _as_mine(self, t: Tensor, nr: int) -> Tensor:
         t._fn, t._onr, t._rg = self, nr, True

@@ -96,6 +96,13 @@ def close_level() -> None:
     MODES.dual_open.clear()
 
 
+def share_tangent(t: Tensor, other: Tensor) -> None:
+    """Give a tensor that stands for `t` the tangent that `t` has."""
+    tangent = open_tangent(t)
+    if tangent is not None:
+        set_tangent(other, tangent)
+
+
 def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
     """Give an op's outputs their tangents."""
     if not MODES.forward_grad or not plan.any_diff or _blind(call, plan.keys, leaves):

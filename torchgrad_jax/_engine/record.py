@@ -184,11 +184,12 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
         saved = []
         for k in gp.saved_out:
             t = outs[k]
-            plain = t._al is None and t._vc is t._st and not mode & DUAL
-            # A view that knew its base would hold the base's node, which is this one or holds it.
-            saved.append(t._st if plain else alias_of(t, t._m, plain_alias(t), t._vc))
             if mode & DUAL:
-                saved[-1]._x = extras(t)  # the tangent is attached later
+                saved.append(_awaiting_tangent(t))
+            elif t._al is None and t._vc is t._st:
+                saved.append(t._st)
+            else:
+                saved.append(_without_base(t))
         versions = tuple([outs[k]._vc.version for k in gp.saved_out])
         node.vers += MODES.run.versions(saved, versions)
         node.saved += tuple(saved)
@@ -200,6 +201,32 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
         node.saved = node.saved[:n] + tuple([save_general(outs[k], True) for k in gp.saved_out])
     if mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.node_recorded(node)
+
+
+def await_tangents(outs: Sequence[Tensor]) -> None:
+    """Let a backward pass find the tangents of a node's saved results, which the caller of the op attaches later.
+
+    `outs` are all results of an op that was recorded while forward mode was switched off.
+    """
+    node = next((t._fn for t in outs if t._fn is not None), None)
+    if node is None or MODES.bits & PACKING:  # what hooks packed are the results themselves
+        return
+    if node.gp.saved_out:
+        n = len(node.gp.saved_in)
+        kept = [_awaiting_tangent(outs[k]) for k in node.gp.saved_out]
+        node.saved = node.saved[:n] + tuple(kept)
+
+
+def _awaiting_tangent(t: Tensor) -> Tensor:
+    """A result as its node saves it, which has its tangent as soon as the result has."""
+    kept = _without_base(t)
+    kept._x = extras(t)
+    return kept
+
+
+def _without_base(t: Tensor) -> Tensor:
+    """The same tensor. A view that knew its base would hold the base's node, which saves the view or holds who does."""
+    return alias_of(t, t._m, plain_alias(t), t._vc)
 
 
 def save_general(value: Any, is_output: bool) -> Any:

@@ -59,12 +59,15 @@ def fresh(array: Any, m: Meta, requires_grad: bool = False) -> Tensor:
 def beside(model: Tensor, t: Tensor, alike: bool = False) -> Tensor:
     """`t` as a tensor of the traced run that `model` belongs to, if it does: one may be written into the other.
 
-    Where they are `alike`, it lies in memory as the model does.
+    Where they are `alike`, it lies in memory as the model does. A value of a run further inside, such as numbers that
+    were drawn for each example of a `vmap` within, stays as it is.
     """
     run = MODES.run
     if run.at_once:
         return t
     if not run.inside(model):
+        if run.inside(t):
+            return t
         with run.outside():
             return beside(model, t, alike)
     out = make(run.array_of(t), t._m)

@@ -7,6 +7,7 @@ import functools
 import types
 import warnings
 
+import numpy as np
 import pytest
 
 import torchgrad_jax as torch
@@ -167,6 +168,8 @@ NEW_CONTAINERS = {
     "a set": lambda: {1},
     "counts": lambda: collections.Counter(a=1),
     "bytes": lambda: bytearray(b"a"),
+    "an array": lambda: np.zeros(2),
+    "an array in a list": lambda: [np.zeros(2)[:1]][0],
 }
 
 
@@ -177,6 +180,18 @@ def test_an_object_that_is_made_is_another_one_in_each_call(name):
         warnings.simplefilter("ignore")
         results = [step(torch.ones(1))[0] for _ in range(3)]
     assert len(set(map(id, results))) == 3
+
+
+@pytest.mark.parametrize("part", [lambda a: a, lambda a: a[:1]])
+def test_an_array_of_numpy_that_is_given_is_the_one_of_its_call(part):
+    """Arrays with equal values are one kind of argument."""
+    step = torch.compile(lambda x, a: (part(a), x * 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            a = np.ones(2)
+            result, _ = step(torch.ones(1), a)
+            assert np.shares_memory(result, a)
 
 
 class Kind(enum.Enum):

@@ -355,7 +355,7 @@ class Entry:
         began = next_sequence_nr()
         leaves, out_spec = self._flattened(fn(*args, **kwargs))
         objects = [x for x in leaves if not (x in self._containers or is_known(x))]
-        refuse_new_objects(objects, self._knows, MODES.run)
+        refuse_new_objects(objects, self._knows, MODES.run, self.kept_arguments)
         kept = [] if objects else take_kept_tensors(MODES.run, self.python_guards, leaves)
         if kept:
             self.kept_tensors = kept

@@ -44,9 +44,9 @@ from .outside_results import (
 from .traced_program import StateLift, resolve_argument
 
 _KNOWN = (
-    Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic, jax.Array,
+    Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.generic, jax.Array,
 )  # fmt: skip
-_CHANGEABLE = (set, dict, list, deque, bytearray, types.SimpleNamespace)
+_CHANGEABLE = (set, dict, list, deque, bytearray, types.SimpleNamespace, np.ndarray)
 _LEADS_ELSEWHERE = (type, types.ModuleType, types.CodeType)
 
 
@@ -56,7 +56,7 @@ def is_known(x: Any) -> bool:
 
 
 def refuse_new_objects(
-    objects: Sequence[Any], knows: Callable[[Any], bool], run: StateLift
+    objects: Sequence[Any], knows: Callable[[Any], bool], run: StateLift, given: Sequence[Any]
 ) -> None:
     """Refuse results that each call has to make anew, where a program would return those of its first call.
 
@@ -64,16 +64,27 @@ def refuse_new_objects(
         objects: results in which values may be that nobody sees.
         knows: whether an object was there before the run.
         run: the run.
+        given: the arguments that are no tensors. An array of NumPy's among them is another one with equal values
+            in the next call.
     """
     of_arguments = {id(s.traced_storage) for s in run.swapped}
     for x in objects:
         cls = type(x)
-        made = not knows(x) and not isinstance(x, type | types.ModuleType)
+        memory = _memory_of(x)
+        made = not (knows(x) or knows(memory)) and not isinstance(x, type | types.ModuleType)
+        made |= isinstance(x, np.ndarray) and any(memory is _memory_of(a) for a in given)
         changeable = isinstance(x, _CHANGEABLE) or not is_known_library(cls)
         if made and (changeable or any(id(t._st) in of_arguments for t in _tensors_held(x))):
             raise AsWritten(f"it makes and returns an object, a {cls.__name__}", lasting=True)
     if objects and run.log is not None and run.log.reads_arguments():
         raise NeedsPlainNumbers
+
+
+def _memory_of(x: Any) -> Any:
+    """What an array of NumPy's is a view of; anything else itself."""
+    while isinstance(x, np.ndarray) and x.base is not None:
+        x = x.base
+    return x
 
 
 def _tensors_held(x: Any) -> Iterator[Tensor]:

@@ -386,12 +386,12 @@ def draw_inside(
 ) -> Tensor:  # fmt: skip
     """A draw inside of `vmap` that takes as many words as its parameters say.
 
-    `unknown` draws them where the parameters are not known yet.
+    `unknown` draws them where the parameters are not known yet. `result` gives the numbers their derivatives here, as a
+    transform inside of the `vmap` may take them by parameters from outside of it.
     """
-    found = draw_elsewhere(tensors, again)
-    if found is not None:
-        return found
-    numbers = numbers_elsewhere(tensors, again, whole=True)
+    numbers = draw_elsewhere(tuple(without_derivatives(t) for t in tensors), again)
+    if numbers is None:
+        numbers = numbers_elsewhere(tensors, again, whole=True)
     return result(unknown() if numbers is None else numbers)
 
 
@@ -594,7 +594,14 @@ def randperm(
         rows = [
             rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))
         ]
-        return laid(m, rng.joined(rows or [np.zeros(0, m.dtype.np)]))
+        drawn = rng.joined(rows or [np.zeros(0, m.dtype.np)])
+        batch = m.shape[:-1]
+        if (
+            len(batch) > 1
+        ):  # torch draws one by one: for each example of the innermost `vmap`, those of the outer ones
+            drawn = drawn.reshape(*batch[::-1], count)
+            drawn = drawn.transpose(*range(len(batch))[::-1], len(batch)).reshape(-1)
+        return laid(m, drawn)
 
     if out is not None:
         return _into("randperm", out, (count,), dt, device, requires_grad, generator, values)

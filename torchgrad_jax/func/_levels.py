@@ -324,7 +324,7 @@ def check_argnums(args: tuple[Any, ...], argnums: Any) -> None:
             raise RuntimeError(f"argnums elements must be unique, got {argnums}")
         for i in argnums:
             if not isinstance(i, int):
-                raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(i)}")
+                raise RuntimeError(f"argnum must be int, got: {type(i)}")
     for i in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= i < len(args):
             raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")

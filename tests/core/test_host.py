@@ -11,6 +11,7 @@ from jax import lax
 
 from torchgrad_jax._core import host, host_products, host_steps
 from torchgrad_jax._core.division import divide
+from torchgrad_jax._core.unsplit import unsplit
 from torchgrad_jax._engine.derivative_stops import without_cotangent
 
 SPECIAL = [
@@ -106,6 +107,7 @@ CASES = {
     "stop_gradient": unary(lambda x: lax.stop_gradient(x) + x),
     "stop_cotangent": unary(lambda x: without_cotangent(x) + x),
     "copy": unary(jnp.copy, REAL),
+    "unsplit": unary(lambda x: unsplit(x, 1) + x),
     "optimization_barrier": binary(lambda x, y: tuple(lax.optimization_barrier((x, y))), REAL),
     "select_n": binary(lambda x, y: jnp.where(x > y, x, y), REAL),
     "iota": (lambda x, y: x + lax.broadcasted_iota(x.dtype, (8, 4), 1), NUMERIC),

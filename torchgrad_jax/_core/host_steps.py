@@ -394,7 +394,8 @@ def _table() -> dict[str, Primitive]:
         "split": _split, "unstack": _unstack,
     }  # fmt: skip
     arithmetic = {
-        "stop_gradient": _always(SAME), "stop_cotangent": _always(SAME), "copy": _always(SAME), "select_n": _select,
+        "stop_gradient": _always(SAME), "stop_cotangent": _always(SAME), "copy": _always(SAME),
+        "unsplit": _always(SAME), "select_n": _select,
         "real": _always(np.real), "imag": _always(np.imag), "conj": _always(np.conj),
         "add": _always(np.add), "add_any": _always(np.add), "sub": _always(np.subtract),
         "mul": _always(np.multiply), "div": _floats_only(np.divide),

@@ -19,6 +19,7 @@ from .._core.kernels import cpp_name, scalar_name, widen
 from .._core.layouts import following, with_statics
 from .._core.outputs import not_castable
 from .._core.products import precision
+from .._core.unsplit import unsplit
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, NoGradient, op
 
@@ -373,10 +374,11 @@ def _flattened(
 def _lax(
     x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
 ) -> Array:
-    return lax.conv_general_dilated(
-        x, w, stride, pads, lhs_dilation=stretch, rhs_dilation=dilation, feature_group_count=groups,
-        precision=None if is_complex(x) else precision(x.dtype),
+    y = lax.conv_general_dilated(
+        unsplit(x, 2), unsplit(w, 2), stride, pads, lhs_dilation=stretch, rhs_dilation=dilation,
+        feature_group_count=groups, precision=None if is_complex(x) else precision(x.dtype),
     )  # fmt: skip
+    return unsplit(y, 2)
 
 
 def _out_sizes(

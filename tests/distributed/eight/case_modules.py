@@ -343,6 +343,39 @@ def test_vmap_over_a_split_batch():
     torch.testing.assert_close(each.full_tensor(), want)
 
 
+@pytest.mark.parametrize(
+    ("call", "of_images", "compiled"),
+    [
+        ("conv2d", (Replicate(), Shard(2)), False),
+        ("conv2d", (Shard(3), Replicate()), True),
+        ("conv_transpose2d", (Shard(2), Replicate()), True),
+    ],
+    ids=["eager", "compiled", "transposed"],
+)
+def test_convolutions_along_what_one_axis_of_several_splits(
+    call: str, of_images: Any, compiled: bool
+):
+    """XLA adds up the sums of too many devices; a backward pass is a program of its own from the twentieth time on."""
+    mesh, function = grid(), getattr(nn.functional, call)
+
+    def run(x: Any, w: Any) -> Any:
+        y = function(x, w, padding=1)
+        return (y, *torch.autograd.grad(y.pow(2).sum(), (x, w)))
+
+    torch.manual_seed(0)
+    x = torch.randn(4, 2, 8, 8, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(2, 2, 3, 3, dtype=torch.float64, requires_grad=True)
+    want = run(x, w)
+    program = torch.compile(run) if compiled else run
+    for of_kernel in [(Replicate(), Replicate()), (Replicate(), Shard(0))]:
+        for _ in range(1 if compiled else 22):
+            got = program(
+                distribute_tensor(x, mesh, of_images), distribute_tensor(w, mesh, of_kernel)
+            )
+        for a, b in zip(got, want, strict=True):
+            torch.testing.assert_close(whole(a), whole(b))
+
+
 def test_gradients_through_moves():
     mesh = line()
     leaf = distribute_tensor(torch.arange(16.0).view(8, 2), mesh, [Shard(0)]).requires_grad_()

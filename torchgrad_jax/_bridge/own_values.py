@@ -460,7 +460,10 @@ class _Backward:
             kinds = [*self._saved, *[_Kind.OWN] * len(cts)]
             mapped = _Mapped(self._processes.mesh, self._fn, kinds, self._results)
             kernel: Any = jax.jit(mapped)
-            name = _name_of(lambda: kernel.lower(*mapped.like(inputs)).as_text())
+            try:
+                name = _name_of(lambda: kernel.lower(*mapped.like(inputs)).as_text())
+            except AsWritten as error:
+                raise RuntimeError(f"torch.compile: the backward pass: {error}") from error
             self._kernels[came] = kernel, mapped, name
         kernel, mapped, name = self._kernels[came]
         if not self._processes.agree(name):

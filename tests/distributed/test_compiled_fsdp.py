@@ -63,6 +63,13 @@ def a_scheduler_beside_the_step(m, d):
 
 
 @together
+def state_that_each_process_has_of_its_own(m, d):
+    """Rprop's step sizes: tensors of each process that are equal in all of them."""
+    model = sharded(m, d, network(m))
+    return run(m, d, model, step_of(m, model, m.optim.Rprop(model.parameters(), lr=0.01)))
+
+
+@together
 def buffers_are_each_process_s_own(m, d):
     model = sharded(m, d, network(m, m.nn.BatchNorm1d(8)))
     optimizer = m.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -23,7 +23,16 @@ from .equal_steps import at_its_line, called
 
 _WRITE, _READ, _SLICE = "dynamic_update_slice", "dynamic_slice", "slice"
 _SAME_MEMORY = frozenset(
-    ["bitcast_convert_type", "copy", "copy_p", "reshape", "squeeze", "stop_gradient", "transpose"]
+    [
+        "bitcast_convert_type",
+        "copy",
+        "copy_p",
+        "reshape",
+        "squeeze",
+        "stop_gradient",
+        "transpose",
+        "unsplit",
+    ]
 )
 """Steps whose result may be the memory of their operand under another shape."""
 _ELEMENTWISE = frozenset([

@@ -18,7 +18,7 @@ from jax import lax
 from .._core import abstract, errors, shapes, warn
 from .._core.caches import KERNELS
 from .._core.meta import Meta
-from .._core.placement import MANY
+from .._core.placement import MANY, spread_over
 from .._core.state import CUT, GRAD, MODES, TRACED, WRITE_LOCK
 from . import executors
 from .derivative_stops import unrecorded
@@ -442,6 +442,11 @@ def is_direct(t: Tensor) -> bool:
     """Whether the tensor reads its storage whole and as it is."""
     al = t._al
     return al is None or (t._m is t._st.meta and al.offset == 0 and not al.conj and not al.neg)
+
+
+def placement_of_tensor(t: Tensor) -> Any:
+    """The sharding of what a tensor reads, which is not that of the storage for a view; None on one device."""
+    return placement_of(t._st) if is_direct(t) else spread_over(read(t))
 
 
 def conjugations(leaves: Sequence[Any]) -> tuple[bool, ...]:

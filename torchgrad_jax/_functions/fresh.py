@@ -25,7 +25,7 @@ from .._engine.history import check_inplace
 from .._engine.inplace import apply_inplace
 from .._engine.record import faked
 from .._engine.resize import resize
-from .._engine.strided import check_writable, is_direct, read, write
+from .._engine.strided import check_writable, placement_of_tensor, write
 from .._engine.tensor import (
     Alias,
     Tensor,
@@ -34,7 +34,6 @@ from .._engine.tensor import (
     mark_inference,
     placed,
     placed_later,
-    placement_of,
 )
 from .._engine.trace import Call
 from .._engine.views import requires_grad_of
@@ -229,7 +228,7 @@ def spread_like(input: Tensor, device: Any, out: Tensor) -> Tensor:
     if isinstance(device, Sharding):
         there: Any = placement.automatic(device)
     elif MANY and (device is None or _is_plan(input, out)) and MODES.run.at_once:
-        there = placement_of(input._st) if is_direct(input) else placement.spread_over(read(input))
+        there = placement_of_tensor(input)
     else:
         there = None
     if there is None:

@@ -19,6 +19,7 @@ import numpy as np
 from .._core import abstract
 from .._core.caches import KERNELS
 from .._core.dtypes import FLOATING
+from .._core.placement import MANY, spread_over
 from .._core.state import CUT, GRAD, LIFT, MODES, TRACED
 from .._engine import executors
 from .._engine.derivative_stops import stopped, unrecorded
@@ -232,10 +233,16 @@ def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
     storages = set(written)
     if len(storages) != len(written) or not storages.isdisjoint([id(g._st) for g in grads]):
         return None  # something is written to that something else reads: order matters
-    devices = {m.device for m in metas}
-    if len(devices) == 1:
+    if not MANY and len({m.device for m in metas}) == 1:
         return [range(len(params))]
-    return [[i for i, m in enumerate(metas) if m.device is d] for d in devices]
+    places = [_place(p) for p in params]
+    return [[i for i, q in enumerate(places) if q == place] for place in dict.fromkeys(places)]
+
+
+def _place(p: Tensor) -> Any:
+    """The device of a parameter, and all devices of one over a mesh: a kernel computes over one mesh."""
+    mesh = spread_over(p._st.array)
+    return p._m.device, None if mesh is None else frozenset(mesh.device_set)
 
 
 class _Kernel:

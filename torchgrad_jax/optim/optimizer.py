@@ -16,7 +16,8 @@ from .._core.state import MODES, TRACED
 from .._engine.escapes import refuse_escape
 from .._engine.hooks import RemovableHandle
 from .._engine.kept_traces import watch_always
-from .._engine.tensor import Tensor, born, placement_of
+from .._engine.strided import placement_of_tensor
+from .._engine.tensor import Tensor, born
 from ..autograd import grad_mode
 from ..autograd.profiler import record_function
 
@@ -432,7 +433,7 @@ def _fitted(value: Any, p: Any, options: Kwargs, key: Any) -> Any:
                 return t.to(dtype=dtypes.float32, device=p.device)
             return t
         t = t.to(dtype=p.dtype, device=p.device) if p.is_floating_point() else t.to(device=p.device)
-        there = placement_of(p._st) if MANY and t.shape == p.shape else None
+        there = placement_of_tensor(p) if MANY and t.shape == p.shape else None
         return t if there is None else t.to(there)
     if isinstance(value, dict):
         return {k: _fitted(v, p, options, k) for k, v in value.items()}

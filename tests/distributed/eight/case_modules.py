@@ -376,6 +376,45 @@ def test_convolutions_along_what_one_axis_of_several_splits(
             torch.testing.assert_close(whole(a), whole(b))
 
 
+@pytest.mark.parametrize(
+    "copied",
+    [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))],
+    ids=["itself", "copied", "pickled"],
+)
+def test_what_gradients_are_divided_by_goes_with_a_copy(copied: Any):
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    net = copy.deepcopy(plain)
+    fully_shard(net[0])
+    fully_shard(net).set_gradient_divide_factor(2.0)
+    net, x = copied(net), torch.randn(8, 8)
+    for module in (plain, net):
+        module(x).sum().backward()
+    for p, q in zip(net.parameters(), plain.parameters(), strict=True):
+        assert q.grad is not None
+        torch.testing.assert_close(whole(p.grad), q.grad * 4)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda w: w[0], lambda w: w[:3].t(), lambda w: w[:, :3], lambda w: w[1:, 0]],
+    ids=["row", "transposed", "columns", "column"],
+)
+def test_leaves_that_are_views_of_a_split_tensor(view: Any):
+    """Their gradients lie as they do: what splits the whole tensor may not divide them."""
+    w = distribute_tensor(torch.arange(64.0).view(8, 8), line(), [Shard(1)])
+    leaf, plain = (view(t.detach()).requires_grad_() for t in (w, whole(w)))
+    for x in (leaf, plain):
+        optimizer = torch.optim.Adam([x], lr=0.5)
+        (x * x).sum().backward()
+        optimizer.load_state_dict(optimizer.state_dict())
+        optimizer.step()
+        if x.is_contiguous():
+            nn.utils.vector_to_parameters(nn.utils.parameters_to_vector([x]) * 2, [x])
+    torch.testing.assert_close(whole(leaf.grad), plain.grad)
+    torch.testing.assert_close(whole(leaf), plain.detach())
+
+
 def test_gradients_through_moves():
     mesh = line()
     leaf = distribute_tensor(torch.arange(16.0).view(8, 2), mesh, [Shard(0)]).requires_grad_()

@@ -58,7 +58,9 @@ def test_trains_as_the_whole(name: str, sharded: bool):
     parts = layers()
     row = stages(parts, sharded)
     params = [p for part in parts for p in part.parameters()]
-    optimizers = [torch.optim.Adam(part.parameters(), 0.01) for part in parts]
+    optimizers = [torch.optim.Adam(params, 0.01)]
+    if sharded:
+        optimizers = [torch.optim.Adam(part.parameters(), 0.01) for part in parts]
     schedule = SCHEDULES[name](row, PARTS, loss_fn=nn.functional.mse_loss)
     outputs = []
     for x, y in batches():

@@ -18,7 +18,7 @@ from ..escapes import before_gradients, hold_outside
 from ..inplace import apply_inplace
 from ..node import GRAD_LOCK, AccumulateGrad
 from ..record import apply, no_grad
-from ..strided import check_writable, read, write
+from ..strided import check_writable, placement_of_tensor, read, write
 from ..tensor import Tensor, born, check_counted, make, placement_of
 from ..trace import Call
 from .hooks import hook_name, pre_hooks, replaced, same_or_error
@@ -146,7 +146,7 @@ def keep_gradient(leaf: Tensor, array: Any) -> None:
 
 def beside(leaf: Tensor, array: Any, m: Meta) -> Tensor:
     """A gradient of an array, which is and stays spread over devices as its leaf is."""
-    there = placement_of(leaf._st) if MANY and array.shape == leaf._m.shape else None
+    there = placement_of_tensor(leaf) if MANY and array.shape == leaf._m.shape else None
     if there is None:
         return make(array, m)
     out = make(place(array, there), m)

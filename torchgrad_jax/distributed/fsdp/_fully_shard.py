@@ -160,6 +160,10 @@ class FSDPModule:
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (type(self).__mro__[2],), self.__dict__
 
+    def __setstate__(self, state: Any) -> None:
+        cast(Any, super()).__setstate__(state)
+        _scale_gradients(cast(Group, group_of(self)))  # copies of parameters have no hooks
+
     def _groups(self, recurse: bool = True) -> list[Group]:
         parts = cast(Module, self).modules() if recurse else [self]
         return [group for part in parts if (group := group_of(part)) is not None]
@@ -196,14 +200,8 @@ class FSDPModule:
             factor: the divisor.
         """
         for group in self._groups():
-            scale = group.mesh.size() / factor
-            for owner, key in group.placed:
-                p: Any = owner._parameters[key]
-                held = p.__dict__.pop("_fsdp_factor", None)
-                if held is not None:
-                    held.remove()
-                if p.requires_grad:
-                    p.__dict__["_fsdp_factor"] = p.register_hook(functools.partial(_scaled, scale))
+            group.divide_factor = factor
+            _scale_gradients(group)
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
@@ -252,6 +250,20 @@ class FSDPModule:
     def set_custom_reduce_scatter(self, comm: Any) -> None:
         """Refused: XLA reduces within the programs that it compiles."""
         raise NotImplementedError("FSDPModule.set_custom_reduce_scatter(): XLA reduces gradients")
+
+
+def _scale_gradients(group: Group) -> None:
+    """Hook the parameters of a group, so that their gradients are divided as was asked for."""
+    if group.divide_factor is None:
+        return
+    scale = group.mesh.size() / group.divide_factor
+    for owner, key in group.placed:
+        p: Any = owner._parameters[key]
+        held = p.__dict__.pop("_fsdp_factor", None)
+        if held is not None:
+            held.remove()
+        if p.requires_grad:
+            p.__dict__["_fsdp_factor"] = p.register_hook(functools.partial(_scaled, scale))
 
 
 def _scaled(scale: float, g: Any) -> Any:

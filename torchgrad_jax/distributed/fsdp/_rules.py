@@ -56,6 +56,8 @@ class Group:
     """Whether inputs are cast where this is the outermost module, at least."""
     choose: Callable[[Any], Shard | None] | None = None
     """Gives the dimension to split a parameter along."""
+    divide_factor: float | None = None
+    """What the sum of the devices' gradients is divided by, if not by their number."""
     swapped: list[list[tuple[Module, str, Tensor]]] = field(default_factory=list)
     """What stood where, for each forward that is running."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..._engine.tensor import Tensor, placement_of
+from ..._engine.strided import placement_of_tensor
+from ..._engine.tensor import Tensor
 from ..._functions.misc import typename
 from .._top import torch
 
@@ -40,6 +41,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     start = 0
     for param in _check_devices(parameters):
         stop = start + param.numel()
-        part, there = vec[start:stop].view_as(param).data, placement_of(param._st)
+        part, there = vec[start:stop].view_as(param).data, placement_of_tensor(param)
         param.data = part if there is None else part.to(there)
         start = stop

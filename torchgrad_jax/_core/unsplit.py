@@ -6,11 +6,12 @@ all devices instead of those of one group, and the result is too large by a fact
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
 import jax
+
+from .caches import remember
 
 
 def unsplit(x: Any, first: int) -> Any:
@@ -55,7 +56,7 @@ def _meshes(module: Any, sdy: Any) -> Iterator[Any]:
                     yield sdy.MeshAttr(sharding.mesh_or_ref)
 
 
-@functools.cache
+@remember()
 def _primitive() -> Any:
     """The primitive. It is made with the first convolution, because its imports are slow."""
     from jax.extend.core import Primitive

@@ -63,21 +63,21 @@ def interrupted(
     With `delivered`, only those instructions count before which Python may run a handler.
     """
     left = at
-    last: dict[Any, int] = {}
+    last: dict[int, int] = {}  # by identity: a frame that is over must not keep what it held
 
     def trace(frame: Any, event: str, arg: Any) -> Any:
         if not frame.f_code.co_filename.startswith(within):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        last[frame] = frame.f_lasti  # that of RESUME, for which no event comes
+        last[id(frame)] = frame.f_lasti  # that of RESUME, for which no event comes
         return instruction
 
     def instruction(frame: Any, event: str, arg: Any) -> Any:
         nonlocal left
         if event == "opcode":
-            before, at = last.get(frame), frame.f_lasti
-            last[frame] = at
+            before, at = last.get(id(frame)), frame.f_lasti
+            last[id(frame)] = at
             if delivered and (before is None or not _delivers(frame, before, at)):
                 return instruction
             left -= 1

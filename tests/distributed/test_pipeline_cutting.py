@@ -106,7 +106,10 @@ def test_a_schedule_of_the_stages_gives_the_gradients_of_the_module(kind):
     x, mask = batch(torch)
     want = network(torch)
     want.eval()
-    loss_of = lambda results, y: (results[0] - y).square().mean() + results[1].sum()  # noqa: E731
+
+    def loss_of(results, y):
+        return (results[0] - y).square().mean() + results[1].sum()
+
     y = torch.ones(4, 2, dtype=torch.float64)
     for rows in (slice(0, 2), slice(2, 4)):
         (loss_of(want(x[rows], mask[rows]), y[rows]) / 2).backward()

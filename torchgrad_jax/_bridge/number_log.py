@@ -271,10 +271,10 @@ class NumberLog(Recording):
 
     def is_held(self) -> bool:
         """Whether somebody holds a number of the trace when it is over: an object that the function made, a closure."""
-        held = lambda: any(ref() is not None for ref in self.made)  # noqa: E731 - asked twice
-        if held():
-            gc.collect()
-        return held()
+        if not any(ref() is not None for ref in self.made):
+            return False
+        gc.collect()  # of cycles that the trace has left
+        return any(ref() is not None for ref in self.made)
 
     def state(self) -> Any:
         """What everything was before the run."""

@@ -86,39 +86,57 @@ class OverProcesses:
             self._name = hashlib.sha256(self.lower(inputs).as_text().encode()).digest()
         told = b"" if kernel is None else self._name
         answers = [c.agree(told) for c in self._of_groups]  # each group waits for its own
-        return (kernel, self._given(inputs)) if kernel is not None and all(answers) else None
+        return (
+            (kernel, given_to_mesh(inputs, self._there, self._here))
+            if kernel is not None and all(answers)
+            else None
+        )
 
     def lower(self, inputs: Sequence[Any]) -> jax.stages.Lowered:
         """The program for such arrays, which is not run."""
         assert self.kernel is not None
-        like = [
-            jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._there) if is_array(x) else x
-            for x in inputs
-        ]
-        return self.kernel.lower(*like)
+        return self.kernel.lower(*like_given(inputs, self._there))
 
     def _is_here(self, x: Any) -> bool:
         return not isinstance(x, jax.Array) or x.sharding.device_set == {self._here}
 
-    def _given(self, inputs: list[Any]) -> list[Any]:
-        """This process's arrays as arrays over the mesh; numbers of Python stay what they are."""
-        wrap = jax.make_array_from_single_device_arrays
-        at = [i for i, x in enumerate(inputs) if is_array(x)]
-        out = list(inputs)
-        for i, x in zip(at, jax.device_put([inputs[i] for i in at], self._here)):
-            out[i] = wrap(x.shape, self._there, [x])
-        return out
-
     def bring_back(self, arrays: list[Any]) -> None:
         """Make arrays over the mesh this process's own; those that are stay what they are."""
         for i, x in enumerate(arrays):
-            if isinstance(x, jax.Array) and not x.is_fully_addressable:
+            if is_over_mesh(x):
                 arrays[i] = x.addressable_data(0)
 
 
-def is_array(x: Any) -> bool:
-    """Whether an input of a program is an array, and no number of Python's."""
-    return hasattr(x, "dtype")
+def is_over_mesh(x: Any) -> bool:
+    """Whether an input or a result of a program is an array that lies over several processes."""
+    return isinstance(x, jax.Array) and not x.is_fully_addressable
+
+
+def _is_own(x: Any) -> bool:
+    """Whether an input of a program is an array of this process, and neither over the mesh nor a number of Python's."""
+    return hasattr(x, "dtype") and not is_over_mesh(x)
+
+
+def given_to_mesh(inputs: Sequence[Any], there: NamedSharding, here: Any) -> list[Any]:
+    """Inputs of a program over a mesh: arrays of this process as arrays over it, all others as they are.
+
+    Args:
+        inputs: arrays and numbers of Python.
+        there: what JAX is told of such an array.
+        here: this process's device.
+    """
+    wrap, out = jax.make_array_from_single_device_arrays, list(inputs)
+    at = [i for i, x in enumerate(inputs) if _is_own(x)]
+    for i, x in zip(at, jax.device_put([inputs[i] for i in at], here)):
+        out[i] = wrap(x.shape, there, [x])
+    return out
+
+
+def like_given(inputs: Sequence[Any], there: NamedSharding) -> list[Any]:
+    """What a program over a mesh is lowered for, given such inputs."""
+    return [
+        jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there) if _is_own(x) else x for x in inputs
+    ]
 
 
 def over_processes(entry: Any) -> OverProcesses | None:
@@ -177,7 +195,9 @@ __all__ = [
     "Collective",
     "OverProcesses",
     "collective_of",
+    "given_to_mesh",
     "in_xla",
-    "is_array",
+    "is_over_mesh",
+    "like_given",
     "over_processes",
 ]

@@ -32,7 +32,14 @@ from .._core.errors import AsWritten
 from .._core.host import INNER
 from .._engine.traced_run import placeholder
 from .donation import Donating
-from .over_processes import AXIS, collective_of, in_xla, is_array
+from .over_processes import (
+    AXIS,
+    collective_of,
+    given_to_mesh,
+    in_xla,
+    is_over_mesh,
+    like_given,
+)
 
 
 class Processes(abc.ABC):
@@ -260,15 +267,13 @@ class _Mapped:
         """Values that each process has of its own, as the rows of one array each."""
         if not own:
             return []
-        expand = lambda xs: [None if x is None else jnp.asarray(x)[None] for x in xs]  # noqa: E731
-        return self._shard_map(expand, PartitionSpec(), self._rows)(own)
+        return self._shard_map(_with_row, PartitionSpec(), self._rows)(own)
 
     def _of_rows(self, rows: list[Any]) -> list[Any]:
         """For each process its rows."""
         if not rows:
             return []
-        first = lambda ys: [None if y is None else y[0] for y in ys]  # noqa: E731
-        return self._shard_map(first, self._rows, PartitionSpec())(rows)
+        return self._shard_map(_first_row, self._rows, PartitionSpec())(rows)
 
     def _shard_map(self, fn: Any, before: PartitionSpec, after: PartitionSpec) -> Any:
         return jax.shard_map(fn, mesh=self._mesh, in_specs=before, out_specs=after, check_vma=False)
@@ -276,32 +281,31 @@ class _Mapped:
     def fits(self, inputs: Sequence[Any]) -> bool:
         """Whether those inputs lie over the mesh, and no others, that the program takes so."""
         return all(
-            _is_over(x) is (kind in (_Kind.OVER_MESH, _Kind.ROW)) or x is None
+            is_over_mesh(x) is (kind in (_Kind.OVER_MESH, _Kind.ROW)) or x is None
             for x, kind in zip(inputs, self.inputs)
         )
 
     def like(self, inputs: Sequence[Any]) -> list[Any]:
-        """What the program is traced with for such inputs."""
-        return [
-            jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._there)
-            if is_array(x) and not _is_over(x)
-            else x
-            for x in inputs
-        ]
+        """What the program is lowered for, given such inputs."""
+        return like_given(inputs, self._there)
 
     def given(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs as the program takes them."""
-        wrap, out = jax.make_array_from_single_device_arrays, list(inputs)
-        at = [k for k, x in enumerate(inputs) if is_array(x) and not _is_over(x)]
-        for k, x in zip(at, jax.device_put([inputs[k] for k in at], self._here)):
-            out[k] = wrap(x.shape, self._there, [x])
-        return out
+        return given_to_mesh(inputs, self._there, self._here)
 
     def bring_back(self, arrays: list[Any]) -> None:
         """Make results that are this process's own arrays of it; those that are stay what they are."""
         for k, (x, kind) in enumerate(zip(list(arrays), self.results)):
-            if kind in (_Kind.OWN, _Kind.EQUAL) and _is_over(x):
+            if kind in (_Kind.OWN, _Kind.EQUAL) and is_over_mesh(x):
                 arrays[k] = x.addressable_data(0)
+
+
+def _with_row(xs: Sequence[Any]) -> list[Any]:
+    return [None if x is None else jnp.asarray(x)[None] for x in xs]
+
+
+def _first_row(ys: Sequence[Any]) -> list[Any]:
+    return [None if y is None else y[0] for y in ys]
 
 
 def _has_rows(kind: _Kind) -> bool:
@@ -312,10 +316,6 @@ def _merged(some: Iterable[Any], others: Iterable[Any], which: Iterable[bool]) -
     """Values of two lists in turn: of `some` where `which` is true."""
     first, second = iter(some), iter(others)
     return [next(first if w else second) for w in which]
-
-
-def _is_over(x: Any) -> bool:
-    return isinstance(x, jax.Array) and not x.is_fully_addressable
 
 
 def _name_of(text: Callable[[], str]) -> bytes:
@@ -510,7 +510,7 @@ def own_values(entry: Any, args: Sequence[Any]) -> OwnValues | None:
     """
     sources = entry.program.sources
     held = {i: s for i, s in enumerate(sources) if s.kind in ("arg", "tensor", "grad")}
-    over_mesh = {i for i, s in held.items() if _is_over(s.array(args))}
+    over_mesh = {i for i, s in held.items() if is_over_mesh(s.array(args))}
     to_mesh = {k for k, there in entry.pins.items() if not there.is_fully_addressable}
     to_own = {k for i, k, _ in entry.program.writes if k not in to_mesh and (i < 0 or i in held)}
     flow = _Flow(entry.program.jaxpr, over_mesh, to_mesh)

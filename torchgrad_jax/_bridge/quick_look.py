@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import keyword
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,16 +128,17 @@ def _written(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
 
 def _place(code: _Code, holder: Any, key: Any, value: Any) -> str:
     """The code that compares what is in a place with what was there."""
-    missing, held = value is MISSING, getattr(holder, "of", holder)
+    missing, was = value is MISSING, code.name(value)
     if isinstance(holder, Class):
-        held = holder.dict
-    of, was = code.name(held), code.name(value)
-    if held is holder or isinstance(holder, Class):
-        if type(held) is not dict and not isinstance(
-            holder, Class
-        ):  # it may have keys of its own accord
-            return f"{of}.get({code.name(key)}, {code.name(MISSING)}) is {was}"
-        return f"{code.name(key)} not in {of}" if missing else f"{of}[{code.name(key)}] is {was}"
+        holder = holder.dict
+    if isinstance(holder, dict | types.MappingProxyType):
+        of, name = code.name(holder), code.name(key)
+        if (
+            isinstance(holder, dict) and type(holder) is not dict
+        ):  # it may make entries when it is asked
+            return f"{of}.get({name}, {code.name(MISSING)}) is {was}"
+        return f"{name} not in {of}" if missing else f"{of}[{name}] is {was}"
+    of = code.name(holder.of)
     if isinstance(holder, Items):
         return f"len({of}) <= {key}" if missing else f"{of}[{key}] is {was}"
     if isinstance(holder, Variable):

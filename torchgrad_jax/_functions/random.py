@@ -596,9 +596,8 @@ def randperm(
         ]
         drawn = rng.joined(rows or [np.zeros(0, m.dtype.np)])
         batch = m.shape[:-1]
-        if (
-            len(batch) > 1
-        ):  # torch draws one by one: for each example of the innermost `vmap`, those of the outer ones
+        # torch draws one by one: for each example of the innermost `vmap`, those of the outer ones.
+        if len(batch) > 1:
             drawn = drawn.reshape(*batch[::-1], count)
             drawn = drawn.transpose(*range(len(batch))[::-1], len(batch)).reshape(-1)
         return laid(m, drawn)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from ...fx.proxy import Proxy, TraceError
 from ...nn.modules.module import Module
 from ...random import fork_rng, get_rng_state, set_rng_state
 from ...utils import _pytree
+from ..device_mesh import DeviceMesh
 from .stage import PipelineStage
 
 
@@ -107,7 +109,7 @@ class Pipe(Module):
             group: the processes that have the stages.
         """
         module = self.get_stage_module(stage_index)
-        if isinstance(device, str) or hasattr(device, "index"):
+        if not isinstance(device, DeviceMesh):
             module.to(device)
         stage = PipelineStage(module, stage_index, self.num_stages, device, group=group)
         stage.takes_keywords = stage_index == 0  # later stages get from it what they use
@@ -191,7 +193,9 @@ class _Known(Proxy):
         return self.tracer.create_proxy("call_function", getattr, (self, k), {})
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self.value)))  # type: ignore[index]
+        step = self.tracer.create_proxy
+        count = len(self.value)
+        return (step("call_function", operator.getitem, (self, i), {}) for i in range(count))
 
     def __len__(self) -> int:
         return len(self.value)
@@ -236,8 +240,6 @@ class _Tracer(Tracer):
             self.create_node("call_function", pipe_split, (), {})
 
     def _placeholders(self, fn: Any, concrete: dict[str, Any], is_method: bool) -> tuple[Any, Any]:
-        import inspect
-
         bound = inspect.signature(fn).bind(self.root, *self._args, **self._kwargs)
         names = iter(bound.arguments)
         next(names)
@@ -305,17 +307,19 @@ class _Tracer(Tracer):
 
     def _value(self, node: Node) -> Any:
         """What a step gives for the example."""
-        example = lambda n: n.meta["example"] if "example" in n.meta else self._held(n)  # noqa: E731
-        args, kwargs = map_arg(node.args, example), map_arg(node.kwargs, example)
+        args, kwargs = map_arg(node.args, self._example), map_arg(node.kwargs, self._example)
+        target: Any = node.target
         with self._working():
             if node.op == "call_function":
-                return node.target(*args, **kwargs)  # type: ignore[operator]
+                return target(*args, **kwargs)
             if node.op == "call_method":
                 return getattr(args[0], str(node.target))(*args[1:], **kwargs)
             return self.root.get_submodule(str(node.target))(*args, **kwargs)
 
-    def _held(self, node: Node) -> Any:
-        """What the module has under the name of a node."""
+    def _example(self, node: Node) -> Any:
+        """The value of the example; of a constant what the module has under the name of the node."""
+        if "example" in node.meta:
+            return node.meta["example"]
         return operator.attrgetter(str(node.target))(self.root)
 
     @contextlib.contextmanager

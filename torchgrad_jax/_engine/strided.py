@@ -479,7 +479,7 @@ def read_stored(t: Tensor) -> Any:
     stamp = st.stamp  # it is read before the array, as another thread may write in between
     array = _seldom_read(st.meta, t._m, al.conj, al.neg).call(st.array, al.offset)
     # A tracer must not be met again outside of its trace.
-    if not isinstance(array, jax.core.Tracer):
+    if st.views_keep_values and not isinstance(array, jax.core.Tracer):
         al.array, al.stamp = array, stamp
     return array
 

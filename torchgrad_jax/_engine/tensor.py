@@ -26,6 +26,8 @@ class Storage:
     __slots__ = ("__weakref__", "array", "born", "meta", "placement", "pointer", "stamp", "version")
     shared = False
     """Whether NumPy may have its memory, too."""
+    views_keep_values = True
+    """Whether a view may keep what it has read here until somebody writes."""
 
     def __init__(self, array: Any, m: Meta) -> None:
         self.array = array

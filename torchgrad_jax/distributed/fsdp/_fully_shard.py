@@ -71,7 +71,8 @@ def fully_shard(
             submodules first.
         mesh: over which devices, all if None. Of two dimensions, the second splits and the first replicates.
         reshard_after_forward: False gathers parameters once per forward and keeps them for the backward. Otherwise
-            they are gathered where they are used, and the outermost module is no exception.
+            they are gathered where they are used. Processes that each run their own forward free them in between;
+            the outermost module does so only if this is True.
         shard_placement_fn: gives the dimension to split a parameter along, as `Shard`; the first that the devices
             divide if it is None or gives None. What they divide nowhere is on all of them.
         mp_policy: dtypes to compute in.
@@ -108,8 +109,9 @@ def fully_shard(
         group = Group(
             mesh, (True,) if mesh.ndim == 1 else (False, True),
             *owned(part, left_out, lambda m: group_of(m) is not None),
-            gathers=reshard_after_forward is False, param_dtype=policy.param_dtype,
-            output_dtype=policy.output_dtype, casts_inputs=policy.cast_forward_inputs, choose=shard_placement_fn,
+            gathers=None if reshard_after_forward is None else not reshard_after_forward,
+            param_dtype=policy.param_dtype, output_dtype=policy.output_dtype,
+            casts_inputs=policy.cast_forward_inputs, choose=shard_placement_fn,
         )  # fmt: skip
         _shard(part, group)
     return module

@@ -2,28 +2,40 @@
 
 Each process runs the module on its own batch, as PyTorch's do, with the values of all parameters that the module has.
 Their gradients are averaged over the processes, and each process keeps its part of that.
+
+A group of parameters is gathered by one program, and its gradients are averaged by one. After the forward pass the
+processes may let go of what was gathered: it is gathered again when the backward pass reads it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._bridge.own_values import Processes, average, own_copy
-from ..._core import placement
 from ..._core.caches import remember
+from ..._core.meta import meta
 from ..._core.state import MODES
 from ..._engine.strided import read
-from ..._engine.tensor import Tensor
+from ..._engine.tensor import Storage, Tensor, make
 from ..._functions.exchange import as_tensor
-from ...autograd.function import Function, once_differentiable
+from ...autograd.function import Function
+from ...utils import _pytree
 from .._exchange import agree
 from .._groups import is_initialized
 from ..device_mesh import DeviceMesh
 from ..tensor._dtensor import is_own, named_sharding, refuse_parts, said, said_mesh
+from ..tensor._specs import names_of
+
+_ARRAY: Any = Storage.array
 
 
 def has_own_forward(mesh: DeviceMesh) -> bool:
@@ -33,31 +45,70 @@ def has_own_forward(mesh: DeviceMesh) -> bool:
 
 
 class Gathered(Function):
-    """A parameter as an ordinary tensor of this process; of its gradients the parameter gets the average."""
+    """Parameters as ordinary tensors of this process; each parameter gets the average of its gradients.
+
+    The arguments are the mesh, the dtype to compute in for each parameter, whether to gather only what is read
+    (`lazily`), and the parameters.
+    """
 
     @staticmethod
-    def forward(ctx: Any, p: Tensor, mesh: DeviceMesh) -> Tensor:
-        there: Any = named_sharding(p)
-        ctx.sharding, ctx.mesh, ctx.processes = there, said_mesh(p), None
-        held = read(p.detach())
-        if not MODES.run.at_once:
-            ctx.processes = _processes_of_program(mesh)
-            return as_tensor(own_copy(held, ctx.processes))
-        array = placement.place(held, NamedSharding(there.mesh, PartitionSpec()))
-        own = array.addressable_data(0)
-        return as_tensor(own.copy() if array is held else own)
+    def forward(ctx: Any, mesh: DeviceMesh, dtypes: Any, lazily: bool, *parameters: Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.back = mesh, [(named_sharding(p), said_mesh(p), p.dtype) for p in parameters]
+        held = [read(p.detach()) for p in parameters]
+        if MODES.run.at_once:
+            out = _Source(ctx.back[1], held, dtypes).tensors(parameters[0].device, lazily)
+        else:
+            processes = _processes_of_program(mesh)
+            out = [
+                as_tensor(own_copy(array, processes)).to(dtype)
+                for array, dtype in zip(held, dtypes)
+            ]
+        fixed = [t for t, p in zip(out, parameters, strict=True) if not p.requires_grad]
+        ctx.mark_non_differentiable(*fixed)
+        return tuple(out)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        if ctx.processes is not None:
-            return as_tensor(average(read(grad), ctx.processes, ctx.sharding)), None
-        mesh = ctx.sharding.mesh
-        own = jax.device_put(jnp.asarray(read(grad))[None], mesh.local_devices[0])
-        rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-        every = jax.make_array_from_single_device_arrays((mesh.size, *grad.shape), rows, [own])
-        out = as_tensor(_average(ctx.sharding)(every))
-        return (out if ctx.mesh is None else said(out, ctx.mesh)), None
+    def backward(ctx: Any, *grads: Any) -> Any:
+        mesh, places = ctx.back
+        return None, None, None, *Averaged.apply(mesh, places, *grads)
+
+
+class Averaged(Function):
+    """The average of gradients that the processes have of their own, each where its parameter is.
+
+    The arguments are the mesh, for each parameter its sharding, the mesh that the program distributed it over and its
+    dtype, and the gradients, None for those that there are not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, mesh: DeviceMesh, places: Any, *grads: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.back = mesh, [None if g is None else g.dtype for g in grads]
+        there = [place for place, g in zip(places, grads, strict=True) if g is not None]
+        own = [read(g) for g in grads if g is not None]
+        if MODES.run.at_once:
+            means = iter(_averaged(there, own))
+        else:
+            processes = _processes_of_program(mesh)
+            means = iter(
+                average(x.astype(to.np), processes, at) for x, (at, _, to) in zip(own, there)
+            )
+        out = [None if g is None else as_tensor(next(means)) for g in grads]
+        for t, (_, told, _) in zip(out, places, strict=True):
+            if t is not None and told is not None:
+                said(t, told)
+        return tuple(out)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        mesh, dtypes = ctx.back
+        at = [i for i, g in enumerate(grads) if g is not None]
+        out: list[Any] = [None] * len(grads)
+        own = Gathered.apply(mesh, [dtypes[i] for i in at], False, *[grads[i] for i in at])
+        for i, g in zip(at, own, strict=True):
+            out[i] = g
+        return None, None, *out
 
 
 class _OfMesh(Processes):
@@ -81,7 +132,177 @@ def _processes_of_program(mesh: DeviceMesh) -> Processes:
     return _OfMesh(mesh)
 
 
+# --- what is gathered, and may be let go of -----------------------------------------------------------
+
+
+class _Source:
+    """What the parameters of a group were gathered from, and can be gathered from again."""
+
+    def __init__(self, places: Sequence[Any], held: Sequence[jax.Array], dtypes: Any) -> None:
+        self.program = _gathering(tuple(at for at, *_ in places), tuple(d.np for d in dtypes))
+        self.held, self.dtypes = held, dtypes
+        self.storages: list[weakref.ref[Any]] = []
+
+    def tensors(self, device: Any, lazily: bool) -> list[Tensor]:
+        """The parameters as tensors of this process, whose values `lazily` come when one of them is read."""
+        out = []
+        for array, dtype in zip(self.held, self.dtypes, strict=True):
+            t = make(None, meta(array.shape, dtype, device))
+            t._st.placement = self
+            t._st.__class__ = GatheredStorage
+            self.storages.append(weakref.ref(t._st))
+            out.append(t)
+        if not lazily:
+            self.gather()
+        return out
+
+    def gather(self) -> None:
+        """Gather what the processes let go of."""
+        with jax.ensure_compile_time_eval():
+            values = self.program(*self.held)
+        for st, value in zip(self.storages, values, strict=True):
+            held = st()
+            if held is not None and _ARRAY.__get__(held) is None:
+                _ARRAY.__set__(held, value.addressable_data(0))
+
+
+def _value(st: Any) -> Any:
+    held = _ARRAY.__get__(st)
+    if held is None:
+        st.placement.gather()
+        held = _ARRAY.__get__(st)
+    return held
+
+
+class GatheredStorage(Storage):
+    """A storage with the value of a parameter, which is gathered from its `placement` where it is not there."""
+
+    __slots__ = ()
+    views_keep_values = False
+    array: Any = property(_value, _ARRAY.__set__)
+
+
+def let_go(tensors: Iterable[Any], output: Any) -> None:
+    """Free what was gathered, until somebody reads it; what was written to stays, and what a module returns."""
+    returned = {id(y._st) for y in _pytree.tree_leaves(output) if isinstance(y, Tensor)}
+    for t in tensors:
+        st = t._st
+        if st.__class__ is GatheredStorage and not st.stamp and id(st) not in returned:
+            _ARRAY.__set__(st, None)
+
+
+# --- the programs -------------------------------------------------------------------------------------
+
+
+class _Split(NamedTuple):
+    """How a parameter is split: along which dimension, into how many parts, over which axes of the mesh."""
+
+    dim: int
+    parts: int
+    axes: tuple[str, ...]
+
+
+def _split(sharding: NamedSharding) -> _Split:
+    for dim, entry in enumerate(sharding.spec):
+        axes = names_of(entry)
+        if axes:
+            return _Split(dim, math.prod(sharding.mesh.shape[a] for a in axes), axes)
+    return _Split(0, 1, ())
+
+
+def _alike(splits: Sequence[_Split], dtypes: Sequence[Any]) -> dict[Any, list[int]]:
+    """The positions of parameters that travel together: they have one dtype, and are split over the same axes."""
+    out: dict[Any, list[int]] = {}
+    for i, (split, dtype) in enumerate(zip(splits, dtypes, strict=True)):
+        out.setdefault((split.axes, dtype), []).append(i)
+    return out
+
+
+def _pieces(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Cut the last dimension of an array into arrays of these shapes."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    cut = jnp.split(flat, ends[:-1], axis=-1)
+    return [x.reshape(*flat.shape[:-1], *shape) for x, shape in zip(cut, shapes, strict=True)]
+
+
 @remember()
-def _average(sharding: NamedSharding) -> Any:
-    """Averages the gradients of the processes, and leaves the result where a parameter is."""
-    return jax.jit(lambda every: every.mean(0), out_shardings=sharding)
+def _gathering(shardings: tuple[NamedSharding, ...], dtypes: tuple[Any, ...]) -> Any:
+    """The program that makes parameters whole in each process."""
+    splits = [_split(s) for s in shardings]
+
+    def run(*parts: Any) -> Any:
+        out = [x.astype(dtype) for x, dtype in zip(parts, dtypes, strict=True)]
+        for (axes, _), at in _alike(splits, dtypes).items():
+            if not axes:
+                continue
+            rows = lax.all_gather(jnp.concatenate([out[i].ravel() for i in at]), axes)
+            for i, piece in zip(at, _pieces(rows, [out[i].shape for i in at]), strict=True):
+                shape, dim = list(out[i].shape), splits[i].dim
+                shape[dim] *= splits[i].parts
+                out[i] = jnp.moveaxis(piece, 0, dim).reshape(shape)
+        return tuple(out)
+
+    mesh, specs = shardings[0].mesh, tuple(s.spec for s in shardings)
+    whole = PartitionSpec()
+    return jax.jit(jax.shard_map(run, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False))
+
+
+def _averaged(places: Sequence[Any], own: Sequence[Any]) -> Any:
+    """The averages of gradients that each process has of its own."""
+    if not places:
+        return []
+    shardings = tuple(at for at, *_ in places)
+    shapes, dtypes = tuple(x.shape for x in own), tuple(to.np for *_, to in places)
+    pack, run = _averaging(shardings, shapes, dtypes)
+    mesh: Any = shardings[0].mesh
+    rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    every = []
+    for packed in pack(*own):
+        there = jax.device_put(packed, mesh.local_devices[0])
+        shape = mesh.size, *packed.shape[1:]
+        every.append(jax.make_array_from_single_device_arrays(shape, rows, [there]))
+    return run(*every)
+
+
+@remember()
+def _averaging(
+    shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dtypes: tuple[Any, ...]
+) -> Any:
+    """Two programs: one packs the gradients of this process, by whose parts they are, and one averages all packs."""
+    splits = [_split(s) for s in shardings]
+    parts = [s.shard_shape(shape) for s, shape in zip(shardings, shapes, strict=True)]
+    alike = _alike(splits, dtypes)
+    mesh: Any = shardings[0].mesh
+
+    def rows(i: int, x: Any) -> Any:
+        """A gradient as one row for each part of its parameter."""
+        (dim, n, _), shape = splits[i], x.shape
+        if n > 1:
+            x = x.reshape(*shape[:dim], n, shape[dim] // n, *shape[dim + 1 :])
+            x = jnp.moveaxis(x, dim, 0)
+        return x.astype(dtypes[i]).reshape(n, x.size // n)
+
+    def pack(*grads: Any) -> Any:
+        return [jnp.concatenate([rows(i, grads[i]) for i in at], 1)[None] for at in alike.values()]
+
+    def run(*packs: Any) -> Any:
+        out: list[Any] = [None] * len(parts)
+        for ((axes, _), at), packed in zip(alike.items(), packs, strict=True):
+            mean = _sum(packed[0], axes, mesh.axis_names) / mesh.size
+            for i, piece in zip(at, _pieces(mean, [parts[i] for i in at]), strict=True):
+                out[i] = piece
+        return tuple(out)
+
+    specs = tuple(s.spec for s in shardings)
+    every = PartitionSpec(mesh.axis_names)
+    shared = jax.shard_map(run, mesh=mesh, in_specs=every, out_specs=specs, check_vma=False)
+    return jax.jit(pack), jax.jit(shared, out_shardings=shardings)
+
+
+def _sum(rows: Any, axes: tuple[str, ...], all_axes: tuple[str, ...]) -> Any:
+    """The sum over all processes of the row that is this process's."""
+    if jnp.issubdtype(rows.dtype, jnp.complexfloating):  # gloo adds up real numbers only
+        return lax.complex(_sum(rows.real, axes, all_axes), _sum(rows.imag, axes, all_axes))
+    own = lax.psum_scatter(rows, axes) if axes else rows[0]
+    others = tuple(a for a in all_axes if a not in axes)
+    return lax.psum(own, others) if others else own

@@ -33,7 +33,7 @@ from ..tensor._api import place_parameter, replicate_rest
 from ..tensor._dtensor import DTensor, is_own, named_sharding, spread, to_local
 from ..tensor._specs import names_of
 from ..tensor.placement_types import Placement, Replicate, Shard
-from ._gathering import Gathered, has_own_forward
+from ._gathering import Gathered, has_own_forward, let_go
 
 
 @dataclass
@@ -47,8 +47,11 @@ class Group:
     """Where the group's parameters are: modules and names."""
     ignored: list[tuple[Module, str]] = field(default_factory=list)
     """Where parameters are that stay whole, on all devices."""
-    gathers: bool = False
-    """Whether parameters are gathered once per forward and kept for the backward, not wherever they are used."""
+    gathers: bool | None = False
+    """Whether parameters are gathered once per forward and kept for the backward, not wherever they are used.
+
+    None: they are kept where this is the outermost module and each process has its own forward.
+    """
     param_dtype: Any = None
     output_dtype: Any = None
     casts_inputs: bool = True
@@ -160,35 +163,49 @@ def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
 def leave(group: Group, output: Any) -> Any:
     """What a module gives instead of its output, with its parameters put back; also after an error."""
     _RUNNING.groups = _RUNNING.groups[:-1]
-    _put_back(group.swapped.pop())
-    if not (_RUNNING.groups or group.own_forward or is_own(group.mesh)):
+    used = _put_back(group.swapped.pop())
+    is_root = not _RUNNING.groups
+    if group.own_forward and not (group.gathers or (group.gathers is None and is_root)):
+        let_go(used, output)
+    if is_root and not (group.own_forward or is_own(group.mesh)):
         output = _pytree.tree_map(lambda y: _given_back(group, y), output)
     return output if group.output_dtype is None else cast(output, group.output_dtype)
 
 
-def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
+def _ready(group: Group, lazily: bool = False) -> list[tuple[Module, str, Tensor]]:
     """Put copies in the place of parameters, gathered or in another dtype, where the group wants that."""
     if not (group.gathers or group.own_forward) and group.param_dtype is None:
         return []
-    made: dict[int, Any] = {}
-    swapped = []
-    for owner, key in group.placed:
-        p: Any = owner._parameters[key]
-        if id(p) not in made:
-            made[id(p)] = _used(group, p)
-        swapped.append((owner, key, p))
-    for owner, key in group.ignored if group.own_forward else ():
-        p = owner._parameters[key]
-        made.setdefault(id(p), Gathered.apply(p, group.mesh))
-        swapped.append((owner, key, p))
+    places = [*group.placed, *(group.ignored if group.own_forward else ())]
+    swapped: list[Any] = [(owner, key, owner._parameters[key]) for owner, key in places]
+    apart = {id(owner._parameters[key]) for owner, key in group.ignored}
+    used = {id(p): (p, p.dtype if id(p) in apart else _dtype(group, p)) for *_, p in swapped}
+    if group.own_forward and used:
+        dtypes = [dtype for _, dtype in used.values()]
+        out = Gathered.apply(group.mesh, dtypes, lazily, *(p for p, _ in used.values()))
+        made = dict(zip(used, out, strict=True))
+    else:
+        made = {i: _placed(group, p.to(dtype)) for i, (p, dtype) in used.items()}
     for owner, key, p in swapped:
         owner._parameters[key] = made[id(p)]
     return swapped
 
 
-def _put_back(swapped: list[tuple[Module, str, Any]]) -> None:
+def _dtype(group: Group, p: Any) -> Any:
+    """The dtype that a group computes with a parameter in."""
+    return p.dtype if group.param_dtype is None or not p.is_floating_point() else group.param_dtype
+
+
+def _placed(group: Group, p: Any) -> Any:
+    return spread(p, group.mesh, group.whole()) if group.gathers else p
+
+
+def _put_back(swapped: list[tuple[Module, str, Any]]) -> list[Any]:
+    """Put parameters back to where they were; gives what stood there meanwhile."""
+    used = [owner._parameters[key] for owner, key, _ in swapped]
     for owner, key, p in swapped:
         owner._parameters[key] = p
+    return used
 
 
 def _for_recomputation() -> Callable[[], contextlib.AbstractContextManager[None]]:
@@ -205,21 +222,13 @@ def _for_recomputation() -> Callable[[], contextlib.AbstractContextManager[None]
             at_the_end.callback(setattr, _RUNNING, "groups", before)
             with enable_grad():  # in a backward pass it is off, and the copies need their graph
                 for group in groups:
-                    at_the_end.callback(_put_back, _ready(group))
+                    at_the_end.callback(_put_back, _ready(group, lazily=True))
             yield
 
     return again if groups else contextlib.nullcontext
 
 
 MORE_SURROUNDINGS.append(_for_recomputation)
-
-
-def _used(group: Group, p: Any) -> Any:
-    if group.own_forward:
-        p = Gathered.apply(p, group.mesh)
-    if group.param_dtype is not None and p.is_floating_point():
-        p = p.to(group.param_dtype)
-    return spread(p, group.mesh, group.whole()) if group.gathers and not group.own_forward else p
 
 
 def cast(tree: Any, dtype: Any) -> Any:

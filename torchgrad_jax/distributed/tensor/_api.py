@@ -93,6 +93,7 @@ def place_parameter(
                 "the same state, before it is split over them"
             ) from None
         before = said_mesh(t)
+        del own  # a tensor that shares the old memory would keep it alive
         t.data = out
     said(t, mesh if before is None or before == mesh else before.joined(mesh))
 

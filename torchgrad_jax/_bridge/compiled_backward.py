@@ -26,6 +26,7 @@ from .._engine.node import AccumulateGrad, Node, spent
 from .._engine.passes.walk import run as run_pass
 from .._engine.record import apply, zeros_for
 from .._engine.saved import Packed, error_of_write
+from .._engine.steps import values_of
 from .._engine.strided import read
 from .._engine.tensor import Storage, Tensor, make
 from .._engine.trace import Call
@@ -427,15 +428,15 @@ class ForwardAndBackward:
             for eqn in early_steps:
                 with at_its_line(eqn):
                     traced_run.take([eqn], env, values)
-            results = _read((*jaxpr.outvars[:n_results], *between), env)
-            return [*results, any_of(_read(flags, env))] if flags else results
+            results = values_of((*jaxpr.outvars[:n_results], *between), env)
+            return [*results, any_of(values_of(flags, env))] if flags else results
 
         def late_part(wanted: Sequence[Any], saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             env = {**consts_of, **dict(zip(between, saved))}
             for eqn in late_steps:
                 with at_its_line(eqn):
                     _take_late(eqn, env, cts, late)
-            return _read(wanted, env)
+            return values_of(wanted, env)
 
         def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             """The gradients; None where none of those that come in has an effect. Some of these may be None."""
@@ -523,10 +524,6 @@ def used_in_pass(jaxpr: Any, gradients: int, reads: int) -> list[bool]:
     )
     used = needed_of(steps[in_pass:], jaxpr.outvars[end - gradients : end])
     return [not hasattr(v, "val") and v in used for v in jaxpr.outvars[end:]]
-
-
-def _read(names: Sequence[Any], env: Mapping[Any, Any]) -> list[Any]:
-    return [v.val if hasattr(v, "val") else env[v] for v in names]
 
 
 class CompiledFunctionBackward(Node):

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._engine.steps import bind_equation
+from .._engine.steps import bind_equation, values_of
 from .._engine.traced_run import placeholder
 
 _CALLS = {
@@ -38,7 +38,7 @@ def evaluate_equal_steps_once(
     for eqn in jaxpr.eqns:
         with at_its_line(eqn):
             run.take([eqn], env)
-    return _read(jaxpr.outvars, env)
+    return values_of(jaxpr.outvars, env)
 
 
 def at_its_line(eqn: Any) -> Any:
@@ -70,7 +70,7 @@ class _Run:
             if eqn.primitive is self.outside:
                 out = [self.captured[eqn.params["index"]]]
             else:
-                args = _read(eqn.invars, env)
+                args = values_of(eqn.invars, env)
                 inner = called(eqn)
                 out = self._step(eqn, args) if inner is None else self._call(inner, args)
             env.update(zip(eqn.outvars, out))
@@ -80,7 +80,7 @@ class _Run:
         env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts))
         env.update(zip(jaxpr.invars, args))
         self.take(jaxpr.eqns, env)
-        return _read(jaxpr.outvars, env)
+        return values_of(jaxpr.outvars, env)
 
     def _step(self, eqn: Any, args: list[Any]) -> list[Any]:
         own = None if self.instead is None else self.instead(eqn, args)
@@ -179,10 +179,6 @@ def _unconditional(params: dict[str, Any]) -> bool:
     return not params.get("compiler_options_kvs") and all(
         type(s).__name__ == "UnspecifiedValue" for s in placed
     )
-
-
-def _read(names: Sequence[Any], env: dict[Any, Any]) -> list[Any]:
-    return [v.val if hasattr(v, "val") else env[v] for v in names]
 
 
 def _key(eqn: Any, args: Sequence[Any]) -> Any:

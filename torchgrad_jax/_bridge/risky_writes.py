@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from .._engine.steps import bind_equation
+from .._engine.steps import bind_equation, values_of
 from .equal_steps import at_its_line, called
 
 _WRITE, _READ, _SLICE = "dynamic_update_slice", "dynamic_slice", "slice"
@@ -77,7 +77,7 @@ class _Walk:
         """Walk over steps whose inputs are in `about`, and in `env` if they are taken."""
         for eqn in eqns:
             known = [self._of(v, about) for v in eqn.invars]
-            args = [_value(v, env) for v in eqn.invars] if self.takes else []
+            args = values_of(eqn.invars, env) if self.takes else []
             inner = called(eqn) if eqn.primitive.name in ("jit", "pjit") else None
             if inner is not None:
                 results, made = self._call(inner, known, args)
@@ -95,7 +95,7 @@ class _Walk:
         about.update((v, self.new(v.aval.shape)) for v in jaxpr.constvars)
         env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*inner.consts, *args)))
         self.run(jaxpr.eqns, about, env)
-        made = [_value(v, env) for v in jaxpr.outvars] if self.takes else []
+        made = values_of(jaxpr.outvars, env) if self.takes else []
         return [self._of(v, about) for v in jaxpr.outvars], made
 
     def _take(self, eqn: Any, args: list[Any], risky: bool) -> Sequence[Any]:
@@ -188,10 +188,6 @@ def _written_anew(operand: Any, update: Any, starts: Sequence[Any]) -> Any:
     return placed
 
 
-def _value(v: Any, env: dict[Any, Any]) -> Any:
-    return v.val if hasattr(v, "val") else env[v]
-
-
 def _may_be_risky(jaxpr: Any, seen: set[int]) -> bool:
     """Whether some of these steps write to anything but an array of one number, as gradients of slices do."""
     filled: set[int] = set()
@@ -224,7 +220,7 @@ def without_risky_writes(closed: Any) -> Any:
         walk = _Walk(takes=True)
         env = dict(zip(jaxpr.constvars, closed.consts))
         walk.run(jaxpr.eqns, {v: walk.new(v.aval.shape) for v in jaxpr.constvars}, env)
-        return [_value(v, env) for v in jaxpr.outvars]
+        return values_of(jaxpr.outvars, env)
 
     return jax.make_jaxpr(again)()
 

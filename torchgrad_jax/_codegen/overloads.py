@@ -38,7 +38,7 @@ def _moments(result: str) -> tuple[str, ...]:
     return tuple(s.format(ints=_INTS, result=result) for s in (_MOMENTS, _UNBIASED, _ALL_UNBIASED))
 
 
-def _pool(name: str, rest: str) -> tuple[str, ...]:
+def _pool(rest: str) -> tuple[str, ...]:
     pair = "tuple[Tensor, Tensor]"
     plain = f"(input: Tensor, {rest}, return_indices: Literal[False] = False) -> Tensor"
     return plain, f"(input: Tensor, {rest}, *, return_indices: Literal[True]) -> {pair}"
@@ -85,12 +85,12 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
         "(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, "
         "dim: _int | None = None) -> Any",
     ),
-    "nn.functional.max_pool1d": _pool("max_pool1d", _WINDOW),
-    "nn.functional.max_pool2d": _pool("max_pool2d", _WINDOW),
-    "nn.functional.max_pool3d": _pool("max_pool3d", _WINDOW),
-    "nn.functional.adaptive_max_pool1d": _pool("adaptive_max_pool1d", _ADAPTIVE),
-    "nn.functional.adaptive_max_pool2d": _pool("adaptive_max_pool2d", _ADAPTIVE),
-    "nn.functional.adaptive_max_pool3d": _pool("adaptive_max_pool3d", _ADAPTIVE),
+    "nn.functional.max_pool1d": _pool(_WINDOW),
+    "nn.functional.max_pool2d": _pool(_WINDOW),
+    "nn.functional.max_pool3d": _pool(_WINDOW),
+    "nn.functional.adaptive_max_pool1d": _pool(_ADAPTIVE),
+    "nn.functional.adaptive_max_pool2d": _pool(_ADAPTIVE),
+    "nn.functional.adaptive_max_pool3d": _pool(_ADAPTIVE),
 }
 """By qualified name; the first parameter of a method is dropped from its text."""
 

@@ -176,13 +176,11 @@ def doc(fn: Any) -> str:
     return (first + dot).strip().replace("\\", "\\\\").replace('"""', "'''").rstrip('"')
 
 
-def declare(
-    fn: Any, name: str, namespace: str, *, method: bool = False, static: bool = False
-) -> str:
+def declare(fn: Any, name: str, namespace: str, *, method: bool = False) -> str:
     """The stub of a function, overloads and docstring included."""
     pad = "    " if method else ""
     ignore = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""
-    texts = signatures(fn, name, namespace, method and not static)
+    texts = signatures(fn, name, namespace, method)
     lines = []
     for i, text in enumerate(texts):
         if len(texts) > 1:

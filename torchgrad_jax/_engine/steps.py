@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -114,6 +114,11 @@ class Steps:
                 if o not in cuts or o not in env:
                     env[o] = v
         return [r.value if isinstance(r, Const) else env[r] for r in wanted]
+
+
+def values_of(names: Iterable[Any], env: Mapping[Any, Any]) -> list[Any]:
+    """The values of variables of a jaxpr, and of literals among them."""
+    return [v.val if hasattr(v, "val") else env[v] for v in names]
 
 
 def varying_alike(args: list[Any]) -> list[Any]:

@@ -526,13 +526,8 @@ def same_memory(a: Tensor, b: Any) -> bool:
         return False
     p, q = a._al, b._al
     if p is None or q is None:
-        return p is q or (not (p or q).offset and not _flipped(a) and not _flipped(b))  # type: ignore[union-attr]
+        return p is q or (not (p or q).offset and not is_mirrored(a) and not is_mirrored(b))  # type: ignore[union-attr]
     return (p.offset, p.conj, p.neg) == (q.offset, q.conj, q.neg)
-
-
-def _flipped(t: Tensor) -> bool:
-    """Whether reading conjugates or negates."""
-    return t._al is not None and (t._al.conj or t._al.neg)
 
 
 def check_disjoint(
@@ -545,9 +540,9 @@ def check_disjoint(
     them `as_stored`.
     """
     if not as_stored:
-        if _flipped(me):
+        if is_mirrored(me):
             return
-        others = [t for t in others if not (isinstance(t, Tensor) and _flipped(t))]
+        others = [t for t in others if not (isinstance(t, Tensor) and is_mirrored(t))]
     m = me._m
     if wholly and any(t is me for t in others):
         raise RuntimeError(errors.PARTIAL_OVERLAP)

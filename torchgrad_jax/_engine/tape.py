@@ -18,7 +18,7 @@ import numpy as np
 from .._core import errors
 from .._core.caches import remember
 from .._core.meta import Meta
-from .steps import bind_equation
+from .steps import bind_equation, values_of
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -100,9 +100,9 @@ class Closed:
         jaxpr = self.jaxpr
         env = dict(zip((*jaxpr.constvars, *jaxpr.invars), args))
         for eqn in jaxpr.eqns:
-            out = bind_equation(eqn, [v.val if hasattr(v, "val") else env[v] for v in eqn.invars])
+            out = bind_equation(eqn, values_of(eqn.invars, env))
             env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
-        return [v.val if hasattr(v, "val") else env[v] for v in jaxpr.outvars]
+        return values_of(jaxpr.outvars, env)
 
 
 class Same:

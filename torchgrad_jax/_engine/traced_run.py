@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core.keys import is_key
 from .._core.meta import Meta
-from .steps import bind_equation
+from .steps import bind_equation, values_of
 from .tensor import wrap_array
 
 _placeholder: Any = None
@@ -102,7 +102,7 @@ def evaluate(
     env: dict[Any, Any] = dict(zip(jaxpr.invars, inputs))
     env.update(zip(jaxpr.constvars, consts))
     take(jaxpr.eqns, env, captured)
-    return [v.val if hasattr(v, "val") else env[v] for v in jaxpr.outvars]
+    return values_of(jaxpr.outvars, env)
 
 
 def take(
@@ -113,8 +113,7 @@ def take(
         if eqn.primitive is _placeholder:
             env[eqn.outvars[0]] = captured[eqn.params["index"] - first]
             continue
-        args = [v.val if hasattr(v, "val") else env[v] for v in eqn.invars]
-        out = bind_equation(eqn, args)
+        out = bind_equation(eqn, values_of(eqn.invars, env))
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
 
 

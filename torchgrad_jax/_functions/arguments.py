@@ -38,14 +38,7 @@ _PYTHON_DTYPES = {
 _MAX_BYTES = 2**63
 
 
-def register(
-    name: str,
-    fn: Callable[..., Any],
-    *,
-    namespace: str = "",
-    function: bool = True,
-    method: bool = False,
-) -> Any:
+def register(name: str, fn: Callable[..., Any], *, namespace: str = "") -> Any:
     """Publish a function whose arguments are not tensors; only function modes override it.
 
     `bind.composite` does this for functions of tensors, at a cost that these can do without.
@@ -70,11 +63,8 @@ def register(
     fn.__name__ = fn.__qualname__ = public.__name__ = public.__qualname__ = name
     public.__doc__, public.__wrapped__ = fn.__doc__, fn
     public.__module__ = "torchgrad_jax"
-    if function:
-        NAMESPACES.setdefault(namespace, {})[name] = named(public, namespace, name)
-        COMPOSITES[f"{namespace}.{name}" if namespace else name] = public
-    if method:
-        METHODS[name] = public
+    NAMESPACES.setdefault(namespace, {})[name] = named(public, namespace, name)
+    COMPOSITES[f"{namespace}.{name}" if namespace else name] = public
     return public
 
 

@@ -44,7 +44,7 @@ def construct(
         return _empty((0,), target, dev)
     first = args[0]
     if len(args) == 1 and isinstance(first, Tensor):
-        return _same(first, dt, dev)
+        return _same(first, dt)
     if len(args) > 1 or as_int(first) is not None:
         return _empty(shape_of("new", args), target, dev)
     if isinstance(first, UntypedStorage | TypedStorage):
@@ -65,7 +65,7 @@ def _empty(shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Ten
     return make_of(Tensor, filled(0, shape, dt, dev), meta(shape, dt, dev))
 
 
-def _same(t: Tensor, dt: dtypes.dtype | None, dev: devices.device) -> Tensor:
+def _same(t: Tensor, dt: dtypes.dtype | None) -> Tensor:
     """A view of a given tensor, which must have the constructor's dtype."""
     if dt is not None and t._m.dtype is not dt:
         names = [d.name for d in (dt, t._m.dtype)]

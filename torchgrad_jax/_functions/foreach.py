@@ -36,7 +36,7 @@ def _tensors(name: str, xs: Any) -> list[Tensor]:
     return list(xs)
 
 
-def _spread(name: str, value: Any, n: int) -> list[Any]:
+def _spread(value: Any, n: int) -> list[Any]:
     """An argument for each tensor: the elements of a list, or the same value for all."""
     if isinstance(value, list | tuple):
         if len(value) != n:
@@ -97,7 +97,7 @@ def _make(base: str, inplace: bool) -> Any:
         for key in ("tensors1", "other", "weight", "weights", "exponent", "scalar", "scalars"):
             if key in kwargs:
                 args = (*args, kwargs.pop(key))
-        rows = zip(*[_spread(name, a, len(xs)) for a in args]) if args else [()] * len(xs)
+        rows = zip(*[_spread(a, len(xs)) for a in args]) if args else [()] * len(xs)
         if not inplace:
             return tuple([_one(base, False, x, row, kwargs) for x, row in zip(xs, rows)])
         return [_written(x, _one, base, True, x, row, kwargs) for x, row in zip(xs, rows)]
@@ -115,7 +115,7 @@ def _foreach_zero_(self: Any) -> list[Tensor]:
 def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> list[Tensor]:
     """Copy each tensor of a list into that of another."""
     xs = _tensors("_foreach_copy_", self)
-    rows = zip(xs, _spread("_foreach_copy_", src, len(xs)))
+    rows = zip(xs, _spread(src, len(xs)))
     return [_written(x, METHODS["copy_"], x, y) for x, y in rows]
 
 
@@ -133,7 +133,7 @@ def _foreach_max(self: Any) -> tuple[Tensor, ...]:
 def _foreach_mm(self: Any, mat2: Any) -> tuple[Tensor, ...]:
     """Products of the matrices of two lists."""
     xs = _tensors("_foreach_mm", self)
-    return tuple([METHODS["mm"](x, y) for x, y in zip(xs, _spread("_foreach_mm", mat2, len(xs)))])
+    return tuple([METHODS["mm"](x, y) for x, y in zip(xs, _spread(mat2, len(xs)))])
 
 
 def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:

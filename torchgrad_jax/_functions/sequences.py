@@ -155,6 +155,13 @@ def _range_arguments(fn: str, args: tuple[Any, ...], named: dict[str, Any]) -> t
     return found.get("start", 0), found["end"], found.get("step", 1)
 
 
+def _check_ends(first: Any, last: Any, by: Any) -> None:
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first:g} -> {last:g}")
+    if (by > 0 and last < first) or (by < 0 and first < last):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
 def _count(first: Any, last: Any, by: Any, dt: dtypes.dtype) -> int:
     if by == 0:
         raise RuntimeError("step must be nonzero")
@@ -162,10 +169,7 @@ def _count(first: Any, last: Any, by: Any, dt: dtypes.dtype) -> int:
         first, last, by = int(first), int(last), int(by)
         if by == 0:
             raise ValueError("step must be nonzero")
-    if not (math.isfinite(first) and math.isfinite(last)):
-        raise RuntimeError(f"unsupported range: {first:g} -> {last:g}")
-    if (by > 0 and last < first) or (by < 0 and first < last):
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _check_ends(first, last, by)
     if math.isnan(by):
         raise RuntimeError("step must be nonzero")
     return math.ceil((last - first) / by)
@@ -195,10 +199,7 @@ def range(
     dt, dev = options("range", dtype, layout, device, pin_memory, requires_grad)
     if by == 0:
         raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(first) and math.isfinite(last)):
-        raise RuntimeError(f"unsupported range: {first:g} -> {last:g}")
-    if (by > 0 and last < first) or (by < 0 and first < last):
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _check_ends(first, last, by)
     n = int((last - first) / by) + 1
     dt = dt or (None if out is not None else dtypes.get_default_dtype())
     return _deliver(

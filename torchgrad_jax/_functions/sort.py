@@ -108,10 +108,10 @@ def _answer(
     return (values, *extra) if extra else values
 
 
-def _no_complex(input: Tensor, name: str) -> None:
+def _no_complex(input: Tensor) -> None:
     if input._m.dtype.is_complex:
         raise NotImplementedError(
-            f"\"{name}\" not implemented for '{dtypes.scalar_type_name(input._m.dtype)}'"
+            f"\"unique\" not implemented for '{dtypes.scalar_type_name(input._m.dtype)}'"
         )
 
 
@@ -158,7 +158,7 @@ def _unique(
 ) -> tuple[Tensor, Tensor]:
     """The distinct elements in ascending order, and which of them each element is if `return_inverse`."""
     _check_bools("_unique", sorted=sorted, return_inverse=return_inverse)
-    _no_complex(input, "unique")
+    _no_complex(input)
     first, inverse, _ = _distinct(input, "_unique")
     found = inverse.reshape(input._m.shape) if return_inverse else ()
     return ops._unique_at(input, first), _host(found, input)
@@ -171,7 +171,7 @@ def _unique2(
     """`_unique`, and how often each element comes if `return_counts`."""
     bools = {"sorted": sorted, "return_inverse": return_inverse, "return_counts": return_counts}
     _check_bools("_unique2", **bools)
-    _no_complex(input, "unique")
+    _no_complex(input)
     first, inverse, counts = _distinct(input, "_unique2")
     found = inverse.reshape(input._m.shape) if return_inverse else ()
     values = ops._unique2_at(input, first)
@@ -190,7 +190,7 @@ def unique(
     bools = {"sorted": sorted, "return_inverse": return_inverse, "return_counts": return_counts}
     _check_bools("_unique2" if dim is None else "unique_dim", **bools)
     _check_dim("unique_dim(): argument 'dim' (position 2)", dim)
-    _no_complex(input, "unique")
+    _no_complex(input)
     wanted = (return_inverse, return_counts)
     if dim is None:
         first, inverse, counts = _distinct(input, "_unique2")
@@ -215,7 +215,7 @@ def unique_consecutive(
     bools = {"return_inverse": return_inverse, "return_counts": return_counts}
     _check_bools("unique_consecutive", **bools)
     _check_dim("unique_consecutive(): argument 'dim'", dim)
-    _no_complex(input, "unique")
+    _no_complex(input)
     axis = None
     if dim is None:
         rows = _plain(input, "unique_consecutive").reshape(-1, 1)

@@ -16,7 +16,7 @@ from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.layouts import elementwise, preserved
-from .helpers import broadcast, erf
+from .helpers import broadcast, erf, softplus_with_rule
 from .inner import inner_op
 from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, op, with_rule
 
@@ -385,11 +385,11 @@ def silu(input: Array) -> Array:
 
 
 def _mish_slope(x: Array) -> Array:
-    y = lax.tanh(_softplus(x))
+    y = lax.tanh(softplus_with_rule(x))
     return y + x * lax.logistic(x) * (1 - y * y)
 
 
-_mish = _sloped(lambda x: x * lax.tanh(_softplus(x)), _mish_slope)
+_mish = _sloped(lambda x: x * lax.tanh(softplus_with_rule(x)), _mish_slope)
 
 
 @_hidden()
@@ -397,17 +397,6 @@ def mish(input: Array) -> Array:
     """``x * tanh(softplus(x))``."""
     _float_only(input, "mish_cpu")
     return half_as_float(_mish)(input)
-
-
-@custom_jvp
-def _softplus(x: Array) -> Array:
-    return lax.max(x, jnp.zeros_like(x)) + lax.log1p(lax.exp(-lax.abs(x)))
-
-
-@_softplus.defjvp
-def _softplus_jvp(primals: Any, tangents: Any) -> Any:
-    (x,), (t,) = primals, tangents
-    return _softplus(x), t * lax.logistic(x)
 
 
 @op(layout=Layout.ELEMENTWISE, function=False, method=False)

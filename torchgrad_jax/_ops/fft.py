@@ -12,7 +12,7 @@ from jax import lax
 
 from .._core import layouts, shapes
 from .._core.kernels import scalar_name
-from .helpers import is_complex, is_float
+from .helpers import is_complex, is_float, numel_along
 from .inner import inner_op
 from .registry import Array, Dims, op
 
@@ -48,10 +48,6 @@ def _scaled(x: Array, normalization: int, n: int, inverse: bool) -> Array:
 
 def _dims(x: Array, dim: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shapes.wrap_dim(d, x.ndim) for d in dim)
-
-
-def _points(x: Array, dims: tuple[int, ...]) -> int:
-    return math.prod(x.shape[d] for d in dims)
 
 
 def _arranged(
@@ -90,7 +86,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
         raise RuntimeError(f"Only supports complex dtypes, but found: {scalar_name(input)}")
     dims = _dims(input, dim)
     out = _complex(input, dims, forward) if 0 not in input.shape else input
-    return _scaled(out, normalization, _points(input, dims), not forward)
+    return _scaled(out, normalization, numel_along(input, dims), not forward)
 
 
 @op(node="FftR2CBackward0", out=False, method=False, keeps=("input",),
@@ -100,7 +96,7 @@ def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Arr
     if not is_float(input):
         raise RuntimeError(f"Only supports floating-point dtypes, but found: {scalar_name(input)}")
     dims = _dims(input, dim)
-    n = _points(input, dims)
+    n = numel_along(input, dims)
     dtype = jnp.complex128 if input.dtype == jnp.float64 else jnp.complex64
     if not onesided or 0 in input.shape:
         out = input.astype(dtype)
@@ -130,7 +126,7 @@ def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) ->
         )
     x = _complex(x, dims[:-1], False)
     out = _transform(x, dims[-1:], lax.FftType.IRFFT, (last_dim_size,))
-    return _scaled(out, normalization, _points(out, dims), True)
+    return _scaled(out, normalization, numel_along(out, dims), True)
 
 
 @inner_op(node="UnfoldBackwardBackward0")

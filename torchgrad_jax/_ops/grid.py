@@ -11,7 +11,7 @@ from jax import lax
 
 from .._core.kernels import scalar_name, widen
 from .._core.rounding import spaced
-from .helpers import is_float
+from .helpers import cubic_beyond, cubic_within, is_float
 from .registry import Array, Dims, NoGradient, op
 
 ZEROS, BORDER, REFLECTION = range(3)
@@ -145,14 +145,12 @@ def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> 
 
 def _cubic_weights(t: Array) -> list[Array]:
     a = -0.75
-
-    def near(x: Array) -> Array:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: Array) -> Array:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+    return [
+        cubic_beyond(t + 1, a),
+        cubic_within(t, a),
+        cubic_within(1 - t, a),
+        cubic_beyond(2 - t, a),
+    ]
 
 
 def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Array:

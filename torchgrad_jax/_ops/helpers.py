@@ -46,6 +46,35 @@ def _erf_jvp(primals: Any, tangents: Any) -> Any:
     return erf(x), t * (2 / math.sqrt(math.pi) * jnp.exp(-x * x))
 
 
+def softplus(x: Array) -> Array:
+    """log(1 + exp(x)), also where exp(x) is infinite."""
+    return lax.max(x, jnp.zeros_like(x)) + lax.log1p(lax.exp(-lax.abs(x)))
+
+
+softplus_with_rule = custom_jvp(softplus)
+
+
+@softplus_with_rule.defjvp
+def _softplus_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return softplus_with_rule(x), t * lax.logistic(x)
+
+
+def numel_along(x: Array, dims: Sequence[int]) -> int:
+    """The number of elements along these dimensions together."""
+    return math.prod(x.shape[d] for d in dims)
+
+
+def cubic_within(x: Any, a: float) -> Any:
+    """The cubic kernel of interpolation at distances of up to 1."""
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def cubic_beyond(x: Any, a: float) -> Any:
+    """The cubic kernel of interpolation at distances from 1 to 2."""
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
 def tangent_with_own_gradients(
     push: Callable[..., Array], back: Callable[..., Sequence[Array]], kept: Any, *tangents: Array
 ) -> Array:

@@ -26,7 +26,7 @@ from .._core.kernels import (
     widen,
 )
 from .._core.matrices import require_not
-from .helpers import broadcast
+from .helpers import broadcast, softplus, softplus_with_rule
 from .inner import inner_op
 from .registry import COMMON, Array, Layout, NoGradient, with_rule
 
@@ -150,19 +150,6 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
     return _like_first(_quadratic_within(delta), input, target, reduction, "huber_cpu")
 
 
-def _softplus(x: Array) -> Array:
-    return lax.max(x, jnp.zeros_like(x)) + lax.log1p(lax.exp(-lax.abs(x)))
-
-
-_softplus_ruled = custom_jvp(_softplus)
-
-
-@_softplus_ruled.defjvp
-def _softplus_jvp(primals: Any, tangents: Any) -> Any:
-    (x,), (t,) = primals, tangents
-    return _softplus_ruled(x), t * lax.logistic(x)
-
-
 _soft_margin = with_rule(
     lambda z: lax.log1p(lax.exp(z)), lambda z, y, t: t * lax.exp(z) / (1 + lax.exp(z))
 )
@@ -242,13 +229,13 @@ def _like(w: Array | None, x: Array) -> Array | None:
 
 @custom_jvp
 def _logits_loss(x: Array, y: Array) -> Array:
-    missed = lax.convert_element_type(_softplus(-x), y.dtype)  # -log(sigmoid(x))
+    missed = lax.convert_element_type(softplus(-x), y.dtype)  # -log(sigmoid(x))
     return (1 - y) * lax.convert_element_type(x, y.dtype) + missed
 
 
 @custom_jvp
 def _weighted_logits_loss(x: Array, y: Array, p: Array) -> Array:
-    missed = lax.convert_element_type(_softplus(-x), y.dtype)
+    missed = lax.convert_element_type(softplus(-x), y.dtype)
     return (1 - y) * lax.convert_element_type(x, y.dtype) + missed * (1 + (p - 1) * y)
 
 
@@ -266,7 +253,7 @@ def _logits_loss_jvp(primals: Any, tangents: Any) -> Any:
 def _weighted_logits_loss_jvp(primals: Any, tangents: Any) -> Any:
     (x, y, p), (tx, ty, _) = primals, tangents
     hit, both = (p * y).astype(x.dtype), (p * y + 1 - y).astype(x.dtype)
-    log_miss, log_hit = (-_softplus_ruled(s).astype(y.dtype) for s in (x, -x))
+    log_miss, log_hit = (-softplus_with_rule(s).astype(y.dtype) for s in (x, -x))
     along = (tx * (both * lax.logistic(x) - hit)).astype(y.dtype)
     return _weighted_logits_loss(x, y, p), along + ty * (log_miss - p * log_hit)
 

@@ -25,6 +25,7 @@ from .helpers import (
     is_complex,
     is_float,
     is_integral,
+    numel_along,
     tangent_with_own_gradients,
 )
 from .registry import (
@@ -67,10 +68,6 @@ def _keep(y: Array, dims: Shape, ndim: int, keepdim: bool) -> Array:
     return _expand(y, dims, ndim) if keepdim else y
 
 
-def _numel(x: Array, dims: Shape) -> int:
-    return math.prod(x.shape[d] for d in dims)
-
-
 def _add_up(x: Array, dims: Shape) -> Array:
     if is_bool(x):  # only with dtype=torch.bool
         return lax.reduce_or(x, axes=dims)
@@ -80,7 +77,7 @@ def _add_up(x: Array, dims: Shape) -> Array:
 def _total(x: Array, dims: Shape) -> Array:
     """The sum. That of a single -0 is 0, as if it were added to 0; XLA would leave such an addition out."""
     y = lax.reduce_sum(x, axes=dims)
-    if _numel(x, dims) == 1 and is_float(x):
+    if numel_along(x, dims) == 1 and is_float(x):
         y += lax.stop_gradient(jnp.where(y == 0, 0 - y, jnp.zeros_like(y)))
     return y
 
@@ -148,7 +145,7 @@ def mean(
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, dtype or input.dtype)
     wide = _wide(x)
-    y = averaged(_total(wide, dims), _numel(x, dims))
+    y = averaged(_total(wide, dims), numel_along(x, dims))
     return _keep(y.astype(x.dtype), dims, x.ndim, keepdim)
 
 
@@ -227,7 +224,7 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
     order = (*kept, *sorted(dims))
     lines = lax.transpose(x, order)
     shape = lines.shape
-    lines = lines.reshape(*(x.shape[d] for d in kept), _numel(x, dims))
+    lines = lines.reshape(*(x.shape[d] for d in kept), numel_along(x, dims))
     one, last = jnp.ones((), x.dtype), len(kept)
     no_padding = [(0, 0, 0)] * last
     before = lax.cumprod(lax.pad(lines, one, [*no_padding, (1, -1, 0)]), last)
@@ -260,11 +257,11 @@ def _freedom(x: Array, dim: Any, correction: Any) -> tuple[Shape, float]:
     if not (is_float(x) or is_complex(x)):
         raise RuntimeError("std and var only support floating point and complex dtypes")
     dims = shapes.wrap_dims(dim, x.ndim)
-    return dims, _numel(x, dims) - (1 if correction is None else correction)
+    return dims, numel_along(x, dims) - (1 if correction is None else correction)
 
 
 def _mean(x: Array, dims: Shape) -> Array:
-    return averaged(lax.reduce_sum(x, axes=dims), _numel(x, dims))
+    return averaged(lax.reduce_sum(x, axes=dims), numel_along(x, dims))
 
 
 def _first(x: Array, dims: Shape) -> Array:
@@ -285,7 +282,7 @@ def _running_mean(x: Array, dims: Shape) -> Array:
         return lax.complex(_running_mean(lax.real(x), dims), _running_mean(lax.imag(x), dims))
     kept = [d for d in range(x.ndim) if d not in dims]
     rows = lax.transpose(x, (*kept, *sorted(dims)))
-    rows = rows.reshape(*(x.shape[d] for d in kept), _numel(x, dims))
+    rows = rows.reshape(*(x.shape[d] for d in kept), numel_along(x, dims))
     after = jnp.isinf(rows[..., :-1]).any(-1)
     first = _first(rows, (len(kept),))
     # The mean is corrected by an addition, so that the derivative is that of the mean and reads no values.
@@ -334,7 +331,7 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
         """With the `correction` subtracted from the number of elements in the denominator."""
         dims, dof = _freedom(input, dim, correction)
         # torch has two steps for the variance of all numbers, and one step, like `_running_mean`, for others.
-        online = with_mean or is_half(input) or _numel(input, dims) != input.size
+        online = with_mean or is_half(input) or numel_along(input, dims) != input.size
         y = _moment(input, dims, dof, keepdim, root, dim is None or not input.ndim, online)
         if not with_mean:
             return y
@@ -395,7 +392,7 @@ def _logsumexp(x: Array, dims: Shape, keepdim: bool) -> Array:
     """log(sum(exp(x))), shifted by the maximum; the slope is exp(x - result)."""
 
     def value(x: Array) -> Array:
-        if not _numel(x, dims):
+        if not numel_along(x, dims):
             return jnp.log(lax.reduce_sum(x, axes=dims))
         top = lax.reduce_max(jnp.real(x), axes=dims)
         top = lax.stop_gradient(jnp.where(jnp.isinf(top), jnp.zeros_like(top), top)).astype(x.dtype)

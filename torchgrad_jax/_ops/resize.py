@@ -15,7 +15,7 @@ from jax import lax
 
 from .._core.kernels import scalar_name
 from .._core.layouts import following
-from .helpers import is_float
+from .helpers import cubic_beyond, cubic_within, is_float
 from .inner import inner_op
 from .registry import Array, Dims, op
 
@@ -61,24 +61,16 @@ def _linear_taps(n: int, out: int, align: bool, given: float | None, kind: Any) 
     return np.stack([low, np.minimum(low + 1, n - 1)], 1), np.stack([kind(1) - t, t], 1)
 
 
-def _cubic_near(x: np.ndarray, a: float) -> np.ndarray:
-    return ((a + 2) * x - (a + 3)) * x * x + 1
-
-
-def _cubic_far(x: np.ndarray, a: float) -> np.ndarray:
-    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-
 def _cubic_taps(n: int, out: int, align: bool, given: float | None, kind: Any) -> Taps:
     x = _source(n, out, align, given, kind)
     low = np.floor(x).astype(np.int64)
     t = np.clip(x - low.astype(kind), 0, 1).astype(kind)
     a, one = kind(-0.75), kind(1)
     weights = [
-        _cubic_far(t + one, a),
-        _cubic_near(t, a),
-        _cubic_near(one - t, a),
-        _cubic_far(kind(2) - t, a),
+        cubic_beyond(t + one, a),
+        cubic_within(t, a),
+        cubic_within(one - t, a),
+        cubic_beyond(kind(2) - t, a),
     ]
     at = np.clip(low[:, None] + np.arange(-1, 3), 0, n - 1)
     return at, np.stack(weights, 1).astype(kind)
@@ -90,7 +82,7 @@ def _triangle(x: np.ndarray) -> np.ndarray:
 
 def _cubic_filter(x: np.ndarray) -> np.ndarray:
     x = np.abs(x)
-    return np.where(x < 1, _cubic_near(x, -0.5), np.where(x < 2, _cubic_far(x, -0.5), 0))
+    return np.where(x < 1, cubic_within(x, -0.5), np.where(x < 2, cubic_beyond(x, -0.5), 0))
 
 
 def _lanczos_filter(x: np.ndarray) -> np.ndarray:

@@ -28,8 +28,6 @@ from .helpers import (
 from .ordering import along, permuting
 from .registry import Array, Dtype, Grad, InPlace, op
 
-FLOAT0 = jax.dtypes.float0
-
 
 def _on_axis(x: Array, dim: int, scan: Callable[[Array, int], Any], ruled: bool = False) -> Any:
     """Run `scan` over the wrapped dimension; a 0-dim tensor is scanned as one element.

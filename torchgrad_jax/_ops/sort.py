@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -18,8 +17,6 @@ from .._core.rounding import halves
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation, permuting
 from .registry import COMMON, Array, Arrays, Grad, Layout, Scalar, op
-
-FLOAT0 = jax.dtypes.float0
 
 
 def _torch_name(x: Any) -> str:
@@ -339,15 +336,20 @@ def _range_with_extent(low: Array, high: Array) -> tuple[Array, Array]:
     return jnp.where(point, low - half, low), jnp.where(point, high + half, high)
 
 
+def _edges_of_equal_bins(input: Array, low: Any, high: Any, bins: int) -> Array:
+    """The edges of equal bins over the given range, or else over the extent of the input."""
+    given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
+    if low is None:
+        given = _extent(input) if input.size else (given[0], given[1] + 1)
+    return _linspace(*_range_with_extent(*given), bins + 1, input.dtype)
+
+
 @op(function=False, method=False, out=False, grad=Grad.NO, check=_check_histogram)
 def histogram_edges(
     input: Array, bins: int, dim: int, low: Scalar | None = None, high: Scalar | None = None
 ) -> Array:
     """The edges of equal bins along one dimension of points: over their extent, or over the given range."""
-    given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
-    if low is None:
-        given = _extent(input) if input.size else (given[0], given[1] + 1)
-    return _linspace(*_range_with_extent(*given), bins + 1, input.dtype)
+    return _edges_of_equal_bins(input, low, high, bins)
 
 
 @op(function=False, method=False, out=False, grad=Grad.NO)
@@ -425,10 +427,7 @@ def histogram_bin_ct(
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if not is_float(input):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(input)}'")
-    given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
-    if low is None:
-        given = _extent(input) if input.size else (given[0], given[1] + 1)
-    edges = _linspace(*_range_with_extent(*given), bins + 1, input.dtype)
+    edges = _edges_of_equal_bins(input, low, high, bins)
     return _histogram(input, edges, weight, density, even=True)
 
 

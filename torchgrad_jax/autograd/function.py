@@ -446,9 +446,7 @@ class InplaceFunction(Function):
 # --- nested arguments -----------------------------------------------------------------------------
 
 
-def _nested_map(
-    condition: Callable[[Any], bool], fn: Callable[[Any], Any], condition_msg: str | None = None
-) -> Any:
+def _nested_map(condition: Callable[[Any], bool], fn: Callable[[Any], Any]) -> Any:
     def mapped(obj: Any) -> Any:
         if condition(obj):
             return fn(obj)
@@ -460,14 +458,7 @@ def _nested_map(
         if isinstance(obj, dict):
             return {k: mapped(v) for k, v in obj.items()}
         kind = type(obj).__name__
-        raise ValueError(
-            f"Auto nesting doesn't know how to process an input object of type {kind}"
-            + (
-                f". Accepted types: {condition_msg}, or lists/tuples of them"
-                if condition_msg
-                else ""
-            )
-        )
+        raise ValueError(f"Auto nesting doesn't know how to process an input object of type {kind}")
 
     return mapped
 

@@ -129,9 +129,7 @@ def one_rank(rank: int | None, group_rank: int | None, default: int | None = Non
     return default if rank is None and group_rank is None else rank
 
 
-def root_of(
-    call: str, name: str, pg: ProcessGroup, rank: Any, group_rank: Any, default: Any = None
-) -> int:
+def root_of(call: str, pg: ProcessGroup, rank: Any, group_rank: Any, default: Any = None) -> int:
     """The rank in the group of the process that sends to, or gets from, all others."""
     found = one_rank(rank, group_rank, default)
     root = group_rank if found is None else found

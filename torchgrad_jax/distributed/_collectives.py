@@ -159,7 +159,7 @@ def reduce(
     pg = group_for("reduce", group)
     if pg is None:
         return None
-    root = root_of("reduce", "dst", pg, dst, group_dst)
+    root = root_of("reduce", pg, dst, group_dst)
     found = begin(
         pg, f"reduce({op.name}) of {size_of(tensor)} to {root}", [array_of(tensor)], [like(tensor)],
         lambda turn, x: [_exchange.reduce(turn, x, root, op.name)],
@@ -266,7 +266,7 @@ def broadcast(
     pg = group_for("broadcast", group)
     if pg is None:
         return None
-    root = root_of("broadcast", "src", pg, src, group_src)
+    root = root_of("broadcast", pg, src, group_src)
     found = begin(
         pg, f"broadcast of {size_of(tensor)} from {root}", [array_of(tensor)], [like(tensor)],
         lambda turn, x: [_exchange.broadcast(turn, x, root)],
@@ -476,7 +476,7 @@ def gather(
     pg = group_for("gather", group)
     if pg is None:
         return None
-    root = root_of("gather", "dst", pg, dst, group_dst, 0)
+    root = root_of("gather", pg, dst, group_dst, 0)
     _only_at_root("gather_list", "destination", gather_list, pg.rank() == root)
     outputs = tensors_of(gather_list or [], "gather_list")
     alike(*outputs, tensor)
@@ -511,7 +511,7 @@ def scatter(
     pg = group_for("scatter", group)
     if pg is None:
         return None
-    root = root_of("scatter", "src", pg, src, group_src, 0)
+    root = root_of("scatter", pg, src, group_src, 0)
     _only_at_root("scatter_list", "source", scatter_list, pg.rank() == root)
     inputs = tensors_of(scatter_list or [], "scatter_list")
     alike(*inputs, tensor)

@@ -54,7 +54,7 @@ def _reduction(name: str) -> Any:
     return _OPS[name.lower()]
 
 
-def _group(group: Any, tag: str = "") -> ProcessGroup:
+def _group(group: Any) -> ProcessGroup:
     """The group that is meant: one, its name, ranks, or a dimension of a mesh."""
     if isinstance(group, ProcessGroup):
         return member_of(group)
@@ -149,14 +149,14 @@ def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
 
     Differs from torch: the gradient is the sum of all, at `src`, and zero elsewhere; torch gives each process its own.
     """
-    pg = _group(group, tag)
+    pg = _group(group)
     root = pg._members.index(src)
     return _Linear.apply(self, _from_root(pg, root), _to_root(pg, root))
 
 
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
     """The sum of the tensors of all processes, or what else the name says; only the sum has a gradient."""
-    pg, op = _group(group, tag), _reduction(reduceOp)
+    pg, op = _group(group), _reduction(reduceOp)
     there = _reduced(pg, op)
     back = there if op == ReduceOp.SUM else _no_gradient("all_reduce", reduceOp.lower())
     return _Linear.apply(self, there, back)
@@ -164,7 +164,7 @@ def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor
 
 def all_gather_single(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
     """The tensors of all processes, one after another along a dimension."""
-    pg = _group(group, tag)
+    pg = _group(group)
     return _Linear.apply(self, _gathered(pg, gather_dim), _scattered(pg, gather_dim))
 
 
@@ -172,7 +172,7 @@ def reduce_scatter_single(
     self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""
 ) -> Tensor:
     """This process's part, along a dimension, of the sum of all tensors."""
-    pg, op = _group(group, tag), _reduction(reduceOp)
+    pg, op = _group(group), _reduction(reduceOp)
     length: Any = self.shape[scatter_dim]
     if length % pg.size():
         raise AssertionError(
@@ -188,7 +188,7 @@ def all_to_all_single(
     self: Tensor, output_split_sizes: Any, input_split_sizes: Any, group: Any, tag: str = ""
 ) -> Tensor:
     """The parts that all processes have for this one, one after another."""
-    pg = _group(group, tag)
+    pg = _group(group)
     there = _exchanged(pg, input_split_sizes, output_split_sizes)
     return _Linear.apply(self, there, _exchanged(pg, output_split_sizes, input_split_sizes))
 
@@ -199,7 +199,7 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
     Raises:
         ValueError: two processes send to the same one.
     """
-    pg = _group(group, tag)
+    pg = _group(group)
     if sorted(src_dst) != list(range(pg.size())):
         raise ValueError(
             f"permute_tensor: {list(src_dst)} does not name each of {pg.size()} ranks once"

@@ -37,7 +37,7 @@ def gather_object(
     pg = group_for("gather_object", group)
     if pg is None:
         return
-    root = root_of("gather", "dst", pg, dst, group_dst, 0)
+    root = root_of("gather", pg, dst, group_dst, 0)
     _only_at_root("gather_list", "destination", object_gather_list, pg.rank() == root)
     found = _exchange.gather(pg.turn("gather_object"), _packed(obj), root)
     if object_gather_list:
@@ -51,7 +51,7 @@ def broadcast_object_list(
     pg = group_for("broadcast_object_list", group)
     if pg is None:
         return
-    root = root_of("broadcast", "src", pg, src, group_src, 0)
+    root = root_of("broadcast", pg, src, group_src, 0)
     sent = _packed(object_list if pg.rank() == root else None)
     turn = pg.turn(f"broadcast_object_list of {len(object_list)} objects from {root}")
     found = _exchange.broadcast(turn, sent, root)
@@ -67,7 +67,7 @@ def scatter_object_list(
     pg = group_for("scatter_object_list", group)
     if pg is None:
         return
-    root = root_of("scatter", "src", pg, src, group_src, 0)
+    root = root_of("scatter", pg, src, group_src, 0)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")  # fmt: skip
     sent: list[np.ndarray] = []

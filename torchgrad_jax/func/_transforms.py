@@ -104,14 +104,13 @@ def _grad_and_value(
             only_tensors(aux, _UNSUPPORTED)
         leaves, spec = tree.flatten(inputs)
         level.refuse_unrecorded([out], leaves)
-        found = _gradients(level, [out], leaves, None, level.matters_outside([out]), False)
+        found = _gradients([out], leaves, None, level.matters_outside([out]), False)
         gradients = tree.unflatten(found, spec)
     gradients, out, aux = level.free((gradients, out, aux))
     return gradients, (out, aux) if has_aux else out
 
 
 def _gradients(
-    level: Level,
     outs: Sequence[Tensor],
     inputs: Sequence[Tensor],
     given: Any,
@@ -202,7 +201,7 @@ def pullback(
         record = here.recording if create_graph is None else create_graph
         with recording(record, here):
             create = record and here.matters_outside([*outs, *given])
-            found = _gradients(here, outs, leaves, given, create, retain_graph)
+            found = _gradients(outs, leaves, given, create, retain_graph)
         return here.free(tree.unflatten(found, in_spec))
 
     value, aux = level.free((out, aux))

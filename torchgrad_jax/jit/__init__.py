@@ -120,16 +120,12 @@ def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     return mod
 
 
-def _same(fn: Any = None, **options: Any) -> Any:
-    return (lambda f: f) if fn is None or builtins.isinstance(fn, bool) else fn
-
-
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
     """The function as it is, also as `@ignore(drop=True)`.
 
     Differs from torch: there is no TorchScript; code runs in Python.
     """
-    return drop if callable(drop) else _same()
+    return drop if callable(drop) else lambda fn: fn
 
 
 def _unchanging(name: str, kind: str) -> Callable[[Any], Any]:

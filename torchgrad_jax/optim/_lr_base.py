@@ -55,11 +55,11 @@ def values_of(optimizer: Optimizer, key: str) -> list[Any]:
     return [copied(group[key]) for group in optimizer.param_groups]
 
 
-def put(group: dict[str, Any], key: str, value: Any) -> None:
-    """Set an option; a tensor is overwritten, so that whoever shares it sees the change."""
-    old: Any = group[key]
+def put_rate(group: dict[str, Any], value: Any) -> None:
+    """Set the learning rate; a tensor is overwritten, so that whoever shares it sees the change."""
+    old: Any = group["lr"]
     if not isinstance(old, Tensor):
-        group[key] = value
+        group["lr"] = value
         return
     if isinstance(value, Tensor) and value._m.ndim:
         value = value.squeeze()
@@ -213,7 +213,7 @@ class LRScheduler:
 
     def _set(self, values: list[Any]) -> None:
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            put(group, "lr", lr)
+            put_rate(group, lr)
         self._last_lr = values_of(self.optimizer, "lr")
 
     # --- for get_lr

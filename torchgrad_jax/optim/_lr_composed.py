@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
 from .._core import warn
-from ._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, put, values_of
+from ._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, put_rate, values_of
 from .optimizer import Optimizer
 
 
@@ -79,7 +79,7 @@ class SequentialLR(_Composed):
         self.optimizer = optimizer
         # Every schedule set its first learning rate when it was made: back to the start.
         for group in optimizer.param_groups:
-            put(group, "lr", group["initial_lr"])
+            put_rate(group, group["initial_lr"])
         self.recursive_undo()
         first = schedulers[bisect_right(milestones, 0)]
         first._initial_step()
@@ -235,7 +235,7 @@ class ReduceLROnPlateau(LRScheduler):
             old = float(group["lr"])
             new = max(old * self.factor, low)
             if old - new > self.eps:
-                put(group, "lr", new)
+                put_rate(group, new)
 
     @property
     def in_cooldown(self) -> bool:

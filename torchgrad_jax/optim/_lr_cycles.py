@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ._lr_base import LRScheduler, check_optimizer, per_group, put
+from ._lr_base import LRScheduler, check_optimizer, per_group, put_rate
 from .optimizer import Optimizer
 
 
@@ -68,7 +68,7 @@ class CyclicLR(_Opposed):
         base_lrs = per_group("base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for lr, group in zip(base_lrs, optimizer.param_groups, strict=True):
-                put(group, "lr", lr)
+                put_rate(group, lr)
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
         up = float(step_size_up)
         self.total_size = up + (up if step_size_down is None else float(step_size_down))

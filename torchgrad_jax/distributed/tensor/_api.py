@@ -113,12 +113,14 @@ def _fitting(t: Tensor, mesh: DeviceMesh, wanted: Any, name: str, held: Any) -> 
 def replicate_rest(
     module: Module,
     mesh: DeviceMesh,
-    recurse: bool = False,
     source: int | None = None,
     buffers: bool = True,
 ) -> None:
-    """Put all of each parameter that is not on a mesh yet on all devices, and of each buffer if wanted."""
-    for t in (*module.parameters(recurse), *(module.buffers(recurse) if buffers else ())):
+    """Put the module's own parameters that are on no mesh yet whole on all devices, and its buffers if wanted."""
+    for t in (
+        *module.parameters(recurse=False),
+        *(module.buffers(recurse=False) if buffers else ()),
+    ):
         if not isinstance(t, DTensor):
             place_parameter(t, mesh, None, source=source)
 

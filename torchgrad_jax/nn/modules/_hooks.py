@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._bridge.python_guards import AMBIENT
 from ..._core import warn
+from ..._engine.hooks import enter
 from ..._engine.tensor import Tensor
 from ...utils.hooks import BackwardHook, RemovableHandle
 
@@ -31,19 +32,13 @@ _backward_is_full: bool | None = None
 """Of which kind the hooks in `backward` are; the two kinds do not mix."""
 
 
-def _enter(hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
-
-
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, buffer)`` whenever any module registers a buffer.
 
     Args:
         hook: may return a tensor that is registered instead.
     """
-    return _enter(buffer_registration, hook)
+    return enter(buffer_registration, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -52,7 +47,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
     Args:
         hook: may return a module that is registered instead.
     """
-    return _enter(module_registration, hook)
+    return enter(module_registration, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -61,7 +56,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
     Args:
         hook: may return a parameter that is registered instead.
     """
-    return _enter(parameter_registration, hook)
+    return enter(parameter_registration, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -70,7 +65,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     Args:
         hook: may return new arguments.
     """
-    return _enter(forward_pre, hook)
+    return enter(forward_pre, hook)
 
 
 def register_module_forward_hook(
@@ -110,7 +105,7 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
     Args:
         hook: may return new gradients of the outputs.
     """
-    return _enter(backward_pre, hook)
+    return enter(backward_pre, hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -130,7 +125,7 @@ def _enter_backward(hook: Callable[..., Any], full: bool) -> RemovableHandle:
             "one of them."
         )
     _backward_is_full = full
-    return _enter(backward, hook)
+    return enter(backward, hook)
 
 
 class _WrappedHook:

@@ -18,7 +18,7 @@ from .timing import best_of
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
 CHECKPOINT_TARGET = 1.3
-APART = "What the table misses"
+APART = "## What the table misses"
 """Where the part of the page begins that people write, and that is kept."""
 
 

@@ -123,16 +123,17 @@ def page(verdicts: list[Verdict]) -> str:
 TEXT = """\
 # Packages built on PyTorch
 
-Packages of others, unmodified, under `python -m torchgrad_jax`. Each program of `compat_suite/packages/programs/`
-runs once with torch and once here, from the same seed, and prints losses, gradients and results; the two outputs
-are compared line by line. The table is written by
+These packages of others run unmodified under `python -m torchgrad_jax`. Each program of
+`compat_suite/packages/programs/` runs once with torch and once here, from the same seed, and prints losses, gradients
+and results. "Same, 7 lines" says that the two outputs agree in all of their 7 lines, numbers to rounding. The table is
+written by
 
 ```sh
 python -m compat_suite packages
 ```
 
-which installs the packages into `build/packages` first (it needs a package index, and torch to compare with), and is
-therefore no part of `make test`.
+which installs the packages into `build/packages` first. It needs a package index, and torch to compare with, so it is
+not part of `make test`.
 
 | package | what is run | result |
 | --- | --- | --- |

@@ -222,16 +222,16 @@ def cut(reason: str) -> str:
 TEXT = """\
 # Test-suites of others
 
-Test-suites of packages built on PyTorch, from the source archives of their authors, unmodified. Each file runs with
-torch and with `pytest -p torchgrad_jax.pytest_alias`; counted are the tests that pass with torch on this kind of
-machine. The table is written by
+These test-suites of packages built on PyTorch run unmodified, from the source archives of their authors. Each file
+runs with torch and with `pytest -p torchgrad_jax.pytest_alias`. The table counts the tests that pass with torch on this
+kind of machine, and how many of them pass here, too. It is written by
 
 ```sh
 python -m compat_suite suites
 ```
 
-which fetches the archives into `build/suites` first (it needs a package index, and torch to compare with), and is
-therefore no part of `make test`. Shown are the suites that were run whole; `--name` runs one of the others that
+which fetches the archives into `build/suites` first. It needs a package index, and torch to compare with, so it is
+not part of `make test`. The table shows the suites that were run whole. `--name` runs one of the others that
 `compat_suite/packages/suite_table.py` has.
 
 | suite | pass with torch | pass here too | |

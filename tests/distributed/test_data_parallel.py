@@ -194,6 +194,50 @@ def hooks_that_are_there(m, d):
     return {name: trained(m, d, hook) for name, hook in {**plain, **named}.items()}
 
 
+@together
+def hooks_that_have_a_number(m, d):
+    found = []
+    for kind in (
+        m.distributed.BuiltinCommHookType.ALLREDUCE,
+        m.distributed.BuiltinCommHookType.FP16_COMPRESS,
+    ):
+        net = model(m, d).eval()
+        ddp = wrap(m, net)
+        ddp._register_builtin_comm_hook(kind)
+        ddp(batch(m, d)).square().mean().backward()
+        found.append(gradients(net))
+    return found
+
+
+@together
+def modules_that_are_replicated_in_place(m, d):
+    """`replicate` with some modules left alone, without an exchange in some steps, and with a hook."""
+    replicate = importlib.import_module(f"{m.__name__}.distributed._composable.replicate").replicate
+    found = []
+    for hook in (False, True):
+        net = model(m, d)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            same = replicate(net, ignored_modules=[net[3]])
+        if hook:
+            net.register_comm_hook(None, hooks_of(m, ".default_hooks").fp16_compress_hook)
+        for step in range(3):
+            net.set_requires_gradient_sync(step != 1)
+            net(batch(m, d, step)).square().mean().backward()
+            found.append(gradients(net))
+        found.append(
+            [
+                same is net,
+                type(net).__name__,
+                list(net.state_dict()),
+                isinstance(net, m.nn.Sequential),
+            ]
+        )
+        found.append([complaint(lambda net=net: copy.deepcopy(net)), type(net[:2]).__name__])
+    wrong = complaint(lambda: replicate(model(m, d), device_id="cpu"))
+    return found, wrong, gradients(net)
+
+
 LOW_RANKS = {
     "rank 1": {}, "rank 3": {"matrix_approximation_rank": 3}, "forgetful": {"use_error_feedback": False},
     "cold": {"warm_start": False}, "careful": {"orthogonalization_epsilon": 1e-4},

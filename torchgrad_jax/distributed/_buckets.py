@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 
 from .._engine.tensor import Tensor
+
+
+class BuiltinCommHookType(enum.IntEnum):
+    """Names of hooks that `DistributedDataParallel` brings along: see `_register_builtin_comm_hook`."""
+
+    ALLREDUCE = 1
+    FP16_COMPRESS = 2
 
 
 class GradBucket:

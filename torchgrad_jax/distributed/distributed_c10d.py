@@ -17,7 +17,7 @@ from ._beginning import (
     new_subgroups_by_enumeration,
     split_group,
 )
-from ._buckets import GradBucket
+from ._buckets import BuiltinCommHookType, GradBucket
 from ._collectives import (
     all_gather,
     all_gather_coalesced,
@@ -118,6 +118,7 @@ __all__ = [
     "Backend",
     "BarrierOptions",
     "BroadcastOptions",
+    "BuiltinCommHookType",
     "DebugLevel",
     "DistBackendError",
     "DistError",

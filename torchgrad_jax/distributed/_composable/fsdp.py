@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from ..fsdp import FSDPModule as FSDPModule, fully_shard as fully_shard
+from ..fsdp import (
+    CPUOffloadPolicy as CPUOffloadPolicy,
+    FSDPModule as FSDPModule,
+    MixedPrecisionPolicy as MixedPrecisionPolicy,
+    OffloadPolicy as OffloadPolicy,
+    fully_shard as fully_shard,
+    register_fsdp_forward_method as register_fsdp_forward_method,
+)
 
-__all__ = ["FSDPModule", "fully_shard"]
+__all__ = [
+    "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "fully_shard",
+    "register_fsdp_forward_method",
+]  # fmt: skip

@@ -15,9 +15,10 @@ from ..._engine.tensor import Tensor, tensors_in
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
 from ...distributed import _exchange, all_gather_object
-from ...distributed._buckets import GradBucket
+from ...distributed._buckets import BuiltinCommHookType, GradBucket
 from ...distributed._collectives import spread
 from ...distributed._groups import ProcessGroup, member_of
+from ...distributed.algorithms.ddp_comm_hooks import default_hooks
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...futures import Future
 from ..modules.module import Module
@@ -143,24 +144,35 @@ class DistributedDataParallel(Module, Joinable):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The result of the module; the next backward averages the gradients."""
+        inputs, kwargs = self._pre_forward(*inputs, **kwargs)
+        return self._post_forward(self.module(*inputs, **kwargs))
+
+    def _pre_forward(self, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """What a forward begins with: the inputs where the module is, and the buffers of rank 0."""
         reducer = self._reducer
         if self.device_ids:
             inputs, kwargs = moved(inputs, self.device), moved(kwargs, self.device)
         if reducer is None:
-            return self.module(*inputs, **kwargs)
+            return inputs, kwargs
         if is_compiling() and self.find_unused_parameters:
             raise NotImplementedError(
                 "torch.nn.parallel.DistributedDataParallel with find_unused_parameters inside of a compiled function"
             )
-        exchanging = is_grad_enabled() and self.require_backward_grad_sync
+        exchanging = self._exchanges()
         if exchanging:
             reducer.check_finished()
         if self._join_config.enable:
             self._joined_forward(exchanging)
         elif self.require_forward_param_sync and self.forward_sync_buffers:
             spread(self.process_group, self._named(self.module.named_buffers()), 0, "buffers")
-        out = self.module(*inputs, **kwargs)
-        self.require_forward_param_sync = exchanging
+        return inputs, kwargs
+
+    def _post_forward(self, out: Any) -> Any:
+        """What a forward ends with: the next backward pass through `out` averages the gradients."""
+        reducer = self._reducer
+        if reducer is None:
+            return out
+        self.require_forward_param_sync = exchanging = self._exchanges()
         if exchanging:
             reducer.prepare()
             reducer.averages_after = self._averages if is_compiling() else None
@@ -168,6 +180,10 @@ class DistributedDataParallel(Module, Joinable):
                 if x.grad_fn is not None:
                     x.register_hook(lambda _: reducer.begin())
         return out
+
+    def _exchanges(self) -> bool:
+        """Whether gradients of the backward pass after this forward are averaged."""
+        return is_grad_enabled() and self.require_backward_grad_sync
 
     def _averages(self) -> bool:
         return self.require_backward_grad_sync
@@ -201,6 +217,18 @@ class DistributedDataParallel(Module, Joinable):
                 "register_comm_hook or register_builtin_comm_hook can only be called once."
             )
         self._reducer.hook = (state, hook)
+
+    def _register_builtin_comm_hook(self, comm_hook_type: BuiltinCommHookType) -> None:
+        """Let one of torch's own hooks reduce the gradients.
+
+        Args:
+            comm_hook_type: which.
+        """
+        hooks = {
+            BuiltinCommHookType.ALLREDUCE: default_hooks.allreduce_hook,
+            BuiltinCommHookType.FP16_COMPRESS: default_hooks.fp16_compress_hook,
+        }
+        self.register_comm_hook(None, hooks[comm_hook_type])
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Any) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from ..._core.caches import remember
 from ..._core.devices import device as Device
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
@@ -103,6 +103,6 @@ def _after(module: Module, args: Any, output: Any) -> Any:
     return _ddp_of(module)._post_forward(output)
 
 
-@functools.cache
+@remember()
 def _class_of(kind: type) -> type:
     return type(f"DDP{kind.__name__}", (DDP, kind), {"__module__": kind.__module__})

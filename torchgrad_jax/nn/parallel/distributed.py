@@ -15,10 +15,10 @@ from ..._engine.tensor import Tensor, tensors_in
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
 from ...distributed import _exchange, all_gather_object
+from ...distributed._bucket_hooks import allreduce_hook, fp16_compress_hook
 from ...distributed._buckets import BuiltinCommHookType, GradBucket
 from ...distributed._collectives import spread
 from ...distributed._groups import ProcessGroup, member_of
-from ...distributed.algorithms.ddp_comm_hooks import default_hooks
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...futures import Future
 from ..modules.module import Module
@@ -225,8 +225,8 @@ class DistributedDataParallel(Module, Joinable):
             comm_hook_type: which.
         """
         hooks = {
-            BuiltinCommHookType.ALLREDUCE: default_hooks.allreduce_hook,
-            BuiltinCommHookType.FP16_COMPRESS: default_hooks.fp16_compress_hook,
+            BuiltinCommHookType.ALLREDUCE: allreduce_hook,
+            BuiltinCommHookType.FP16_COMPRESS: fp16_compress_hook,
         }
         self.register_comm_hook(None, hooks[comm_hook_type])
 

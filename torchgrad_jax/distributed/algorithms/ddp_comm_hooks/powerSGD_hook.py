@@ -20,10 +20,10 @@ from ....autograd.grad_mode import no_grad
 from ....compiler import is_compiling
 from ....futures import Future
 from ....random import fork_rng
+from ..._bucket_hooks import averaged
 from ..._buckets import GradBucket
 from ..._collectives import all_reduce
 from ..._groups import ProcessGroup, member_of
-from .default_hooks import averaged
 
 __all__ = ["PowerSGDState", "powerSGD_hook"]
 _log = logging.getLogger(__name__)

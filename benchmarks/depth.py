@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .by_hand import DECAY, RATE, adamw_step, first_state, repeated
+
 WIDTH, HEADS, TOKENS, LENGTH, BATCH = 64, 4, 64, 32, 8
 HIDDEN = 4 * WIDTH
-RATE, DECAY, BETAS, EPS = 1e-3, 0.01, (0.9, 0.999), 1e-8
 WAYS = ("jax.jit with scan", "stacked", "scanned", "as written")
 ROUNDS, STEPS = 2, 20
 
@@ -117,30 +118,8 @@ def with_arrays(depth: int) -> Callable[[], float]:
         logp = jax.nn.log_softmax(linear(p, "head", h).reshape(-1, TOKENS))
         return -jnp.take_along_axis(logp, y.reshape(-1, 1), 1).mean()
 
-    def step(p: Any, m: Any, v: Any, n: Any, x: Any, y: Any) -> Any:
-        loss, g = jax.value_and_grad(loss_of)(p, x, y)
-        n = n + 1
-        m = jax.tree.map(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, m, g)
-        v = jax.tree.map(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, v, g)
-        c1, c2 = 1 - BETAS[0] ** n, jnp.sqrt(1 - BETAS[1] ** n)
-
-        def update(p: Any, m: Any, v: Any) -> Any:
-            return p * (1 - RATE * DECAY) - RATE / c1 * m / (jnp.sqrt(v) / c2 + EPS)
-
-        return jax.tree.map(update, p, m, v), m, v, n, loss
-
-    run = jax.jit(step, donate_argnums=(0, 1, 2, 3))
-    p = jax.tree.map(jnp.asarray, first)
-    m, v = (jax.tree.map(jnp.zeros_like, p) for _ in range(2))
-    state = [(p, m, v, jnp.float32(0))]
-    x, y = map(jnp.asarray, batch())
-
-    def call() -> float:
-        *new, loss = run(*state[0], x, y)
-        state[0] = tuple(new)
-        return float(loss)
-
-    return call
+    first_arrays = jax.tree.map(jnp.asarray, first)
+    return repeated(adamw_step(loss_of), first_state(first_arrays), [*map(jnp.asarray, batch())])
 
 
 def _cpu() -> float:

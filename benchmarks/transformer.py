@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .by_hand import BETAS, DECAY, EPS, RATE, adamw_step, first_state, repeated
+
 Step = Callable[[], object]
 LAYERS, WIDTH, HEADS, HIDDEN, TOKENS, LENGTH, BATCH = 2, 64, 4, 256, 64, 32, 8
-RATE, DECAY, BETAS, EPS = 1e-3, 0.01, (0.9, 0.999), 1e-8
 
 
 def arrays() -> dict[str, np.ndarray]:
@@ -134,35 +135,13 @@ def _array_step() -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]
         logp = jax.nn.log_softmax(linear(p, "head", h).reshape(-1, TOKENS))
         return -jnp.take_along_axis(logp, y.reshape(-1, 1), 1).mean()
 
-    def step(p: Any, m: Any, v: Any, n: Any, x: Any, y: Any) -> Any:
-        loss, g = jax.value_and_grad(loss_of)(p, x, y)
-        n = n + 1
-        m = jax.tree.map(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, m, g)
-        v = jax.tree.map(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, v, g)
-        c1, c2 = 1 - BETAS[0] ** n, jnp.sqrt(1 - BETAS[1] ** n)
-
-        def update(p: Any, m: Any, v: Any) -> Any:
-            return p * (1 - RATE * DECAY) - RATE / c1 * m / (jnp.sqrt(v) / c2 + EPS)
-
-        return jax.tree.map(update, p, m, v), m, v, n, loss
-
     p = {name: jnp.asarray(a) for name, a in arrays().items()}
-    m, v = (jax.tree.map(jnp.zeros_like, p) for _ in range(2))
-    return step, (p, m, v, jnp.float32(0)), tuple(jnp.asarray(a) for a in batch())
+    return adamw_step(loss_of), first_state(p), tuple(jnp.asarray(a) for a in batch())
 
 
 def build_jax() -> Step:
     """The hand-written step, which overwrites its state as well."""
-    step, first, batch = _array_step()
-    run = jax.jit(step, donate_argnums=(0, 1, 2, 3))
-    state = [first]
-
-    def call() -> float:
-        *new, loss = run(*state[0], *batch)
-        state[0] = tuple(new)
-        return float(loss)
-
-    return call
+    return repeated(*_array_step())
 
 
 def retrace_jax() -> Step:

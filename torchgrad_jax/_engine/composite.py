@@ -57,7 +57,7 @@ def composite(
         if function:
             shown = _of_sequences(each) if method and each.star else each
             enter(NAMESPACES.setdefault(namespace, {}), n, named(shown, namespace, n))
-        if method and (namespace == "" or (namespace == "linalg" and method == "force")):
+        if method and not namespace:
             enter(METHODS, n, each)
         if callable(inplace):
             short = n + "_"

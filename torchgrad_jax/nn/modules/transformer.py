@@ -358,6 +358,13 @@ class _Layer(Module):
             x, source, source, attn_mask=mask, key_padding_mask=padding, is_causal=is_causal, need_weights=False
         )[0]  # fmt: skip
 
+    def _sa_block(
+        self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+    ) -> Tensor:
+        return self.dropout1(
+            self._attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal)
+        )
+
     def _feed(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
@@ -428,13 +435,6 @@ class TransformerEncoderLayer(_Layer):
         src = self.norm1(src + self._sa_block(src, mask, padding, is_causal))
         return self.norm2(src + self._ff_block(src))
 
-    def _sa_block(
-        self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Tensor:
-        return self.dropout1(
-            self._attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal)
-        )
-
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout2(self._feed(x))
 
@@ -489,13 +489,6 @@ class TransformerDecoderLayer(_Layer):
         x = self.norm1(x + self._sa_block(x, *own))
         x = self.norm2(x + self._mha_block(x, memory, *other))
         return self.norm3(x + self._ff_block(x))
-
-    def _sa_block(
-        self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Tensor:
-        return self.dropout1(
-            self._attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal)
-        )
 
     def _mha_block(
         self, x: Tensor, mem: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False

@@ -1,6 +1,6 @@
 """CPU seconds of whole programs: PyTorch's, and ours with an empty and with a full kernel cache.
 
-``python -m benchmarks.first_runs [NAME ...]`` prints a table; `--write` also writes docs/first_runs.md.
+``python -m benchmarks.first_runs [NAME ...]`` prints a table.
 """
 
 from __future__ import annotations
@@ -18,30 +18,10 @@ from .programs import PROGRAMS
 ROOT = Path(__file__).resolve().parent.parent
 
 
-_PAGE = """# First runs
-
-What whole programs take, in CPU seconds of a process of its own: PyTorch, the first run here, with an empty kernel
-cache, and the second, which finds the kernels of the first. `python -m benchmarks.first_runs --write` measures it and
-writes this page.
-
-{table}
-
-A first run compiles each kernel that it needs, once per operator and shape; the cache keeps them
-([how](running_scripts.md#kernels-that-stay)). Programs over many shapes have most to compile.
-
-Small arrays take part in no compiling at all: NumPy computes what is worth less than a kernel. What is compiled is
-compiled with XLA's full optimizer. `XLA_FLAGS=--xla_cpu_use_fusion_emitters=false` makes first runs of convolutions
-shorter by a fifth to a third (diffusion 2.4x to 1.8x, cnn 1.4x to 0.9x) and leaves the others as they are; the package
-does not set it, because JAX takes such options only for a whole program, and a kernel that has them can not be part of
-a compiled step.
-"""
-
-
 def main() -> int:
     """Run the programs and print how long they took."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_runs")
     parser.add_argument("names", nargs="*", help="programs; all without a name")
-    parser.add_argument("--write", action="store_true", help="also write docs/first_runs.md")
     args = parser.parse_args()
     rows = []
     for name in args.names or PROGRAMS:
@@ -51,10 +31,7 @@ def main() -> int:
             rows.append(
                 (name, theirs, *[cpu_seconds("torchgrad_jax", name, cache) for _ in range(2)])
             )
-    table = _table(rows)
-    print(table)
-    if args.write:
-        (ROOT / "docs" / "first_runs.md").write_text(_PAGE.format(table=table))
+    print(_table(rows))
     return 0
 
 

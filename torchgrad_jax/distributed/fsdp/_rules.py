@@ -181,6 +181,7 @@ def _ready(group: Group, lazily: bool = False) -> list[tuple[Module, str, Tensor
     apart = {id(owner._parameters[key]) for owner, key in group.ignored}
     used = {id(p): (p, p.dtype if id(p) in apart else _dtype(group, p)) for *_, p in swapped}
     if group.own_forward and used:
+        _check_split(group, swapped)
         dtypes = [dtype for _, dtype in used.values()]
         out = Gathered.apply(group.mesh, dtypes, lazily, *(p for p, _ in used.values()))
         made = dict(zip(used, out, strict=True))
@@ -191,12 +192,22 @@ def _ready(group: Group, lazily: bool = False) -> list[tuple[Module, str, Tensor
     return swapped
 
 
+def _check_split(group: Group, parameters: list[Any]) -> None:
+    for owner, key, p in parameters:
+        if named_sharding(p) is None:
+            raise RuntimeError(
+                f"{key} of {type(owner).__name__} was replaced after fully_shard by a tensor that does not lie on "
+                f"{group.mesh}; distribute_tensor(...) makes one that does"
+            )
+
+
 def _dtype(group: Group, p: Any) -> Any:
     """The dtype that a group computes with a parameter in."""
     return p.dtype if group.param_dtype is None or not p.is_floating_point() else group.param_dtype
 
 
 def _placed(group: Group, p: Any) -> Any:
+    """A parameter on all devices, where the group gathers it once per forward."""
     return spread(p, group.mesh, group.whole()) if group.gathers else p
 
 

@@ -11,9 +11,9 @@ from ...._engine.tensor import Tensor
 from ....compiler import is_compiling
 from ....futures import Future
 from ..._beginning import new_subgroups
+from ..._bucket_hooks import averaged
 from ..._buckets import GradBucket
 from .debugging_hooks import noop_hook
-from .default_hooks import averaged
 
 __all__ = ["PostLocalSGDState", "post_localSGD_hook"]
 

@@ -152,10 +152,6 @@ class Transformer(Interpreter):
             self.new_graph.output(map_proxies(found))
         return GraphModule(self.module, self.new_graph)
 
-    def run(self, *args: Any, **options: Any) -> Any:
-        """The stand-in for the result."""
-        return super().run(*args, **options)
-
 
 class _TransformerTracer(GraphAppendingTracer):
     pass

@@ -81,11 +81,6 @@ class Linear(Module):
 class NonDynamicallyQuantizableLinear(Linear):
     """A `Linear` under another name, which attention uses."""
 
-    def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:  # fmt: skip
-        super().__init__(in_features, out_features, bias=bias, device=device, dtype=dtype)
-
 
 class Bilinear(Module):
     """``x1 @ weight[k] @ x2 + bias[k]`` for each output feature k.

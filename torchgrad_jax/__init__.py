@@ -22,6 +22,7 @@ from ._bridge.vmap import vmap as vmap
 from ._core import (
     absent as _absent,
     compiling as _compiling,
+    devices as _devices,
     dtypes as _dtypes,
     formats as _formats,
     kernel_files as _kernel_files,
@@ -193,6 +194,13 @@ def _names() -> dict[str, object]:
     return names
 
 
+def _meet_other_processes() -> None:
+    """Let JAX learn of the processes that a launcher has started, before it opens the devices of this one."""
+    _importlib.import_module(f"{__name__}.distributed._beginning").meet_by_environment()
+
+
+if _os.environ.get("TORCHGRAD_JAX_DISTRIBUTED", "0") == "1":
+    _devices.BEFORE_OPENING.append(_meet_other_processes)
 _backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
 _install_methods()
 _absent.install()

@@ -210,6 +210,29 @@ def hooks_that_have_a_number(m, d):
 
 
 @together
+def what_packages_read(m, d):
+    """Lightning asks which backend a device has and what a wrapped module was told; accelerate imports options."""
+    fsdp = importlib.import_module(f"{m.__name__}.distributed.fsdp")
+    beside = importlib.import_module(f"{m.__name__}.distributed.fsdp.fully_sharded_data_parallel")
+    options = [
+        n for n in vars(fsdp) if n.endswith(("Config", "Settings", "Strategy", "Prefetch", "Type"))
+    ]
+    told = wrap(m, model(m, d), static_graph=True)._get_ddp_logging_data()
+    names = (
+        "world_size",
+        "rank",
+        "module_name",
+        "backend_name",
+        "static_graph",
+        "find_unused_parameters",
+    )
+    same = all(getattr(beside, n) is getattr(fsdp, n) for n in options)
+    backends = [d.Backend.default_device_backend_map[kind] for kind in ("cpu", "cuda", "mps")]
+    told = [told[name] if isinstance(told[name], str) else int(told[name]) for name in names]
+    return backends, same, told
+
+
+@together
 def modules_that_are_replicated_in_place(m, d):
     """`replicate` with some modules left alone, without an exchange in some steps, and with a hook."""
     replicate = importlib.import_module(f"{m.__name__}.distributed._composable.replicate").replicate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -142,15 +143,27 @@ def _intern(type: str, index: int | None) -> device:
 CPU = device("cpu")
 
 
+BEFORE_OPENING: list[Callable[[], None]] = []
+"""What is to be called once before JAX opens its devices: it does not look at what it is told after that."""
+
+
+def about_to_open() -> None:
+    """Call, and forget, what is to be called before JAX opens its devices."""
+    while BEFORE_OPENING:
+        BEFORE_OPENING.pop()()
+
+
 @functools.cache
 def first() -> device:
     """The first of JAX's devices in this process: a GPU or TPU where there is one."""
+    about_to_open()
     return of_jax(jax.local_devices()[0])
 
 
 @functools.cache
 def _where_unnamed() -> device:
     """The CPU, as in torch. A JAX that was told to open no CPU (``JAX_PLATFORMS=cuda``) has its first device."""
+    about_to_open()
     try:
         jax.local_devices(backend="cpu")
     except RuntimeError:
@@ -250,6 +263,8 @@ def resolve(spec: Any) -> device:
 
 def _resolved(spec: Any) -> device:
     dev = device(spec)
+    if BEFORE_OPENING:
+        about_to_open()
     if isinstance(dev, FakeDevice):
         return dev
     if dev.type == "xla":

@@ -15,6 +15,7 @@ NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for 
 
 def gpus() -> list[Any]:
     """The JAX devices."""
+    devices.about_to_open()
     try:
         return jax.local_devices(backend="gpu")
     except RuntimeError:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import datetime
+import multiprocessing
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from .._core.devices import BEFORE_OPENING
 from . import _jax_processes, _rendezvous, _wires
 from ._groups import (
     Backend,
@@ -63,6 +65,7 @@ def init_process_group(
     """
     if _default.WORLD is not None:
         raise ValueError("trying to initialize the default process group twice!")
+    BEFORE_OPENING.clear()  # the processes meet here
     if store is not None and init_method is not None:
         raise AssertionError("Cannot specify both init_method and store.")
     name = _backend(backend)
@@ -83,6 +86,27 @@ def init_process_group(
 
 def _begin(store: Store, rank: int, world_size: int, backend: str, timeout: float) -> None:
     _file[0] = getattr(store, "path", None)
+    same = bool(_early) and (_early[0].wires.rank, _early[0].wires.size) == (rank, world_size)
+    met = _early.pop() if same else _meet(store, rank, world_size, backend, timeout)
+    everybody = list(range(world_size))
+    _default.WORLD = ProcessGroup(met.wires, everybody, backend, "0", timeout, "default_pg")
+    _default.WORLD.store = met.store
+    _groups.append(_default.WORLD)
+
+
+class _Met(NamedTuple):
+    """What processes have that have found each other: a store, and connections."""
+
+    store: Store
+    wires: _wires.Wires
+
+
+_early: list[_Met] = []
+"""That of processes that met before they began a group."""
+
+
+def _meet(store: Store, rank: int, world_size: int, backend: str, timeout: float) -> _Met:
+    """Connect this process to all others, and tell JAX about them if the backend or the environment says so."""
     named = PrefixStore(f"world {_made['worlds']}", store)
     wires = _wires.Wires(named, rank, world_size, timeout)  # first: this names who does not arrive
     try:
@@ -91,17 +115,31 @@ def _begin(store: Store, rank: int, world_size: int, backend: str, timeout: floa
         wires.close()
         raise
     _made["worlds"] += 1
-    everybody = list(range(world_size))
-    _default.WORLD = ProcessGroup(wires, everybody, backend, "0", timeout, "default_pg")
-    _default.WORLD.store = named
-    _groups.append(_default.WORLD)
+    return _Met(named, wires)
+
+
+def meet_by_environment() -> None:
+    """Meet the processes that a launcher has started with this one, so that JAX may open its devices.
+
+    Programs make tensors before they call `init_process_group`, some on import. JAX has to know all processes then.
+    Processes that this one starts have its environment, and are none of them.
+    """
+    if multiprocessing.parent_process() or _jax_processes.has_joined():
+        return
+    try:
+        rank, size = _rendezvous.place()
+    except ValueError:
+        return  # no launcher says which process this is
+    if size > 1:
+        store, *_ = next(iter(_rendezvous.rendezvous("env://", rank, size)))
+        _early.append(_meet(store, rank, size, "xla", default_pg_timeout.total_seconds()))
 
 
 @atexit.register
 def _close_connections() -> None:
     """Others that wait for this process hear at once that it ends, even if JAX keeps it for a while."""
-    if _default.WORLD is not None:
-        _default.WORLD._wires.close()
+    for wires in [met.wires for met in _early] + [g._wires for g in _groups[:1]]:
+        wires.close()
 
 
 def destroy_process_group(group: Any = None) -> None:

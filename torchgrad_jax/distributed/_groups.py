@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from . import _jax_processes, _wires
 from ._exchange import Turn
@@ -23,6 +23,17 @@ class Backend(str):
     UNDEFINED, GLOO, NCCL, XCCL = "undefined", "gloo", "nccl", "xccl"
     UCC, MPI, FAKE, XLA = "ucc", "mpi", "fake", "xla"
     backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE, XLA]
+    default_device_backend_map: ClassVar[dict[str, str]] = {
+        "cpu": GLOO,
+        "cuda": NCCL,
+        "xpu": XCCL,
+        "mps": GLOO,
+    }
+    backend_capability: ClassVar[dict[str, list[str]]] = {
+        GLOO: ["cpu", "cuda"],
+        NCCL: ["cuda"],
+        XLA: ["cpu", "cuda", "tpu"],
+    }
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):

@@ -56,6 +56,15 @@ def join_processes(backend: str, store: Store, rank: int, size: int, timeout: fl
             connect(store, rank, size, timeout)
 
 
+_JOINED = "TORCHGRAD_JAX_JOINED"
+"""A variable of the environment: which process has joined the others, for those that it starts."""
+
+
+def has_joined() -> bool:
+    """Whether this process has joined the others, or the one that started it has."""
+    return _JOINED in os.environ or jax.distributed.is_initialized()
+
+
 class DevicesOpen(RuntimeError):
     """JAX cannot learn of other processes any more."""
 
@@ -111,8 +120,10 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> None:
     except RuntimeError as e:
         raise DevicesOpen(
             "init_process_group with the backend 'xla' has to come before the first tensor, since JAX learns of the "
-            f"other processes when it opens its devices ({e})"
+            f"other processes when it opens its devices. With {ALWAYS}=1 in the environment of a launcher tensors may "
+            f"come first, but no array of JAX's own ({e})"
         ) from None
+    os.environ[_JOINED] = str(os.getpid())
     _notice_exceptions()
 
 

@@ -31,6 +31,17 @@ def _asked(name: str) -> str:
     )
 
 
+def place() -> tuple[int, int]:
+    """The rank and the world size that the environment says, if it also says where the processes meet.
+
+    Raises:
+        ValueError: something is not said.
+    """
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        _asked(name)
+    return int(_asked("RANK")), int(_asked("WORLD_SIZE"))
+
+
 def _by_environment(
     url: Any, rank: int, world_size: int, timeout: datetime.timedelta
 ) -> Iterator[Met]:

@@ -20,14 +20,20 @@ from ..tensor._sources import values_of
 from . import _state_dicts
 from ._fully_shard import group_of, whole_world
 from ._policies import (
-    BackwardPrefetch,
-    CPUOffload,
-    MixedPrecision,
-    OptimStateDictConfig,
-    ShardingStrategy,
-    StateDictConfig,
-    StateDictSettings,
-    StateDictType,
+    BackwardPrefetch as BackwardPrefetch,
+    CPUOffload as CPUOffload,
+    FullOptimStateDictConfig as FullOptimStateDictConfig,
+    FullStateDictConfig as FullStateDictConfig,
+    LocalOptimStateDictConfig as LocalOptimStateDictConfig,
+    LocalStateDictConfig as LocalStateDictConfig,
+    MixedPrecision as MixedPrecision,
+    OptimStateDictConfig as OptimStateDictConfig,
+    ShardedOptimStateDictConfig as ShardedOptimStateDictConfig,
+    ShardedStateDictConfig as ShardedStateDictConfig,
+    ShardingStrategy as ShardingStrategy,
+    StateDictConfig as StateDictConfig,
+    StateDictSettings as StateDictSettings,
+    StateDictType as StateDictType,
     check_reduction,
 )
 from ._rules import Group, cast, enter, leave, owned, replicate_others, split_parameters

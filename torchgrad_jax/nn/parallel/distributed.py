@@ -230,6 +230,16 @@ class DistributedDataParallel(Module, Joinable):
         }
         self.register_comm_hook(None, hooks[comm_hook_type])
 
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What this was told, by the names of torch's logs."""
+        return {
+            "world_size": self.process_group.size(), "rank": self.process_group.rank(),
+            "module_name": type(self.module).__name__, "backend_name": self.process_group.name(),
+            "bucket_cap_bytes": self.bucket_bytes_cap, "broadcast_buffers": self.forward_sync_buffers,
+            "find_unused_parameters": self.find_unused_parameters, "static_graph": self.static_graph,
+            "gradient_as_bucket_view": self.gradient_as_bucket_view, "can_set_static_graph": False,
+        }  # fmt: skip
+
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Any) -> None:
         module._ddp_params_and_buffers_to_ignore = names

@@ -1,0 +1,55 @@
+"""Tensors that a program makes before it begins a group: the processes of a launcher meet by then."""
+
+import sys
+
+import pytest
+
+from .processes import finished, ranks
+
+_PROGRAM = """
+import os, subprocess, sys
+import torchgrad_jax as torch
+rank = int(os.environ["RANK"])
+if rank in {first}:
+    kept = torch.arange(4.0) * 2
+import torchgrad_jax.distributed as dist
+dist.init_process_group("gloo")
+mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+x = torch.ones(2) * rank
+dist.all_reduce(x)
+print("SUM", x.tolist(), mesh.size())
+child = "import torchgrad_jax as torch; print('CHILD', torch.ones(2).sum().item())"
+print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, timeout=60).stdout)
+print("LOADED", [len(b) for b in torch.utils.data.DataLoader(torch.arange(4.0), batch_size=2, num_workers=1)])
+dist.destroy_process_group()
+dist.init_process_group("gloo")  # and once more
+print("RANK", dist.get_rank())
+"""
+
+
+@pytest.mark.parametrize("first", [(0, 1), (0,), (1,)], ids=["both", "rank 0", "rank 1"])
+def test_processes_meet_when_the_first_of_them_makes_a_tensor(first):
+    command = [sys.executable, "-c", _PROGRAM.format(first=first)]
+    started = ranks(command, 2, TORCHGRAD_JAX_DISTRIBUTED="1")
+    said = finished(started)
+    assert [p.returncode for p in started] == [0, 0], said
+    for rank, text in enumerate(said):
+        for line in ("SUM [1.0, 1.0] 2", "CHILD 2.0", "LOADED [2, 2]", f"RANK {rank}"):
+            assert line in text, text
+
+
+def test_a_process_that_never_makes_one_is_named():
+    text = """
+import datetime, os, time
+import torchgrad_jax.distributed as dist
+from torchgrad_jax.distributed import _beginning
+_beginning.default_pg_timeout = datetime.timedelta(seconds=1)
+if os.environ["RANK"] == "1":
+    raise SystemExit
+import torchgrad_jax as torch
+torch.ones(2)
+"""
+    started = ranks([sys.executable, "-c", text], 2, TORCHGRAD_JAX_DISTRIBUTED="1")
+    said = finished(started)
+    assert "rank 1 of 2 did not arrive within 1 seconds" in said[0]
+    assert started[0].returncode

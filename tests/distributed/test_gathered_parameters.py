@@ -182,6 +182,60 @@ def second_derivatives(m, d):
     return True
 
 
+@together
+def parameters_that_one_process_uses(m, d):
+    """The process that does not use a parameter counts as zero; what nobody uses gets no gradient."""
+    nn, rank = m.nn, d.get_rank()
+
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.left, self.right, self.nobody = (nn.Linear(4, 4) for _ in range(4))
+
+        def forward(self, x, left):
+            return (self.left if left else self.right)(self.first(x))
+
+    m.manual_seed(0)
+    plain = Branches()
+    model = sharding(m, d, reshard_after_forward=True)(copy.deepcopy(plain))
+    batches = [m.ones(2, 4) * (r + 1) for r in range(2)]
+    sum(plain(x, r == 0).square().mean() / 2 for r, x in enumerate(batches)).backward()
+
+    def step(x, left):
+        model(x, left).square().mean().backward()
+
+    for run in (step, m.compile(step)):
+        model.zero_grad()
+        run(batches[rank], rank == 0)
+        for (name, p), q in zip(model.named_parameters(), plain.parameters(), strict=True):
+            assert (p.grad is None) == (q.grad is None), name
+            assert q.grad is None or m.allclose(whole(p.grad), q.grad), name
+    return True
+
+
+@together
+def a_module_that_runs_while_it_runs(m, d):
+    """By its own call, and by a method that runs as a forward does; also where a checkpoint runs it again."""
+    checkpoint, fsdp = m.utils.checkpoint.checkpoint, parts(m)[2]
+
+    class Again(m.nn.Linear):
+        def encode(self, x):
+            return super().forward(x).tanh()
+
+        def forward(self, x, again=True):
+            x = checkpoint(self.encode, x, use_reentrant=False)
+            return self(x, again=False) if again else self.encode(x)
+
+    def shard(model):
+        model = sharding(m, d, reshard_after_forward=True)(model)
+        fsdp.register_fsdp_forward_method(model, "encode")
+        return model
+
+    m.manual_seed(0)
+    check_averages(m, d, Again(4, 4), shard)
+    return True
+
+
 def layers_in_memory():
     """How many whole matrices of a layer this process has."""
     gc.collect()

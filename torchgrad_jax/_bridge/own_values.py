@@ -57,14 +57,20 @@ class Processes(abc.ABC):
 _OWN_COPY, _AVERAGE = "own_copy", "average_over_processes"
 
 
-def own_copy(array: Any, processes: Processes) -> Any:
-    """A traced array over the mesh as a value that each process has of its own."""
-    return _primitives()[_OWN_COPY].bind(array, processes=processes)
+def own_copy(array: Any, processes: Processes, of: Any) -> Any:
+    """A traced array over the mesh as a value that each process has of its own.
+
+    Args:
+        array: the array.
+        processes: those that run the program together.
+        of: names the parameter that the array is. Processes that compute with different ones run different programs.
+    """
+    return _primitives()[_OWN_COPY].bind(array, processes=processes, of=of)
 
 
-def average(array: Any, processes: Processes, there: NamedSharding) -> Any:
-    """The average of values that the processes have of their own, over the mesh."""
-    return _primitives()[_AVERAGE].bind(array, processes=processes, there=there)
+def average(array: Any, processes: Processes, there: NamedSharding, of: Any) -> Any:
+    """The average of values that the processes have of their own, over the mesh; `of` is as in `own_copy`."""
+    return _primitives()[_AVERAGE].bind(array, processes=processes, there=there, of=of)
 
 
 @remember()
@@ -73,19 +79,19 @@ def _primitives() -> dict[str, Any]:
     from jax.interpreters import batching, mlir
 
     copy, mean = Primitive(_OWN_COPY), Primitive(_AVERAGE)
-    copy.def_abstract_eval(lambda x, *, processes: x)
-    mean.def_abstract_eval(lambda x, *, processes, there: x)
-    mlir.register_lowering(copy, lambda _, x, *, processes: [x])
+    copy.def_abstract_eval(lambda x, *, processes, of: x)
+    mean.def_abstract_eval(lambda x, *, processes, there, of: x)
+    mlir.register_lowering(copy, lambda _, x, **_params: [x])
     mlir.register_lowering(mean, mlir.lower_fun(_same_for_all, multiple_results=False))
     batching.primitive_batchers[mean] = _mean_of_rows
     return {_OWN_COPY: copy, _AVERAGE: mean}
 
 
-def _mean_of_rows(args: Any, dims: Any, *, processes: Processes, there: Any) -> Any:
+def _mean_of_rows(args: Any, dims: Any, *, there: Any, **_: Any) -> Any:
     return jax.lax.with_sharding_constraint(args[0].mean(dims[0]), there), None
 
 
-def _same_for_all(x: Any, *, processes: Processes, there: Any) -> Any:
+def _same_for_all(x: Any, *, there: Any, **_: Any) -> Any:
     """The average of what does not depend on a process's own values."""
     return jax.lax.with_sharding_constraint(x, there)
 
@@ -166,6 +172,10 @@ class _Flow:
             step.params["processes"] for step in self._all if step.primitive.name == _OWN_COPY
         ]
         """Those whose values the program has, once for each value; none if it is an ordinary program."""
+        self.parameters = [
+            step.params["of"] for step in self._all if step.primitive.name in (_OWN_COPY, _AVERAGE)
+        ]
+        """The names of those that are read or get a gradient, in order."""
         self.effects = [step for step in self._all if step.effects]
         self.results = [None if hasattr(v, "val") else names.get(v, v) for v in jaxpr.outvars]
         """The variables that are its results; None for a number."""
@@ -318,10 +328,10 @@ def _merged(some: Iterable[Any], others: Iterable[Any], which: Iterable[bool]) -
     return [next(first if w else second) for w in which]
 
 
-def _name_of(text: Callable[[], str]) -> bytes:
-    """The name of a program, by which the processes compare it."""
+def _name_of(text: Callable[[], str], parameters: list[Any]) -> bytes:
+    """The name of a program that computes with these parameters, by which the processes compare it."""
     try:
-        return hashlib.sha256(text().encode()).digest()
+        return hashlib.sha256(f"{text()} {parameters}".encode()).digest()
     except Exception as error:  # of a step that cannot be mapped
         why = f"it cannot be mapped over the processes ({type(error).__name__}: {error})"
         raise AsWritten(why, lasting=True) from error
@@ -348,6 +358,7 @@ class OwnValues:
 
     def __init__(self, entry: Any, flow: _Flow, over_mesh: set[int], to_own: set[int]) -> None:
         self._processes, self._name = flow.processes[0], b""
+        self._parameters = flow.parameters
         n, spare = len(entry.donated), len(entry.spare)
         order = [*entry.order[:n], *[None] * spare, *entry.order[n:]]
         """Which source each input of the program is; None is memory that it does not read."""
@@ -385,7 +396,9 @@ class OwnValues:
         """
         told = b""
         if self._mapped.fits(inputs):
-            self._name = self._name or _name_of(lambda: self.lower(inputs).as_text())
+            self._name = self._name or _name_of(
+                lambda: self.lower(inputs).as_text(), self._parameters
+            )
             numbers = [(inputs[k], self._known.get(k)) for k in self._equal]
             told = _told(self._name, ["known" if known is x else x for x, known in numbers])
         if not self._processes.agree(told):
@@ -410,13 +423,9 @@ class OwnValues:
 class ForwardOverMesh:
     """The forward part of a program, which leaves rows for the backward part."""
 
-    def __init__(self, processes: Processes, mapped: _Mapped) -> None:
-        self._processes, self._mapped, self._kernel, self._name = (
-            processes,
-            mapped,
-            jax.jit(mapped),
-            b"",
-        )
+    def __init__(self, processes: Processes, mapped: _Mapped, parameters: list[Any]) -> None:
+        self._processes, self._parameters = processes, parameters
+        self._mapped, self._kernel, self._name = mapped, jax.jit(mapped), b""
         self._equal = [k for k, kind in enumerate(mapped.inputs) if kind is _Kind.EQUAL]
 
     def __call__(self, *values: Any) -> list[Any]:
@@ -427,7 +436,9 @@ class ForwardOverMesh:
         """
         told = b""
         if self._mapped.fits(values):
-            self._name = self._name or _name_of(lambda: self.lower(*values).as_text())
+            self._name = self._name or _name_of(
+                lambda: self.lower(*values).as_text(), self._parameters
+            )
             told = _told(self._name, [values[k] for k in self._equal])
         if not self._processes.agree(told):
             raise AsWritten(_DIFFERENT, lasting=False)
@@ -444,9 +455,11 @@ class _Backward:
     """The backward part of a program, from rows and the gradients of this process's own results."""
 
     def __init__(
-        self, processes: Processes, fn: Callable[..., list[Any]], saved: list[_Kind], results: list[_Kind]
+        self, processes: Processes, fn: Callable[..., list[Any]], saved: list[_Kind], results: list[_Kind],
+        parameters: list[Any],
     ) -> None:  # fmt: skip
         n = len(saved)
+        self._parameters = parameters
         self._processes, self._saved, self._results = processes, saved, results
         self._fn = lambda xs: fn(xs[:n], xs[n:])
         self._kernels: dict[tuple[bool, ...], tuple[Any, _Mapped, bytes]] = {}
@@ -461,7 +474,9 @@ class _Backward:
             mapped = _Mapped(self._processes.mesh, self._fn, kinds, self._results)
             kernel: Any = jax.jit(mapped)
             try:
-                name = _name_of(lambda: kernel.lower(*mapped.like(inputs)).as_text())
+                name = _name_of(
+                    lambda: kernel.lower(*mapped.like(inputs)).as_text(), [came, *self._parameters]
+                )
             except AsWritten as error:
                 raise RuntimeError(f"torch.compile: the backward pass: {error}") from error
             self._kernels[came] = kernel, mapped, name
@@ -489,8 +504,8 @@ def _divide(entry: Any, flow: _Flow, over_mesh: set[int]) -> None:
     results, gradients = kinds[: parts.n_results], kinds[parts.n_results :]
     forward, backward = parts.run_forward, parts.run_backward
     mapped = _Mapped(processes.mesh, lambda xs: forward(*xs), inputs, [*results, *rows])
-    parts.forward = ForwardOverMesh(processes, mapped)
-    parts.backward = _Backward(processes, backward, rows, gradients)
+    parts.forward = ForwardOverMesh(processes, mapped, flow.parameters)
+    parts.backward = _Backward(processes, backward, rows, gradients, flow.parameters)
 
 
 # --- which programs -------------------------------------------------------------------------------

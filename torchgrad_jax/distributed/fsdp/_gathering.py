@@ -44,25 +44,44 @@ def has_own_forward(mesh: DeviceMesh) -> bool:
     return one_each and mesh.size() == mesh.jax_mesh.size
 
 
+class _Place(NamedTuple):
+    """Where a parameter is, and what it is."""
+
+    sharding: Any
+    mesh: Any
+    """The mesh that the program distributed it over."""
+    dtype: Any
+    shape: tuple[int, ...]
+    requires_grad: bool
+    name: tuple[int, int]
+    """The number of its group and its own in that; the same in all processes."""
+
+
 class Gathered(Function):
     """Parameters as ordinary tensors of this process; each parameter gets the average of its gradients.
 
-    The arguments are the mesh, the dtype to compute in for each parameter, whether to gather only what is read
-    (`lazily`), and the parameters.
+    The arguments are the mesh, the number of the group, the dtype to compute in for each parameter, whether to gather
+    only what is read (`lazily`), and the parameters.
     """
 
     @staticmethod
-    def forward(ctx: Any, mesh: DeviceMesh, dtypes: Any, lazily: bool, *parameters: Tensor) -> Any:
+    def forward(
+        ctx: Any, mesh: DeviceMesh, group: int, dtypes: Any, lazily: bool, *parameters: Tensor
+    ) -> Any:
         ctx.set_materialize_grads(False)
-        ctx.back = mesh, [(named_sharding(p), said_mesh(p), p.dtype) for p in parameters]
+        places = [
+            _Place(named_sharding(p), said_mesh(p), p.dtype, p.shape, p.requires_grad, (group, i))
+            for i, p in enumerate(parameters)
+        ]
+        ctx.back = mesh, places
         held = [read(p.detach()) for p in parameters]
         if MODES.run.at_once:
-            out = _Source(ctx.back[1], held, dtypes).tensors(parameters[0].device, lazily)
+            out = _Source(places, held, dtypes).tensors(parameters[0].device, lazily)
         else:
             processes = _processes_of_program(mesh)
             out = [
-                as_tensor(own_copy(array, processes)).to(dtype)
-                for array, dtype in zip(held, dtypes)
+                as_tensor(own_copy(array, processes, place.name)).to(dtype)
+                for array, dtype, place in zip(held, dtypes, places, strict=True)
             ]
         fixed = [t for t, p in zip(out, parameters, strict=True) if not p.requires_grad]
         ctx.mark_non_differentiable(*fixed)
@@ -71,43 +90,50 @@ class Gathered(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         mesh, places = ctx.back
-        return None, None, None, *Averaged.apply(mesh, places, *grads)
+        return None, None, None, None, *Averaged.apply(mesh, places, *grads)
 
 
 class Averaged(Function):
     """The average of gradients that the processes have of their own, each where its parameter is.
 
-    The arguments are the mesh, for each parameter its sharding, the mesh that the program distributed it over and its
-    dtype, and the gradients, None for those that there are not.
+    Where a gradient is missing here and another process has it, it counts as zero. A gradient that no process has is
+    None. The arguments are the mesh, the places of the parameters, and the gradients, None where there is none.
     """
 
     @staticmethod
-    def forward(ctx: Any, mesh: DeviceMesh, places: Any, *grads: Any) -> Any:
+    def forward(ctx: Any, mesh: DeviceMesh, places: Sequence[_Place], *grads: Any) -> Any:
         ctx.set_materialize_grads(False)
-        ctx.back = mesh, [None if g is None else g.dtype for g in grads]
-        there = [place for place, g in zip(places, grads, strict=True) if g is not None]
-        own = [read(g) for g in grads if g is not None]
+        ctx.back = mesh, [None if g is None else g.dtype for g in grads], places
+        at = [i for i, place in enumerate(places) if place.requires_grad]
+        own = [None if grads[i] is None else read(grads[i]) for i in at]
+        there = [places[i] for i in at]
         if MODES.run.at_once:
-            means = iter(_averaged(there, own))
+            means = _averaged(there, own)
         else:
             processes = _processes_of_program(mesh)
-            means = iter(
-                average(x.astype(to.np), processes, at) for x, (at, _, to) in zip(own, there)
-            )
-        out = [None if g is None else as_tensor(next(means)) for g in grads]
-        for t, (_, told, _) in zip(out, places, strict=True):
-            if t is not None and told is not None:
-                said(t, told)
+            means = [
+                None
+                if x is None
+                else average(x.astype(to.dtype.np), processes, to.sharding, to.name)
+                for x, to in zip(own, there, strict=True)
+            ]
+        out: list[Any] = [None] * len(grads)
+        for i, mean in zip(at, means, strict=True):
+            if mean is not None:
+                out[i] = as_tensor(mean)
+                if places[i].mesh is not None:
+                    said(out[i], places[i].mesh)
         return tuple(out)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        mesh, dtypes = ctx.back
+        mesh, dtypes, places = ctx.back
         at = [i for i, g in enumerate(grads) if g is not None]
+        to = [dtypes[i] or places[i].dtype for i in at]
+        own = Gathered.apply(mesh, places[0].name[0], to, False, *[grads[i] for i in at])
         out: list[Any] = [None] * len(grads)
-        own = Gathered.apply(mesh, [dtypes[i] for i in at], False, *[grads[i] for i in at])
         for i, g in zip(at, own, strict=True):
-            out[i] = g
+            out[i] = None if dtypes[i] is None else g
         return None, None, *out
 
 
@@ -138,8 +164,8 @@ def _processes_of_program(mesh: DeviceMesh) -> Processes:
 class _Source:
     """What the parameters of a group were gathered from, and can be gathered from again."""
 
-    def __init__(self, places: Sequence[Any], held: Sequence[jax.Array], dtypes: Any) -> None:
-        self.program = _gathering(tuple(at for at, *_ in places), tuple(d.np for d in dtypes))
+    def __init__(self, places: Sequence[_Place], held: Sequence[jax.Array], dtypes: Any) -> None:
+        self.program = _gathering(tuple(p.sharding for p in places), tuple(d.np for d in dtypes))
         self.held, self.dtypes = held, dtypes
         self.storages: list[weakref.ref[Any]] = []
 
@@ -247,28 +273,34 @@ def _gathering(shardings: tuple[NamedSharding, ...], dtypes: tuple[Any, ...]) ->
     return jax.jit(jax.shard_map(run, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False))
 
 
-def _averaged(places: Sequence[Any], own: Sequence[Any]) -> Any:
-    """The averages of gradients that each process has of its own."""
+def _averaged(places: Sequence[_Place], own: Sequence[Any]) -> list[Any]:
+    """The averages of gradients that each process has of its own, None for those that no process has."""
     if not places:
         return []
-    shardings = tuple(at for at, *_ in places)
-    shapes, dtypes = tuple(x.shape for x in own), tuple(to.np for *_, to in places)
-    pack, run = _averaging(shardings, shapes, dtypes)
-    mesh: Any = shardings[0].mesh
+    pack, run = _averaging(
+        tuple(p.sharding for p in places), tuple(p.shape for p in places), tuple(p.dtype.np for p in places)
+    )  # fmt: skip
+    mesh: Any = places[0].sharding.mesh
     rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     every = []
     for packed in pack(*own):
         there = jax.device_put(packed, mesh.local_devices[0])
         shape = mesh.size, *packed.shape[1:]
         every.append(jax.make_array_from_single_device_arrays(shape, rows, [there]))
-    return run(*every)
+    means, had = run(*every)
+    if all(x is not None for x in own):
+        return list(means)
+    return [mean if has else None for mean, has in zip(means, np.asarray(had.addressable_data(0)))]
 
 
 @remember()
 def _averaging(
     shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dtypes: tuple[Any, ...]
 ) -> Any:
-    """Two programs: one packs the gradients of this process, by whose parts they are, and one averages all packs."""
+    """Two programs: one packs the gradients of this process, by whose parts they are, and one averages all packs.
+
+    The first pack also says which gradients this process has, so that each gets to know which of them anybody has.
+    """
     splits = [_split(s) for s in shardings]
     parts = [s.shard_shape(shape) for s, shape in zip(shardings, shapes, strict=True)]
     alike = _alike(splits, dtypes)
@@ -276,27 +308,36 @@ def _averaging(
 
     def rows(i: int, x: Any) -> Any:
         """A gradient as one row for each part of its parameter."""
-        (dim, n, _), shape = splits[i], x.shape
+        (dim, n, _), shape = splits[i], shapes[i]
+        if x is None:
+            return jnp.zeros((n, math.prod(shape) // n), dtypes[i])
         if n > 1:
             x = x.reshape(*shape[:dim], n, shape[dim] // n, *shape[dim + 1 :])
             x = jnp.moveaxis(x, dim, 0)
         return x.astype(dtypes[i]).reshape(n, x.size // n)
 
     def pack(*grads: Any) -> Any:
-        return [jnp.concatenate([rows(i, grads[i]) for i in at], 1)[None] for at in alike.values()]
+        packs = [jnp.concatenate([rows(i, grads[i]) for i in at], 1) for at in alike.values()]
+        has = jnp.array([g is not None for g in grads], packs[0].dtype)
+        packs[0] = jnp.concatenate([packs[0], jnp.tile(has, (len(packs[0]), 1))], 1)
+        return [packed[None] for packed in packs]
 
     def run(*packs: Any) -> Any:
+        means = [
+            _sum(p[0], axes, mesh.axis_names) / mesh.size for p, (axes, _) in zip(packs, alike)
+        ]
+        means[0], had = means[0][: -len(parts)], means[0][-len(parts) :] != 0
         out: list[Any] = [None] * len(parts)
-        for ((axes, _), at), packed in zip(alike.items(), packs, strict=True):
-            mean = _sum(packed[0], axes, mesh.axis_names) / mesh.size
+        for mean, at in zip(means, alike.values(), strict=True):
             for i, piece in zip(at, _pieces(mean, [parts[i] for i in at]), strict=True):
                 out[i] = piece
-        return tuple(out)
+        return tuple(out), had
 
-    specs = tuple(s.spec for s in shardings)
+    specs = tuple(s.spec for s in shardings), PartitionSpec()
     every = PartitionSpec(mesh.axis_names)
     shared = jax.shard_map(run, mesh=mesh, in_specs=every, out_specs=specs, check_vma=False)
-    return jax.jit(pack), jax.jit(shared, out_shardings=shardings)
+    whole = NamedSharding(mesh, PartitionSpec())
+    return jax.jit(pack), jax.jit(shared, out_shardings=(shardings, whole))
 
 
 def _sum(rows: Any, axes: tuple[str, ...], all_axes: tuple[str, ...]) -> Any:

@@ -11,6 +11,7 @@ parameters; see `_gathering`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -61,6 +62,8 @@ class Group:
     """Gives the dimension to split a parameter along."""
     divide_factor: float | None = None
     """What the sum of the devices' gradients is divided by, if not by their number."""
+    number: int = field(default_factory=itertools.count().__next__)
+    """Names the group, in all processes alike: each shards its modules in the same order."""
     swapped: list[list[tuple[Module, str, Tensor]]] = field(default_factory=list)
     """What stood where, for each forward that is running."""
 
@@ -173,7 +176,12 @@ def leave(group: Group, output: Any) -> Any:
 
 
 def _ready(group: Group, lazily: bool = False) -> list[tuple[Module, str, Tensor]]:
-    """Put copies in the place of parameters, gathered or in another dtype, where the group wants that."""
+    """Put copies in the place of parameters, gathered or in another dtype, where the group wants that.
+
+    They are there already where the group runs, as in a forward that calls another method registered to run like one.
+    """
+    if any(running is group for running in _RUNNING.groups):
+        return []
     if not (group.gathers or group.own_forward) and group.param_dtype is None:
         return []
     places = [*group.placed, *(group.ignored if group.own_forward else ())]
@@ -183,7 +191,9 @@ def _ready(group: Group, lazily: bool = False) -> list[tuple[Module, str, Tensor
     if group.own_forward and used:
         _check_split(group, swapped)
         dtypes = [dtype for _, dtype in used.values()]
-        out = Gathered.apply(group.mesh, dtypes, lazily, *(p for p, _ in used.values()))
+        out = Gathered.apply(
+            group.mesh, group.number, dtypes, lazily, *(p for p, _ in used.values())
+        )
         made = dict(zip(used, out, strict=True))
     else:
         made = {i: _placed(group, p.to(dtype)) for i, (p, dtype) in used.items()}
@@ -228,12 +238,12 @@ def _for_recomputation() -> Callable[[], contextlib.AbstractContextManager[None]
 
     @contextlib.contextmanager
     def again() -> Iterator[None]:
-        before, _RUNNING.groups = _RUNNING.groups, groups
         with contextlib.ExitStack() as at_the_end:
-            at_the_end.callback(setattr, _RUNNING, "groups", before)
+            at_the_end.callback(setattr, _RUNNING, "groups", _RUNNING.groups)
             with enable_grad():  # in a backward pass it is off, and the copies need their graph
                 for group in groups:
                     at_the_end.callback(_put_back, _ready(group, lazily=True))
+                    _RUNNING.groups += (group,)
             yield
 
     return again if groups else contextlib.nullcontext

@@ -236,6 +236,23 @@ def a_module_that_runs_while_it_runs(m, d):
     return True
 
 
+@together
+def layers_that_only_one_process_uses(m, d):
+    """Both processes complain: XLA would exchange the parameters of one layer for those of the other."""
+    m.manual_seed(0)
+    rank, x = d.get_rank(), m.ones(2, 4, requires_grad=True)
+    found = []
+    for reshards in (False, True):
+        model = m.nn.Sequential(*[m.nn.Linear(4, 4) for _ in range(2)])
+        for part in (*model, model):
+            sharding(m, d, reshard_after_forward=reshards)(part)
+        found.append(str(complaint(lambda model=model: model[rank](x))))
+        results = [layer(x).sum() for layer in model]
+        found.append(str(complaint(lambda results=results: results[rank].backward())))
+    assert all("Detected mismatch between collectives" in text for text in found), found
+    return ["gathering" in text for text in found] == [True, False, True, True]
+
+
 def layers_in_memory():
     """How many whole matrices of a layer this process has."""
     gc.collect()

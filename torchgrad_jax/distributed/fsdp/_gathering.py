@@ -76,7 +76,7 @@ class Gathered(Function):
         ctx.back = mesh, places
         held = [read(p.detach()) for p in parameters]
         if MODES.run.at_once:
-            out = _Source(places, held, dtypes).tensors(parameters[0].device, lazily)
+            out = _Source(mesh, places, held, dtypes).tensors(parameters[0].device, lazily)
         else:
             processes = _processes_of_program(mesh)
             out = [
@@ -108,7 +108,7 @@ class Averaged(Function):
         own = [None if grads[i] is None else read(grads[i]) for i in at]
         there = [places[i] for i in at]
         if MODES.run.at_once:
-            means = _averaged(there, own)
+            means = _averaged(mesh, there, own)
         else:
             processes = _processes_of_program(mesh)
             means = [
@@ -158,13 +158,39 @@ def _processes_of_program(mesh: DeviceMesh) -> Processes:
     return _OfMesh(mesh)
 
 
+def _meet(mesh: DeviceMesh, doing: str, places: Sequence[_Place]) -> None:
+    """Wait until the processes next to this one are about to do the same with the same parameters.
+
+    XLA would exchange the values of different parameters, if they have the same shapes, and wait long for a process
+    that does not come. Each process hears from one neighbour along each dimension of the mesh, so the cost does not
+    grow with their number.
+
+    Raises:
+        DistBackendError: the process before this one does something else, does not come in time, or has ended.
+    """
+    if not is_initialized():
+        return
+    what = f"{doing} of fully_shard's group {places[0].name[0]}"
+    for dim, n in enumerate(mesh.shape):
+        if n > 1:
+            turn = mesh.get_group(dim).turn(what)
+            turn.send((turn.rank + 1) % n, _NOTHING)
+            turn.take((turn.rank - 1) % n)
+
+
+_NOTHING = np.zeros(0, np.uint8)
+
+
 # --- what is gathered, and may be let go of -----------------------------------------------------------
 
 
 class _Source:
     """What the parameters of a group were gathered from, and can be gathered from again."""
 
-    def __init__(self, places: Sequence[_Place], held: Sequence[jax.Array], dtypes: Any) -> None:
+    def __init__(
+        self, mesh: DeviceMesh, places: Sequence[_Place], held: Sequence[jax.Array], dtypes: Any
+    ) -> None:
+        self.mesh, self.places = mesh, places
         self.program = _gathering(tuple(p.sharding for p in places), tuple(d.np for d in dtypes))
         self.held, self.dtypes = held, dtypes
         self.storages: list[weakref.ref[Any]] = []
@@ -184,6 +210,7 @@ class _Source:
 
     def gather(self) -> None:
         """Gather what the processes let go of."""
+        _meet(self.mesh, "gathering the parameters", self.places)
         with jax.ensure_compile_time_eval():
             values = self.program(*self.held)
         for st, value in zip(self.storages, values, strict=True):
@@ -273,19 +300,20 @@ def _gathering(shardings: tuple[NamedSharding, ...], dtypes: tuple[Any, ...]) ->
     return jax.jit(jax.shard_map(run, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False))
 
 
-def _averaged(places: Sequence[_Place], own: Sequence[Any]) -> list[Any]:
+def _averaged(mesh: DeviceMesh, places: Sequence[_Place], own: Sequence[Any]) -> list[Any]:
     """The averages of gradients that each process has of its own, None for those that no process has."""
     if not places:
         return []
+    _meet(mesh, "averaging the gradients", places)
     pack, run = _averaging(
         tuple(p.sharding for p in places), tuple(p.shape for p in places), tuple(p.dtype.np for p in places)
     )  # fmt: skip
-    mesh: Any = places[0].sharding.mesh
-    rows = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    devices = mesh.jax_mesh
+    rows = NamedSharding(devices, PartitionSpec(devices.axis_names))
     every = []
     for packed in pack(*own):
-        there = jax.device_put(packed, mesh.local_devices[0])
-        shape = mesh.size, *packed.shape[1:]
+        there = jax.device_put(packed, devices.local_devices[0])
+        shape = devices.size, *packed.shape[1:]
         every.append(jax.make_array_from_single_device_arrays(shape, rows, [there]))
     means, had = run(*every)
     if all(x is not None for x in own):

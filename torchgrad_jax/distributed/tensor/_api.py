@@ -88,9 +88,16 @@ def place_parameter(
         except AssertionError:  # what JAX raises is a page of numbers
             if is_own(mesh):
                 raise
+            hint = (
+                "begin with one seed in all, or load the same state, before it is split over them"
+            )
+            if mesh.size() != mesh.jax_mesh.size:
+                hint += (
+                    f". {mesh} is a slice of a mesh, and all of that has one copy; stages of a pipeline need a mesh "
+                    "each, DeviceMesh(device_type, ranks of the stage)"
+                )
             raise ValueError(
-                f"{name or 'a parameter'} has other values in other processes; begin with one seed in all, or load "
-                "the same state, before it is split over them"
+                f"{name or 'a parameter'} has other values in other processes; {hint}"
             ) from None
         before = said_mesh(t)
         del own  # a tensor that shares the old memory would keep it alive

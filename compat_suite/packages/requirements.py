@@ -172,6 +172,7 @@ REQUIREMENTS = {
     "torchsde": need("torchsde", "trampoline scipy"),
     "torchvision": need("torchvision", "pillow"),
     "transformers": need("transformers", f"tokenizers safetensors {_HUB}"),
+    "two_processes": need("lightning", f"lightning-utilities torchmetrics {_HUB}"),
     "vector_quantize": need(
         "vector-quantize-pytorch", "einops einx frozendict loguru torch-einops-utils"
     ),

@@ -77,6 +77,20 @@ def training_steps_with_any_sizes(m, d):
 
 
 @together
+def training_steps_that_are_compiled(m, d):
+    """A compiled layer, and a whole step whose forward has too few values."""
+    compiled = m.compile if kind_of(m) == "sync" else lambda fn: fn
+    found = {}
+    for name, sizes in SIZES.items():
+        bn = compiled(layer(m, 3, kind_of(m)))
+        found[name] = [step(m, d, bn, joined(m, sizes, (3, 2)) * i, sizes) for i in (1, 2)]
+    alone = compiled(layer(m, 2, kind_of(m)))
+    only = kind_of(m) == "one" or d.get_rank() == 1
+    said = str(complaint(lambda: alone(m.ones(1 if only else 0, 3))))
+    return found, "Expected more than 1 value per channel when training" in said
+
+
+@together
 def training_steps_with_any_options(m, d):
     found = {}
     for name, options in OPTIONS.items():

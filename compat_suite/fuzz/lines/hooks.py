@@ -56,7 +56,7 @@ def replaced_gradients(m: Maker) -> str | None:
         "{x}.register_hook(lambda g: g.t() if g.dim() == 2 and g.shape[0] == g.shape[1] else g.clone())",
         "{x}.register_hook(lambda g: g + {x}.detach())", "{x}.register_hook(lambda g: g.expand_as(g).contiguous())",
         "h_ = [{x}.register_hook(lambda g, k=k: g * k) for k in (2, 3)]; h_[0].remove()",
-        "{x}.register_hook(lambda g: log.append(({l}, g.requires_grad, g._version)))",
+        "{x}.register_hook(lambda g: log.append(({l}, g.requires_grad)))",
         "h_ = torch.autograd.graph.register_multi_grad_hook(({x}, {y}), all_hook({l}))",
         "h_ = torch.autograd.graph.register_multi_grad_hook(({x}, {y}), any_hook({l}), mode='any')",
         "h_ = torch.autograd.graph.register_multi_grad_hook(({x} * 1, {y}), all_hook({l})); h_.remove()",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..._core import dtypes
+from ..._core.checks import fail_if
 from ..._core.formats import channels_last, channels_last_3d
 from ..._engine.concrete import is_traced
+from ..._engine.deferred import now_or_later
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...distributed import get_world_size, is_initialized
@@ -312,16 +315,12 @@ class SyncBatchNorm(_BatchNorm):
             input = input.contiguous()  # the result is laid out like that of batch_norm
         wide = input.to(torch.promote_types(input.dtype, dtypes.float32))
         mean, var, count = _statistics_together(wide, self.process_group)
-        if count < 2:
-            raise ValueError(
-                f"Expected more than 1 value per channel when training, got {count} in all processes together"
-            )
+        now_or_later([count], _check_more_than_one)
         if self.track_running_stats and self.running_mean is not None:
             with no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), newest)
-                self.running_var.lerp_(
-                    (var * (count / (count - 1))).to(self.running_var.dtype), newest
-                )
+                unbiased = var * (count / (count - 1)).to(var.dtype)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), newest)
         out = (wide - mean.view(shape)) * (var + self.eps).rsqrt().view(shape)
         if self.weight is not None:
             out = out * self.weight.view(shape)
@@ -368,7 +367,16 @@ class SyncBatchNorm(_BatchNorm):
         return out
 
 
-def _statistics_together(input: Tensor, group: Any) -> tuple[Tensor, Tensor, int]:
+def _check_more_than_one(counts: Sequence[Any]) -> None:
+    fail_if(
+        counts[0] < 2,
+        lambda: ValueError(
+            f"Expected more than 1 value per channel when training, got {int(counts[0])} in all processes together"
+        ),
+    )
+
+
+def _statistics_together(input: Tensor, group: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and variance of each channel over the batches of all processes, and of how many values they are."""
     channels, dims = input._m.shape[1], [d for d in range(input.dim()) if d != 1]
     count = input.numel() // channels
@@ -381,4 +389,4 @@ def _statistics_together(input: Tensor, group: Any) -> tuple[Tensor, Tensor, int
     mean = (means * counts).sum(0) / total
     # The squares of each process are of deviations from its own mean.
     var = (squares + counts * (means - mean).square()).sum(0) / total
-    return mean, var, int(total)
+    return mean, var, total.to(dtypes.float64)

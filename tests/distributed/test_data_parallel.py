@@ -258,7 +258,7 @@ def modules_that_are_replicated_in_place(m, d):
         )
         found.append([complaint(lambda net=net: copy.deepcopy(net)), type(net[:2]).__name__])
     wrong = complaint(lambda: replicate(model(m, d), device_id="cpu"))
-    return found, wrong, gradients(net)
+    return found, wrong, complaint(lambda: replicate(net)), gradients(net)
 
 
 LOW_RANKS = {

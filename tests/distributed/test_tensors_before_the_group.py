@@ -51,5 +51,5 @@ torch.ones(2)
 """
     started = ranks([sys.executable, "-c", text], 2, TORCHGRAD_JAX_DISTRIBUTED="1")
     said = finished(started)
-    assert "rank 1 of 2 did not arrive within 1 seconds" in said[0]
+    assert "rank 1 of 2 did not arrive" in said[0]
     assert started[0].returncode

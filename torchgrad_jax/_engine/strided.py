@@ -526,7 +526,8 @@ def same_memory(a: Tensor, b: Any) -> bool:
         return False
     p, q = a._al, b._al
     if p is None or q is None:
-        return p is q or (not (p or q).offset and not is_mirrored(a) and not is_mirrored(b))  # type: ignore[union-attr]
+        only = p or q
+        return only is None or not (only.offset or is_mirrored(a) or is_mirrored(b))
     return (p.offset, p.conj, p.neg) == (q.offset, q.conj, q.neg)
 
 

@@ -65,13 +65,13 @@ def init_process_group(
     """
     if _default.WORLD is not None:
         raise ValueError("trying to initialize the default process group twice!")
-    BEFORE_OPENING.clear()  # the processes meet here
     if store is not None and init_method is not None:
         raise AssertionError("Cannot specify both init_method and store.")
     name = _backend(backend)
     timeout = default_pg_timeout if timeout is None else timeout
     if not isinstance(timeout, datetime.timedelta):
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")  # fmt: skip
+    BEFORE_OPENING.clear()  # the processes meet here
     if store is None:
         met = _rendezvous.rendezvous(init_method or "env://", rank, world_size, timeout)
         store, rank, world_size = next(iter(met))
@@ -102,7 +102,7 @@ class _Met(NamedTuple):
 
 
 _early: list[_Met] = []
-"""That of processes that met before they began a group."""
+"""What this process has if it met the others before `init_process_group`, which takes it from here."""
 
 
 def _meet(store: Store, rank: int, world_size: int, backend: str, timeout: float) -> _Met:

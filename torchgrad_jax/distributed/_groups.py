@@ -29,11 +29,6 @@ class Backend(str):
         "xpu": XCCL,
         "mps": GLOO,
     }
-    backend_capability: ClassVar[dict[str, list[str]]] = {
-        GLOO: ["cpu", "cuda"],
-        NCCL: ["cuda"],
-        XLA: ["cpu", "cuda", "tpu"],
-    }
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):

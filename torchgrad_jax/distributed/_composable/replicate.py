@@ -9,7 +9,7 @@ from ..._core.caches import remember
 from ..._core.devices import device as Device
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
-from ..fsdp._fully_shard import group_of
+from ..fsdp._fully_shard import applied_before, group_of, of_original_class
 
 _DDP = "_replicated_by"
 
@@ -17,11 +17,7 @@ _DDP = "_replicated_by"
 class DDP:
     """What a module is, besides its own class, after `replicate`."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        original: Any = cls.__mro__[2]
-        made = original.__new__(original, *args, **kwargs)
-        made.__init__(*args, **kwargs)
-        return made
+    __new__ = of_original_class
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
         raise AssertionError(
@@ -63,13 +59,14 @@ def replicate(
 
     Raises:
         RuntimeError: `fully_shard` has been applied to the module.
+        AssertionError: this has been applied to it before.
     """
     if group_of(module) is not None:
         raise RuntimeError(
             "Cannot apply `replicate()` on a Module already managed by `fully_shard`"
         )
     if isinstance(module, DDP):
-        raise AssertionError(f"replicate has already been applied to {module}")
+        raise applied_before("replicate", module)
     if "device_id" in kwargs:
         kwargs["device_ids"] = _device_ids(kwargs.pop("device_id"))
     apart = {id(t) for part in ignored_modules or () for t in (*part.parameters(), *part.buffers())}

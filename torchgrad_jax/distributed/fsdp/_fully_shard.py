@@ -56,6 +56,14 @@ def check_forward(module: Module, by: str) -> None:
         )
 
 
+def applied_before(by: str, module: Module) -> AssertionError:
+    """The error of a function that changes a module in place and has done so before."""
+    return AssertionError(
+        f"Each distinct composable distributed API can only be applied to a module once. {by} has already been "
+        f"applied to the following module:\n{module}"
+    )
+
+
 def fully_shard(
     module: Any, *, mesh: DeviceMesh | None = None, reshard_after_forward: bool | int | None = None,
     shard_placement_fn: Callable[[Any], Any] | None = None, mp_policy: MixedPrecisionPolicy | None = None,
@@ -98,10 +106,7 @@ def fully_shard(
     for part in parts:
         check_forward(part, "fully_shard")
         if group_of(part) is not None:
-            raise AssertionError(
-                "Each distinct composable distributed API can only be applied to a module once. fully_shard has "
-                f"already been applied to the following module:\n{part}"
-            )
+            raise applied_before("fully_shard", part)
     policy = mp_policy or MixedPrecisionPolicy()
     check_reduction(policy, mesh)
     left_out = list(ignored_params or ())
@@ -147,17 +152,21 @@ class UnshardHandle:
         """Nothing is left to wait for."""
 
 
+def of_original_class(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make an instance of the class that a module had before it was changed in place: `model[:2]` calls this."""
+    original: Any = cls.__mro__[2]
+    made = original.__new__(original, *args, **kwargs)
+    made.__init__(*args, **kwargs)
+    return made
+
+
 class FSDPModule:
     """What a module is, besides its own class, after `fully_shard`.
 
     Hints about when to communicate are taken and change nothing: XLA decides when it moves data.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        original: Any = cls.__mro__[2]
-        made = original.__new__(original, *args, **kwargs)
-        made.__init__(*args, **kwargs)
-        return made
+    __new__ = of_original_class
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (type(self).__mro__[2],), self.__dict__

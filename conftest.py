@@ -50,10 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         f"run them, one in {_SOME} of them (which ones the commit says), none, or no others",
     )
     parser.addoption(
-        "--write-long",
-        type=float,
-        metavar="SECONDS",
-        help=f"write {LONG.name}: the tests that took this long",
+        "--write-long", type=float, metavar="SECONDS", help=f"write {LONG.name}: the tests that took this long"
     )
 
 
@@ -130,9 +127,7 @@ def _time_to_come(tests: int, workers: int) -> str:
     cold = not cache.is_dir() or len(os.listdir(cache)) < _WARM
     each = _SECONDS_COLD if cold else _SECONDS_WARM
     minutes = max(1, round(tests * each / workers / 60))
-    kernels = (
-        f"few kernels are compiled yet in {cache}" if cold else f"compiled kernels are in {cache}"
-    )
+    kernels = f"few kernels are compiled yet in {cache}" if cold else f"compiled kernels are in {cache}"
     return f"time: {tests} tests on {workers} cores take about {minutes} min ({kernels})"
 
 

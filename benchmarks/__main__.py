@@ -26,9 +26,7 @@ def main() -> int:
     """Run the benchmarks; exit 1 when a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--only", default="", help="run cases whose name contains this")
-    parser.add_argument(
-        "--write", action="store_true", help="write docs/benchmarks.md and the picture"
-    )
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and the picture")
     parser.add_argument("--json", type=Path, help="write the ratios as JSON")
     args = parser.parse_args()
     import jax
@@ -42,9 +40,7 @@ def main() -> int:
             continue
         print(f"  {case.name} ...", end="\r", file=sys.stderr, flush=True)
         ours = case.build(tg)
-        row: dict[str, Any] = {
-            "name": case.name, "target": case.target, "jit_target": case.jit_target, "ratio": None,
-        }  # fmt: skip
+        row: dict[str, Any] = {"name": case.name, "target": case.target, "jit_target": case.jit_target, "ratio": None}
         if case.beside_torch:
             seconds = best_of({"torch": case.build(torch), "ours": ours}, case.rounds, case.inner)
             row["ratio"] = seconds["ours"] / seconds["torch"]
@@ -56,20 +52,10 @@ def main() -> int:
         print("  memory ...".ljust(60), end="\r", file=sys.stderr, flush=True)
         n = 4_000_000
         ratio = peak_mib("torchgrad_jax", n) / peak_mib("torch", n)
-        rows.append(
-            {
-                "name": "peak memory, 50-op chain over 4M elements",
-                "ratio": ratio,
-                "target": MEMORY_TARGET,
-            }
-        )
+        rows.append({"name": "peak memory, 50-op chain over 4M elements", "ratio": ratio, "target": MEMORY_TARGET})
         tokens = [peak_mib(name, 8192, way="attention") for name in ("torchgrad_jax", "torch")]
         rows.append(
-            {
-                "name": "peak memory, attention over 8,192 tokens",
-                "ratio": tokens[0] / tokens[1],
-                "target": None,
-            }
+            {"name": "peak memory, attention over 8,192 tokens", "ratio": tokens[0] / tokens[1], "target": None}
         )
         left = [share_left(name, 2_000_000, 4) for name in ("torchgrad_jax", "torch")]
         rows.append(
@@ -109,10 +95,7 @@ def _met(row: dict[str, Any]) -> bool:
 
 def render(rows: list[dict[str, Any]]) -> str:
     """The table as markdown."""
-    lines = [
-        "| case | x torch | at most | x jax.jit | at most |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    lines = ["| case | x torch | at most | x jax.jit | at most |", "| --- | --- | --- | --- | --- |"]
     for r in rows:
         mark = "" if _met(r) else " (missed)"
         jit = f"{r['jit']:.2f}" if "jit" in r else ""

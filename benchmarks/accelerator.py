@@ -118,10 +118,7 @@ def precision_lines() -> list[str]:
     rs = np.random.RandomState(0)
     x, y = (rs.randn(512, 512).astype(np.float32) for _ in range(2))
     want = x.astype(np.float64) @ y.astype(np.float64)
-    rows = [
-        "| `set_float32_matmul_precision` | largest error of a product, relative |",
-        "| --- | --- |",
-    ]
+    rows = ["| `set_float32_matmul_precision` | largest error of a product, relative |", "| --- | --- |"]
     for name in ("highest", "high", "medium"):
         tg.set_float32_matmul_precision(name)
         found = (tg.tensor(x) @ tg.tensor(y)).cpu().numpy()
@@ -136,27 +133,24 @@ def precision_lines() -> list[str]:
 def run_tests() -> list[str]:
     """The marked tests, with how many passed."""
     workers = str(min(8, os.cpu_count() or 1))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        workers,
-        "-m",
-        "accelerator",
-        "tests/accelerator",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-m", "accelerator", "tests/accelerator"]
     return [_told("tests marked `accelerator`", command)]
 
 
 EXAMPLES = {
     "train_mlp.py": ["examples/train_mlp.py", "--steps", "20"],
     "train_cnn.py, compiled": [
-        "-m", "torchgrad_jax", "examples/train_cnn.py", "--epochs", "2", "--examples", "500", "--compile",
+        "-m",
+        "torchgrad_jax",
+        "examples/train_cnn.py",
+        "--epochs",
+        "2",
+        "--examples",
+        "500",
+        "--compile",
     ],
     "gpt2.py": ["-m", "torchgrad_jax", "examples/gpt2.py"],
-}  # fmt: skip
+}
 
 
 def run_examples() -> list[str]:
@@ -165,10 +159,7 @@ def run_examples() -> list[str]:
 
 
 def _told(name: str, command: list[str]) -> str:
-    env = {
-        **os.environ,
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    }  # several processes share the memory of a GPU
+    env = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # several processes share the memory of a GPU
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
     out = done.stdout.strip().splitlines()
     last = out[-1].strip("= ") if out else ""

@@ -161,13 +161,7 @@ def cross_entropy_jax(logits: Any, y: Any) -> Any:
 def mlp_arrays(big: bool) -> Any:
     """Three layers."""
     n, rows = (4096, 2048) if big else (256, 64)
-    params = {
-        "a": numbers(n, n),
-        "b": numbers(n),
-        "c": numbers(n, n),
-        "d": numbers(n),
-        "e": numbers(n, 10),
-    }
+    params = {"a": numbers(n, n), "b": numbers(n), "c": numbers(n, n), "d": numbers(n), "e": numbers(n, 10)}
     return params, {"x": numbers(rows, n, scale=1), "y": np.arange(rows) % 10}
 
 
@@ -189,11 +183,7 @@ def mlp_jax(p: Any, x: Any, y: Any) -> Any:
 def convolution_arrays(big: bool) -> Any:
     """Two convolutions and a layer on what is left."""
     rows, side, width = (256, 64, 64) if big else (8, 16, 16)
-    params = {
-        "a": numbers(width, 3, 3, 3),
-        "b": numbers(width, width, 3, 3),
-        "c": numbers(width, 10),
-    }
+    params = {"a": numbers(width, 3, 3, 3), "b": numbers(width, width, 3, 3), "c": numbers(width, 10)}
     return params, {"x": numbers(rows, 3, side, side, scale=1), "y": np.arange(rows) % 10}
 
 
@@ -206,9 +196,7 @@ def convolution(t: Any, p: Any, x: Any, y: Any) -> Any:
 
 def convolution_jax(p: Any, x: Any, y: Any) -> Any:
     def conv(x: Any, w: Any, stride: int) -> Any:
-        return jax.lax.conv_general_dilated(
-            x, w, (stride, stride), [(1, 1), (1, 1)], precision=HIGHEST
-        )
+        return jax.lax.conv_general_dilated(x, w, (stride, stride), [(1, 1), (1, 1)], precision=HIGHEST)
 
     h = jax.nn.relu(conv(x, p["a"], 1))
     h = jax.nn.relu(conv(h, p["b"], 2))
@@ -221,21 +209,18 @@ HEADS = 8
 def transformer_arrays(big: bool) -> Any:
     """Two blocks."""
     rows, length, width, tokens = (16, 512, 512, 8192) if big else (4, 32, 64, 128)
-    params: dict[str, np.ndarray] = {
-        "embed": numbers(tokens, width),
-        "head": numbers(width, tokens),
-    }
+    params: dict[str, np.ndarray] = {"embed": numbers(tokens, width), "head": numbers(width, tokens)}
     for i in range(2):
         params |= {
-            f"{i}.qkv": numbers(width, 3 * width), f"{i}.out": numbers(width, width),
-            f"{i}.up": numbers(width, 4 * width), f"{i}.down": numbers(4 * width, width),
-            f"{i}.n1": np.ones(width, np.float32), f"{i}.n2": np.ones(width, np.float32),
-        }  # fmt: skip
+            f"{i}.qkv": numbers(width, 3 * width),
+            f"{i}.out": numbers(width, width),
+            f"{i}.up": numbers(width, 4 * width),
+            f"{i}.down": numbers(4 * width, width),
+            f"{i}.n1": np.ones(width, np.float32),
+            f"{i}.n2": np.ones(width, np.float32),
+        }
     rs = np.random.RandomState(0)
-    return params, {
-        "x": rs.randint(0, tokens, (rows, length)),
-        "y": rs.randint(0, tokens, rows * length),
-    }
+    return params, {"x": rs.randint(0, tokens, (rows, length)), "y": rs.randint(0, tokens, rows * length)}
 
 
 def transformer(t: Any, p: Any, x: Any, y: Any) -> Any:
@@ -255,9 +240,7 @@ def transformer(t: Any, p: Any, x: Any, y: Any) -> Any:
 
 def attention_jax(q: Any, k: Any, v: Any) -> Any:
     """Causal attention of (rows, heads, length, width): scores and softmax in float32."""
-    scores = jnp.einsum(
-        "bhqd,bhkd->bhqk", q, k, precision=HIGHEST, preferred_element_type=jnp.float32
-    )
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, precision=HIGHEST, preferred_element_type=jnp.float32)
     seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))[None, None]
     weights = jax.nn.softmax(jnp.where(seen, scores / np.float32(np.sqrt(q.shape[-1])), -jnp.inf))
     return jnp.matmul(weights.astype(v.dtype), v, precision=HIGHEST)
@@ -295,10 +278,7 @@ def attention(dtype: str) -> Callable[[Any, bool], Step]:
     """Causal attention, forward and backward, compiled."""
 
     def build(t: Any, big: bool) -> Step:
-        q, k, v = (
-            t.tensor(numbers(*_attention_shape(big), scale=1)).to(getattr(t, dtype))
-            for _ in range(3)
-        )
+        q, k, v = (t.tensor(numbers(*_attention_shape(big), scale=1)).to(getattr(t, dtype)) for _ in range(3))
 
         def f(q: Any, k: Any, v: Any) -> Any:
             q = q.detach().requires_grad_()
@@ -322,9 +302,7 @@ def attention_by_hand(dtype: str) -> Callable[[bool], Step]:
     """The same by hand."""
 
     def build(big: bool) -> Step:
-        q, k, v = (
-            jnp.asarray(numbers(*_attention_shape(big), scale=1)).astype(dtype) for _ in range(3)
-        )
+        q, k, v = (jnp.asarray(numbers(*_attention_shape(big), scale=1)).astype(dtype) for _ in range(3))
         by_kernel = dtype == "bfloat16" and tg.cuda.is_available()
         f = attention_of_cudnn if by_kernel else attention_jax
         run = jax.jit(jax.grad(lambda q, k, v: f(q, k, v).astype(jnp.float32).sum()))
@@ -389,9 +367,7 @@ def _steps() -> Iterator[Case]:
     for name, (arrays, ours, by_hand) in kinds.items():
         for dtype in ("float32", "bfloat16"):
             yield Case(
-                f"compiled {name} step, {dtype}",
-                training(arrays, ours, dtype),
-                training_jax(arrays, by_hand, dtype),
+                f"compiled {name} step, {dtype}", training(arrays, ours, dtype), training_jax(arrays, by_hand, dtype)
             )
     yield Case("eager MLP step, float32", training(mlp_arrays, mlp, "float32", compiled=False))
 
@@ -409,7 +385,7 @@ CASES = [
     Case("host to device", send, send_jax),
     Case("device to host", fetch, fetch_jax),
     Case("two operators and item()", scalars, scalars_jax, inner=10),
-]  # fmt: skip
+]
 
 
 def programs() -> Iterator[tuple[str, Any, Any]]:

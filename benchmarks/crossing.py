@@ -49,17 +49,18 @@ def network(width: int) -> tuple[Any, Any]:
             return flax.linen.Dense(1)(x)
 
     layers = [
-        torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU(),
+        torch.nn.Linear(width, width),
+        torch.nn.ReLU(),
+        torch.nn.Linear(width, width),
+        torch.nn.ReLU(),
         torch.nn.Linear(width, 1),
-    ]  # fmt: skip
+    ]
     mine, x = torch.to_jax(torch.nn.Sequential(*layers)), jnp.ones((64, width), jnp.float32)
     other: Any = Flax()
     step = jax.jit(jax.grad(lambda p: (mine(p, x) ** 2).mean()))
     beside = jax.jit(jax.grad(lambda p: (other.apply(p, x) ** 2).mean()))
     params, theirs = mine.params, other.init(jax.random.key(0), x)
-    return lambda: jax.block_until_ready(step(params)), lambda: jax.block_until_ready(
-        beside(theirs)
-    )
+    return lambda: jax.block_until_ready(step(params)), lambda: jax.block_until_ready(beside(theirs))
 
 
 def in_a_loop(recorded: bool) -> tuple[Any, Any]:
@@ -88,9 +89,7 @@ def main() -> None:
     for width, times in ((32, 200), (512, 20)):
         print(f"to_jax beside flax, width {width}:", ratio(*network(width), times))
     for recorded in (False, True):
-        print(
-            f"from_jax beside an operator, recorded {recorded}:", ratio(*in_a_loop(recorded), 2000)
-        )
+        print(f"from_jax beside an operator, recorded {recorded}:", ratio(*in_a_loop(recorded), 2000))
     print("func.vmap(func.grad) beside torch:", ratio(per_sample(torch), per_sample(original), 50))
 
 

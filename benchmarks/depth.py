@@ -82,16 +82,22 @@ def with_arrays(depth: int) -> Callable[[], float]:
     """The same by hand, over layers that are stacked from the beginning."""
     rs = np.random.RandomState(0)
     shapes: dict[str, tuple[int, ...]] = {
-        "qkv": (3 * WIDTH, WIDTH), "out": (WIDTH, WIDTH), "up": (HIDDEN, WIDTH), "down": (WIDTH, HIDDEN),
-        "norm1": (WIDTH,), "norm2": (WIDTH,),
-    }  # fmt: skip
+        "qkv": (3 * WIDTH, WIDTH),
+        "out": (WIDTH, WIDTH),
+        "up": (HIDDEN, WIDTH),
+        "down": (WIDTH, HIDDEN),
+        "norm1": (WIDTH,),
+        "norm2": (WIDTH,),
+    }
     drawn = {k: (rs.randn(depth, *s) * 0.05).astype(np.float32) for k, s in shapes.items()}
     biases = {k + ".b": np.zeros((depth, s[0]), np.float32) for k, s in shapes.items()}
     first = {
-        "layers": drawn | biases, "embed": rs.randn(TOKENS, WIDTH).astype(np.float32),
-        "place": np.zeros((LENGTH, WIDTH), np.float32), "head": np.zeros((TOKENS, WIDTH), np.float32),
+        "layers": drawn | biases,
+        "embed": rs.randn(TOKENS, WIDTH).astype(np.float32),
+        "place": np.zeros((LENGTH, WIDTH), np.float32),
+        "head": np.zeros((TOKENS, WIDTH), np.float32),
         "head.b": np.zeros(TOKENS, np.float32),
-    }  # fmt: skip
+    }
 
     def linear(p: Any, name: str, h: Any) -> Any:
         return h @ p[name].T + p[name + ".b"]
@@ -102,9 +108,7 @@ def with_arrays(depth: int) -> Callable[[], float]:
         return (h - mean) * jax.lax.rsqrt(var + 1e-5) * (1 + p[name]) + p[name + ".b"]
 
     def block(h: Any, p: Any) -> Any:
-        parts = linear(p, "qkv", norm(p, "norm1", h)).reshape(
-            BATCH, LENGTH, 3, HEADS, WIDTH // HEADS
-        )
+        parts = linear(p, "qkv", norm(p, "norm1", h)).reshape(BATCH, LENGTH, 3, HEADS, WIDTH // HEADS)
         q, k, v = parts.transpose(2, 0, 3, 1, 4)
         scores = q @ k.swapaxes(-1, -2) / math.sqrt(WIDTH // HEADS)
         seen = jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
@@ -151,8 +155,10 @@ def main(depths: list[int], ways: tuple[str, ...] = WAYS) -> None:
             for way in ways:
                 done = subprocess.run(
                     [sys.executable, "-m", "benchmarks.depth", "--one", way, str(depth)],
-                    capture_output=True, text=True, check=True,
-                )  # fmt: skip
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
                 found = json.loads(done.stdout.splitlines()[-1])
                 known = best.setdefault(way, found)
                 best[way] = {k: min(v, known[k]) for k, v in found.items()}

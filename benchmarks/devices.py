@@ -25,11 +25,7 @@ from torchgrad_jax import nn
 from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import fully_shard
 from torchgrad_jax.distributed.tensor import Shard, distribute_module, distribute_tensor
-from torchgrad_jax.distributed.tensor.parallel import (
-    ColwiseParallel,
-    RowwiseParallel,
-    parallelize_module,
-)
+from torchgrad_jax.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 BATCH, WIDTH, HIDDEN, RATE = 256, 256, 1024, 1e-3
 ROUNDS, INNER = 15, 10
@@ -60,10 +56,7 @@ def build(way: str, n: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
     spread, splits = WAYS[way]
     mesh = init_device_mesh("cpu", (n,))
     net = spread(network(), mesh)
-    x, y = (
-        distribute_tensor(torch.randn(BATCH, WIDTH), mesh, [Shard(0)] if splits else None)
-        for _ in range(2)
-    )
+    x, y = (distribute_tensor(torch.randn(BATCH, WIDTH), mesh, [Shard(0)] if splits else None) for _ in range(2))
     columns = None if splits else NamedSharding(mesh.jax_mesh, P(FREE, "dim_0"))
     return ours(net, x, y), by_hand(net, x, y, columns)
 
@@ -138,9 +131,7 @@ def main() -> None:
             step(), hand()
         pairs = [seconds(step) / seconds(hand) for _ in range(ROUNDS)]
         many, one = ([first(way, n) for _ in range(3)] for n in (8, 1))
-        (a, b), (c, d) = (
-            [statistics.median(column) for column in zip(*runs)] for runs in (many, one)
-        )
+        (a, b), (c, d) = ([statistics.median(column) for column in zip(*runs)] for runs in (many, one))
         figures = (statistics.median(pairs), a / b, a / c, b / d)
         print(f"{way:<20}" + "".join(f"{x:>22.2f}" for x in figures))
 

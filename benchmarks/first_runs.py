@@ -28,9 +28,7 @@ def main() -> int:
         print(f"  {name} ...".ljust(40), end="\r", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as cache:
             theirs = cpu_seconds("torch", name, cache)
-            rows.append(
-                (name, theirs, *[cpu_seconds("torchgrad_jax", name, cache) for _ in range(2)])
-            )
+            rows.append((name, theirs, *[cpu_seconds("torchgrad_jax", name, cache) for _ in range(2)]))
     print(_table(rows))
     return 0
 
@@ -38,13 +36,9 @@ def main() -> int:
 def cpu_seconds(module: str, name: str, cache: str) -> float:
     """What one program takes in a process of its own, whose kernels are kept in the folder `cache`."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    env["OMP_NUM_THREADS"] = (
-        "1"  # a pool of threads that spins counts as work, and makes PyTorch look slow
-    )
+    env["OMP_NUM_THREADS"] = "1"  # a pool of threads that spins counts as work, and makes PyTorch look slow
     command = [sys.executable, "-m", "benchmarks.programs", module, name]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env={**env, "TORCHGRAD_JAX_CACHE": cache}, stdout=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(command, cwd=ROOT, env={**env, "TORCHGRAD_JAX_CACHE": cache}, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

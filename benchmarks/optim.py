@@ -68,9 +68,7 @@ def adam_jax() -> Callable[[], object]:
         means = [0.9 * m + 0.1 * g for m, g in zip(means, grads)]
         squares = [0.999 * v + 0.001 * g * g for v, g in zip(squares, grads)]
         a, b = (1 - 0.9**n).astype(np.float32), jnp.sqrt(1 - 0.999**n).astype(np.float32)
-        params = [
-            p - (lr / a) * m / (jnp.sqrt(v) / b + 1e-8) for p, m, v in zip(params, means, squares)
-        ]
+        params = [p - (lr / a) * m / (jnp.sqrt(v) / b + 1e-8) for p, m, v in zip(params, means, squares)]
         return params, means, squares
 
     state, n = [_arrays(1.0), _arrays(0.0), _arrays(0.0)], [0]

@@ -27,9 +27,16 @@ def cnn(torch: Any) -> float:
     """Images, two convolutions, Adam; a smaller batch at the end of each epoch."""
     nn = torch.nn
     net = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16 * 49, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * 49, 10),
+    )
     opt = torch.optim.Adam(net.parameters(), 1e-3)
     x, y = torch.randn(400, 1, 28, 28), torch.randint(0, 10, (400,))
     total = 0.0
@@ -59,9 +66,7 @@ def gpt(torch: Any) -> float:
 
         def forward(self, x: Any) -> Any:
             b, t, c = x.shape
-            q, k, v = (
-                s.view(b, t, 4, 16).transpose(1, 2) for s in self.qkv(self.norm(x)).split(64, -1)
-            )
+            q, k, v = (s.view(b, t, 4, 16).transpose(1, 2) for s in self.qkv(self.norm(x)).split(64, -1))
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
             return x + self.mlp(self.norm2(x))
@@ -121,12 +126,8 @@ def lstm(torch: Any) -> float:
 def gan(torch: Any) -> float:
     """Two networks, with a penalty on the gradient of one."""
     nn = torch.nn
-    make = nn.Sequential(
-        nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
-    )
-    judge = nn.Sequential(
-        nn.Linear(2, 64), nn.LeakyReLU(0.2), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Linear(64, 1)
-    )
+    make = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
+    judge = nn.Sequential(nn.Linear(2, 64), nn.LeakyReLU(0.2), nn.Linear(64, 64), nn.LeakyReLU(0.2), nn.Linear(64, 1))
     opt_make = torch.optim.Adam(make.parameters(), 1e-3, betas=(0.5, 0.9))
     opt_judge = torch.optim.Adam(judge.parameters(), 1e-3, betas=(0.5, 0.9))
     total = 0.0
@@ -233,11 +234,7 @@ def diffusion(torch: Any) -> float:
     total = 0.0
     for step in range(30):
         size = (8, 12, 16, 20)[step % 4]
-        x, noise, t = (
-            torch.rand(8, 1, size, size),
-            torch.randn(8, 1, size, size),
-            torch.randint(0, 30, (8,)),
-        )
+        x, noise, t = (torch.rand(8, 1, size, size), torch.randn(8, 1, size, size), torch.randint(0, 30, (8,)))
         a = alphas[t][:, None, None, None]
         loss = functional.mse_loss(net(a.sqrt() * x + (1 - a).sqrt() * noise, t.float()), noise)
         opt.zero_grad()
@@ -298,11 +295,7 @@ def graphs(torch: Any) -> float:
     total = 0.0
     for _ in range(8):
         for x, (source, target), y in data:
-            degree = (
-                torch.zeros(x.shape[0])
-                .index_add_(0, target, torch.ones(target.shape[0]))
-                .clamp(min=1)
-            )
+            degree = torch.zeros(x.shape[0]).index_add_(0, target, torch.ones(target.shape[0])).clamp(min=1)
             h = x
             for layer in (first, second):
                 h = layer(h)
@@ -361,15 +354,10 @@ def jacobians(torch: Any) -> float:
         total += functional.hessian(lambda x, f=f: f(x).pow(2).sum())(x).sum().item()
         total += torch.autograd.functional.jacobian(f, x).sum().item()
         rows = torch.linspace(-1, 1, 6 * n).view(6, n)
-        each = functional.vmap(
-            functional.grad(lambda w, r: torch.tanh(w @ r).sum()), in_dims=(None, 0)
-        )
+        each = functional.vmap(functional.grad(lambda w, r: torch.tanh(w @ r).sum()), in_dims=(None, 0))
         total += each(w, rows).pow(2).sum().item()
         _, out = functional.vjp(f, x)
-        total += (
-            out(torch.ones(n))[0].sum().item()
-            + functional.jvp(f, (x,), (torch.ones(n),))[1].sum().item()
-        )
+        total += out(torch.ones(n))[0].sum().item() + functional.jvp(f, (x,), (torch.ones(n),))[1].sum().item()
     return total
 
 
@@ -393,11 +381,7 @@ def loader(torch: Any) -> float:
         return torch.stack([functional.pad(x, (0, longest - len(x))) for x in xs]), torch.tensor(ys)
 
     net = nn.Sequential(
-        nn.Conv1d(1, 8, 5, padding=2),
-        nn.ReLU(),
-        nn.AdaptiveMaxPool1d(4),
-        nn.Flatten(),
-        nn.Linear(32, 5),
+        nn.Conv1d(1, 8, 5, padding=2), nn.ReLU(), nn.AdaptiveMaxPool1d(4), nn.Flatten(), nn.Linear(32, 5)
     )
     opt = torch.optim.RMSprop(net.parameters(), 1e-3)
     total = 0.0

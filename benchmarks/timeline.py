@@ -67,9 +67,7 @@ def drawing(events: list[Any]) -> str:
     ]
     for event, depth in zip(events, depths):
         parts += _bar(event, depth, start, scale)
-    parts.append(
-        f'<text x="10" y="{height - 8}" fill="#555">{(end - start) / 1000:.2f} ms</text></svg>\n'
-    )
+    parts.append(f'<text x="10" y="{height - 8}" fill="#555">{(end - start) / 1000:.2f} ms</text></svg>\n')
     return "\n".join(parts)
 
 

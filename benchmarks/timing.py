@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable
 
 
-def best_of(
-    contenders: dict[str, Callable[[], object]], rounds: int = 25, inner: int = 5
-) -> dict[str, float]:
+def best_of(contenders: dict[str, Callable[[], object]], rounds: int = 25, inner: int = 5) -> dict[str, float]:
     """Seconds per call of each contender: its best round, rounds interleaved so that noise hits all alike.
 
     The order is turned around each time: threads that one library keeps spinning slow down whoever comes next.

@@ -22,18 +22,22 @@ def arrays() -> dict[str, np.ndarray]:
     shapes: dict[str, tuple[int, ...]] = {"embed": (TOKENS, WIDTH), "place": (LENGTH, WIDTH)}
     for i in range(LAYERS):
         shapes |= {
-            f"{i}.qkv.w": (3 * WIDTH, WIDTH), f"{i}.qkv.b": (3 * WIDTH,),
-            f"{i}.out.w": (WIDTH, WIDTH), f"{i}.out.b": (WIDTH,),
-            f"{i}.up.w": (HIDDEN, WIDTH), f"{i}.up.b": (HIDDEN,),
-            f"{i}.down.w": (WIDTH, HIDDEN), f"{i}.down.b": (WIDTH,),
-            f"{i}.norm1.w": (WIDTH,), f"{i}.norm1.b": (WIDTH,),
-            f"{i}.norm2.w": (WIDTH,), f"{i}.norm2.b": (WIDTH,),
-        }  # fmt: skip
+            f"{i}.qkv.w": (3 * WIDTH, WIDTH),
+            f"{i}.qkv.b": (3 * WIDTH,),
+            f"{i}.out.w": (WIDTH, WIDTH),
+            f"{i}.out.b": (WIDTH,),
+            f"{i}.up.w": (HIDDEN, WIDTH),
+            f"{i}.up.b": (HIDDEN,),
+            f"{i}.down.w": (WIDTH, HIDDEN),
+            f"{i}.down.b": (WIDTH,),
+            f"{i}.norm1.w": (WIDTH,),
+            f"{i}.norm1.b": (WIDTH,),
+            f"{i}.norm2.w": (WIDTH,),
+            f"{i}.norm2.b": (WIDTH,),
+        }
     shapes |= {"head.w": (TOKENS, WIDTH), "head.b": (TOKENS,)}
     drawn = {name: (rs.randn(*s) * 0.05).astype(np.float32) for name, s in shapes.items()}
-    scales = {
-        name: np.ones(WIDTH, np.float32) for name in shapes if "norm" in name and name[-1] == "w"
-    }
+    scales = {name: np.ones(WIDTH, np.float32) for name in shapes if "norm" in name and name[-1] == "w"}
     return drawn | scales
 
 
@@ -95,12 +99,7 @@ def retrace(t: Any) -> Step:
 
     def trace() -> object:
         arguments = NumberArguments(
-            (tuple(batch), {}),
-            flat,
-            flat,
-            apart=lambda x: True,
-            plain=True,
-            is_object=lambda x: False,
+            (tuple(batch), {}), flat, flat, apart=lambda x: True, plain=True, is_object=lambda x: False
         )
         return Entry(step, flat, PythonGuards(), flat, NumberLog((), (), arguments))
 

@@ -74,8 +74,7 @@ def _public(module: Any) -> list[str]:
         | {
             name
             for name, value in vars(module).items()
-            if not name.startswith("_")
-            and str(getattr(value, "__module__", "")).startswith("torch.autograd")
+            if not name.startswith("_") and str(getattr(value, "__module__", "")).startswith("torch.autograd")
         }
     )
 
@@ -100,12 +99,7 @@ def _members(cls: type) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         is_method = callable(inner) and not inspect.isclass(inner)
-        yield (
-            name,
-            {"kind": "method", "signature": _signature(inner)}
-            if is_method
-            else {"kind": "attribute"},
-        )
+        yield (name, {"kind": "method", "signature": _signature(inner)} if is_method else {"kind": "attribute"})
 
 
 def _signature(value: Any) -> Signature:

@@ -7,9 +7,7 @@ import sys
 import time
 
 
-def draw(
-    done: int, of: int, differ: int, at: str = "", began: float | None = None, before: int = 0
-) -> None:
+def draw(done: int, of: int, differ: int, at: str = "", began: float | None = None, before: int = 0) -> None:
     """Show how much is done, how much of it differs, what time is left, and where the work is; only on a terminal.
 
     Args:
@@ -21,12 +19,7 @@ def draw(
     tail = f" {done}/{of}, {differ} differ{left(done, of, began, before)}  {at}"
     width = max(10, min(40, shutil.get_terminal_size().columns - len(tail) - 3))
     full = int(done / of * width)
-    print(
-        "\r\033[K[" + "#" * full + "." * (width - full) + "]" + tail,
-        end="",
-        file=sys.stderr,
-        flush=True,
-    )
+    print("\r\033[K[" + "#" * full + "." * (width - full) + "]" + tail, end="", file=sys.stderr, flush=True)
 
 
 def left(done: int, of: int, began: float | None, before: int = 0) -> str:

@@ -44,13 +44,7 @@ class T:
     """Name of an entry of `MAKERS`."""
 
     def __str__(self) -> str:
-        marks = {
-            "contiguous": "",
-            "transposed": "ᵀ",
-            "sliced": "::2",
-            "expanded": "→",
-            "offset": "+",
-        }
+        marks = {"contiguous": "", "transposed": "ᵀ", "sliced": "::2", "expanded": "→", "offset": "+"}
         extra = f"={list(self.special)}" if self.special else ""
         bounds = "" if (self.low, self.high) == (-2.0, 2.0) else f"{self.low:g}..{self.high:g}"
         made = "" if self.make == "uniform" else self.make
@@ -172,8 +166,9 @@ def b(*shape: int, **options: Any) -> T:
     return T(shape, dtype="bool", **options)
 
 
-def s(*args: Any, grads: bool = True, smooth: bool = True, second: bool | None = None, dtypes: bool = False,
-      **kwargs: Any) -> Sample:  # fmt: skip
+def s(
+    *args: Any, grads: bool = True, smooth: bool = True, second: bool | None = None, dtypes: bool = False, **kwargs: Any
+) -> Sample:
     """A call. Calls on special values are not smooth."""
     special = any(x.special for x in tensors((args, kwargs)))
     return Sample(args, tuple(kwargs.items()), grads, smooth and not special, second, dtypes)
@@ -192,9 +187,7 @@ def et(*args: Any, **kwargs: Any) -> ErrorSample:
 def case(op: str, *samples: Sample, **options: Any) -> Case:
     """A row; the name in the core list follows from the path unless it is given."""
     core = options.pop("core", op.removeprefix("torch.").removeprefix("Tensor."))
-    if (
-        options.get("tolerance", 1.0) != 1.0 or not options.get("strides", True)
-    ) and not options.get("cause"):
+    if (options.get("tolerance", 1.0) != 1.0 or not options.get("strides", True)) and not options.get("cause"):
         raise ValueError(f"{op}: what is judged less strictly than the default states its cause")
     return Case(op, samples, core, **options)
 
@@ -216,9 +209,7 @@ def tensors(value: Any) -> Iterator[T]:
 def uniform(seed: int, count: int) -> np.ndarray:
     """Numbers in [0, 1): splitmix64, written out so that they never change."""
     with np.errstate(over="ignore"):
-        z = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed)) * np.uint64(
-            0x9E3779B97F4A7C15
-        )
+        z = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
@@ -240,9 +231,7 @@ def _numbers(spec: T, shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarr
         return np.floor(low + u * (spec.high - low + 1)).clip(low, spec.high)
     x = spec.low + u * (spec.high - spec.low)
     if dtype.startswith("complex"):
-        x = x + 1j * (
-            spec.low + uniform(seed + count + 7, count).reshape(shape) * (spec.high - spec.low)
-        )
+        x = x + 1j * (spec.low + uniform(seed + count + 7, count).reshape(shape) * (spec.high - spec.low))
     return x
 
 
@@ -283,9 +272,14 @@ def _probabilities(spec: T, shape: tuple[int, ...], dtype: str, seed: int) -> np
 
 
 MAKERS: dict[str, Callable[..., np.ndarray]] = {
-    "uniform": _numbers, "distinct": _distinct, "spd": _spd, "regular": _regular,
-    "hermitian": _hermitian, "singular": _singular, "probabilities": _probabilities,
-}  # fmt: skip
+    "uniform": _numbers,
+    "distinct": _distinct,
+    "spd": _spd,
+    "regular": _regular,
+    "hermitian": _hermitian,
+    "singular": _singular,
+    "probabilities": _probabilities,
+}
 
 
 def dtype_of(name: str) -> Any:
@@ -337,5 +331,14 @@ def inplace_form(row: Case) -> Case | None:
         return None
     name = row.op.rpartition(".")[2]
     picked = tuple(x for x in row.samples if isinstance(x.args[0], T))[:2]
-    return replace(row, op=f"Tensor.{name}_", samples=picked, dtypes=(), errors=(), inplace=False, jax=None,
-                   derivatives=min(row.derivatives, 1), jvp=False)  # fmt: skip
+    return replace(
+        row,
+        op=f"Tensor.{name}_",
+        samples=picked,
+        dtypes=(),
+        errors=(),
+        inplace=False,
+        jax=None,
+        derivatives=min(row.derivatives, 1),
+        jvp=False,
+    )

@@ -26,9 +26,7 @@ def parser() -> argparse.ArgumentParser:
     _add_other_code(commands)
     for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
         page = commands.add_parser(name, help=f"write {text}")
-        page.add_argument(
-            "--check", action="store_true", help="only say whether the page is current"
-        )
+        page.add_argument("--check", action="store_true", help="only say whether the page is current")
     commands.add_parser("record", help="remake recorded/ (live torch)")
     return top
 
@@ -39,19 +37,13 @@ def _add_cases(commands: Any) -> None:
     run.add_argument("--op", action="append", help="only this operator (repeatable)")
     run.add_argument("--checks", nargs="+", choices=CHECKS)
     run.add_argument("--oracle", choices=("auto", "live", "recorded"), default="auto")
-    run.add_argument(
-        "--library", default="torchgrad_jax", help="the module that is judged; it has torch's API"
-    )
-    run.add_argument(
-        "--minutes", type=float, help="judge a sample of the cases for so long; 3 is the quick form"
-    )
+    run.add_argument("--library", default="torchgrad_jax", help="the module that is judged; it has torch's API")
+    run.add_argument("--minutes", type=float, help="judge a sample of the cases for so long; 3 is the quick form")
     run.add_argument("--state", help="a file of what was judged: the next call goes on there")
     run.add_argument("--json", help="write every verdict to this file")
     run.add_argument("--html", help="write a page to this file")
 
-    explain = commands.add_parser(
-        "explain", help="one case: its program, torch's answer, ours, JAX's, and the jaxpr"
-    )
+    explain = commands.add_parser("explain", help="one case: its program, torch's answer, ours, JAX's, and the jaxpr")
     explain.add_argument("id", help="an id of `run`, or a part that only one has")
     explain.add_argument("--oracle", choices=("auto", "live", "recorded"), default="auto")
 
@@ -63,54 +55,44 @@ def _add_random_programs(commands: Any) -> None:
     fuzz.add_argument("--length", type=int, default=14, help="lines of a program")
     fuzz.add_argument("--no-shrink", action="store_true")
     fuzz.add_argument(
-        "--rarity", type=int, choices=range(4), default=0,
+        "--rarity",
+        type=int,
+        choices=range(4),
+        default=0,
         help="lines up to this rarity: 0 everyday code, 1 what programs in the wild do, 2 any operator, 3 all",
-    )  # fmt: skip
-    fuzz.add_argument(
-        "--subject", action="append", choices=SUBJECTS, help="only lines about this (repeatable)"
     )
+    fuzz.add_argument("--subject", action="append", choices=SUBJECTS, help="only lines about this (repeatable)")
     fuzz.add_argument(
-        "--way", choices=WAYS, default="lines",
+        "--way",
+        choices=WAYS,
+        default="lines",
         help="line by line, as one compiled function, for each row of a batch, or over two devices",
-    )  # fmt: skip
+    )
     fuzz.add_argument("--state", help="a file of what was judged: the next call goes on there")
     fuzz.add_argument("--json", help="write every finding to this file")
-    fuzz.add_argument(
-        "--swarm", action="store_true", help="programs that share choices and kernels"
-    )
+    fuzz.add_argument("--swarm", action="store_true", help="programs that share choices and kernels")
     fuzz.add_argument("--unfused", action="store_true", help="kernels step by step, not compiled")
 
-    small = commands.add_parser(
-        "small", help="small programs, compared to the last stride and version (live torch)"
-    )
+    small = commands.add_parser("small", help="small programs, compared to the last stride and version (live torch)")
     small.add_argument("count", type=int, nargs="?", default=1000)
     small.add_argument("--seed", type=int, default=0, help="the first seed")
     small.add_argument("--kind", choices=("modes", "hooks"), default="hooks")
 
 
 def _add_samples(commands: Any) -> None:
-    opinfo = commands.add_parser(
-        "opinfo", help="torch's own operator samples, on both libraries (live torch)"
-    )
+    opinfo = commands.add_parser("opinfo", help="torch's own operator samples, on both libraries (live torch)")
     opinfo.add_argument("--samples", type=int, default=4, help="per operator and dtype")
-    opinfo.add_argument(
-        "--op",
-        action="append",
-        help="only this operator (repeatable); the state file is left alone",
-    )
+    opinfo.add_argument("--op", action="append", help="only this operator (repeatable); the state file is left alone")
     opinfo.add_argument("--core", action="store_true", help="only the core list of operators")
     opinfo.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     opinfo.add_argument("--html", help="write a page to this file")
     opinfo.add_argument("--checks", nargs="*", help="only these checks")
     opinfo.add_argument("--seed", type=int, default=0)
-    opinfo.add_argument(
-        "--state", default="build/opinfo.json", help="where what was judged is kept"
-    )
+    opinfo.add_argument("--state", default="build/opinfo.json", help="where what was judged is kept")
     opinfo.add_argument("--redo", action="store_true", help="judge again what the state file has")
 
     modules = commands.add_parser(
-        "modules",
-        help="torch's own samples of layers and optimizers, on both libraries (live torch)",
+        "modules", help="torch's own samples of layers and optimizers, on both libraries (live torch)"
     )
     modules.add_argument("--name", action="append", help="only this row (repeatable)")
     modules.add_argument("--only", choices=("layers", "optimizers"))
@@ -191,9 +173,7 @@ def run_fuzz(args: argparse.Namespace) -> int:
     from .fuzz.search import search
     from .saved_state import SavedState
 
-    kind = Kind(
-        args.rarity, frozenset(args.subject or SUBJECTS), 0 if args.swarm else None, args.way
-    )
+    kind = Kind(args.rarity, frozenset(args.subject or SUBJECTS), 0 if args.swarm else None, args.way)
     subjects = " ".join(sorted(kind.subjects))
     about = f"{args.way}, rarity {args.rarity}, {subjects}, length {args.length}, from {args.seed}"
     about += ", swarm" * args.swarm + ", unfused" * args.unfused
@@ -213,9 +193,7 @@ def run_fuzz(args: argparse.Namespace) -> int:
     bar.clear()
     state.keep(refused, now=True)
     kinds = Counter(row["kind"] for row in found.values() if row)
-    print(
-        f"{args.count} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}"
-    )
+    print(f"{args.count} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}")
     for why, n in refused.most_common():
         print(f"{n:6} left out: {why}")
     if args.json:

@@ -50,10 +50,7 @@ def _numbers(job: Job, got: Result, want: Result, tol: Tolerance | None) -> Iter
     if got.error:
         yield f"exception: got {_say(got.error)}, want none"
         return
-    pairs = zip(
-        (got.gradients, got.parts)[job.check == "value"],
-        (want.gradients, want.parts)[job.check == "value"],
-    )
+    pairs = zip((got.gradients, got.parts)[job.check == "value"], (want.gradients, want.parts)[job.check == "value"])
     for i, (g, w) in enumerate(pairs):
         if g.value is None or w.value is None:
             continue
@@ -63,9 +60,7 @@ def _numbers(job: Job, got: Result, want: Result, tol: Tolerance | None) -> Iter
             yield f"{i}: value: {found}"
 
 
-def _gradients(
-    job: Job, got: tuple[Seen, ...], want: tuple[Seen, ...], title: str
-) -> Iterator[str]:
+def _gradients(job: Job, got: tuple[Seen, ...], want: tuple[Seen, ...], title: str) -> Iterator[str]:
     missing = Seen("None")
     if len(got) != len(want) and not (job.check in LENIENT and not (got and want)):
         yield f"{title}: got {len(got)}, want {len(want)}"
@@ -86,16 +81,7 @@ def _zero(x: Seen) -> bool:
 
 
 def _part(job: Job, got: Seen, want: Seen) -> Iterator[str]:
-    for attribute in (
-        "type",
-        "dtype",
-        "shape",
-        "stride",
-        "requires_grad",
-        "grad_fn",
-        "is_view",
-        "text",
-    ):
+    for attribute in ("type", "dtype", "shape", "stride", "requires_grad", "grad_fn", "is_view", "text"):
         g, w = getattr(got, attribute), getattr(want, attribute)
         if g != w:
             yield f"{attribute}: got {g!r}, want {w!r}"
@@ -112,9 +98,7 @@ def tolerance(job: Job, want: Seen) -> Tolerance:
     name = want.dtype or (str(want.value.dtype) if want.value is not None else "")
     if default(name).rtol == 0:
         return default(name)
-    return max((default(n) for n in (name, *inner_dtypes(job))), key=lambda x: x.rtol).scaled(
-        job.case.tolerance
-    )
+    return max((default(n) for n in (name, *inner_dtypes(job))), key=lambda x: x.rtol).scaled(job.case.tolerance)
 
 
 def inner_dtypes(job: Job) -> list[str]:
@@ -122,9 +106,7 @@ def inner_dtypes(job: Job) -> list[str]:
     found = [x.name for x in job.sample.args if isinstance(x, D)] + [
         x.name for _, x in job.sample.kwargs if isinstance(x, D)
     ]
-    return found + [
-        x.dtype for x in tensors((job.sample.args, [v for _, v in job.sample.kwargs])) if x.dtype
-    ]
+    return found + [x.dtype for x in tensors((job.sample.args, [v for _, v in job.sample.kwargs])) if x.dtype]
 
 
 def _errors(job: Job, got: Result, want: Result) -> str | None:
@@ -144,9 +126,7 @@ def _errors(job: Job, got: Result, want: Result) -> str | None:
     if got.error[0].lstrip("_") != want.error[0].lstrip("_"):
         return f"exception: got {_say(got.error)}, want {_say(want.error)}"
     if getattr(job.sample, "text", False) and first_line(got.error[1]) != first_line(want.error[1]):
-        return (
-            f"exception text: got {first_line(got.error[1])!r}, want {first_line(want.error[1])!r}"
-        )
+        return f"exception text: got {first_line(got.error[1])!r}, want {first_line(want.error[1])!r}"
     return None
 
 
@@ -185,15 +165,11 @@ def snippet(job: Job, package: str = "torchgrad_jax") -> str:
 
     args = [say(a) for a in job.sample.args]
     if job.case.prepare is not None:
-        lines.append(
-            f"# the first argument goes through {job.case.prepare.__name__}() of cases/{job.case.family}.py"
-        )
+        lines.append(f"# the first argument goes through {job.case.prepare.__name__}() of cases/{job.case.family}.py")
     kwargs = [f"{k}={say(v)}" for k, v in job.sample.kwargs]
     head, _, name = job.case.op.rpartition(".")
     if head == "Tensor":
-        owner = (
-            f"{args[0]}.clone()" if name.endswith("_") and not name.startswith("__") else args[0]
-        )
+        owner = f"{args[0]}.clone()" if name.endswith("_") and not name.startswith("__") else args[0]
         call = f"{owner}.{name}({', '.join([*args[1:], *kwargs])})"
     else:
         call = f"{job.case.op}({', '.join([*args, *kwargs])})"
@@ -207,17 +183,13 @@ def _literal(job: Job, spec: T, count: int) -> str:
         if array.dtype.kind == "V" or array.dtype.name == "bfloat16"
         else array.tolist()
     )
-    text = f"torch.tensor({values}, dtype=torch.{spec.dtype or job.dtype})".replace(
-        "nan", "float('nan')"
-    )
+    text = f"torch.tensor({values}, dtype=torch.{spec.dtype or job.dtype})".replace("nan", "float('nan')")
     text = text.replace("inf", "float('inf')")
     if 0 in array.shape:
         text += f".reshape({list(array.shape)})"
     view = f".expand{spec.shape}" if spec.layout == "expanded" else VIEWS.get(spec.layout, "")
     text += f"{view}.detach()" if view else ""
     tracked = (
-        job.check in ("grad", "second")
-        and spec.grad
-        and (spec.dtype or job.dtype).startswith(("float", "complex"))
+        job.check in ("grad", "second") and spec.grad and (spec.dtype or job.dtype).startswith(("float", "complex"))
     )
     return text + (".requires_grad_()" if tracked else "")

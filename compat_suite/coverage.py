@@ -52,10 +52,7 @@ def page(jobs: list[Job], ledger: Ledger) -> str:
         [
             HEAD.format(version=RecordedTorch().name.rpartition(" ")[2]),
             "## Summary\n",
-            table(
-                ["", *titles],
-                [["calls", *totals], ["operators without a known difference", *shares]],
-            ),
+            table(["", *titles], [["calls", *totals], ["operators without a known difference", *shares]]),
             "\n## Operators\n",
             table(["operator", *titles], rows),
             "",

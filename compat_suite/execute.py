@@ -105,9 +105,7 @@ def direction(lib: Lib, like: Any, text: str) -> Any:
     name, shape = dtype_name(like), tuple(like.shape)
     count = int(np.prod(shape))
     seed = seed_of(text)
-    values = (uniform(seed, count) + 0.5) * np.where(
-        uniform(seed + count + 3, count) < 0.5, -1.0, 1.0
-    )
+    values = (uniform(seed, count) + 0.5) * np.where(uniform(seed + count + 3, count) < 0.5, -1.0, 1.0)
     if name.startswith("complex"):
         values = values + 1j * (uniform(seed + 2 * count + 5, count) + 0.5)
     return lib.from_array(values.reshape(shape).astype(dtype_of(name)))
@@ -173,10 +171,7 @@ def _parts(lib: Lib, job: Job, out: Any) -> tuple[Seen, ...]:
     if process is None:
         return tuple(see(lib, job.case, v) for v in flat(out))
     raw = tuple(replace(see(lib, job.case, v), value=None) for v in flat(out))
-    shown = tuple(
-        replace(see(lib, job.case, v), stride=(), grad_fn=None, is_view=False)
-        for v in flat(process(out))
-    )
+    shown = tuple(replace(see(lib, job.case, v), stride=(), grad_fn=None, is_view=False) for v in flat(process(out)))
     return raw + shown
 
 
@@ -246,8 +241,13 @@ def _error(lib: Lib, job: Job) -> Result:
 
 
 RUNNERS: dict[str, Callable[[Lib, Job], Result]] = {
-    "value": _value, "out": _out, "grad": _grad, "second": _second, "jvp": _jvp, "error": _error,
-}  # fmt: skip
+    "value": _value,
+    "out": _out,
+    "grad": _grad,
+    "second": _second,
+    "jvp": _jvp,
+    "error": _error,
+}
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -259,11 +259,7 @@ def kind(out: Any) -> str:
         names = getattr(out, "_fields", None)
         if names is None and type(out).__module__ == "torch.return_types":
             names = sorted(
-                (
-                    n
-                    for n in dir(out)
-                    if not n.startswith(("_", "n_")) and n not in ("count", "index")
-                ),
+                (n for n in dir(out) if not n.startswith(("_", "n_")) and n not in ("count", "index")),
                 key=lambda n: next(k for k, v in enumerate(out) if getattr(out, n) is v),
             )
         return f"({', '.join(names)})" if names else "tuple"
@@ -288,9 +284,15 @@ def see(lib: Lib, case: Case, v: Any) -> Seen:
         return Seen(type(v).__name__, text=text)
     fn = v.grad_fn
     return Seen(
-        "Tensor", dtype_name(v), tuple(v.shape), tuple(v.stride()) if case.strides else (), bool(v.requires_grad),
-        None if fn is None else fn.name(), bool(v._is_view()), lib.array(v) if case.values else None,
-    )  # fmt: skip
+        "Tensor",
+        dtype_name(v),
+        tuple(v.shape),
+        tuple(v.stride()) if case.strides else (),
+        bool(v.requires_grad),
+        None if fn is None else fn.name(),
+        bool(v._is_view()),
+        lib.array(v) if case.values else None,
+    )
 
 
 def _gradient(lib: Lib, g: Any) -> Seen:
@@ -302,9 +304,7 @@ def _gradient(lib: Lib, g: Any) -> Seen:
 
 def _saved(lib: Lib, outs: Iterator[Any]) -> tuple[str, ...]:
     """The tensors that the node of the first differentiable result saved."""
-    fn = next(
-        (v.grad_fn for v in outs if isinstance(v, lib.tensor_type) and v.grad_fn is not None), None
-    )
+    fn = next((v.grad_fn for v in outs if isinstance(v, lib.tensor_type) and v.grad_fn is not None), None)
     return () if fn is None else saved_tensors(lib, fn)
 
 

@@ -58,12 +58,7 @@ def _own_jobs(case: Case) -> Iterator[Job]:
         swept = n == 0 or sample.dtypes
         for dtype in case.dtypes if swept else ():
             yield Job("value", case, sample, dtype)
-        if (
-            n == 0
-            and case.op.startswith("torch.")
-            and not case.op.startswith("torch.nn.")
-            and case.values
-        ):
+        if n == 0 and case.op.startswith("torch.") and not case.op.startswith("torch.nn.") and case.values:
             yield Job("out", case, sample, BASE)
         if not sample.grads or case.derivatives < 1 or not differentiable(sample, BASE):
             continue

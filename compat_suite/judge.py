@@ -85,9 +85,7 @@ def judge(job: Job, oracle: Oracle, ledger: ledgers.Ledger | None = None) -> Ver
     got = run(ours(), job)
     if isinstance(oracle, Projecting):
         got = oracle.shown(job, got)
-    found = tuple(
-        differences(job, got, want, oracle.attributes, getattr(oracle, "tolerance", None))
-    )
+    found = tuple(differences(job, got, want, oracle.attributes, getattr(oracle, "tolerance", None)))
     expected = book.expected_failure(job.id, oracle.kind)
     if expected is not None:
         return Verdict(job, "xfailed" if found else "stale", found, oracle.name)

@@ -91,10 +91,7 @@ class Ledger:
 
 def load(home: Path = HOME) -> Ledger:
     """Read and check both files."""
-    xfail, skip = (
-        parse(tomllib.loads((home / f).read_text(encoding="utf-8")), f)
-        for f in ("xfail.toml", "skip.toml")
-    )
+    xfail, skip = (parse(tomllib.loads((home / f).read_text(encoding="utf-8")), f) for f in ("xfail.toml", "skip.toml"))
     return Ledger(xfail, skip)
 
 

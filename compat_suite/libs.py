@@ -50,9 +50,7 @@ class Lib:
         if plain._is_zerotensor():
             plain = self.module.zeros(plain.shape, dtype=plain.dtype)
         if plain.dtype is self.module.bfloat16:
-            return (
-                plain.contiguous().view(self.module.int16).numpy().view(ml_dtypes.bfloat16).copy()
-            )
+            return plain.contiguous().view(self.module.int16).numpy().view(ml_dtypes.bfloat16).copy()
         return plain.clone().numpy().copy()  # of a clone: numpy() pins a tensor's storage
 
     def from_array(self, array: np.ndarray) -> Any:

@@ -31,13 +31,7 @@ n+=!r.hidden&&r.tagName==='DETAILS'}document.querySelector('output').value=n+' s
 form.addEventListener('input',show);form.addEventListener('submit',e=>e.preventDefault());show()"""
 
 
-def page(
-    oracle: str,
-    totals: str,
-    operators: str,
-    verdicts: Sequence[Verdict],
-    answers: Mapping[str, str],
-) -> str:
+def page(oracle: str, totals: str, operators: str, verdicts: Sequence[Verdict], answers: Mapping[str, str]) -> str:
     """The whole page.
 
     Args:
@@ -48,10 +42,7 @@ def page(
         answers: what the oracle, this package and JAX answer, and the jaxpr, by the id of the job.
     """
     listed = [v for v in verdicts if v.listed]
-    differences = (
-        "".join(_difference(v, answers.get(v.job.id, "")) for v in listed)
-        or "<p>Nothing differs.</p>"
-    )
+    differences = "".join(_difference(v, answers.get(v.job.id, "")) for v in listed) or "<p>Nothing differs.</p>"
     return (
         "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>compat_suite</title><style>{STYLE}</style><h1>compat_suite</h1>"
@@ -66,11 +57,7 @@ def _form(verdicts: Sequence[Verdict], listed: Sequence[Verdict]) -> str:
     choices = [
         ("area", "all areas", [(a, f"{a} ({areas[a]})") for a in sorted(areas)]),
         ("check", "all checks", [(c, c) for c in sorted({v.job.check for v in verdicts})]),
-        (
-            "status",
-            "known and new",
-            [(s, _SHOWN.get(s, s)) for s in sorted({v.status for v in listed})],
-        ),
+        ("status", "known and new", [(s, _SHOWN.get(s, s)) for s in sorted({v.status for v in listed})]),
     ]
     selects = "".join(
         f"<select name={name} aria-label={name}><option value=''>{every}</option>{_options(values)}</select>"
@@ -81,9 +68,7 @@ def _form(verdicts: Sequence[Verdict], listed: Sequence[Verdict]) -> str:
 
 
 def _options(values: Iterable[tuple[str, str]]) -> str:
-    return "".join(
-        f"<option value='{html.escape(v)}'>{html.escape(shown)}</option>" for v, shown in values
-    )
+    return "".join(f"<option value='{html.escape(v)}'>{html.escape(shown)}</option>" for v, shown in values)
 
 
 def _difference(v: Verdict, answers: str) -> str:
@@ -98,9 +83,7 @@ def _difference(v: Verdict, answers: str) -> str:
 
 def operator_row(core: str, area: str, cells: str) -> str:
     """A row of the table of operators."""
-    return (
-        f"<tr data-area='{html.escape(area)}'><td><code>{html.escape(core)}</code></td>{cells}</tr>"
-    )
+    return f"<tr data-area='{html.escape(area)}'><td><code>{html.escape(core)}</code></td>{cells}</tr>"
 
 
 __all__ = ["operator_row", "page"]

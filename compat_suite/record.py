@@ -35,9 +35,7 @@ def main(args: Any) -> int:
     api.record()
     fuzz_recorded.record()
     size = sum(f.stat().st_size for f in HOME.glob("*.json"))
-    print(
-        f"{sum(map(len, rows.values()))} results of torch {about['torch']} in {HOME.name}/, {size / 1e6:.1f} MB"
-    )
+    print(f"{sum(map(len, rows.values()))} results of torch {about['torch']} in {HOME.name}/, {size / 1e6:.1f} MB")
     return 0
 
 

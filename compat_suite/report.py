@@ -47,9 +47,7 @@ def main(args: Any) -> int:
     within = (lambda _: time.time() < began + 60 * args.minutes) if args.minutes else lambda _: True
     # A run that was interrupted reports in the same order.
     place = {job.id: n for n, job in enumerate(jobs)}
-    verdicts = sorted(
-        itertools.takewhile(within, progress(jobs, oracle, state)), key=lambda v: place[v.job.id]
-    )
+    verdicts = sorted(itertools.takewhile(within, progress(jobs, oracle, state)), key=lambda v: place[v.job.id])
     if len(verdicts) < len(jobs):
         print(f"{len(verdicts)} of {len(jobs)} jobs in {args.minutes} minutes, a sample of all")
     for verdict in verdicts:
@@ -78,9 +76,7 @@ def _state(args: Any, oracle: Oracle, jobs: list[Job]) -> SavedState:
 def _wanted(job: Job, args: Any) -> bool:
     if args.family and job.case.family not in args.family:
         return False
-    if args.op and not {job.case.op, job.case.core, job.case.op.removeprefix("torch.")} & set(
-        args.op
-    ):
+    if args.op and not {job.case.op, job.case.core, job.case.op.removeprefix("torch.")} & set(args.op):
         return False
     return not args.checks or job.check in args.checks
 
@@ -164,29 +160,18 @@ def as_text(table: Table) -> str:
 def write_json(path: Path, verdicts: list[Verdict], oracle: Oracle) -> None:
     """Every verdict, for other programs."""
     rows = [
-        {
-            "id": v.job.id,
-            "op": v.job.case.core,
-            "check": v.job.check,
-            "status": v.status,
-            "texts": list(v.texts),
-        }
+        {"id": v.job.id, "op": v.job.case.core, "check": v.job.check, "status": v.status, "texts": list(v.texts)}
         for v in verdicts
     ]
-    path.write_text(
-        json.dumps({"oracle": oracle.name, "jobs": rows}, indent=1) + "\n", encoding="utf-8"
-    )
+    path.write_text(json.dumps({"oracle": oracle.name, "jobs": rows}, indent=1) + "\n", encoding="utf-8")
 
 
-def as_html(
-    table: Table, verdicts: list[Verdict], oracle: Oracle, answers: Mapping[str, str]
-) -> str:
+def as_html(table: Table, verdicts: list[Verdict], oracle: Oracle, answers: Mapping[str, str]) -> str:
     """One page: totals, what differs with filters and with all answers by id, and the table of operators."""
     areas = {v.job.case.core: v.job.case.family for v in verdicts}
     head = "".join(f"<th>{title}</th>" for title in COLUMNS.values())
     rows = [
-        operator_row(core, areas[core], "".join(_cell(cells.get(c)) for c in COLUMNS))
-        for core, cells in table.items()
+        operator_row(core, areas[core], "".join(_cell(cells.get(c)) for c in COLUMNS)) for core, cells in table.items()
     ]
     totals = as_text(table)
     operators = f"<tr><th></th>{head}</tr>{''.join(rows)}"

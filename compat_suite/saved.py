@@ -54,20 +54,10 @@ def page() -> str:
         total += 1
         same += equal
         more += not set(got.saved) <= set(want.saved)
-        rows.append(
-            [
-                f"`{core}`",
-                f"`{_node(got)}`",
-                _names(got),
-                _names(want),
-                "" if equal else _note(got, want),
-            ]
-        )
+        rows.append([f"`{core}`", f"`{_node(got)}`", _names(got), _names(want), "" if equal else _note(got, want)])
     summary = f"{same} of {total} save exactly what torch saves; {more} keep something that torch does not.\n"
     head = HEAD.format(version=oracle.name.rpartition(" ")[2])
-    return "\n".join(
-        [head, summary, table(["operator", "node", "saved here", "saved by torch", ""], rows), ""]
-    )
+    return "\n".join([head, summary, table(["operator", "node", "saved here", "saved by torch", ""], rows), ""])
 
 
 def _node(result: Result) -> str:

@@ -22,8 +22,13 @@ from torchgrad_jax._engine.surface import METHODS, NAMESPACES, OPERATORS
 
 FILE = Path(torchgrad_jax.__file__).parent / "_engine" / "signatures.txt"
 HEAD = "# Written by `python -m compat_suite.signatures`; says what torch {} takes.\n"
-_SPACES = {"": torch, "linalg": torch.linalg, "fft": torch.fft, "special": torch.special,
-           "nn.functional": torch.nn.functional}  # fmt: skip
+_SPACES = {
+    "": torch,
+    "linalg": torch.linalg,
+    "fft": torch.fft,
+    "special": torch.special,
+    "nn.functional": torch.nn.functional,
+}
 _TYPES = {
     "Tensor": "Tensor", "Scalar": "Number", "int": "int", "SymInt": "int", "float": "float", "bool": "bool",
     "str": "str", "ScalarType": "torch.dtype", "Layout": "torch.layout", "Device": "torch.device",
@@ -40,7 +45,7 @@ def parameters(text: str) -> list[tuple[str, str, str | None]]:
     out: list[tuple[str, str, str | None]] = []
     for part in re.split(r", (?![^\[]*\])", text) if text else []:
         found = _PARAMETER.match(part)
-        out.append(("*", "", None) if found is None else (found["type"], found["name"], found["default"]))  # fmt: skip
+        out.append(("*", "", None) if found is None else (found["type"], found["name"], found["default"]))
     return out
 
 
@@ -112,15 +117,15 @@ def _single(name: str, method: bool, least: int, most: int) -> str | None:
         if any(kind in ("name", "tuple of names") for kind, _, _ in row):
             continue
         parts = [
-            "*" if not n else f"{kind} {_renamed(n)}" + ("" if d is None else f" = {d}")
-            for kind, n, d in row[method:]
+            "*" if not n else f"{kind} {_renamed(n)}" + ("" if d is None else f" = {d}") for kind, n, d in row[method:]
         ]
         has = {n for _, n, _ in row}
         extra = []
         outs = [
             [(kind, n) for kind, n, d in other if n and d is None and n not in has]
-            for other in rows if other is not row and {*needed} <= {n for _, n, _ in other}
-        ]  # fmt: skip
+            for other in rows
+            if other is not row and {*needed} <= {n for _, n, _ in other}
+        ]
         if any(outs) and not method and not name.endswith("_"):
             one = [("Tensor", "out")] in outs
             extra.append("Tensor out = None" if one else "tuple of Tensors out = None")
@@ -170,8 +175,18 @@ def overloads(fn: Any, name: str, method: bool = False) -> list[str]:
     return [text]
 
 
-_VALUES = {"Tensor": torch.ones(2), "int": 1, "Number": 1, "float": 1.0, "bool": True, "str": "", "tuple of ints": [1],
-           "tuple of Tensors": [torch.ones(2)], "torch.dtype": torch.float32, "tuple of floats": [1.0]}  # fmt: skip
+_VALUES = {
+    "Tensor": torch.ones(2),
+    "int": 1,
+    "Number": 1,
+    "float": 1.0,
+    "bool": True,
+    "str": "",
+    "tuple of ints": [1],
+    "tuple of Tensors": [torch.ones(2)],
+    "torch.dtype": torch.float32,
+    "tuple of floats": [1.0],
+}
 
 
 def _takes_out(fn: Any, text: str) -> bool:
@@ -190,7 +205,7 @@ def _hidden(listed: list[str], method: bool) -> list[str]:
     out = []
     for text in listed:
         names = [n for _, n, _ in parameters(text)]
-        tensors = [n for kind, n, _ in parameters(text) if kind == "Tensor" and n not in ("out", "input")]  # fmt: skip
+        tensors = [n for kind, n, _ in parameters(text) if kind == "Tensor" and n not in ("out", "input")]
         numbers = [n for n in ("beta", "value", "alpha") if n in names[len(tensors) :]]
         if "*" not in text or not numbers or len(listed) > 1:
             continue

@@ -14,9 +14,7 @@ from .jobs import Job, jobs_of
 from .judge import Oracle, judge_all
 
 
-def per_case(
-    check: str, keep: Callable[[Case], bool] = lambda case: True, most: int | None = None
-) -> Any:
+def per_case(check: str, keep: Callable[[Case], bool] = lambda case: True, most: int | None = None) -> Any:
     """Parametrize over the cases that have jobs of a check, and take at most so many jobs of each, from all over.
 
     `make conformance` runs every job.
@@ -46,7 +44,6 @@ def expect_agreement(jobs: list[Job], oracle: Oracle) -> None:
     bad = judge_all(jobs, oracle)
     if bad:
         pytest.fail(
-            "\n\n".join(v.report() for v in bad[:10])
-            + (f"\n\n... {len(bad)} in all" if len(bad) > 10 else ""),
+            "\n\n".join(v.report() for v in bad[:10]) + (f"\n\n... {len(bad)} in all" if len(bad) > 10 else ""),
             pytrace=False,
         )

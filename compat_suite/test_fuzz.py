@@ -109,9 +109,7 @@ def test_what_programs_write_to() -> None:
     x = ours().module.ones(2, 3)
     wide = x[0].expand(2, 3)
     assert all(map(writable, (x, x.t(), x[:, :0], x[0, 0], x[:, ::2], wide, wide.unfold(1, 1, 1))))
-    assert not any(
-        map(writable, (x[0].unfold(0, 2, 1), wide.unfold(1, 2, 1), x.unfold(1, 2, 1)[0]))
-    )
+    assert not any(map(writable, (x[0].unfold(0, 2, 1), wide.unfold(1, 2, 1), x.unfold(1, 2, 1)[0])))
 
 
 @pytest.mark.oracle
@@ -130,29 +128,14 @@ def test_small_programs_are_compared_to_the_last_version() -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize("kind", ["hooks", "modes"])
 def test_small_programs(kind: str) -> None:
-    bad = {
-        seed: found
-        for seed, program in small.told(range(40), kind)
-        if (found := small.compare(program))
-    }
+    bad = {seed: found for seed, program in small.told(range(40), kind) if (found := small.compare(program))}
     assert not bad
 
 
 @pytest.mark.oracle
 def test_drawn_programs() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--oracle=live",
-        DRAWN,
-    ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=DRAWN.parents[2], check=False
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--oracle=live", DRAWN]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=DRAWN.parents[2], check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
@@ -182,7 +165,5 @@ def test_programs_run_in_another_way(way: str, torch_oracle: Oracle) -> None:
 @pytest.mark.oracle
 def test_programs_on_two_devices(torch_oracle: Oracle) -> None:
     command = [sys.executable, "-m", "compat_suite", "fuzz", "5", "--way", "devices"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=DRAWN.parents[2], check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, cwd=DRAWN.parents[2], check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -25,9 +25,7 @@ def torch_names(torch_oracle: Oracle) -> dict[str, list[str]]:
 def test_names(core: str, torch_names: dict[str, list[str]]) -> None:
     missing = {n for n in torch_names[core] if not ours().has(n)}
     known = {n for n in torch_names[core] if current().expected_failure(f"name {n}", "torch")}
-    assert missing == known, (
-        f"missing: {sorted(missing - known)}; in the ledger but there: {sorted(known - missing)}"
-    )
+    assert missing == known, f"missing: {sorted(missing - known)}; in the ledger but there: {sorted(known - missing)}"
 
 
 @per_case("out")

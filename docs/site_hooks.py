@@ -12,9 +12,7 @@ _LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the files outside of docs/ that pages link to, as text that a browser shows."""
-    texts = [
-        Path(page.abs_src_path).read_text(encoding="utf-8") for page in files.documentation_pages()
-    ]
+    texts = [Path(page.abs_src_path).read_text(encoding="utf-8") for page in files.documentation_pages()]
     for path in sorted({_file(link) for text in texts for link in _LINK.findall(text)}):
         files.append(File.generated(config, f"source/{path}.txt", abs_src_path=str(ROOT / path)))
     return files

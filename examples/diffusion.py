@@ -39,8 +39,7 @@ class Denoiser(nn.Module):
         self.time = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
         self.enter = nn.Linear(2, width)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU())
-            for _ in range(layers)
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU()) for _ in range(layers)
         )
         self.leave = nn.Linear(width, 2)
         nn.init.zeros_(self.leave.weight)

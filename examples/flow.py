@@ -93,11 +93,7 @@ def main():
         # The same density seen through tanh, inside of a square.
         squeezed = TransformedDistribution(density, [TanhTransform(cache_size=1)])
         inside = squeezed.sample((5,))
-        print(
-            "inside:",
-            bool((inside.abs() < 1).all()),
-            f"{squeezed.log_prob(inside).mean().item():.4f}",
-        )
+        print("inside:", bool((inside.abs() < 1).all()), f"{squeezed.log_prob(inside).mean().item():.4f}")
 
 
 if __name__ == "__main__":

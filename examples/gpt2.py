@@ -283,9 +283,7 @@ def main():
     parser.add_argument("--warm-up", type=int, default=5)
     parser.add_argument("--print-every", type=int, default=10)
     parser.add_argument("--write", type=int, default=30, help="tokens to write at the end")
-    parser.add_argument(
-        "--compile", action="store_true", help="run the model through torch.compile"
-    )
+    parser.add_argument("--compile", action="store_true", help="run the model through torch.compile")
     parser.add_argument("--save", type=Path, help="where to keep the trained model")
     parser.add_argument("--load", type=Path, help="a trained model: only write")
     parser.add_argument("--seed", type=int, default=0)
@@ -300,19 +298,12 @@ def main():
         model = GPT(Config(**kept["config"])).to(device)
         model.load_state_dict(kept["model"])
     else:
-        config = Config(
-            len(tokenizer), args.length, args.layers, args.heads, args.width, args.dropout
-        )
+        config = Config(len(tokenizer), args.length, args.layers, args.heads, args.width, args.dropout)
         model = GPT(config).to(device)
         ids = tokenizer.encode(text)
         cut = max(len(ids) * 4 // 5, args.length + 1)
-        training, held_out = (
-            Windows(ids[:cut], args.length),
-            Windows(ids[cut - args.length :], args.length),
-        )
-        print(
-            f"{sum(p.numel() for p in model.parameters())} parameters, {len(ids)} of {len(tokenizer)} tokens"
-        )
+        training, held_out = (Windows(ids[:cut], args.length), Windows(ids[cut - args.length :], args.length))
+        print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(ids)} of {len(tokenizer)} tokens")
         train(model, training, held_out, args, device)
     if args.save:
         torch.save({"config": asdict(model.config), "model": model.state_dict()}, args.save)

@@ -44,16 +44,14 @@ def main():
     torch.manual_seed(args.seed)
     model = nn.Sequential(
         nn.Linear(1, args.width), nn.Tanh(), nn.Linear(args.width, args.width), nn.Tanh(), nn.Linear(args.width, 1)
-    )  # fmt: skip
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     inner = (args.inner_rate, args.inner_steps)
     for turn in range(args.rounds):
         loss = 0.0
         for wave in draw_tasks(args.tasks):
             weights = dict(model.named_parameters())
-            weights = adapted(
-                model, weights, *points(wave, args.shots), *inner, not args.first_order
-            )
+            weights = adapted(model, weights, *points(wave, args.shots), *inner, not args.first_order)
             x, y = points(wave, args.shots)
             loss = loss + F.mse_loss(functional_call(model, weights, (x,)), y) / args.tasks
         optimizer.zero_grad()

@@ -14,11 +14,7 @@ def picture(kind, size):
     grid = torch.linspace(0, 6.28, size)
     y, x = grid[:, None], grid[None, :]
     if kind == "content":
-        layers = (
-            torch.sin(x) * torch.cos(y),
-            ((x - 3) ** 2 + (y - 3) ** 2 < 3).float(),
-            x * y / 40,
-        )
+        layers = (torch.sin(x) * torch.cos(y), ((x - 3) ** 2 + (y - 3) ** 2 < 3).float(), x * y / 40)
     else:
         layers = (torch.sin(4 * x + y), torch.sin(5 * y), torch.cos(3 * (x + y)))
     return torch.stack([layer.expand(size, size) for layer in layers]).mul(0.4).add(0.5)[None]

@@ -24,12 +24,7 @@ class Pole:
         push = (force + 0.05 * spin**2 * sin) / 1.1
         turn = (9.8 * sin - cos * push) / (0.5 * (4 / 3 - 0.1 * cos**2 / 1.1))
         pull = push - 0.05 * turn * cos / 1.1
-        self.state = [
-            x + 0.02 * speed,
-            speed + 0.02 * pull,
-            angle + 0.02 * spin,
-            spin + 0.02 * turn,
-        ]
+        self.state = [x + 0.02 * speed, speed + 0.02 * pull, angle + 0.02 * spin, spin + 0.02 * turn]
         self.steps += 1
         fallen = abs(self.state[0]) > 2.4 or abs(self.state[2]) > 0.21
         return torch.tensor(self.state), 1.0, fallen
@@ -94,9 +89,7 @@ def main():
         if args.critic:
             expected = torch.cat(values)
             surprise = found - expected.detach()
-            loss = -(torch.stack(logs) * surprise).sum() + F.smooth_l1_loss(
-                expected, found, reduction="sum"
-            )
+            loss = -(torch.stack(logs) * surprise).sum() + F.smooth_l1_loss(expected, found, reduction="sum")
         else:
             loss = sum(-log * value for log, value in zip(logs, found))
         optimizer.zero_grad()
@@ -104,9 +97,7 @@ def main():
         optimizer.step()
         average += 0.05 * (len(rewards) - average)
         if episode % args.print_every == 0 or episode == args.episodes - 1:
-            print(
-                f"episode {episode}  length {len(rewards)}  average {average:.2f}  loss {loss.item():.4f}"
-            )
+            print(f"episode {episode}  length {len(rewards)}  average {average:.2f}  loss {loss.item():.4f}")
 
 
 if __name__ == "__main__":

@@ -93,9 +93,7 @@ def shards_on_many(x, y, steps, mesh):
         return jax.lax.pmean(jax.numpy.asarray(loss), ("data", "model"))
 
     batch = P(("data", "model"))
-    local = jax.shard_map(
-        jax.value_and_grad(loss_of), mesh=mesh, in_specs=(P(), batch, batch), out_specs=P()
-    )
+    local = jax.shard_map(jax.value_and_grad(loss_of), mesh=mesh, in_specs=(P(), batch, batch), out_specs=P())
 
     @jax.jit
     def step(params, x, y):

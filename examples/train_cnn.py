@@ -29,12 +29,7 @@ def draw(n):
     dy, dx = grid[:, None] - center[:, 0], grid[None, :] - center[:, 1]
     inside = (dx.abs() < radius) & (dy.abs() < radius)
     kinds = torch.stack(
-        [
-            inside,
-            dx**2 + dy**2 < radius**2,
-            inside & ((dx.abs() < 1.5) | (dy.abs() < 1.5)),
-            inside & (grid % 4 < 2),
-        ]
+        [inside, dx**2 + dy**2 < radius**2, inside & ((dx.abs() < 1.5) | (dy.abs() < 1.5)), inside & (grid % 4 < 2)]
     )
     images = kinds[labels, torch.arange(n)].float()
     return images[:, None] + 0.3 * torch.randn(n, 1, SIZE, SIZE), labels

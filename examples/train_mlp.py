@@ -92,9 +92,7 @@ def report_gradients(parameters, x, y):
     cross_entropy(forward(parameters, x), y).backward()
     got = [p.grad.cpu().numpy() for p in parameters]
     arrays = [jnp.asarray(p.detach()) for p in parameters]
-    with jax.default_matmul_precision(
-        "highest"
-    ):  # of a GPU, whose products are less exact unless told
+    with jax.default_matmul_precision("highest"):  # of a GPU, whose products are less exact unless told
         want = jax.grad(jax_loss)(arrays, jnp.asarray(x), jnp.asarray(y))
     bound = TOLERANCE * max(np.abs(w).max() for w in want)
 
@@ -118,9 +116,7 @@ def show_progress(step, steps, loss, width=30):
         return
     done = width * step // steps
     line = f"step {step:>{len(str(steps))}}/{steps} [{'#' * done:<{width}}] loss {loss:.4f}"
-    print(
-        f"\r{line}" if terminal else line, end="" if terminal and step < steps else "\n", flush=True
-    )
+    print(f"\r{line}" if terminal else line, end="" if terminal and step < steps else "\n", flush=True)
 
 
 def loss_curve(losses, width=60, height=10):

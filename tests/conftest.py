@@ -29,10 +29,7 @@ def same(request: pytest.FixtureRequest) -> Callable[..., None]:
     """
     file = str(request.path)
     recording = _RECORDINGS.setdefault(file, Recording(file))
-    live = (
-        request.config.getoption("--oracle") != "recorded"
-        and importlib.util.find_spec("torch") is not None
-    )
+    live = request.config.getoption("--oracle") != "recorded" and importlib.util.find_spec("torch") is not None
 
     def check(program: Callable[[Any], Any], name: str | None = None) -> None:
         recording.check(name or program.__name__, program, live)

@@ -51,10 +51,7 @@ def describe(value: Any) -> Any:
     if hasattr(value, "requires_grad") and hasattr(value, "grad_fn"):
         return _describe_tensor(value)
     if hasattr(value, "next_functions") and callable(getattr(value, "name", None)):
-        return {
-            "node": value.name(),
-            "next": [[n and n.name(), nr] for n, nr in value.next_functions],
-        }
+        return {"node": value.name(), "next": [[n and n.name(), nr] for n, nr in value.next_functions]}
     return _anonymous(re.sub(r"\btorch(grad_jax)?\.", "", repr(value)))
 
 
@@ -75,9 +72,7 @@ def _describe_tensor(t: Any) -> dict[str, Any]:
     return {k: v for k, v in everything(t).items() if k != "output_nr"}
 
 
-_OF_THE_BUILD = (
-    ", but expected one of", " (Could this error message", " (Triggered internally", "\nException raised",
-)  # fmt: skip
+_OF_THE_BUILD = (", but expected one of", " (Could this error message", " (Triggered internally", "\nException raised")
 """From here on a message is about how torch is built."""
 _OTHER_WARNINGS = ("reference cycle", "performance drop", "torch.jit", "GraphModule")
 """In warnings that only torch has something to say about."""
@@ -111,9 +106,10 @@ def everything(t: Any) -> dict[str, Any]:
     """All that a user can ask a tensor. What is as it is for every new tensor goes without saying."""
     facts = {name: _answer(ask, t) for name, ask in _FACTS.items()}
     usual = {
-        "leaf": facts["grad_fn"] is None, "strides": _row_major(t.shape),
+        "leaf": facts["grad_fn"] is None,
+        "strides": _row_major(t.shape),
         "contiguous": list(t.stride()) == _row_major(t.shape),
-    }  # fmt: skip
+    }
     said = {k: v for k, v in facts.items() if (v != usual[k] if k in usual else v)}
     return _contents(t) | said | _gradient(t)
 
@@ -188,9 +184,10 @@ def outcome(program: Program, module: Any) -> Any:
             result = describe(error)
     seen = [[w.category.__name__, _public(str(w.message))] for w in caught]
     kept = [
-        [kind, text] for kind, text in seen
+        [kind, text]
+        for kind, text in seen
         if kind != "DeprecationWarning" and not any(mark in text for mark in _OTHER_WARNINGS)
-    ]  # fmt: skip
+    ]
     return {"result": result, **({"warnings": kept} if kept else {})}
 
 
@@ -299,9 +296,7 @@ class Recording:
         """torch's answer: live, or as recorded."""
         torch = live_torch() if live else None
         if torch is None:
-            assert name in self.facts, (
-                f"no recorded answer for {name!r}; run with torch and TORCHGRAD_RECORD=1"
-            )
+            assert name in self.facts, f"no recorded answer for {name!r}; run with torch and TORCHGRAD_RECORD=1"
             return self.facts[name]
         want = json.loads(json.dumps(outcome(program, torch)))
         if _RECORD and _NO_KERNEL not in json.dumps(want):

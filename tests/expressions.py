@@ -26,12 +26,7 @@ Look = Callable[[Any], dict[str, Any]]
 def exact(t: Any) -> str:
     """A tensor's values to the last bit."""
     t = t.detach()
-    return (
-        (t if t.element_size() > 2 or not t.is_floating_point() else t.float())
-        .numpy()
-        .tobytes()
-        .hex()
-    )
+    return (t if t.element_size() > 2 or not t.is_floating_point() else t.float()).numpy().tobytes().hex()
 
 
 def _seen(value: Any, look: Look) -> Any:
@@ -49,14 +44,7 @@ def program(text: str, prelude: str, look: Look) -> Program:
     *statements, value = text.removeprefix("~").split("; ")
 
     def value_of(m: Any) -> Any:
-        names = {
-            "torch": m,
-            "np": np,
-            "math": math,
-            "inf": math.inf,
-            "nan": math.nan,
-            "exact": exact,
-        }
+        names = {"torch": m, "np": np, "math": math, "inf": math.inf, "nan": math.nan, "exact": exact}
         exec(prelude, names)
         for statement in statements:
             exec(statement, names)
@@ -84,9 +72,7 @@ def _type_of_error(fn: Program, m: Any) -> Any:
             return {"raised": type(error).__name__}
 
 
-def table(
-    test_file: str, *groups: str, prelude: Sequence[str] = (), look: Look = everything
-) -> Callable[..., None]:
+def table(test_file: str, *groups: str, prelude: Sequence[str] = (), look: Look = everything) -> Callable[..., None]:
     """A test function with one case for each line of the given texts, each run after the prelude.
 
     A text that ends in ".txt" is that of a file beside the test.

@@ -55,9 +55,7 @@ def _bounds_a_block(frame: Any) -> bool:
     return name in ("__enter__", "__exit__") and frame.f_back.f_code.co_name != name
 
 
-def interrupted(
-    run: Callable[[], Any], at: int, within: str = PACKAGE, delivered: bool = False
-) -> bool:
+def interrupted(run: Callable[[], Any], at: int, within: str = PACKAGE, delivered: bool = False) -> bool:
     """Run, and raise `Signal` before the instruction of that number in the package's code; whether there was one.
 
     With `delivered`, only those instructions count before which Python may run a handler.

@@ -4,12 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def saving_input(
-    torch: Any,
-    name: str,
-    value: Callable[[Any], Any],
-    gradient: Callable[[Any, Any], Any],
-) -> Any:
+def saving_input(torch: Any, name: str, value: Callable[[Any], Any], gradient: Callable[[Any, Any], Any]) -> Any:
     """A subclass of `torch.autograd.Function` that computes ``value(x)``; its backward gives ``gradient(x, g)``."""
 
     def forward(ctx: Any, x: Any) -> Any:

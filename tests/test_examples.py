@@ -20,10 +20,7 @@ EXAMPLES = ROOT / "examples"
 
 # Arguments that make a program short, and what its output has to say.
 PROGRAMS = {
-    "sharded_training.py": (
-        [],
-        "as on one device: True\nas on one device: True\nas on one device: True",
-    ),
+    "sharded_training.py": ([], "as on one device: True\nas on one device: True\nas on one device: True"),
     "train_cnn.py": (["--epochs", "4", "--examples", "500", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),
 }
@@ -33,9 +30,7 @@ RUN = {"train_cnn.py": ["-m", "torchgrad_jax"]}
 
 def test_every_example_is_run():
     compared = {command.split()[0] for command in COMPARED}
-    assert sorted([*PROGRAMS, *compared, "ddp.py"]) == sorted(
-        path.name for path in EXAMPLES.glob("*.py")
-    )
+    assert sorted([*PROGRAMS, *compared, "ddp.py"]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

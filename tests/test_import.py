@@ -19,15 +19,7 @@ def fresh(code: str) -> str:
 
 def test_an_import_stays_small():
     """Its cost is in modules imported and code written, which do not depend on the machine."""
-    heavy = (
-        "jax.scipy.linalg",
-        "jax.scipy.stats",
-        "jax.experimental",
-        "jax.extend",
-        "jax.nn",
-        "scipy",
-        "torch",
-    )
+    heavy = ("jax.scipy.linalg", "jax.scipy.stats", "jax.experimental", "jax.extend", "jax.nn", "scipy", "torch")
     code = f"""
 import sys, jax
 before = set(sys.modules)
@@ -64,46 +56,23 @@ def test_the_environment_can_keep_64_bit_types_off():
 
 def test_dir_holds_public_names_only():
     names = dir(tg)
-    assert not [
-        n for n in names if n.startswith("_") and not (n.startswith("__") and n.endswith("__"))
-    ]
+    assert not [n for n in names if n.startswith("_") and not (n.startswith("__") and n.endswith("__"))]
     assert not {"os", "jax", "np", "annotations", "importlib"} & set(names)
-    assert {
-        "Tensor",
-        "tensor",
-        "float32",
-        "nn",
-        "autograd",
-        "pi",
-        "strided",
-        "FloatTensor",
-        "no_grad",
-    } <= set(names)
+    assert {"Tensor", "tensor", "float32", "nn", "autograd", "pi", "strided", "FloatTensor", "no_grad"} <= set(names)
     assert all(hasattr(tg, n) for n in names)
     assert set(tg.__all__) <= set(names)
 
 
 def test_dir_has_nothing_that_torch_lacks(oracle):
-    ours = {
-        "UnsupportedLayoutError",
-        "from_jax",
-        "install_as_torch",
-        "interop",
-        "scan_layers",
-        "to_jax",
-    }
+    ours = {"UnsupportedLayoutError", "from_jax", "install_as_torch", "interop", "scan_layers", "to_jax"}
     ours |= {"cache_info", "clear_caches", "set_cache_limits"}
     extra = {n for n in dir(tg) if not hasattr(oracle, n)} - ours
     assert not extra
 
 
-@pytest.mark.parametrize(
-    "where", ["", "linalg.", "fft.", "special.", "nn.", "nn.functional.", "cuda."]
-)
+@pytest.mark.parametrize("where", ["", "linalg.", "fft.", "special.", "nn.", "nn.functional.", "cuda."])
 def test_missing_names_say_so(where):
-    with pytest.raises(
-        AttributeError, match=f"torchgrad_jax does not implement torch.{where}surely_not_there"
-    ):
+    with pytest.raises(AttributeError, match=f"torchgrad_jax does not implement torch.{where}surely_not_there"):
         eval(f"tg.{where}surely_not_there")
     assert not hasattr(eval(f"tg.{where}"[:-1]), "surely_not_there")
 

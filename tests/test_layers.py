@@ -118,17 +118,8 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
 SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
     # A family does not import another family.
     "_ops": frozenset(
-        {
-            "registry",
-            "helpers",
-            "inner",
-            "complexes",
-            "logarithms",
-            "matrix_helpers",
-            "ordering",
-            "places",
-        }
-    ),
+        {"registry", "helpers", "inner", "complexes", "logarithms", "matrix_helpers", "ordering", "places"}
+    )
 }
 
 # Where a single file is narrower still: the modules of the package that it may import.
@@ -146,10 +137,7 @@ ONLY: Mapping[str, frozenset[str]] = {
         {
             "_core",
             "_ops",
-            *(
-                f"_engine.{n}"
-                for n in ("executors", "joining", "node", "shared_values", "steps", "trace")
-            ),
+            *(f"_engine.{n}" for n in ("executors", "joining", "node", "shared_values", "steps", "trace")),
         }
     ),
 }
@@ -321,17 +309,11 @@ def cycles(imports: Iterable[Import]) -> list[str]:
 
 def foreign(imports: Iterable[Import]) -> list[str]:
     known = RUNTIME_DEPENDENCIES | sys.stdlib_module_names
-    return [
-        f"{i}: not a dependency"
-        for i in imports
-        if not i.internal and i.target not in known | _optional(i.source)
-    ]
+    return [f"{i}: not a dependency" for i in imports if not i.internal and i.target not in known | _optional(i.source)]
 
 
 def _optional(source: str) -> frozenset[str]:
-    found = (
-        m for p, m in OPTIONAL_DEPENDENCIES.items() if source == p or source.startswith(p + ".")
-    )
+    found = (m for p, m in OPTIONAL_DEPENDENCIES.items() if source == p or source.startswith(p + "."))
     return next(found, frozenset())
 
 
@@ -405,11 +387,7 @@ BAD_FILES = {
     "another-family": ("_ops/reduce.py", "from . import signs", "narrower than its layer"),
     "narrow-file": ("_engine/hooks.py", "from .._core import errors", "narrower than its layer"),
     "no-layer": ("extras.py", "", "torchgrad_jax.extras is in no layer"),
-    "torch": (
-        "_core/devices.py",
-        "import torch.cuda",
-        "_core.devices:1 imports torch: not a dependency",
-    ),
+    "torch": ("_core/devices.py", "import torch.cuda", "_core.devices:1 imports torch: not a dependency"),
     "optional-elsewhere": (
         "_core/devices.py",
         "import tensorboard",

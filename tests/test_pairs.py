@@ -42,9 +42,7 @@ def test_twelve_pairs(pairs):
 
 
 def test_curves_that_part_are_told(pairs, monkeypatch, capsys):
-    monkeypatch.setattr(
-        pairs, "curves", lambda name, steps: {"JAX": [1.0, 0.5], "torch": [1.0, 0.51]}
-    )
+    monkeypatch.setattr(pairs, "curves", lambda name, steps: {"JAX": [1.0, 0.5], "torch": [1.0, 0.51]})
     monkeypatch.setattr(sys, "argv", ["pairs", "mlp"])
     assert pairs.main() == 1
     assert "mlp" in capsys.readouterr().out

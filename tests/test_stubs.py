@@ -30,11 +30,7 @@ def declared(body):
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             out.setdefault(node.name, []).append(node)
-        elif (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and node.target.id != "_Number"
-        ):
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id != "_Number":
             out.setdefault(node.target.id, []).append(node)
         elif isinstance(node, ast.ImportFrom):
             out.update({a.asname: [node] for a in node.names if a.asname and a.asname == a.name})
@@ -46,11 +42,7 @@ def stub(path):
 
 
 def tensor_class():
-    (found,) = (
-        n
-        for n in stub("_engine/tensor.pyi").body
-        if isinstance(n, ast.ClassDef) and n.name == "Tensor"
-    )
+    (found,) = (n for n in stub("_engine/tensor.pyi").body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
     return declared(found.body)
 
 
@@ -115,9 +107,7 @@ def test_overloads_take_what_the_function_takes(name):
     for text in OVERLOADS[name]:
         (node,) = ast.parse(f"def {label}{text}: ...").body
         if real is not None:
-            extra = (
-                {"out"} if getattr(bind.NAMESPACES[namespace][label], "takes_out", False) else set()
-            )
+            extra = {"out"} if getattr(bind.NAMESPACES[namespace][label], "takes_out", False) else set()
             assert set(parameters(node)) - set(real.parameters) - extra == set()
 
 
@@ -131,12 +121,7 @@ def test_rows_keep_their_signature():
     body = declared(stub("__init__.pyi").body)
     seen = 0
     for name, fn in bind.NAMESPACES[""].items():
-        if (
-            not hasattr(fn, "binding")
-            or name.startswith("_")
-            or name.endswith("_")
-            or len(body[name]) > 1
-        ):
+        if not hasattr(fn, "binding") or name.startswith("_") or name.endswith("_") or len(body[name]) > 1:
             continue
         row = fn.binding.row
         node = body[name][0]
@@ -144,9 +129,7 @@ def test_rows_keep_their_signature():
         keyword = [p.name for p in row.params if p.kwonly]
         assert [a.arg for a in node.args.args] == positional, name
         assert [a.arg for a in node.args.kwonlyargs if a.arg != "out"] == keyword, name
-        required = [
-            p.name for p in row.params if not p.kwonly and p.default is inspect.Parameter.empty
-        ]
+        required = [p.name for p in row.params if not p.kwonly and p.default is inspect.Parameter.empty]
         assert len(node.args.args) - len(node.args.defaults) == len(required), name
         assert ("out" in [a.arg for a in node.args.kwonlyargs]) == (row.out and not row.view), name
         seen += 1
@@ -186,10 +169,7 @@ def test_attributes_of_some_tensors_are_none_of_the_class():
     """What was imported before makes no difference to the stubs, and plain tensors lack what only others have."""
     dtensor = importlib.import_module("torchgrad_jax.distributed.tensor").DTensor
     importlib.import_module("torchgrad_jax._subclasses").FakeTensorMode()
-    assert (
-        torchgrad_jax.Tensor.__repr__
-        in torchgrad_jax.overrides.get_overridable_functions()[torchgrad_jax.Tensor]
-    )
+    assert torchgrad_jax.Tensor.__repr__ in torchgrad_jax.overrides.get_overridable_functions()[torchgrad_jax.Tensor]
     tensor = torchgrad_jax.ones(2)
     over_a_mesh = ("placements", "device_mesh", "to_local", "redistribute", "full_tensor")
     for name in (*over_a_mesh, "fake_mode", "fake_device"):

@@ -16,15 +16,32 @@ ROWS = sorted(TABLE.values(), key=lambda row: row.name)
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 EMPTY = inspect.Parameter.empty
 KINDS = {
-    reg.Array, reg.Scalar, reg.TracedInt, reg.Arrays, reg.OptArrays, int, float, bool, str, reg.Dims, reg.Size,
-    reg.Dtype, reg.Static,
-}  # fmt: skip
+    reg.Array,
+    reg.Scalar,
+    reg.TracedInt,
+    reg.Arrays,
+    reg.OptArrays,
+    int,
+    float,
+    bool,
+    str,
+    reg.Dims,
+    reg.Size,
+    reg.Dtype,
+    reg.Static,
+}
 TENSORS = {reg.Array, reg.Arrays, reg.OptArrays}
 PUBLIC = {"", "linalg", "fft", "special", "nn.functional"}
 DEFAULTS = {
-    reg.Scalar: (int, float, bool, complex), reg.TracedInt: int, int: int, float: (int, float), bool: bool, str: str,
-    reg.Dims: (int, tuple), reg.Size: (int, tuple),
-}  # fmt: skip
+    reg.Scalar: (int, float, bool, complex),
+    reg.TracedInt: int,
+    int: int,
+    float: (int, float),
+    bool: bool,
+    str: str,
+    reg.Dims: (int, tuple),
+    reg.Size: (int, tuple),
+}
 """What a default that is not None may be; tensors and dtypes have no other default."""
 CPP_NODES = {"CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
 """Names of another form that torch has."""
@@ -72,23 +89,12 @@ def _bound_arguments(row):
     choices = []
     for p in row.params:
         if p.kind in TENSORS or p.scalar:
-            options = (
-                ["tensor"] + ["scalar"] * p.scalar + [None] * (p.optional or p.default is None)
-            )
+            options = ["tensor"] + ["scalar"] * p.scalar + [None] * (p.optional or p.default is None)
         elif p.dynamic:
             options = ["scalar"] + [None] * (p.default is not EMPTY)
         else:
-            given = {
-                int: 1,
-                float: 1.0,
-                bool: True,
-                str: "none",
-                reg.Dims: (0,),
-                reg.Size: (1,),
-            }.get(p.kind)
-            options = list(
-                {repr(v): v for v in (None if p.default is EMPTY else p.default, given)}.values()
-            )
+            given = {int: 1, float: 1.0, bool: True, str: "none", reg.Dims: (0,), reg.Size: (1,)}.get(p.kind)
+            options = list({repr(v): v for v in (None if p.default is EMPTY else p.default, given)}.values())
         choices.append([(p.name, v) for v in options])
     return [dict(c) for c in itertools.islice(itertools.product(*choices), 200)]
 
@@ -116,9 +122,7 @@ def test_views(row):
     assert not any(p.kind in TENSORS for p in row.params[1:]), "a view reads one storage"
     parameters = list(inspect.signature(row.geometry).parameters.values())
     takes = {p.name for p in parameters[1:]}
-    assert {p.name for p in row.params[1:]} <= takes or any(
-        p.kind is p.VAR_KEYWORD for p in parameters
-    )
+    assert {p.name for p in row.params[1:]} <= takes or any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 @every_row
@@ -264,6 +268,4 @@ def test_generated_code_shadows_no_parameter():
         parameters = set(inspect.signature(fn).parameters)
         own = {v for v in fn.__code__.co_varnames if v not in parameters}
         assert all(v.startswith("_") for v in own), row.name
-        assert all(
-            v.startswith("_") for v in fn.__globals__ if v != row.name and v != fn.__name__
-        ), row.name
+        assert all(v.startswith("_") for v in fn.__globals__ if v != row.name and v != fn.__name__), row.name

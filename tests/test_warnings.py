@@ -51,9 +51,16 @@ def _stepped_too_early() -> None:
 
 
 PROGRAMS = [
-    _resized, _resized_draw, _hook_without_inputs, _transposed, _deprecated_kernel, _copied, _looked_for_a_gradient,
-    _composed, _stepped_too_early,
-]  # fmt: skip
+    _resized,
+    _resized_draw,
+    _hook_without_inputs,
+    _transposed,
+    _deprecated_kernel,
+    _copied,
+    _looked_for_a_gradient,
+    _composed,
+    _stepped_too_early,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -27,20 +27,10 @@ from ._core import (
     formats as _formats,
     kernel_files as _kernel_files,
 )
-from ._core.caches import (
-    cache_info as cache_info,
-    clear_caches as clear_caches,
-    set_cache_limits as set_cache_limits,
-)
-from ._core.devices import (
-    device as device,
-    give_threads_to_many_cpu_devices as _give_threads_to_many_cpu_devices,
-)
+from ._core.caches import cache_info as cache_info, clear_caches as clear_caches, set_cache_limits as set_cache_limits
+from ._core.devices import device as device, give_threads_to_many_cpu_devices as _give_threads_to_many_cpu_devices
 from ._core.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
-from ._core.errors import (
-    UnsupportedLayoutError as UnsupportedLayoutError,
-    no_such_name as _no_such_name,
-)
+from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError, no_such_name as _no_such_name
 from ._core.formats import memory_format as memory_format
 from ._core.shapes import Size as Size
 from ._engine import (
@@ -146,16 +136,17 @@ def _install_methods() -> None:
     Tensor.as_subclass = _constructors.as_subclass
     Tensor.backward = _backward
     for name, getter in {
-        "T": _shape.transposed, "mT": _shape.matrix_transposed, "H": _shape.hermitian, "mH": _shape.matrix_hermitian,
-    }.items():  # fmt: skip
+        "T": _shape.transposed,
+        "mT": _shape.matrix_transposed,
+        "H": _shape.hermitian,
+        "mH": _shape.matrix_hermitian,
+    }.items():
         setattr(Tensor, name, _attributes.Attribute.of(name, property(_overrides.own(getter))))
     for name, getter, setter in (
         ("real", _complex_views.real, _indexing.set_real),
         ("imag", _complex_views.imag, _indexing.set_imag),
     ):
-        setattr(
-            Tensor, name, _attributes.Attribute.of(name, property(_overrides.own(getter), setter))
-        )
+        setattr(Tensor, name, _attributes.Attribute.of(name, property(_overrides.own(getter), setter)))
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -170,23 +161,11 @@ def _names() -> dict[str, object]:
     names.update({d.name: d for d in (*_dtypes.ALL, *_dtypes.NAMED)})
     names.update({**_dtypes.ALIASES, "chalf": _dtypes.complex32})
     names.update(_formats.MEMORY_FORMATS)
-    names.update(
-        {"pi": _math.pi, "e": _math.e, "inf": _math.inf, "nan": _math.nan, "newaxis": None}
-    )
+    names.update({"pi": _math.pi, "e": _math.e, "inf": _math.inf, "nan": _math.nan, "newaxis": None})
     names["strided"] = _attributes.strided_layout
     # Layouts that no tensor here has; scripts compare with them.
     names.update(
-        {
-            n: layout(n)
-            for n in (
-                "sparse_coo",
-                "sparse_csr",
-                "sparse_csc",
-                "sparse_bsr",
-                "sparse_bsc",
-                "jagged",
-            )
-        }
+        {n: layout(n) for n in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")}
     )
     names.update(_constructors.tensor_types())
     names.update(_typed_storage.CPU_TYPES)
@@ -230,12 +209,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    found = [
-        n for n in _SUBMODULES if n[0] != "_" and _importlib_util.find_spec(f"{__package__}.{n}")
-    ]
-    return sorted(
-        {*__all__, *found, *_LAZY, "__version__", "__doc__", "__file__", "__name__", "__path__"}
-    )
+    found = [n for n in _SUBMODULES if n[0] != "_" and _importlib_util.find_spec(f"{__package__}.{n}")]
+    return sorted({*__all__, *found, *_LAZY, "__version__", "__doc__", "__file__", "__name__", "__path__"})
 
 
 _kernel_files.keep_kernels()

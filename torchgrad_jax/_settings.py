@@ -26,11 +26,7 @@ def _count(n: Any, name: str) -> int:
 
 def get_num_threads() -> int:
     """The number last set, or the cores of the machine."""
-    return (
-        _kept["threads"] or len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    return _kept["threads"] or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def set_num_threads(int: int) -> None:
@@ -65,9 +61,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     On CPU all are the same.
     """
     if not isinstance(precision, str):
-        raise RuntimeError(
-            f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
-        )
+        raise RuntimeError(f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}")
     if precision not in _PRECISIONS:
         warn.to_user(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
@@ -101,9 +95,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
             )
         debug_mode = names[debug_mode]
     if debug_mode not in (0, 1, 2):
-        raise RuntimeError(
-            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
-        )
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
     SETTINGS.deterministic, SETTINGS.deterministic_warn_only = debug_mode > 0, debug_mode == 1
 
 

@@ -83,7 +83,7 @@ class Event:
 
     def __init__(
         self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.device = _place(device)
         self._timing = enable_timing
 

@@ -47,9 +47,7 @@ def _take_tensors(tensors: Iterable[_Tensor], size_limit: int) -> Iterator[list[
     yield from (g for g in groups.values() if g)
 
 
-def _reorder_tensors_as(
-    tensors: Iterable[_Tensor], ordered_tensors: Iterable[_Tensor]
-) -> tuple[_Tensor, ...]:
+def _reorder_tensors_as(tensors: Iterable[_Tensor], ordered_tensors: Iterable[_Tensor]) -> tuple[_Tensor, ...]:
     """The tensors in the order that the types of others have, keeping the order within a type."""
     by_type: dict[Any, list[_Tensor]] = defaultdict(list)
     for t in tensors:
@@ -78,9 +76,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     if isinstance(device, int):
         return device
     if not optional:
-        raise ValueError(
-            f"Expected a torch.device with a specified index or an integer, but got:{device}"
-        )
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
     return 0
 
 
@@ -103,9 +99,14 @@ def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -
 
 
 def _rebuild_tensor_v2(
-    storage: Any, storage_offset: int, size: Any, stride: Any, requires_grad: bool,
-    backward_hooks: Any, metadata: Any = None,
-) -> _Tensor:  # fmt: skip
+    storage: Any,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: Any = None,
+) -> _Tensor:
     """The same, with what a checkpoint says besides."""
     if metadata:
         raise NotImplementedError("_rebuild_tensor_v2: metadata is not supported; use torch.load")

@@ -35,7 +35,7 @@ vars(vmap)["__deprecated__"] = _OLD  # as typing.deprecated marks it
 
 def _vmap(
     func: Callable, in_dims: in_dims_t = 0, out_dims: out_dims_t = 0, allow_none_pass_through: bool = False
-) -> Callable:  # fmt: skip
+) -> Callable:
     """`torch.vmap` of a function with one result or a tuple of them, counted from the front.
 
     Args:
@@ -99,9 +99,7 @@ def _validate_outputs(outputs: Any, func: Callable) -> None:
     """Raise unless a function returned a tensor, or a tuple of tensors."""
     if isinstance(outputs, Tensor):
         return
-    complaint = (
-        f"vmap({_get_name(func)}, ...): `{_get_name(func)}` must only return Tensors, got type"
-    )
+    complaint = f"vmap({_get_name(func)}, ...): `{_get_name(func)}` must only return Tensors, got type"
     if not isinstance(outputs, tuple):
         raise ValueError(f"{complaint} {type(outputs)} as the return.")
     for i, x in enumerate(outputs):

@@ -151,9 +151,7 @@ get_memory_info = _of_memory("mem_get_info", "Free and total bytes.")
 def reset_accumulated_memory_stats(device: Any = None) -> None:
     """Refused: JAX's counters cannot be set back."""
     _need_one()
-    raise NotImplementedError(
-        "torch.accelerator.reset_accumulated_memory_stats: JAX keeps counting"
-    )
+    raise NotImplementedError("torch.accelerator.reset_accumulated_memory_stats: JAX keeps counting")
 
 
 def empty_cache() -> None:
@@ -172,9 +170,7 @@ class Graph:
 
     def __init__(self, *args: Any, **options: Any) -> None:
         _need_one()
-        raise NotImplementedError(
-            "XLA schedules by itself, and torchgrad_jax has no graphs of kernels"
-        )
+        raise NotImplementedError("XLA schedules by itself, and torchgrad_jax has no graphs of kernels")
 
 
 def get_device_module(device: Any = None) -> Any:
@@ -190,9 +186,7 @@ def get_device_module(device: Any = None) -> Any:
     else:
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     if kind not in ("cpu", "cuda", "mps", "xpu"):
-        raise RuntimeError(
-            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
-        )
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
     return importlib.import_module(f"{__package__}.{kind}")
 
 

@@ -93,9 +93,7 @@ class Future(Generic[T]):
                 result = callback(done)
             except Exception as error:  # whatever the callback raises reaches who waits
                 after.set_exception(
-                    RuntimeError(
-                        f"Got the following error when running the callback: {type(error).__name__}: {error}"
-                    )
+                    RuntimeError(f"Got the following error when running the callback: {type(error).__name__}: {error}")
                 )
                 return
             after.set_result(result)

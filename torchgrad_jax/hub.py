@@ -40,11 +40,7 @@ class tqdm:
     """A line on stderr that says how far a loop or a copy has come."""
 
     def __init__(
-        self,
-        iterable: Iterable[Any] | None = None,
-        total: float | None = None,
-        disable: bool = False,
-        **options: Any,
+        self, iterable: Iterable[Any] | None = None, total: float | None = None, disable: bool = False, **options: Any
     ) -> None:
         self.iterable, self.disable, self.n = iterable, disable, 0
         length = getattr(iterable, "__len__", None)
@@ -102,9 +98,7 @@ def _hubconf(repo: Any, source: str) -> Any:
         spec.loader.exec_module(module)
     finally:
         sys.path.remove(folder)
-    missing = [
-        n for n in getattr(module, "dependencies", ()) if importlib.util.find_spec(n) is None
-    ]
+    missing = [n for n in getattr(module, "dependencies", ()) if importlib.util.find_spec(n) is None]
     if missing:
         raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")
     return module
@@ -120,9 +114,16 @@ def _entry(module: Any, name: str) -> Any:
 
 
 def load(
-    repo_or_dir: Any, model: str, *args: Any, source: str = "github", trust_repo: Any = "check",
-    force_reload: bool = False, verbose: bool = True, skip_validation: bool = False, **kwargs: Any,
-) -> Any:  # fmt: skip
+    repo_or_dir: Any,
+    model: str,
+    *args: Any,
+    source: str = "github",
+    trust_repo: Any = "check",
+    force_reload: bool = False,
+    verbose: bool = True,
+    skip_validation: bool = False,
+    **kwargs: Any,
+) -> Any:
     """What a function of a folder's `hubconf.py` returns.
 
     Args:
@@ -156,9 +157,7 @@ def help(*args: Any, **kwargs: Any) -> Any:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def download_url_to_file(
-    url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
-) -> None:
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Copy what is at an address into a file, which appears when it is complete.
 
     Args:
@@ -186,9 +185,14 @@ def download_url_to_file(
 
 
 def load_state_dict_from_url(
-    url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False,
-    file_name: str | None = None, weights_only: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> dict[str, Any]:
     """Load the weights at an address, which are kept in `get_dir` for the next time.
 
     Args:

@@ -68,13 +68,4 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     return call
 
 
-__all__ = [
-    "Exported",
-    "combine",
-    "export",
-    "from_jax",
-    "load_exported",
-    "partition",
-    "rngs",
-    "to_jax",
-]
+__all__ = ["Exported", "combine", "export", "from_jax", "load_exported", "partition", "rngs", "to_jax"]

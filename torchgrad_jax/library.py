@@ -24,9 +24,20 @@ from ._library.operator import Kernel, Operator
 from ._library.schema import parse
 
 __all__ = [
-    "CustomOpDef", "Library", "custom_op", "define", "impl", "impl_abstract", "infer_schema", "opcheck",
-    "register_autocast", "register_autograd", "register_fake", "register_kernel", "register_vmap",
-]  # fmt: skip
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_vmap",
+]
 
 _RESERVED = ("prim",)
 _KINDS = ("DEF", "IMPL", "FRAGMENT")
@@ -54,9 +65,7 @@ class CustomOpDef:
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
-    def register_kernel(
-        self, device_types: str | Sequence[str] | None, fn: Kernel | None = None, /
-    ) -> Any:
+    def register_kernel(self, device_types: str | Sequence[str] | None, fn: Kernel | None = None, /) -> Any:
         """Set the function that runs on tensors of some types of device; None means all."""
 
         def register(fn: Kernel) -> Kernel:
@@ -71,9 +80,7 @@ class CustomOpDef:
         self._operator.fake = fn
         return fn
 
-    def register_autograd(
-        self, backward: Kernel, /, *, setup_context: Kernel | None = None
-    ) -> None:
+    def register_autograd(self, backward: Kernel, /, *, setup_context: Kernel | None = None) -> None:
         """Set the gradient.
 
         Args:
@@ -169,9 +176,7 @@ class Library:
         if kind not in _KINDS:
             raise ValueError(f"Unsupported kind: {kind}")
         if ns in _RESERVED:
-            raise ValueError(
-                f"{ns} is a reserved namespace. Please try creating a library with another name."
-            )
+            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
         if ns == "aten":
             raise NotImplementedError(
                 "torch.library.Library('aten', ...): torch's own operators cannot be redefined here; override them "
@@ -218,21 +223,13 @@ class Library:
     ) -> None:
         """Register a kernel for a dispatch key such as "CPU", "CUDA" or "CompositeImplicitAutograd"."""
         if not callable(fn):
-            raise TypeError(
-                f"Input function is required to be a callable but found type {type(fn)}"
-            )
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if with_keyset:
-            raise NotImplementedError(
-                "Library.impl(with_keyset=True): there are no sets of dispatch keys here"
-            )
+            raise NotImplementedError("Library.impl(with_keyset=True): there are no sets of dispatch keys here")
         key = dispatch_key or self.dispatch_key or COMPOSITE
         if key not in DISPATCH_KEYS:
             raise RuntimeError(f"could not parse dispatch key: {key}")
-        name = (
-            op_name._qualname
-            if isinstance(op_name, ops.CustomOverload)
-            else f"{self.ns}::{op_name}"
-        )
+        name = op_name._qualname if isinstance(op_name, ops.CustomOverload) else f"{self.ns}::{op_name}"
         operator = _operator(name)
         if key == "Meta":
             operator.fake = fn
@@ -256,7 +253,7 @@ class Library:
 
 def define(
     qualname: str | Library, schema: str, alias_analysis: str = "", *, lib: Library | None = None, tags: Any = ()
-) -> Any:  # fmt: skip
+) -> Any:
     """Define the operator ``namespace::name`` by a schema like ``(Tensor x) -> Tensor``.
 
     The older form ``define(library, "name(Tensor x) -> Tensor")`` returns a decorator for its kernel.
@@ -283,7 +280,7 @@ def define(
 
 def impl(
     qualname: str | CustomOpDef | Library, types: str | Sequence[str], func: Any = None, *, lib: Library | None = None
-) -> Any:  # fmt: skip
+) -> Any:
     """Register a kernel for types of device ("cpu", "cuda", ..., or "default" for all), or for a dispatch key.
 
     The older form ``impl(library, "name", dispatch_key)`` is a decorator.
@@ -298,10 +295,7 @@ def impl(
         return register_in_library
     operator = _operator(qualname)
     kinds = (types,) if isinstance(types, str) else types
-    keys = [
-        kind if kind in DISPATCH_KEYS else _device_keys(None if kind == "default" else kind)[0]
-        for kind in kinds
-    ]
+    keys = [kind if kind in DISPATCH_KEYS else _device_keys(None if kind == "default" else kind)[0] for kind in kinds]
 
     def register(func: Kernel) -> Kernel:
         for key in keys:
@@ -315,15 +309,20 @@ def impl(
 
 def register_kernel(
     op: Any, device_types: str | Sequence[str] | None, func: Kernel | None = None, /, *, lib: Library | None = None
-) -> Any:  # fmt: skip
+) -> Any:
     """Set the function that runs on tensors of some types of device; None means all."""
     return impl(op, "default" if device_types is None else device_types, func, lib=lib)
 
 
 def register_fake(
-    op: Any, func: Kernel | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1,
+    op: Any,
+    func: Kernel | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
     allow_override: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """Set the function that tells shapes and dtypes of an operator's results.
 
     Differs from torch: the operator may be defined later, or never, where a package brings functions
@@ -348,7 +347,7 @@ impl_abstract = register_fake
 
 def register_autograd(
     op: Any, backward: Kernel, /, *, setup_context: Kernel | None = None, lib: Library | None = None
-) -> None:  # fmt: skip
+) -> None:
     """Set an operator's gradient; see `CustomOpDef.register_autograd`."""
     made = _custom_ops.get(_qualname(op))
     if made is not None:
@@ -375,9 +374,7 @@ def register_vmap(op: Any, func: Kernel | None = None, /, *, lib: Library | None
     return register if func is None else register(func)
 
 
-def register_autocast(
-    op: Any, device_type: str, cast_inputs: Dtype, /, *, lib: Library | None = None
-) -> None:
+def register_autocast(op: Any, device_type: str, cast_inputs: Dtype, /, *, lib: Library | None = None) -> None:
     """Under `autocast`, cast floating point arguments of an operator to a dtype."""
     _set_autocast(_operator(op), device_type, cast_inputs)
 
@@ -388,9 +385,7 @@ def _qualname(op: Any) -> str:
     if isinstance(op, ops.CustomOverload):
         return op._qualname
     if not isinstance(op, str):
-        raise ValueError(
-            f"expected the name of an operator or an operator, but got {op!r} of {type(op)}"
-        )
+        raise ValueError(f"expected the name of an operator or an operator, but got {op!r} of {type(op)}")
     return op
 
 
@@ -429,9 +424,7 @@ def _device_keys(device_types: str | Sequence[str] | None) -> list[str]:
     return [kinds.get(device(name).type, device(name).type) for name in names]
 
 
-def triton_op(
-    name: str, fn: Any = None, /, *, mutates_args: Any, schema: str | None = None
-) -> NoReturn:
+def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any, schema: str | None = None) -> NoReturn:
     """Refused: an operator's Python function is an opaque step, and kernels of Triton are launched by torch's compiler.
 
     Raises:
@@ -449,9 +442,7 @@ def wrap_triton(triton_kernel: Any, /) -> NoReturn:
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError(
-        "torch.library.wrap_triton: kernels of Triton do not run on JAX arrays"
-    )
+    raise NotImplementedError("torch.library.wrap_triton: kernels of Triton do not run on JAX arrays")
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -114,9 +114,7 @@ def _function(namespace: str, name: str) -> Callable[..., Any] | None:
     return getattr(Tensor, name, None)
 
 
-_NAMED = frozenset(
-    {"convolution_backward", "_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl"}
-)
+_NAMED = frozenset({"convolution_backward", "_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl"})
 """Operators that nothing here calls; others list them: tables by operator, and subclasses of tensors."""
 
 
@@ -183,9 +181,7 @@ class _CustomPacket(OpOverloadPacket):
         return known[-1](*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        known = (
-            None if name.startswith("__") else self._known().get("" if name == "default" else name)
-        )
+        known = None if name.startswith("__") else self._known().get("" if name == "default" else name)
         if known is None:
             raise AttributeError(
                 f"The underlying op of '{self._namespace}.{self._opname}' has no overload name '{name}'"

@@ -155,9 +155,7 @@ def enable_reentrant_dispatch() -> Iterator[None]:
     yield
 
 
-def _get_overloaded_args(
-    relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] | None = None
-) -> list[Any]:
+def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] | None = None) -> list[Any]:
     if get_type_fn not in (None, type):
         raise NotImplementedError("_get_overloaded_args(): get_type_fn is not supported")
     return _engine.overloaded(relevant_args, tensors=True)
@@ -201,9 +199,7 @@ class TorchFunctionMode:
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
         """Deprecated: an instance."""
-        warn.to_user(
-            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`"
-        )
+        warn.to_user("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`")
         return cls(*args, **kwargs)
 
 
@@ -344,12 +340,7 @@ def _signature(fn: Any) -> inspect.Signature:
         return inspect.signature(fn)
     P = inspect.Parameter
     parameters = [
-        P(
-            p.name,
-            P.KEYWORD_ONLY if p.kwonly else P.POSITIONAL_OR_KEYWORD,
-            default=p.default,
-        )
-        for p in binding.params
+        P(p.name, P.KEYWORD_ONLY if p.kwonly else P.POSITIONAL_OR_KEYWORD, default=p.default) for p in binding.params
     ]
     if binding.row.out:
         parameters.append(P("out", P.KEYWORD_ONLY, default=None))

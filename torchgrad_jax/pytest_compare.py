@@ -37,9 +37,7 @@ _CHILD = "TORCHGRAD_JAX_COMPARE_CHILD"
 
 def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("torchgrad_jax")
-    group.addoption(
-        "--compare-with", metavar="WHAT", help="torch, jax, or a folder that --compare-record wrote"
-    )
+    group.addoption("--compare-with", metavar="WHAT", help="torch, jax, or a folder that --compare-record wrote")
     group.addoption(
         "--compare-record",
         metavar="FOLDER",
@@ -67,20 +65,13 @@ class _Comparison:
         torch.manual_seed(0)
         np.random.seed(0)  # noqa: NPY002 - tests may use NumPy's global generator
         random.seed(0)
-        skip = tuple(
-            os.path.dirname(os.path.realpath(str(m.__file__))) + os.sep for m in (torch, pytest)
-        )
+        skip = tuple(os.path.dirname(os.path.realpath(str(m.__file__))) + os.sep for m in (torch, pytest))
         skip += (os.path.dirname(os.path.realpath(__file__)) + os.sep,)
         return Watch(torch, change_of(torch, settings), (0, 1 << 30), 0, skip)
 
     def seen(self, item: Any, recording: Recording, error: str) -> str | None:
         """Keep what a test computed, or compare it: the text of a failure."""
-        recording.facts |= {
-            "status": 0,
-            "error": error,
-            "variant": self.variant,
-            "library": self.library,
-        }
+        recording.facts |= {"status": 0, "error": error, "variant": self.variant, "library": self.library}
         if not self.judge:
             self.folder.mkdir(parents=True, exist_ok=True)
             save([recording], str(self.file(item, self.nudge)))
@@ -126,9 +117,7 @@ def pytest_load_initial_conftests(early_config: Any, parser: Any, args: list[str
     library = HERE if what == "jax" else TORCH
     if kept or what in ("torch", "jax"):
         if library == TORCH and not has_torch():
-            raise pytest.UsageError(
-                "torch is not installed here: compare with jax, or with a recording"
-            )
+            raise pytest.UsageError("torch is not installed here: compare with jax, or with a recording")
         for nudge in (0, 1):
             _reference(list(early_config.invocation_params.args), library, nudge, folder)
     elif not os.path.isdir(folder):
@@ -144,9 +133,7 @@ def _reference(args: list[Any], library: str, nudge: int, folder: str) -> None:
     command = [sys.executable, "-m", "pytest", *map(str, args), "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode not in (0, 1):  # 1: a test failed, which its recording says
-        raise pytest.UsageError(
-            f"the reference could not run the tests:\n{done.stdout}{done.stderr}"
-        )
+        raise pytest.UsageError(f"the reference could not run the tests:\n{done.stdout}{done.stderr}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -173,8 +160,4 @@ def pytest_runtest_call(item: Any) -> Generator[None, Any, Any]:
 
 def pytest_report_header(config: Any) -> str | None:
     comparison = config.stash.get(_COMPARISON, None)
-    return (
-        f"torch: torchgrad_jax, compared with {comparison.folder}"
-        if comparison and comparison.judge
-        else None
-    )
+    return f"torch: torchgrad_jax, compared with {comparison.folder}" if comparison and comparison.judge else None

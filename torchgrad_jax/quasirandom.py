@@ -54,9 +54,7 @@ class SobolEngine:
 
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if dimension > self.MAXDIM or dimension < 1:
-            raise ValueError(
-                f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}]"
-            )
+            raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}]")
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         numbers = _directions(dimension)
         shift = np.zeros(dimension, np.int64)
@@ -79,9 +77,7 @@ class SobolEngine:
             out ^= ((gray >> j) & 1)[:, None] * numbers
         return out
 
-    def draw(
-        self, n: int = 1, out: Tensor | None = None, dtype: object | None = None
-    ) -> Tensor:  # fmt: skip
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: object | None = None) -> Tensor:
         """The next `n` points, of shape `(n, dimension)`, in the default dtype unless another is given."""
         dtype = _default_dtype() if dtype is None else dtype
         if n < 0:
@@ -94,9 +90,7 @@ class SobolEngine:
         drawn = (_tensor(points) / 2.0**_BITS if n else _empty(0, self.dimension)).to(dtype)
         return drawn if out is None else out.resize_(drawn.shape).copy_(drawn)
 
-    def draw_base2(
-        self, m: int, out: Tensor | None = None, dtype: object | None = None
-    ) -> Tensor:  # fmt: skip
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: object | None = None) -> Tensor:
         """The next `2**m` points; raises where that would leave the sequence out of balance."""
         total = self.num_generated + 2**m
         if total & (total - 1):

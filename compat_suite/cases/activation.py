@@ -28,9 +28,7 @@ def activation(name: str, *extra: Any, special: tuple[float, ...] = KINKS, **opt
 
 
 CASES: tuple[Case, ...] = (
-    activation(
-        "relu", s(t(3), inplace=True, grads=False), s(i(3, low=-2, high=3)), jax="jax.nn.relu"
-    ),
+    activation("relu", s(t(3), inplace=True, grads=False), s(i(3, low=-2, high=3)), jax="jax.nn.relu"),
     activation("relu6", jax="jax.nn.relu6"),
     activation("leaky_relu", s(t(3), 0.2), s(t(3), -0.1, second=False), jax="jax.nn.leaky_relu"),
     activation("elu", s(t(3), 0.5), jax="jax.nn.elu"),
@@ -41,12 +39,8 @@ CASES: tuple[Case, ...] = (
     activation("hardtanh", s(t(4, special=(-0.5, 0.5, 0.0, 1.0)), -0.5, 0.5)),
     case(f"{F}.hardtanh", s(t(3, dtype="uint8"), 0.0, 1.0), errors=(et(t(3, dtype="uint8")),)),
     activation("hardswish"),
-    activation(
-        "hardsigmoid", tolerance=1e3, cause="torch's backward multiplies by 1/6 rounded to float32"
-    ),
-    activation(
-        "softplus", s(t(3), 2.0), s(t(3, special=(1.0, 0.5, 3.0)), 2.0, 1.0), jax="jax.nn.softplus"
-    ),
+    activation("hardsigmoid", tolerance=1e3, cause="torch's backward multiplies by 1/6 rounded to float32"),
+    activation("softplus", s(t(3), 2.0), s(t(3, special=(1.0, 0.5, 3.0)), 2.0, 1.0), jax="jax.nn.softplus"),
     activation("logsigmoid", jax="jax.nn.log_sigmoid"),
     case(
         f"{F}.prelu",
@@ -59,12 +53,7 @@ CASES: tuple[Case, ...] = (
         errors=(e(t(2, 3), t(2)), e(t(2, 3), t(1, dtype="float32"))),
     ),
     case(
-        f"{F}.glu",
-        s(t(2, 4)),
-        s(t(4, 2), 0),
-        dtypes=FLOATS,
-        errors=(e(t(3)), et(t(2, 4), 2), e(t())),
-        jax="jax.nn.glu",
+        f"{F}.glu", s(t(2, 4)), s(t(4, 2), 0), dtypes=FLOATS, errors=(e(t(3)), et(t(2, 4), 2), e(t())), jax="jax.nn.glu"
     ),
     *(
         case(

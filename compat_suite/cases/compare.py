@@ -32,14 +32,7 @@ def comparison(name: str, *, dtypes: tuple[str, ...] = (*FLOATS, *INTS, *BOOL)) 
     )
 
 
-JAX = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-}
+JAX = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
 
 def predicate(name: str, **options: Any) -> Case:

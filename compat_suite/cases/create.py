@@ -53,15 +53,7 @@ CASES: tuple[Case, ...] = (
         )
         for name in ("zeros", "ones")
     ),
-    case(
-        "torch.empty",
-        s(2, 3),
-        s((2, 3), dtype=D("int64")),
-        s(0),
-        values=False,
-        errors=(e(-1),),
-        **NONE,
-    ),
+    case("torch.empty", s(2, 3), s((2, 3), dtype=D("int64")), s(0), values=False, errors=(e(-1),), **NONE),
     case(
         "torch.full",
         s((2, 3), 1.5),
@@ -107,21 +99,8 @@ CASES: tuple[Case, ...] = (
         )
         for name in ("zeros", "ones")
     ),
-    case(
-        "Tensor.new_full",
-        s(t(2), (2, 3), 1.5),
-        s(t(2, dtype="float32"), (2,), 2),
-        s(i(2, high=3), (2,), 3),
-        **NONE,
-    ),
-    case(
-        "Tensor.zero_",
-        s(t(2, 3)),
-        s(t(2, 3, layout="transposed")),
-        s(i(3, high=3)),
-        jvp=False,
-        derivatives=1,
-    ),
+    case("Tensor.new_full", s(t(2), (2, 3), 1.5), s(t(2, dtype="float32"), (2,), 2), s(i(2, high=3), (2,), 3), **NONE),
+    case("Tensor.zero_", s(t(2, 3)), s(t(2, 3, layout="transposed")), s(i(3, high=3)), jvp=False, derivatives=1),
     case(
         "torch.fill",
         s(t(2, 3), 1.5),

@@ -217,11 +217,7 @@ CASES: tuple[Case, ...] = (
         s(t(2, 3), MASK, t(4)),
         s(t(2, 3), b(3), t(6)),
         dtypes=(*FLOATS, *INTS),
-        errors=(
-            e(t(2, 3), MASK, t(2)),
-            e(t(2, 3), MASK, t(6, dtype="float32")),
-            e(t(2), b(3), t(3)),
-        ),
+        errors=(e(t(2, 3), MASK, t(2)), e(t(2, 3), MASK, t(6, dtype="float32")), e(t(2), b(3), t(3))),
         inplace=True,
     ),
     case(

@@ -34,12 +34,7 @@ CONVOLUTIONS = (
         s(t(2, 5), t(3, 2, 2), second=False),
         s(t(1, 2, 6), t(3, 2, 2), dilation=2, second=False),
         s(t(1, 2, 5), t(3, 2, 3), padding="same", second=False),
-        s(
-            t(1, 2, 5, dtype="complex128"),
-            t(3, 2, 2, dtype="complex128"),
-            t(3, dtype="complex128"),
-            second=False,
-        ),
+        s(t(1, 2, 5, dtype="complex128"), t(3, 2, 2, dtype="complex128"), t(3, dtype="complex128"), second=False),
         dtypes=("float32",),
         errors=(
             e(t(1, 3, 5), t(3, 2, 2)),
@@ -55,11 +50,7 @@ CONVOLUTIONS = (
         s(IMAGE, t(2, 2, 2, 2), dilation=(1, 2), second=False),
         s(t(2, 4, 4), t(3, 2, 2, 2), second=False),
         s(IMAGE, t(2, 2, 3, 3), padding="same", second=False),
-        errors=(
-            e(t(1, 3, 4, 4), t(3, 2, 2, 2)),
-            e(t(1, 2, 1, 1), t(3, 2, 2, 2)),
-            e(t(4, 4), t(3, 2, 2, 2)),
-        ),
+        errors=(e(t(1, 3, 4, 4), t(3, 2, 2, 2)), e(t(1, 2, 1, 1), t(3, 2, 2, 2)), e(t(4, 4), t(3, 2, 2, 2))),
     ),
     case(
         f"{F}.conv_transpose1d",
@@ -216,10 +207,7 @@ IMAGES = (
         s(t(2, 3), (1, 2)),
         s(t(2, 3), (1, 0, 0, 2), value=1.5),
         s(t(2, 3), (-1, 1), second=False),
-        *(
-            s(t(1, 2, 3), (1, 2), mode=m, second=m != "constant")
-            for m in ("reflect", "replicate", "circular")
-        ),
+        *(s(t(1, 2, 3), (1, 2), mode=m, second=m != "constant") for m in ("reflect", "replicate", "circular")),
         s(t(1, 1, 2, 3), (1, 1, 1, 0), mode="reflect", second=False),
         dtypes=("float32",),
         errors=(
@@ -288,13 +276,7 @@ ATTENTION = (
         s(t(1, 2, 3), t(1, 4, 3), t(1, 4, 3)),
         s(t(1, 2, 3), t(1, 2, 3), t(1, 2, 3), is_causal=True),
         s(t(1, 2, 3), t(1, 4, 3), t(1, 4, 3), t(2, 4), second=False),
-        s(
-            t(1, 2, 3),
-            t(1, 4, 3),
-            t(1, 4, 3),
-            t(2, 4, dtype="bool", special=(True,) * 5),
-            second=False,
-        ),
+        s(t(1, 2, 3), t(1, 4, 3), t(1, 4, 3), t(2, 4, dtype="bool", special=(True,) * 5), second=False),
         s(t(1, 2, 3), t(1, 4, 3), t(1, 4, 3), scale=0.5, second=False),
         s(t(1, 2, 2, 3), t(1, 2, 4, 3), t(1, 2, 4, 3), second=False),
         dtypes=("float32",),

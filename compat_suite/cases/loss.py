@@ -69,19 +69,11 @@ CASES: tuple[Case, ...] = (
     case(
         f"{F}.binary_cross_entropy",
         s(t(2, 3, low=0.1, high=0.9), t(2, 3, low=0.0, high=1.0)),
-        s(
-            t(3, low=0.1, high=0.9),
-            t(3, low=0.0, high=1.0),
-            t(3, low=0.5, grad=False),
-            reduction="none",
-        ),
+        s(t(3, low=0.1, high=0.9), t(3, low=0.0, high=1.0), t(3, low=0.5, grad=False), reduction="none"),
         s(t(3, special=(0.0, 1.0, 0.5)), t(3, special=(0.0, 0.0, 1.0), grad=False)),
         s(t(3, low=0.1, high=0.9), t(3, low=0.0, high=1.0, grad=False), reduction="sum"),
         dtypes=FLOATS,
-        errors=(
-            e(t(2, low=0.1, high=0.9), t(3)),
-            e(t(2, special=(1.5, 0.5)), t(2, low=0.0, high=1.0)),
-        ),
+        errors=(e(t(2, low=0.1, high=0.9), t(3)), e(t(2, special=(1.5, 0.5)), t(2, low=0.0, high=1.0))),
         tolerance=1e3,
         cause="torch's backward divides by at least 1e-12 rounded to float32",
     ),

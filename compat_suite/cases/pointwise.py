@@ -62,10 +62,7 @@ def binary(
     if scalar is not None:
         samples.append(s(x(3), scalar, second=True))
     if mixed:
-        samples += [
-            s(x(3, dtype="float32"), x()),
-            s(x(3, dtype="int64", special=(1, 2, 1)), x(3), second=False),
-        ]
+        samples += [s(x(3, dtype="float32"), x()), s(x(3, dtype="int64", special=(1, 2, 1)), x(3), second=False)]
     if special:
         left, right = zip(*special)
         n = len(special)
@@ -76,26 +73,8 @@ def binary(
 
 ROUNDING = (-2.5, -1.5, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5, INF, NAN)
 TIES = ((1.0, 1.0), (-0.0, 0.0), (2.0, -1.0), (NAN, 1.0), (1.0, NAN), (INF, 1.0))
-DIVISION = (
-    (1.0, 0.0),
-    (-1.0, 0.0),
-    (0.0, 0.0),
-    (7.0, -3.0),
-    (-7.0, 3.0),
-    (6.0, 3.0),
-    (INF, 2.0),
-    (1.0, INF),
-)
-POWERS = (
-    (0.0, 0.0),
-    (0.0, 1.0),
-    (0.0, 2.0),
-    (0.0, -1.0),
-    (-2.0, 2.0),
-    (-2.0, 0.5),
-    (1.0, INF),
-    (NAN, 0.0),
-)
+DIVISION = ((1.0, 0.0), (-1.0, 0.0), (0.0, 0.0), (7.0, -3.0), (-7.0, 3.0), (6.0, 3.0), (INF, 2.0), (1.0, INF))
+POWERS = ((0.0, 0.0), (0.0, 1.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 2.0), (-2.0, 0.5), (1.0, INF), (NAN, 0.0))
 
 ARITHMETIC = (
     binary(
@@ -171,13 +150,7 @@ ARITHMETIC = (
             s(t(2, dtype="complex128"), t(2, dtype="complex128"), second=False),
         ),
     ),
-    binary(
-        "float_power",
-        low=0.3,
-        special=POWERS,
-        dtypes=(*FLOATS, *INTS),
-        extra=(s(t(3), 2), s(2, t(3))),
-    ),
+    binary("float_power", low=0.3, special=POWERS, dtypes=(*FLOATS, *INTS), extra=(s(t(3), 2), s(2, t(3)))),
     binary(
         "atan2",
         special=((0.0, 1.0), (1.0, 0.0), (0.0, -1.0), (-0.0, -1.0), (0.0, 0.0)),
@@ -186,20 +159,10 @@ ARITHMETIC = (
         jax="jax.numpy.arctan2",
     ),
     binary(
-        "maximum",
-        special=TIES,
-        scalar=None,
-        dtypes=(*FLOATS, *INTS, *BOOL),
-        inplace=False,
-        jax="jax.numpy.maximum",
+        "maximum", special=TIES, scalar=None, dtypes=(*FLOATS, *INTS, *BOOL), inplace=False, jax="jax.numpy.maximum"
     ),
     binary(
-        "minimum",
-        special=TIES,
-        scalar=None,
-        dtypes=(*FLOATS, *INTS, *BOOL),
-        inplace=False,
-        jax="jax.numpy.minimum",
+        "minimum", special=TIES, scalar=None, dtypes=(*FLOATS, *INTS, *BOOL), inplace=False, jax="jax.numpy.minimum"
     ),
     binary(
         "logaddexp",
@@ -220,21 +183,8 @@ ARITHMETIC = (
     case("Tensor.__radd__", s(t(2, 3), 2), s(t(3), 1.5), s(i(3, high=3), 1.5), dtypes=FLOATS),
     case("Tensor.__rmul__", s(t(2, 3), 2), s(t(3), 1.5), s(i(3, high=3), 1.5), dtypes=FLOATS),
     case("Tensor.__rsub__", s(t(2, 3), 2), s(t(3), 1.5), s(i(3, high=3), 1.5), dtypes=FLOATS),
-    case(
-        "Tensor.__rdiv__",
-        s(t(2, 3, low=0.5), 2),
-        s(t(3, low=0.5), 1.5),
-        s(i(3, low=1, high=4), 2),
-        dtypes=FLOATS,
-    ),
-    case(
-        "Tensor.__rpow__",
-        s(t(2, 3), 2),
-        s(t(3), 1.5),
-        s(i(3, high=3), 2),
-        s(t(2), 0.0),
-        dtypes=FLOATS,
-    ),
+    case("Tensor.__rdiv__", s(t(2, 3, low=0.5), 2), s(t(3, low=0.5), 1.5), s(i(3, low=1, high=4), 2), dtypes=FLOATS),
+    case("Tensor.__rpow__", s(t(2, 3), 2), s(t(3), 1.5), s(i(3, high=3), 2), s(t(2), 0.0), dtypes=FLOATS),
     case(
         "torch.lerp",
         s(t(2, 3), t(2, 3), t(2, 3)),
@@ -278,9 +228,7 @@ UNARY = (
         smooth=False,
         inplace=True,
     ),
-    unary(
-        "sign", special=(0.0, -0.0, -2.0, NAN), dtypes=(*FLOATS, *INTS, *BOOL), jax="jax.numpy.sign"
-    ),
+    unary("sign", special=(0.0, -0.0, -2.0, NAN), dtypes=(*FLOATS, *INTS, *BOOL), jax="jax.numpy.sign"),
     unary("reciprocal", low=0.5, special=(0.0, INF, -1.0), jax="jax.numpy.reciprocal"),
     unary("square", special=(0.0, INF), jax="jax.numpy.square"),
     unary("sqrt", low=0.2, special=(0.0, -1.0, 4.0, INF), jax="jax.numpy.sqrt"),
@@ -384,10 +332,7 @@ COMPLEX_PARTS = (
         errors=(et(t(3)),),
     ),
     case(
-        "torch.view_as_real",
-        s(t(2, 3, dtype="complex128")),
-        s(t(dtype="complex128"), second=False),
-        errors=(et(t(3)),),
+        "torch.view_as_real", s(t(2, 3, dtype="complex128")), s(t(dtype="complex128"), second=False), errors=(et(t(3)),)
     ),
     case(
         "torch.view_as_complex",

@@ -17,13 +17,7 @@ CASES: tuple[Case, ...] = (
         errors=(e(-1), e(2, dtype=D("int64"))),
         **NONE,
     ),
-    case(
-        "torch.rand_like",
-        s(t(2, 3)),
-        s(t(2, 3), dtype=D("float32")),
-        errors=(e(t(2, dtype="int64")),),
-        **NONE,
-    ),
+    case("torch.rand_like", s(t(2, 3)), s(t(2, 3), dtype=D("float32")), errors=(e(t(2, dtype="int64")),), **NONE),
     case(
         "torch.randn_like",
         s(t(2, 3)),
@@ -52,11 +46,7 @@ CASES: tuple[Case, ...] = (
         "torch.multinomial",
         s(t(4, make="probabilities"), 2),
         s(t(2, 4, make="probabilities"), 3, True),
-        errors=(
-            e(t(2, special=(-1.0, 2.0)), 1),
-            e(t(3, make="probabilities"), 4),
-            e(t(2, 2, 2), 1),
-        ),
+        errors=(e(t(2, special=(-1.0, 2.0)), 1), e(t(3, make="probabilities"), 4), e(t(2, 2, 2), 1)),
         **NONE,
     ),
     case(

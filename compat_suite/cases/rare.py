@@ -19,10 +19,7 @@ def _product(result: Any) -> Any:
 COPIES = (
     case("torch.alias_copy", s(t(2, 3)), s(t(2, 3, layout="transposed")), dtypes=ANY),
     case(
-        "torch.as_strided_copy",
-        s(t(6), (2, 2), (1, 2)),
-        s(t(2, 3), (2,), (3,), 1),
-        errors=(et(t(2, 3), (9,), (1,)),),
+        "torch.as_strided_copy", s(t(6), (2, 2), (1, 2)), s(t(2, 3), (2,), (3,), 1), errors=(et(t(2, 3), (9,), (1,)),)
     ),
     case(
         "torch.diagonal_copy",
@@ -32,29 +29,14 @@ COPIES = (
         errors=(et(t(2, 3), 0, 0, 0), et(t(3), 0)),
     ),
     case("torch.expand_copy", s(t(3), (2, 3)), s(t(2, 1), (2, 3)), errors=(et(t(3), (2, 4)),)),
-    case(
-        "torch.narrow_copy",
-        s(t(2, 3), 1, 1, 2),
-        s(t(3), 0, -2, 1),
-        errors=(et(t(2, 3), 1, 2, 2), et(t(), 0, 0, 1)),
-    ),
+    case("torch.narrow_copy", s(t(2, 3), 1, 1, 2), s(t(3), 0, -2, 1), errors=(et(t(2, 3), 1, 2, 2), et(t(), 0, 0, 1))),
     case("torch.permute_copy", s(t(2, 3, 2), (2, 0, 1)), errors=(e(t(2, 3), (0, 0)),)),
     case("torch.select_copy", s(t(2, 3), 1, -1), errors=(et(t(2, 3), 0, 2),)),
     case("torch.slice_copy", s(t(5, 2), 0, 1, None, 2), s(t(5), 0, -2), errors=(e(t(), 0),)),
     case("torch.split_copy", s(t(5, 2), 2), s(t(2, 3), 2, 1), errors=(et(t(2, 3), -1),)),
-    case(
-        "torch.split_with_sizes_copy",
-        s(t(5, 2), (2, 3)),
-        errors=(et(t(5, 2), (2, 2)),),
-    ),
+    case("torch.split_with_sizes_copy", s(t(5, 2), (2, 3)), errors=(et(t(5, 2), (2, 2)),)),
     case("torch.unsafe_split_with_sizes", s(t(5, 2), (2, 3)), strides=True),
-    case(
-        "torch.squeeze_copy",
-        s(t(1, 3, 1)),
-        s(t(1, 3, 1), 0),
-        s(t(1, 3, 1), (0, 2)),
-        errors=(RANGE,),
-    ),
+    case("torch.squeeze_copy", s(t(1, 3, 1)), s(t(1, 3, 1), 0), s(t(1, 3, 1), (0, 2)), errors=(RANGE,)),
     case("torch.t_copy", s(t(2, 3)), s(t(3)), errors=(et(t(2, 3, 2)),)),
     case("torch.transpose_copy", s(t(2, 3), 0, 1), errors=(et(t(2, 3), 0, 2),)),
     case("torch.unbind_copy", s(t(2, 3)), s(t(2, 3), 1), errors=(RANGE,)),
@@ -66,11 +48,7 @@ COPIES = (
         s(t(2, 3, layout="transposed"), (6,), grads=False),
         errors=(et(t(2, 3), (4,)),),
     ),
-    case(
-        "torch.as_strided_scatter",
-        s(t(6), t(2), (2,), (2,), 1, grads=False),
-        errors=(et(t(4), t(3), (2,), (1,)),),
-    ),
+    case("torch.as_strided_scatter", s(t(6), t(2), (2,), (2,), 1, grads=False), errors=(et(t(4), t(3), (2,), (1,)),)),
 )
 
 SELECTIONS = (
@@ -192,11 +170,7 @@ REDUCTIONS = (
         }.items()
     ),
     *(
-        case(
-            f"torch.masked.{name}",
-            s(t(2, 3), 1, mask=b(2, 3, special=(True, False, True))),
-            derivatives=0,
-        )
+        case(f"torch.masked.{name}", s(t(2, 3), 1, mask=b(2, 3, special=(True, False, True))), derivatives=0)
         for name in ("argmax", "argmin")
     ),
     case("torch.masked.logaddexp", s(t(3), t(3), input_mask=b(3, special=(True, False, True)))),
@@ -209,11 +183,7 @@ TRANSFORMS = (
         s(t(2, 12), 4, 2, return_complex=True, center=True, normalized=True),
         errors=(e(t(10), 4), e(t(10), 4, 0, return_complex=True)),
     ),
-    case(
-        "torch.istft",
-        s(t(3, 6, dtype="complex128"), 4, window=t(4, low=0.5, grad=False)),
-        errors=(e(t(3, 6), 4),),
-    ),
+    case("torch.istft", s(t(3, 6, dtype="complex128"), 4, window=t(4, low=0.5, grad=False)), errors=(e(t(3, 6), 4),)),
     *(
         case(
             f"torch.signal.windows.{name}",
@@ -238,10 +208,7 @@ TRANSFORMS = (
         )
     ),
     case(
-        "torch.signal.windows.general_cosine",
-        s(5, a=[0.5, 0.3, 0.2]),
-        errors=(et(5, a=[]), et(5, a=1)),
-        derivatives=0,
+        "torch.signal.windows.general_cosine", s(5, a=[0.5, 0.3, 0.2]), errors=(et(5, a=[]), et(5, a=1)), derivatives=0
     ),
     case(
         "torch.svd_lowrank",
@@ -265,23 +232,14 @@ TRANSFORMS = (
 LAYERS = (
     case("torch.ops.aten.slice", s(t(5, 2), 0, 1, None, 2), core="slice"),
     case("torch._softmax_backward_data", s(t(2, 3), t(2, 3), 1, D("float64"))),
-    case(
-        "torch.ops.aten.native_dropout_backward",
-        s(t(2, 3), b(2, 3), 2.0),
-        core="native_dropout_backward",
-        jvp=False,
-    ),
+    case("torch.ops.aten.native_dropout_backward", s(t(2, 3), b(2, 3), 2.0), core="native_dropout_backward", jvp=False),
     case(
         "torch._native_batch_norm_legit",
         # The statistics are results too, without a gradient in torch.
         s(t(3, 2), t(2), t(2), True, 0.1, 1e-5, smooth=False),
         s(t(3, 2), t(2), t(2), t(2, grad=False), t(2, low=0.5, grad=False), False, 0.1, 1e-5),
     ),
-    case(
-        "torch.ops.aten._upsample_bilinear2d_aa",
-        s(t(1, 1, 4, 4), [2, 3], False),
-        core="_upsample_bilinear2d_aa",
-    ),
+    case("torch.ops.aten._upsample_bilinear2d_aa", s(t(1, 1, 4, 4), [2, 3], False), core="_upsample_bilinear2d_aa"),
     case(
         "torch.nn.functional.linear_cross_entropy",
         s(t(4, 3), t(2, 3), i(4, high=2)),

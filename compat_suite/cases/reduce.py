@@ -94,16 +94,10 @@ CASES: tuple[Case, ...] = (
         errors=(RANGE, et(i(3, high=3)), et(i(3, high=3), 5)),
     ),
     over_dims(
-        "std_mean",
-        s(t(2, 3), 1, correction=0),
-        dtypes=FLOATS,
-        errors=(RANGE, et(i(3, high=3)), et(i(3, high=3), 5)),
+        "std_mean", s(t(2, 3), 1, correction=0), dtypes=FLOATS, errors=(RANGE, et(i(3, high=3)), et(i(3, high=3), 5))
     ),
     over_dims(
-        "var_mean",
-        s(t(2, 3), 1, correction=0),
-        dtypes=FLOATS,
-        errors=(RANGE, et(i(3, high=3)), et(i(3, high=3), 5)),
+        "var_mean", s(t(2, 3), 1, correction=0), dtypes=FLOATS, errors=(RANGE, et(i(3, high=3)), et(i(3, high=3), 5))
     ),
     over_dims(
         "amax",

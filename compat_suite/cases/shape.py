@@ -19,12 +19,7 @@ VIEWS = (
         s(t(2, 3, layout="transposed"), 2, 3),
         s(t(2, 2, dtype="float32"), D("int32")),
         dtypes=ANY,
-        errors=(
-            et(t(2, 3), 4),
-            et(t(2, 3, layout="transposed"), 6),
-            et(t(2, 3), -1, -1),
-            et(t(0, 3), -1, 0),
-        ),
+        errors=(et(t(2, 3), 4), et(t(2, 3, layout="transposed"), 6), et(t(2, 3), -1, -1), et(t(0, 3), -1, 0)),
     ),
     case("Tensor.view_as", s(t(2, 3), t(3, 2)), errors=(et(t(2, 3), t(4)),)),
     case(
@@ -80,9 +75,7 @@ VIEWS = (
         dtypes=ANY,
         errors=(et(t(2, 3), 0, 2),),
     ),
-    case(
-        "torch.t", s(t(2, 3)), s(t(3), second=False), s(t(), second=False), errors=(et(t(2, 3, 2)),)
-    ),
+    case("torch.t", s(t(2, 3)), s(t(3), second=False), s(t(), second=False), errors=(et(t(2, 3, 2)),)),
     case(
         "torch.permute",
         s(t(2, 3, 2), (2, 0, 1)),
@@ -155,16 +148,8 @@ VIEWS = (
         core="split_with_sizes",
         errors=(et(t(3), (1, 1)),),
     ),
-    case(
-        "torch.chunk",
-        s(t(3, 2), 2),
-        s(t(2, 3), 3, 1),
-        s(t(3), 5, second=False),
-        errors=(e(t(3), 0), e(t(), 1)),
-    ),
-    case(
-        "torch.unbind", s(t(2, 3)), s(t(2, 3), 1), s(t(0, 3), second=False), errors=(e(t()), RANGE)
-    ),
+    case("torch.chunk", s(t(3, 2), 2), s(t(2, 3), 3, 1), s(t(3), 5, second=False), errors=(e(t(3), 0), e(t(), 1))),
+    case("torch.unbind", s(t(2, 3)), s(t(2, 3), 1), s(t(0, 3), second=False), errors=(e(t()), RANGE)),
     case(
         "torch.diagonal",
         s(t(3, 3)),
@@ -190,12 +175,7 @@ VIEWS = (
         s(t(3), 0, 3, 1, second=False),
         errors=(e(t(3), 0, 4, 1), e(t(3), 0, 2, 0), et(t(3), 1, 2, 1)),
     ),
-    case(
-        "Tensor.contiguous",
-        s(t(2, 3)),
-        s(t(2, 3, layout="transposed")),
-        s(t(2, 3, layout="expanded"), second=False),
-    ),
+    case("Tensor.contiguous", s(t(2, 3)), s(t(2, 3, layout="transposed")), s(t(2, 3, layout="expanded"), second=False)),
 )
 
 COPIES = (
@@ -218,21 +198,8 @@ COPIES = (
         s(t(3, dtype="int64", special=(1, 0, 2))),
         errors=(e(t(3), -1), e(t(3), i(2, high=3)), e(t(2, 3), t(3))),
     ),
-    case(
-        "torch.diag",
-        s(t(3)),
-        s(t(3, 3)),
-        s(t(3), 1),
-        s(t(2, 3), -1, second=False),
-        errors=(e(t(2, 2, 2)), e(t())),
-    ),
-    case(
-        "torch.diag_embed",
-        s(t(3)),
-        s(t(2, 3)),
-        s(t(2, 3), 1, 0, 2, second=False),
-        errors=(e(t(3), 0, 0, 0),),
-    ),
+    case("torch.diag", s(t(3)), s(t(3, 3)), s(t(3), 1), s(t(2, 3), -1, second=False), errors=(e(t(2, 2, 2)), e(t()))),
+    case("torch.diag_embed", s(t(3)), s(t(2, 3)), s(t(2, 3), 1, 0, 2, second=False), errors=(e(t(3), 0, 0, 0),)),
     case(
         "torch.cat",
         s([t(2, 3), t(1, 3)]),

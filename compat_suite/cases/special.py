@@ -22,13 +22,7 @@ CASES: tuple[Case, ...] = (
         **TRIGAMMA,
     ),
     unary(
-        "digamma",
-        low=0.3,
-        high=4.0,
-        special=(1.0, 0.0, -0.5),
-        dtypes=REAL,
-        jax="jax.scipy.special.digamma",
-        **TRIGAMMA,
+        "digamma", low=0.3, high=4.0, special=(1.0, 0.0, -0.5), dtypes=REAL, jax="jax.scipy.special.digamma", **TRIGAMMA
     ),
     case(
         "torch.logit",
@@ -40,11 +34,5 @@ CASES: tuple[Case, ...] = (
         inplace=True,
         errors=(e("x"),),
     ),
-    case(
-        "torch.special.expit",
-        s(t(2, 3)),
-        s(t(2, special=(NAN, INF))),
-        core="sigmoid",
-        dtypes=FLOATS,
-    ),
+    case("torch.special.expit", s(t(2, 3)), s(t(2, special=(NAN, INF))), core="sigmoid", dtypes=FLOATS),
 )

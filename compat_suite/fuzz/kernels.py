@@ -26,9 +26,7 @@ def moved(lib: Lib, way: int) -> AbstractContextManager[Any]:
     from torch.utils._python_dispatch import TorchDispatchMode  # the oracle's alone
 
     class Moved(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             if _ROUNDED.match(func._schema.name.partition("::")[2]):
                 for t in out if isinstance(out, tuple | list) else (out,):

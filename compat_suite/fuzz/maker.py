@@ -59,9 +59,7 @@ def rule(subject: str, weight: float, *needs: str, rarity: int = 0) -> Callable[
 class Maker:
     """The live tensors of the program being made, and the random choices about it."""
 
-    def __init__(
-        self, rng: random.Random, torch: Any, has: Callable[[str], bool], swarm: int | None = None
-    ) -> None:
+    def __init__(self, rng: random.Random, torch: Any, has: Callable[[str], bool], swarm: int | None = None) -> None:
         self.rng, self.torch, self.has, self.swarm = rng, torch, has, swarm
         self.env: dict[str, Any] = {}
         self.count = 0
@@ -89,13 +87,9 @@ class Maker:
     # --- tensors ------------------------------------------------------------------------------
 
     def live(self) -> dict[str, Any]:
-        return {
-            k: v for k, v in self.env.items() if isinstance(v, self.torch.Tensor) and k[0] == "v"
-        }
+        return {k: v for k, v in self.env.items() if isinstance(v, self.torch.Tensor) and k[0] == "v"}
 
-    def pick(
-        self, wanted: Callable[[Any], bool] = lambda t: True, recent: bool = True
-    ) -> str | None:
+    def pick(self, wanted: Callable[[Any], bool] = lambda t: True, recent: bool = True) -> str | None:
         """A live tensor's name; recent ones more often, so that programs become deep."""
         names = [k for k, v in self.live().items() if _or_raises(wanted, v)]
         if not names:
@@ -127,9 +121,7 @@ class Maker:
 
         loose = not self.chance(0.93)
         me = self.env[name]
-        return (
-            self.pick(lambda t: (loose or fits(t)) and not (into and races(me, t))) or self.scalar()
-        )
+        return self.pick(lambda t: (loose or fits(t)) and not (into and races(me, t))) or self.scalar()
 
     def literal(self, shape: tuple[int, ...], dtype: str) -> str:
         def build(dims: tuple[int, ...]) -> Any:
@@ -138,11 +130,7 @@ class Maker:
                     return self.chance(0.5)
                 if dtype == "int64":
                     return self.rng.randint(-3, 3)
-                return (
-                    complex(self.number(), self.number())
-                    if dtype == "complex128"
-                    else self.number()
-                )
+                return complex(self.number(), self.number()) if dtype == "complex128" else self.number()
             return [build(dims[1:]) for _ in range(dims[0])]
 
         if 0 in shape:

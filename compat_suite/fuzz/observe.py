@@ -15,9 +15,9 @@ from .precision import Precision
 
 DERIVED = re.compile("Backwards?[0-9]*Backward|CopySlicesBackward")
 """In the name of a node that stands for a recorded gradient here."""
-INCIDENTAL = frozenset((
-    "stride", "storage_offset", "is_view", "base", "shares", "version", "output_nr", "grad_fn", "graph", "is_conj",
-))  # fmt: skip
+INCIDENTAL = frozenset(
+    ("stride", "storage_offset", "is_view", "base", "shares", "version", "output_nr", "grad_fn", "graph", "is_conj")
+)
 """What is not promised of a gradient on its way through a pass, nor of what is made of one."""
 MAX_NODES = 60
 """How many nodes of a graph are written down."""
@@ -82,9 +82,7 @@ def _plain(lib: Lib, t: Any, leaf: bool) -> dict[str, Any]:
     }
 
 
-def tensor(
-    lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], deep: bool
-) -> dict[str, Any]:
+def tensor(lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], deep: bool) -> dict[str, Any]:
     """Everything about one tensor; `names` and `storages` know the tensors listed before it."""
     first = storages.setdefault(lib.storage_key(t), names[id(t)])
     base = attempt(lambda: t._base)
@@ -111,9 +109,7 @@ def tensor(
         seen["graph"] = attempt(lambda: graph(t.grad_fn))
     gradient = attempt(lambda: t.grad)
     seen["grad"] = (
-        gradient
-        if gradient is None or isinstance(gradient, str)
-        else _plain(lib, gradient, seen["is_leaf"] is True)
+        gradient if gradient is None or isinstance(gradient, str) else _plain(lib, gradient, seen["is_leaf"] is True)
     )
     return seen
 
@@ -136,9 +132,7 @@ def state(lib: Lib, env: dict[str, Any], deep: bool) -> dict[str, Any]:
                 out[k] = {"type": f"is {names[id(v)]}"}
             else:
                 out[k] = tensor(lib, v, names, storages, deep)
-        out["log"] = [
-            (label, *[_logged(lib, v) for v in values]) for label, *values in env.get("log", ())
-        ]
+        out["log"] = [(label, *[_logged(lib, v) for v in values]) for label, *values in env.get("log", ())]
     return out
 
 
@@ -164,11 +158,7 @@ def differences(got: Any, want: Any, precision: Precision, path: str = "") -> li
     elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
         if got.shape != want.shape or got.dtype != want.dtype:
             out.append((path, f"got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"))
-        elif found := difference(
-            _plain_infinities(got),
-            _plain_infinities(want),
-            precision.tolerance(want, path),
-        ):
+        elif found := difference(_plain_infinities(got), _plain_infinities(want), precision.tolerance(want, path)):
             out.append((path, found))
     elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):
         for i, (g, w) in enumerate(zip(got, want)):

@@ -11,14 +11,12 @@ from ..tolerances import Tolerance, default
 
 FORMATS = ("float64", "float32", "float16", "bfloat16")
 """From the finest to the coarsest; a value is judged like the coarsest that it went through."""
-_OF_DTYPE = {
-    "float32": 1, "complex64": 1, "float16": 2, "complex32": 2, "chalf": 2, "half": 2, "bfloat16": 3,
-}  # fmt: skip
+_OF_DTYPE = {"float32": 1, "complex64": 1, "float16": 2, "complex32": 2, "chalf": 2, "half": 2, "bfloat16": 3}
 _SPELLED = (
     re.compile(r"float32|float\(\)|full\(\(|arange\(\d\.|linspace|new_tensor|complex\(1j|\+ 1j|complex64"),
     re.compile(r"(?<!b)float16|half\(|complex32"),
     re.compile("bfloat16"),
-)  # fmt: skip
+)
 CENTRED = re.compile(r"norm\(|softm|log_softmax|cosine|std|var|cov\(|logsumexp|cross_entropy|_loss")
 """Functions whose gradients add up to 0, but for rounding."""
 NAME = re.compile(r"\bv\d+\b")
@@ -68,9 +66,7 @@ class Precision:
             for name, seen in tensors.items():
                 group = {name, *[k for k, v in tensors.items() if _root(k, v) == _root(name, seen)]}
                 known = name in self.of
-                if group & named and (
-                    not known or len(self._lines) > 1 or self._changed(name, seen)
-                ):
+                if group & named and (not known or len(self._lines) > 1 or self._changed(name, seen)):
                     self.of[name] = max(own[name], coarsest)
                 elif known and self._changed(name, seen):
                     self.of[name] = self.lowest

@@ -119,9 +119,7 @@ class Kind:
 PLAIN = Kind()
 
 
-def make(
-    rng: random.Random, torch: Lib, available: Lib, length: int, kind: Kind = PLAIN
-) -> Program:
+def make(rng: random.Random, torch: Lib, available: Lib, length: int, kind: Kind = PLAIN) -> Program:
     """A random program of about `length` lines, most of which do not raise."""
     functions = available.has("autograd.Function")
     session = Session(torch, functions)
@@ -134,10 +132,7 @@ def make(
 
     maker = Maker(rng, torch.module, has, kind.swarm)
     maker.env = session.env
-    kinds = [
-        r for r in RULES
-        if r.rarity <= kind.rarity and (r.subject in kind.subjects or r.name == "create")
-    ]  # fmt: skip
+    kinds = [r for r in RULES if r.rarity <= kind.rarity and (r.subject in kind.subjects or r.name == "create")]
     rules = [r for r in kinds if all(has(n) for n in r.needs)]
     first = next(r for r in rules if r.name == "create")  # whichever module was imported first
     modes = [mode for mode in MODES if has(mode)]
@@ -227,9 +222,7 @@ def compare(
             error = theirs.run(line)
             try:
                 state = theirs.state(i == last) if look else None
-            except (
-                RuntimeError
-            ) as e:  # torch let something out that cannot be read, a batched gradient say
+            except RuntimeError as e:  # torch let something out that cannot be read, a batched gradient say
                 raise InvalidProgram(line) from e
         else:
             error, state = outcomes[i].error, outcomes[i].state
@@ -293,13 +286,9 @@ def _reduced_apart(error: tuple[str, str] | None, lines: tuple[str, ...]) -> boo
 
     torch reduces what was broadcast to the shape that the tensor had before; here each node reduces its own.
     """
-    turned = re.compile(
-        r"no_grad\(\): (?:v\d+\.(?:t|transpose|swapaxes|squeeze|unsqueeze)_\(|.*, out=)"
-    )
+    turned = re.compile(r"no_grad\(\): (?:v\d+\.(?:t|transpose|swapaxes|squeeze|unsqueeze)_\(|.*, out=)")
     return bool(
-        error
-        and "returned an invalid gradient at index" in error[1]
-        and any(turned.search(line) for line in lines)
+        error and "returned an invalid gradient at index" in error[1] and any(turned.search(line) for line in lines)
     )
 
 
@@ -307,9 +296,7 @@ class InvalidProgram(Exception):
     """A line refers to a variable that does not exist, or trips over a bug of torch."""
 
 
-def compare_errors(
-    got: tuple[str, str] | None, want: tuple[str, str] | None, texts: bool = True
-) -> str | None:
+def compare_errors(got: tuple[str, str] | None, want: tuple[str, str] | None, texts: bool = True) -> str | None:
     """Why two exceptions (or their absence) do not agree.
 
     Where inference tensors take part, which of several errors comes first is not compared: torch

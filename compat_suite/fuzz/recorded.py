@@ -21,10 +21,20 @@ PROGRAMS = 40
 
 
 _USUAL: dict[str, Any] = {
-    "type": "Tensor", "storage_offset": 0, "grad_fn": None, "requires_grad": False, "is_leaf": True, "output_nr": 0,
-    "is_view": False, "base": None, "shares": None, "version": 0, "is_inference": False, "is_conj": False,
+    "type": "Tensor",
+    "storage_offset": 0,
+    "grad_fn": None,
+    "requires_grad": False,
+    "is_leaf": True,
+    "output_nr": 0,
+    "is_view": False,
+    "base": None,
+    "shares": None,
+    "version": 0,
+    "is_inference": False,
+    "is_conj": False,
     "retains_grad": False,
-}  # fmt: skip
+}
 """What most tensors say of themselves; the file says what is otherwise."""
 
 
@@ -44,12 +54,7 @@ def record(path: Path = FILE, count: int = PROGRAMS) -> None:
     for seed in range(count):
         program = program_of(seed)
         steps = list(_steps(program, live_torch()))
-        about = {
-            "seed": seed,
-            "functions": program.functions,
-            "watched": program.watched,
-            "lines": program.lines,
-        }
+        about = {"seed": seed, "functions": program.functions, "watched": program.watched, "lines": program.lines}
         rows.append(json.dumps({**about, "steps": steps}, separators=(",", ":"), default=_array))
     path.write_text("[\n" + ",\n".join(rows) + "\n]\n", encoding="utf-8")
 

@@ -81,9 +81,7 @@ def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
             return found
         parts = [_moved_apart(p, want)[0] for p in ways.one_by_one(program, want)]
         return None if any(parts) else found
-    if not found.kind.endswith(("value", "shape*", "exception")) and not found.kind.startswith(
-        "log*"
-    ):
+    if not found.kind.endswith(("value", "shape*", "exception")) and not found.kind.startswith("log*"):
         return found
     cut = replace(program, lines=program.lines[: found.line + 1])
     values, errors = _moved_apart(cut, want)
@@ -159,9 +157,7 @@ def _rounded_apart(program: Program, lib: Lib, attribute: str) -> bool:
                 states.append(session.state(False))
             precision.after(line, states[0] if k == last else None)
     return any(
-        where == attribute
-        for other in states[1:]
-        for where, _ in observe.differences(states[0], other, precision)
+        where == attribute for other in states[1:] for where, _ in observe.differences(states[0], other, precision)
     )
 
 
@@ -176,11 +172,7 @@ def _nudged(line: str, precision: Precision, way: int) -> str:
     ranks = [precision.of.get(name, 0) for name in NAME.findall(line)]
     step = way * _STEPS[max([spelled(line), *ranks])]
     line = re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + step)), line)
-    line = re.sub(
-        r"lambda t: t( / 2)?\): v",
-        rf"lambda t: t\1 * {1 + way * _STEPS[precision.lowest]!r}): v",
-        line,
-    )
+    line = re.sub(r"lambda t: t( / 2)?\): v", rf"lambda t: t\1 * {1 + way * _STEPS[precision.lowest]!r}): v", line)
     return line.replace(".logcumsumexp(0)", ".exp().cumsum(0).log()")
 
 
@@ -205,12 +197,7 @@ def _shorten(session: Session, made: Iterable[str]) -> None:
     for t in map(session.env.get, made):
         if not isinstance(t, session.lib.tensor_type) or t.is_inference():
             continue
-        digits = {
-            torch.float64: 12,
-            torch.complex128: 12,
-            torch.float32: 5,
-            torch.complex64: 5,
-        }.get(t.dtype)
+        digits = {torch.float64: 12, torch.complex128: 12, torch.float32: 5, torch.complex64: 5}.get(t.dtype)
         if digits is None:
             continue
         with contextlib.suppress(RuntimeError):  # a view that may not be written to, say
@@ -220,20 +207,14 @@ def _shorten(session: Session, made: Iterable[str]) -> None:
             parts = torch.view_as_real(t.detach()) if t.is_complex() else t.detach()
             if t.is_complex():
                 known, unit = known.unsqueeze(-1), unit.unsqueeze(-1)
-            short = torch.where(known, (parts * unit).round() / unit, parts.double()).to(
-                parts.dtype
-            )
+            short = torch.where(known, (parts * unit).round() / unit, parts.double()).to(parts.dtype)
             t.data.copy_(torch.view_as_complex(short) if t.is_complex() else short)
 
 
 def _move_large(session: Session, made: Iterable[str]) -> None:
     """Move large numbers by some roundings, whatever they come from: sines of them are anybody's guess."""
     for t in map(session.env.get, made):
-        if (
-            isinstance(t, session.lib.tensor_type)
-            and t.is_floating_point()
-            and not t.is_inference()
-        ):
+        if isinstance(t, session.lib.tensor_type) and t.is_floating_point() and not t.is_inference():
             with contextlib.suppress(RuntimeError):  # a view that may not be written to, say
                 t.data.mul_(1 + 1e-15 * (t.detach().abs() > 1e6).to(t.dtype))
 
@@ -304,9 +285,7 @@ def _smaller(finding: Finding) -> Iterator[Callable[[Finding], Program]]:
         return lambda f: replace(f.program, lines=tuple(x for x in f.program.lines if x != text))
 
     def with_line(old: str, new: str) -> Callable[[Finding], Program]:
-        return lambda f: replace(
-            f.program, lines=tuple(new if x == old else x for x in f.program.lines)
-        )
+        return lambda f: replace(f.program, lines=tuple(new if x == old else x for x in f.program.lines))
 
     lines = finding.program.lines[: finding.mismatch.line + 1]
     for text in reversed(lines):
@@ -314,16 +293,17 @@ def _smaller(finding: Finding) -> Iterator[Callable[[Finding], Program]]:
     for text in lines:
         if text.startswith("with "):
             yield with_line(text, text.partition(": ")[2])
-        for pattern, new in ((r"\[:, 1:\]|\[1:\]", "[0]"), (r", (retain|create)_graph=True", ""),
-                             (r"-?\d+\.\d\d", "1.0")):  # fmt: skip
+        for pattern, new in (
+            (r"\[:, 1:\]|\[1:\]", "[0]"),
+            (r", (retain|create)_graph=True", ""),
+            (r"-?\d+\.\d\d", "1.0"),
+        ):
             simpler = re.sub(pattern, new, text)
             if simpler != text:
                 yield with_line(text, simpler)
 
 
-def program_of(
-    seed: int, length: int = LENGTH, available: Lib | None = None, kind: Kind = PLAIN
-) -> Program:
+def program_of(seed: int, length: int = LENGTH, available: Lib | None = None, kind: Kind = PLAIN) -> Program:
     """The program of a seed."""
     if kind.swarm is not None:
         kind = replace(kind, swarm=seed // SWARM)
@@ -353,7 +333,5 @@ def search(
         if mismatch is None:
             yield None
             continue
-        finding = Finding(
-            seed, replace(program, lines=program.lines[: mismatch.line + 1]), mismatch
-        )
+        finding = Finding(seed, replace(program, lines=program.lines[: mismatch.line + 1]), mismatch)
         yield shrink(finding, got, want) if shrinking else finding

@@ -108,47 +108,79 @@ WRITTEN = (
     "{a}.exp_()", "{a}.swapaxes_(0, -1)",
 )  # fmt: skip
 PAIRED = (
-    "{a} + {b}", "{a} * {b}", "{a}.copy_({b})", "{a}.add_({b})", "{a}.mul_({b})", "torch.where({a} > {b}, {a}, {b})",
-    "torch.cat([{a}.reshape(-1), {b}.reshape(-1)])", "{a} - {b}", "torch.stack([{a}, {b}])", "torch.maximum({a}, {b})",
-    "torch.mul({a}, {b}, out=torch.empty(0, dtype=torch.float64))", "({a} * {b}).sum()", "torch.lerp({a}, {b}, 0.3)",
-    "{a}.addcmul_({b}, {b})", "{a}.sub_({b}, alpha=2)", "torch.nn.functional.mse_loss({a}, {b})",
-)  # fmt: skip
+    "{a} + {b}",
+    "{a} * {b}",
+    "{a}.copy_({b})",
+    "{a}.add_({b})",
+    "{a}.mul_({b})",
+    "torch.where({a} > {b}, {a}, {b})",
+    "torch.cat([{a}.reshape(-1), {b}.reshape(-1)])",
+    "{a} - {b}",
+    "torch.stack([{a}, {b}])",
+    "torch.maximum({a}, {b})",
+    "torch.mul({a}, {b}, out=torch.empty(0, dtype=torch.float64))",
+    "({a} * {b}).sum()",
+    "torch.lerp({a}, {b}, 0.3)",
+    "{a}.addcmul_({b}, {b})",
+    "{a}.sub_({b}, alpha=2)",
+    "torch.nn.functional.mse_loss({a}, {b})",
+)
 TRADED = ("{a}.data = {b}", "{a}[0] = {b}", "{a}.grad = {b}")
 PASSES = (
-    "{a}.sum().backward(retain_graph=True)", "({a} * {b}).sum().backward(create_graph=True)", "{a}.sum().backward()",
-    "{a}.sum().backward(inputs=[{b}], retain_graph=True)", "({a}.sum() + {b}.sum()).backward(retain_graph=True)",
-)  # fmt: skip
+    "{a}.sum().backward(retain_graph=True)",
+    "({a} * {b}).sum().backward(create_graph=True)",
+    "{a}.sum().backward()",
+    "{a}.sum().backward(inputs=[{b}], retain_graph=True)",
+    "({a}.sum() + {b}.sum()).backward(retain_graph=True)",
+)
 GRADIENTS = (
     "grad({a}.sum(), {b}, allow_unused=True, retain_graph=True)[0]",
     "grad(({a} * {a}).sum(), {b}, allow_unused=True, create_graph=True)[0]",
     "grad({a}, {b}, torch.ones_like({a}), allow_unused=True, retain_graph=True, create_graph=True)[0]",
-)  # fmt: skip
+)
 MODES = (
-    "torch.no_grad()", "torch.enable_grad()", "torch.inference_mode()", "torch.set_grad_enabled(False)",
-    "graph.save_on_cpu()", "graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t)", "torch.inference_mode(False)",
-    "graph.allow_mutation_on_saved_tensors()", "torch.autograd._unsafe_preserve_version_counter(())",
-    "graph.disable_saved_tensors_hooks('no')", "torch.autograd.detect_anomaly(check_nan=False)",
-)  # fmt: skip
+    "torch.no_grad()",
+    "torch.enable_grad()",
+    "torch.inference_mode()",
+    "torch.set_grad_enabled(False)",
+    "graph.save_on_cpu()",
+    "graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t)",
+    "torch.inference_mode(False)",
+    "graph.allow_mutation_on_saved_tensors()",
+    "torch.autograd._unsafe_preserve_version_counter(())",
+    "graph.disable_saved_tensors_hooks('no')",
+    "torch.autograd.detect_anomaly(check_nan=False)",
+)
 HOOKS = (
-    "{a}.register_hook(see('{n}'))", "{a}.register_hook(see('{n}', lambda g: g * 2))", "{a}.retain_grad()",
+    "{a}.register_hook(see('{n}'))",
+    "{a}.register_hook(see('{n}', lambda g: g * 2))",
+    "{a}.retain_grad()",
     "{a}.register_post_accumulate_grad_hook(lambda t: see('{n}')(t.grad))",
     "{a}.grad_fn.register_hook(lambda given, came: see('{n}')(*given, *came))",
     "{a}.grad_fn.register_prehook(lambda came: see('{n}')(*came))",
     "{a}.grad_fn.register_prehook(lambda came: tuple(None if g is None else g + 1 for g in came))",
     "graph.register_multi_grad_hook([{a}, {b}], lambda gs: see('{n}')(*gs))",
     "graph.register_multi_grad_hook([{a}, {b}], lambda g: see('{n}')(g), mode='any')",
-)  # fmt: skip
+)
 KINDS = {
     # (templates, how often, whether the line gives a tensor)
     "modes": (
-        (MADE, 45, True), (WRITTEN, 20, False), (PAIRED, 20, True), (TRADED, 3, False), (PASSES, 6, False),
+        (MADE, 45, True),
+        (WRITTEN, 20, False),
+        (PAIRED, 20, True),
+        (TRADED, 3, False),
+        (PASSES, 6, False),
         (GRADIENTS, 9, True),
     ),
     "hooks": (
-        (MADE[:13] + MADE[15:16] + MADE[-1:], 30, True), (WRITTEN[:4] + WRITTEN[7:8], 10, False), (HOOKS, 30, False),
-        (PAIRED[:7], 10, True), (PASSES, 14, False), (GRADIENTS, 6, True),
+        (MADE[:13] + MADE[15:16] + MADE[-1:], 30, True),
+        (WRITTEN[:4] + WRITTEN[7:8], 10, False),
+        (HOOKS, 30, False),
+        (PAIRED[:7], 10, True),
+        (PASSES, 14, False),
+        (GRADIENTS, 6, True),
     ),
-}  # fmt: skip
+}
 """What the lines of either kind of program are."""
 
 
@@ -187,12 +219,18 @@ def gradient(g: Any) -> Any:
 def look(t: Any) -> Any:
     """What a tensor shows."""
     return {
-        "shape": list(t.shape), "stride": list(t.stride()), "requires_grad": t.requires_grad,
-        "is_leaf": attempt(lambda: t.is_leaf), "version": attempt(lambda: t._version),
-        "grad_fn": attempt(lambda: t.grad_fn and t.grad_fn.name()), "output_nr": attempt(lambda: t.output_nr),
-        "is_inference": t.is_inference(), "retains_grad": attempt(lambda: t.retains_grad), "value": numbers(t),
+        "shape": list(t.shape),
+        "stride": list(t.stride()),
+        "requires_grad": t.requires_grad,
+        "is_leaf": attempt(lambda: t.is_leaf),
+        "version": attempt(lambda: t._version),
+        "grad_fn": attempt(lambda: t.grad_fn and t.grad_fn.name()),
+        "output_nr": attempt(lambda: t.output_nr),
+        "is_inference": t.is_inference(),
+        "retains_grad": attempt(lambda: t.retains_grad),
+        "value": numbers(t),
         "grad": gradient(t.grad) if attempt(lambda: t.is_leaf or t.retains_grad) is True else None,
-    }  # fmt: skip
+    }
 
 
 class Player:
@@ -225,11 +263,7 @@ class Player:
                 exec(line, self.env)
             except Exception as e:
                 error = [type(e).__name__, str(e)[:300]]
-            return {
-                "error": error,
-                "log": list(self.log),
-                **{k: look(t) for k, t in self.tensors().items()},
-            }
+            return {"error": error, "log": list(self.log), **{k: look(t) for k, t in self.tensors().items()}}
 
 
 def lines(rng: random.Random, kind: str, player: Player) -> Iterator[str]:
@@ -237,9 +271,7 @@ def lines(rng: random.Random, kind: str, player: Player) -> Iterator[str]:
     for i in range(rng.randrange(5, 13)):
         table, _, gives = rng.choices(KINDS[kind], [share for _, share, _ in KINDS[kind]])[0]
         template, tensors = rng.choice(table), player.tensors()
-        names = [
-            k for k, t in tensors.items() if attempt(partial(_suits, template, t)) is not False
-        ]
+        names = [k for k, t in tensors.items() if attempt(partial(_suits, template, t)) is not False]
         names = names if names and rng.random() < 0.9 else list(tensors)
         a, b = (rng.choice(names[-3:] if rng.random() < 0.5 else names) for _ in range(2))
         line = template.format(a=a, b=b, n=f"h{i}")
@@ -282,9 +314,7 @@ def compare(program: list[tuple[str, Any]]) -> tuple[int, list[str]] | None:
     for i, (line, want) in enumerate(program):
         got = json.loads(json.dumps(player.play(line)))
         gradients = made_of_gradients(lines[: i + 1])
-        if found := [
-            d for d in differences(got, want) if not is_incidental(d.partition(":")[0], gradients)
-        ]:
+        if found := [d for d in differences(got, want) if not is_incidental(d.partition(":")[0], gradients)]:
             return i, found
     return None
 
@@ -314,13 +344,9 @@ def main(args: argparse.Namespace) -> int:
         if found is not None:
             i, differing = found
             kinds[differing[0].partition(":")[0].rpartition(".")[2]] += 1
-            text = "\n".join(
-                [*[line for line, _ in program[: i + 1]], *[f"# {d}" for d in differing[:4]]]
-            )
+            text = "\n".join([*[line for line, _ in program[: i + 1]], *[f"# {d}" for d in differing[:4]]])
             print(f"\n# seed {seed}\n{text}", flush=True)
-    print(
-        f"{played} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}"
-    )
+    print(f"{played} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}")
     return 1 if kinds else 0
 
 

@@ -19,18 +19,30 @@ POINTWISE = (
 """Methods of one tensor; most of them exist in place too."""
 
 SPECIAL = (
-    "special.erfcx({x})", "special.ndtr({x})", "special.log_ndtr({x})",
+    "special.erfcx({x})",
+    "special.ndtr({x})",
+    "special.log_ndtr({x})",
     "special.ndtri({x}.sigmoid())",
-    "special.entr({x})", "special.i0e({x})", "special.i1({x})", "special.i1e({x})",
+    "special.entr({x})",
+    "special.i0e({x})",
+    "special.i1({x})",
+    "special.i1e({x})",
     "special.psi({x})",
-    "special.gammaln({x})", "special.expit({x})", "special.xlog1py({x}, {y})",
+    "special.gammaln({x})",
+    "special.expit({x})",
+    "special.xlog1py({x}, {y})",
     "special.zeta({x}.abs() + 2, 1.5)",
-    "special.multigammaln({x} + 5, 2)", "special.log_softmax({x}, 0)", "special.softmax({x}, 0)",
-    "special.logsumexp({x}, 0)", "mvlgamma({x} + 5, 2)",
-    "polygamma(2, {x} + 4)", "special.polygamma(3, {x} + 4)",
-    "special.round({x}, decimals=1)", "special.exp2({x})",
+    "special.multigammaln({x} + 5, 2)",
+    "special.log_softmax({x}, 0)",
+    "special.softmax({x}, 0)",
+    "special.logsumexp({x}, 0)",
+    "mvlgamma({x} + 5, 2)",
+    "polygamma(2, {x} + 4)",
+    "special.polygamma(3, {x} + 4)",
+    "special.round({x}, decimals=1)",
+    "special.exp2({x})",
     "special.sinc({x})",
-)  # fmt: skip
+)
 
 PAIRS = (
     "add({x}, {y}, alpha=2)", "sub({x}, {y}, alpha=-1)", "mul({x}, {y})", "div({x}, {y})",
@@ -171,9 +183,11 @@ MATRICES = (
 )  # fmt: skip
 
 LOSSES = (
-    "mse_loss({x}, {y}, reduction='sum')", "l1_loss({x}, {y})",
+    "mse_loss({x}, {y}, reduction='sum')",
+    "l1_loss({x}, {y})",
     "smooth_l1_loss({x}, {y}, beta=0.5)",
-    "huber_loss({x}, {y}, delta=0.5)", "kl_div({x}, {y}, log_target=True, reduction='sum')",
+    "huber_loss({x}, {y}, delta=0.5)",
+    "kl_div({x}, {y}, log_target=True, reduction='sum')",
     "poisson_nll_loss({x}, {y})",
     "gaussian_nll_loss({x}, {y}, {x} * {x} + 1)",
     "binary_cross_entropy({x}.sigmoid(), {y}.sigmoid())",
@@ -191,7 +205,7 @@ LOSSES = (
     "multi_margin_loss({x}.reshape(1, -1), torch.tensor([0]))",
     "mse_loss({x}, {y}, reduction='none')",
     "multilabel_margin_loss({x}.reshape(1, -1), torch.zeros_like({x}.reshape(1, -1), dtype=torch.int64))",
-)  # fmt: skip
+)
 
 ACTIVATIONS = (
     "relu({x})", "relu6({x})", "gelu({x})", "gelu({x}, approximate='tanh')", "silu({x})",
@@ -237,12 +251,19 @@ ACTIVATIONS = (
 )  # fmt: skip
 
 TRANSFORMS = (
-    "fft.fft({x})", "fft.ifft({x})", "fft.rfft({x})", "fft.irfft(torch.complex({x}, {y}))",
-    "fft.fftshift({x})", "fft.hfft(torch.complex({x}, {y}))",
-    "fft.rfft({x}, norm='ortho')", "fft.fftn({x})", "fft.ihfft({x})",
-    "fft.fft2({x}.reshape(1, -1))", "view_as_real(torch.complex({x}, {y}))",
+    "fft.fft({x})",
+    "fft.ifft({x})",
+    "fft.rfft({x})",
+    "fft.irfft(torch.complex({x}, {y}))",
+    "fft.fftshift({x})",
+    "fft.hfft(torch.complex({x}, {y}))",
+    "fft.rfft({x}, norm='ortho')",
+    "fft.fftn({x})",
+    "fft.ihfft({x})",
+    "fft.fft2({x}.reshape(1, -1))",
+    "view_as_real(torch.complex({x}, {y}))",
     "view_as_complex(torch.stack([{x}, {y}], -1))",
-)  # fmt: skip
+)
 
 COMPLEX = (
     "exp({x})", "sin({x})", "cos({x})", "tanh({x})", "log({x} + 3)", "sqrt({x} + 3)",

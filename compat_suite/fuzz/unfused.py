@@ -16,8 +16,14 @@ import jax.extend.core
 import numpy as np
 
 _jit = jax.jit
-_SUBROUTINES = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
-                "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}  # fmt: skip
+_SUBROUTINES = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
 
 
 def install() -> None:
@@ -85,9 +91,7 @@ def _step(eqn: Any, xs: list[Any]) -> Sequence[Any]:
     if inner is not None:
         return evaluate(inner.jaxpr, inner.consts, xs)
     by_numpy = _NUMPY.get(name)
-    if by_numpy is not None and not any(
-        x.dtype.itemsize == 2 and x.dtype.kind not in "iu" for x in xs
-    ):
+    if by_numpy is not None and not any(x.dtype.itemsize == 2 and x.dtype.kind not in "iu" for x in xs):
         out = by_numpy(*xs, **eqn.params)
         if out is not None:
             return [np.asarray(out, eqn.outvars[0].aval.dtype)]
@@ -135,13 +139,14 @@ def _slice(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> A
 def _pad(x: Any, value: Any, *, padding_config: Any) -> Any:
     if any(low < 0 or high < 0 for low, high, _ in padding_config):
         return None
-    sizes = [
-        low + high + n + max(n - 1, 0) * inner
-        for n, (low, high, inner) in zip(x.shape, padding_config)
-    ]
+    sizes = [low + high + n + max(n - 1, 0) * inner for n, (low, high, inner) in zip(x.shape, padding_config)]
     out = np.full(sizes, value, x.dtype)
-    out[tuple(slice(low, low + max(n - 1, 0) * (inner + 1) + (n > 0), inner + 1)
-              for n, (low, _, inner) in zip(x.shape, padding_config))] = x  # fmt: skip
+    out[
+        tuple(
+            slice(low, low + max(n - 1, 0) * (inner + 1) + (n > 0), inner + 1)
+            for n, (low, _, inner) in zip(x.shape, padding_config)
+        )
+    ] = x
     return out
 
 

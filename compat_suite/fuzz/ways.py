@@ -19,19 +19,9 @@ from ..libs import Lib
 from . import observe, prelude
 from .omitted import Refused, compared, left_out, refusal
 from .precision import NAME, Precision
-from .programs import (
-    BUG,
-    InvalidProgram,
-    Mismatch,
-    Program,
-    Session,
-    compare,
-    compare_errors,
-)
+from .programs import BUG, InvalidProgram, Mismatch, Program, Session, compare, compare_errors
 
-MADE = re.compile(
-    r"(v\d+) = torch\.(?:tensor|zeros|ones|full|arange|eye|linspace)\((?!.*\bv\d)[^;]*$"
-)
+MADE = re.compile(r"(v\d+) = torch\.(?:tensor|zeros|ones|full|arange|eye|linspace)\((?!.*\bv\d)[^;]*$")
 """A line that makes a tensor of numbers alone: an argument of the function that the other lines are."""
 _FLAG = re.compile(r"\.requires_grad_\(\)$|, requires_grad=True")
 _NUMBER = re.compile(r"-?\d+\.\d+")
@@ -54,8 +44,7 @@ class Whole:
         lines = "".join(f"    {line}\n" for line in self.body)
         kept = "k[0] == 'v' and k[1:].isdigit() and isinstance(t, torch.Tensor)"
         return (
-            f"def step({', '.join(self.names)}):\n{lines}"
-            f"    return {{k: t for k, t in locals().items() if {kept}}}\n"
+            f"def step({', '.join(self.names)}):\n{lines}    return {{k: t for k, t in locals().items() if {kept}}}\n"
         )
 
     def program(self, functions: bool = True) -> Program:
@@ -139,11 +128,7 @@ def compare_compiled(program: Program, got: Lib, want: Lib) -> Mismatch | None:
         if error is not None and (call == 1 or BUG.search(error[1])):
             raise InvalidProgram(error[1])
         mine_error = mine.call(made)
-        if (
-            mine_error is not None
-            and mine_error != error
-            and (why := refusal(mine_error, "compile"))
-        ):
+        if mine_error is not None and mine_error != error and (why := refusal(mine_error, "compile")):
             raise Refused(why)
         if found := compare_errors(mine_error, error):
             return Mismatch(last, "exception", f"call {call}: {found}")
@@ -184,9 +169,7 @@ class _Called:
         return error
 
 
-def _apart(
-    mine: _Called, theirs: _Called, function: Whole, precision: Precision
-) -> Iterable[tuple[str, str]]:
+def _apart(mine: _Called, theirs: _Called, function: Whole, precision: Precision) -> Iterable[tuple[str, str]]:
     want, got = theirs.session.state(False), mine.session.state(False)
     for line in (*function.head, *function.body):
         precision.after(line, None)
@@ -201,9 +184,7 @@ def _apart(
             elif isinstance(each, dict):
                 each["stride"] = _steps(each)
     for where, text in observe.differences(got, want, precision):
-        if not where.startswith("log") and all(
-            compared(a.partition("[")[0], "compile") for a in where.split(".")[1:2]
-        ):
+        if not where.startswith("log") and all(compared(a.partition("[")[0], "compile") for a in where.split(".")[1:2]):
             yield where, text
 
 
@@ -225,16 +206,17 @@ def _gradients_apart(mine: _Called, theirs: _Called, last: int) -> Mismatch | No
         why = refusal(error, "compile")
         if why:
             raise Refused(why)
-        return Mismatch(
-            last,
-            "exception",
-            f"backward pass: got {error[0]}({error[1][:200]!r}), want no exception",
-        )
+        return Mismatch(last, "exception", f"backward pass: got {error[0]}({error[1][:200]!r}), want no exception")
     precision = Precision()
     precision.lowest = max(
-        [0, *[{"float32": 1, "complex64": 1, "float16": 2, "bfloat16": 3}.get(str(t.dtype).rpartition(".")[2], 0)
-              for t in theirs.session.env["results"].values()]]
-    )  # fmt: skip
+        [
+            0,
+            *[
+                {"float32": 1, "complex64": 1, "float16": 2, "bfloat16": 3}.get(str(t.dtype).rpartition(".")[2], 0)
+                for t in theirs.session.env["results"].values()
+            ],
+        ]
+    )
     for i, (m, t) in enumerate(zip(mine.arguments, theirs.arguments)):
         for name in ("grad",):
             g, w = getattr(m, name), getattr(t, name)
@@ -259,11 +241,7 @@ def compare_rows(program: Program, got: Lib, want: Lib) -> Mismatch | None:
         raise InvalidProgram(first)
     given, results = first
     dims = [_dim(name, t) for name, t in zip(function.names, given)]
-    second = _row(
-        want,
-        program,
-        function.elsewhere({n for n, d in zip(function.names, dims) if d is not None}),
-    )
+    second = _row(want, program, function.elsewhere({n for n, d in zip(function.names, dims) if d is not None}))
     if isinstance(second, str):
         raise InvalidProgram(second)
     other_results = second[1]
@@ -274,9 +252,7 @@ def compare_rows(program: Program, got: Lib, want: Lib) -> Mismatch | None:
     if error is not None:
         if (why := refusal(error, "vmap")) or their_error is not None:
             raise Refused(why or "torch refuses it as well")
-        return Mismatch(
-            last, "exception", f"vmap: got {error[0]}({error[1][:300]!r}), want no exception"
-        )
+        return Mismatch(last, "exception", f"vmap: got {error[0]}({error[1][:300]!r}), want no exception")
     precision = Precision()
     for line in (*function.head, *function.body):
         precision.after(line, None)
@@ -313,9 +289,7 @@ def _row(lib: Lib, program: Program, function: Whole) -> Any:
         if error is not None:
             return error[1]
     tensors = {
-        k: v
-        for k, v in session.env.items()
-        if k[0] == "v" and k[1:].isdigit() and isinstance(v, lib.tensor_type)
+        k: v for k, v in session.env.items() if k[0] == "v" and k[1:].isdigit() and isinstance(v, lib.tensor_type)
     }
     return given, {k: lib.array(t) for k, t in tensors.items()}
 

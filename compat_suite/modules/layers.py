@@ -14,17 +14,7 @@ from ..opinfo.runner import expect_exception
 from ..opinfo.translate import Untranslatable, cotangent
 from .player import Player
 
-CHECKS = (
-    "construct",
-    "forward",
-    "layout",
-    "node",
-    "grad",
-    "gradgrad",
-    "copy",
-    "errors",
-    "messages",
-)
+CHECKS = ("construct", "forward", "layout", "node", "grad", "gradgrad", "copy", "errors", "messages")
 FACTORS = {
     "BCELoss": 4.0,  # second derivatives are inverse cubes of how far inputs are from 0 and 1
     "CTCLoss": 4.0,  # torch sums its float32 probabilities with an error of 3e-5, here of 4e-6
@@ -54,9 +44,8 @@ class Layers(Player):
         """Torch's samples for one dtype and mode."""
         self.torch.module.manual_seed(self.seed)
         made = self.info.module_inputs_func(
-            self.info, device="cpu", dtype=self.torch.dtype(dtype), requires_grad=True,
-            training=training,
-        )  # fmt: skip
+            self.info, device="cpu", dtype=self.torch.dtype(dtype), requires_grad=True, training=training
+        )
         return list(made)
 
     def mode(self, dtype: str, training: bool) -> None:
@@ -64,9 +53,7 @@ class Layers(Player):
             mode = "train" if training else "eval"
             label = f"{dtype} {mode} #{i} {sample.desc}".strip()
             self.translate.forget()
-            built = self.one(
-                "construct", label, lambda s=sample: self.construct(s, dtype, training)
-            )
+            built = self.one("construct", label, lambda s=sample: self.construct(s, dtype, training))
             if built is None or sample.forward_input is None:
                 continue
             ran = self.one("forward", label, lambda s=sample, b=built: self.forward(s, *b))
@@ -85,9 +72,7 @@ class Layers(Player):
         """Both modules, from the same seed."""
         given = sample.constructor_input
         dt = {} if not self.takes_dtype() else {"dtype": self.torch.dtype(dtype)}
-        want = self.seeded(
-            self.torch, lambda: self.info.module_cls(*given.args, **given.kwargs, **dt)
-        )
+        want = self.seeded(self.torch, lambda: self.info.module_cls(*given.args, **given.kwargs, **dt))
         if isinstance(want, Exception):
             raise Untranslatable("torch does not build it")
         args, kwargs = self.translate.value(given.args), self.translate.value(given.kwargs)
@@ -111,9 +96,7 @@ class Layers(Player):
         """Parameters and buffers, their order and which require gradients."""
         self.state(dict(got.state_dict()), dict(want.state_dict()), "state")
         for kind in ("named_parameters", "named_buffers"):
-            mine, theirs = (
-                [(n, t.requires_grad) for n, t in getattr(m, kind)()] for m in (got, want)
-            )
+            mine, theirs = ([(n, t.requires_grad) for n, t in getattr(m, kind)()] for m in (got, want))
             self.same(mine, theirs, kind)
 
     # --- calls --------------------------------------------------------------------------------
@@ -150,9 +133,7 @@ class Layers(Player):
 
     # --- gradients ----------------------------------------------------------------------------
 
-    def gradients(
-        self, got: Any, want: Any, my_in: Any, their_in: Any, mine: Any, theirs: Any
-    ) -> Any:
+    def gradients(self, got: Any, want: Any, my_in: Any, their_in: Any, mine: Any, theirs: Any) -> Any:
         """Gradients of parameters and inputs, recorded for the next ones."""
         outs = [
             (g, w)
@@ -223,9 +204,8 @@ class Layers(Player):
         """Wrong constructions and wrong calls."""
         for training in (True, False):
             made = self.info.module_error_inputs_func(
-                self.info, device="cpu", dtype=self.torch.module.float64, requires_grad=False,
-                training=training,
-            )  # fmt: skip
+                self.info, device="cpu", dtype=self.torch.module.float64, requires_grad=False, training=training
+            )
             for i, case in enumerate(made):
                 self.translate.forget()
                 self.one("errors", f"error {i}", lambda c=case: self.failure(c, False))

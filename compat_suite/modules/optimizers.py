@@ -71,9 +71,7 @@ class Optimizers(Player):
             total = 0.0
             for n, p in enumerate(params):
                 weights = cotangent(tuple(p.shape), "float64", 10 * step + n)
-                total = (
-                    total + (p * p * lib.from_array(abs(weights)).to(p.dtype)).sum() + p.sin().sum()
-                )
+                total = total + (p * p * lib.from_array(abs(weights)).to(p.dtype)).sum() + p.sin().sum()
             total.backward()
             return total
 
@@ -125,10 +123,7 @@ class Optimizers(Player):
     def states(self, kwargs: Any) -> None:
         """A state that another optimizer takes over goes on as it would have."""
         self.widen("float64")
-        results = [
-            self.seeded(lib, lambda lib=lib: self.resumed(lib, kwargs))
-            for lib in (self.mine, self.torch)
-        ]
+        results = [self.seeded(lib, lambda lib=lib: self.resumed(lib, kwargs)) for lib in (self.mine, self.torch)]
         if isinstance(results[1], Exception):
             raise Untranslatable("torch raises")
         if isinstance(results[0], Exception):

@@ -52,10 +52,7 @@ def chosen(args: Any) -> list[int]:
     if args.op:
         return [i for i in rows if table()[i].name in args.op or label(table()[i]) in args.op]
     if args.core:
-        return sorted(
-            (i for i in rows if table()[i].name in CORE_OPS),
-            key=lambda i: CORE_OPS.index(table()[i].name),
-        )
+        return sorted((i for i in rows if table()[i].name in CORE_OPS), key=lambda i: CORE_OPS.index(table()[i].name))
     return rows
 
 
@@ -127,9 +124,7 @@ def main(args: Any) -> int:
     checks = tuple(args.checks) if args.checks else CHECKS
     numbers = chosen(args)
     names = {i: label(table()[i]) for i in numbers}
-    todo = [
-        i for i in numbers if args.redo or args.op or not {*checks} <= {*state.get(names[i], ())}
-    ]
+    todo = [i for i in numbers if args.redo or args.op or not {*checks} <= {*state.get(names[i], ())}]
     jobs: list[Job] = [(i, args.samples, args.seed, checks) for i in todo]
     began = time.time()
     for n, (number, row) in enumerate(judged(jobs, args.jobs)):
@@ -159,11 +154,7 @@ def _save(path: Path, state: dict[str, Any]) -> None:
 
 def _marks(row: dict[str, Any]) -> str:
     cells = ((c, row[c]) for c in CHECKS if c in row)
-    return " ".join(
-        f"{c}:{s['passed']}/{s['passed'] + s['failed']}"
-        for c, s in cells
-        if s["passed"] + s["failed"]
-    )
+    return " ".join(f"{c}:{s['passed']}/{s['passed'] + s['failed']}" for c, s in cells if s["passed"] + s["failed"])
 
 
 def _complaints(row: dict[str, Any]) -> Iterable[str]:

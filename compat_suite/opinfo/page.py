@@ -26,9 +26,7 @@ def as_html(state: dict[str, Any]) -> str:
     )
     head = "".join(f"<th>{c}</th>" for c in CHECKS)
     body = "".join(
-        f"<tr><td>{html.escape(name)}</td>"
-        + "".join(_cell(name, c, row.get(c)) for c in CHECKS)
-        + "</tr>"
+        f"<tr><td>{html.escape(name)}</td>" + "".join(_cell(name, c, row.get(c)) for c in CHECKS) + "</tr>"
         for name, row in sorted(state.items())
     )
     notes = "".join(

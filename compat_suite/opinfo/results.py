@@ -55,11 +55,7 @@ class Comparison:
             said = f"got {type(got).__name__}, want {type(want).__name__} of {len(want)}"
             raise Different(f"{what}type: {said}")
         if getattr(type(want), "__module__", "") == "torch.return_types":
-            names = [
-                n
-                for n in dir(want)
-                if not n.startswith(("_", "n_")) and n not in ("count", "index")
-            ]
+            names = [n for n in dir(want) if not n.startswith(("_", "n_")) and n not in ("count", "index")]
             missing = [n for n in names if not hasattr(got, n)]
             if missing:
                 raise Different(f"{what}no field {missing}")
@@ -105,11 +101,7 @@ def brief(sample: Any) -> str:
             return "(" + ", ".join(map(show, v)) + ")"
         return repr(v)[:40]
 
-    parts = [
-        show(sample.input),
-        *map(show, sample.args),
-        *(f"{k}={show(v)}" for k, v in sample.kwargs.items()),
-    ]
+    parts = [show(sample.input), *map(show, sample.args), *(f"{k}={show(v)}" for k, v in sample.kwargs.items())]
     return "(" + ", ".join(parts)[:200] + ")"
 
 

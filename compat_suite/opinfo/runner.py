@@ -16,18 +16,12 @@ from ..libs import Lib, dtype_name, live_torch, ours
 from .results import Comparison, Different, attempt, brief, tensors, where
 from .translate import Translator, Untranslatable, cotangent
 
-CHECKS = (
-    "forward", "layout", "node", "grad", "gradgrad", "jvp", "vmap", "inplace", "out", "errors", "messages",
-)  # fmt: skip
-FORWARD_DTYPES = (
-    "float32", "float64", "int64", "bool", "complex64", "complex128", "bfloat16", "float16", "uint8",
-)  # fmt: skip
+CHECKS = ("forward", "layout", "node", "grad", "gradgrad", "jvp", "vmap", "inplace", "out", "errors", "messages")
+FORWARD_DTYPES = ("float32", "float64", "int64", "bool", "complex64", "complex128", "bfloat16", "float16", "uint8")
 GRAD_DTYPES = ("float64", "complex128")
 UNORDERED = ("sort", "argsort", "topk", "kthvalue")
 """Operators that leave the order of equal elements open."""
-UNINITIALISED = (
-    "empty", "empty_like", "empty_permuted", "new_empty", "empty_strided", "new_empty_strided",
-)  # fmt: skip
+UNINITIALISED = ("empty", "empty_like", "empty_permuted", "new_empty", "empty_strided", "new_empty_strided")
 POOL = 200
 """Samples of an operator and dtype among which some are chosen."""
 
@@ -80,9 +74,7 @@ def expect_exception(got: Any, want: Exception) -> None:
     """An exception of the same type; a LinAlgError is a _LinAlgError in torch."""
     if type(got).__name__.lstrip("_") == type(want).__name__.lstrip("_"):
         return
-    said = (
-        f"{type(got).__name__}({str(got)[:120]})" if isinstance(got, Exception) else "no exception"
-    )
+    said = f"{type(got).__name__}({str(got)[:120]})" if isinstance(got, Exception) else "no exception"
     raise Different(f"got {said}, want {type(want).__name__}({str(want)[:160]})")
 
 
@@ -112,8 +104,7 @@ class Gradients:
                 if zero and lenient:
                     continue
                 raise Different(
-                    f"gradient {i}: {'None' if g is None else 'a tensor'} here, not in torch"
-                    + " (zeros)" * zero
+                    f"gradient {i}: {'None' if g is None else 'a tensor'} here, not in torch" + " (zeros)" * zero
                 )
             if w is not None and g is not None:
                 self.compare.equal(g, w, what=f"gradient {i}: ")
@@ -151,9 +142,7 @@ class Runner(Gradients):
         differentiable = {dtype_name(d) for d in info.supported_backward_dtypes("cpu")}
         for dtype in FORWARD_DTYPES:
             if dtype in supported:
-                count = (
-                    self.samples if dtype in ("float32", "float64") else max(2, self.samples // 2)
-                )
+                count = self.samples if dtype in ("float32", "float64") else max(2, self.samples // 2)
                 for label, sample in self.chosen(dtype, False, count):
                     self.one("forward", label, lambda s=sample: self.forward(s))
                     if info.inplace_variant is not None and dtype in ("float64", "int64"):
@@ -167,9 +156,7 @@ class Runner(Gradients):
         if info.supports_autograd:
             for dtype in GRAD_DTYPES:
                 if dtype in differentiable:
-                    self.derivatives(
-                        dtype, self.samples if dtype == "float64" else max(1, self.samples // 2)
-                    )
+                    self.derivatives(dtype, self.samples if dtype == "float64" else max(1, self.samples // 2))
         if info.error_inputs_func is not None and "errors" in self.checks:
             for i, case in enumerate(itertools.islice(self.info.error_inputs("cpu"), 40)):
                 self.one("errors", f"error {i}", lambda c=case: self.error(c))
@@ -182,9 +169,7 @@ class Runner(Gradients):
         np.random.seed(self.seed)  # noqa: NPY002 - torch's sample functions draw from it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            stream = self.info.sample_inputs(
-                "cpu", self.torch.dtype(dtype), requires_grad=requires_grad
-            )
+            stream = self.info.sample_inputs("cpu", self.torch.dtype(dtype), requires_grad=requires_grad)
             pool = list(itertools.islice(stream, POOL))
         step = max(1, len(pool) // count)
         numbers = list(range(0, len(pool), step))[:count]
@@ -199,9 +184,7 @@ class Runner(Gradients):
 
     # --- calls --------------------------------------------------------------------------------
 
-    def both(
-        self, fn: Any, sample: Any, differentiated: bool = False
-    ) -> tuple[Any, Any, list[Any], list[Any]]:
+    def both(self, fn: Any, sample: Any, differentiated: bool = False) -> tuple[Any, Any, list[Any], list[Any]]:
         """Results and tensor arguments on torch and here; torch's exceptions come first.
 
         Where derivatives are asked for, torch's table may wrap the operator: a matrix that is read
@@ -251,12 +234,13 @@ class Runner(Gradients):
 
     def layout(self, got: Any, want: Any) -> None:
         for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)):
-            for attribute, read in (("stride", lambda t: tuple(t.stride())), ("offset", lambda t: t.storage_offset()),
-                                    ("is_view", lambda t: t._is_view())):  # fmt: skip
+            for attribute, read in (
+                ("stride", lambda t: tuple(t.stride())),
+                ("offset", lambda t: t.storage_offset()),
+                ("is_view", lambda t: t._is_view()),
+            ):
                 if read(g) != read(w):
-                    raise Different(
-                        f"{attribute}: got {read(g)}, want {read(w)} of shape {tuple(w.shape)}"
-                    )
+                    raise Different(f"{attribute}: got {read(g)}, want {read(w)} of shape {tuple(w.shape)}")
 
     def inplace(self, sample: Any) -> None:
         """The in-place form: what it writes, that it returns its input, how often it says it wrote."""
@@ -338,8 +322,7 @@ class Runner(Gradients):
             return found[0] if isinstance(like, torch.Tensor) else type(like)(found)
 
         want = self.attempt(
-            self.torch,
-            lambda: self.info.op(sample.input, *sample.args, **sample.kwargs, out=given(theirs)),
+            self.torch, lambda: self.info.op(sample.input, *sample.args, **sample.kwargs, out=given(theirs))
         )
         x, args, kwargs = map(self.translate.value, (sample.input, sample.args, sample.kwargs))
         op = self.translate.callable(self.info.op)
@@ -386,18 +369,13 @@ class Runner(Gradients):
             raise Untranslatable("nothing to batch")
         op = self.info.op
         want = self.attempt(
-            self.torch,
-            lambda: torch.func.vmap(lambda *a: op(*a, **values[2]), in_dims, randomness="same")(
-                *args
-            ),
+            self.torch, lambda: torch.func.vmap(lambda *a: op(*a, **values[2]), in_dims, randomness="same")(*args)
         )
         if isinstance(want, Exception):
             raise Untranslatable("torch has no such vmap")
         here, kwargs = self.translate.callable(op), self.translate.value(values[2])
         mine = tuple(self.translate.value(a) for a in args)
-        got = self.mine.module.func.vmap(lambda *a: here(*a, **kwargs), in_dims, randomness="same")(
-            *mine
-        )
+        got = self.mine.module.func.vmap(lambda *a: here(*a, **kwargs), in_dims, randomness="same")(*mine)
         self.compare.equal(got, want, self.unique(sample))
 
     # --- derivatives --------------------------------------------------------------------------
@@ -416,11 +394,7 @@ class Runner(Gradients):
             self.one_plain("node", brief(sample), lambda: self.node(got, want))
         process = sample.output_process_fn_grad
         got, want = self.translate.callable(process)(got), process(want)
-        outs = [
-            (g, w)
-            for g, w in zip(tensors(self.mine, got), tensors(self.torch, want))
-            if w.requires_grad
-        ]
+        outs = [(g, w) for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)) if w.requires_grad]
         pairs = [(g, w) for g, w in zip(my_inputs, inputs) if w.requires_grad]
         if not outs or not pairs:
             return
@@ -436,13 +410,8 @@ class Runner(Gradients):
         if isinstance(first[1], Exception) or not second:
             return
         both = []
-        for lib, (found, given), args in (
-            (self.mine, first[0], g_in),
-            (self.torch, first[1], w_in),
-        ):
-            both.append(
-                attempt(lambda lib=lib, f=found, gv=given, a=args: self.second(lib, f, gv, a))
-            )
+        for lib, (found, given), args in ((self.mine, first[0], g_in), (self.torch, first[1], w_in)):
+            both.append(attempt(lambda lib=lib, f=found, gv=given, a=args: self.second(lib, f, gv, a)))
         self.agree(*both, lenient=True)
 
     def one_plain(self, check: str, label: str, action: Callable[[], None]) -> None:
@@ -463,22 +432,16 @@ class Runner(Gradients):
 
     def grads(self, lib: Lib, outs: Any, inputs: Any, cts: list[np.ndarray], create: bool) -> Any:
         given = [lib.from_array(c).requires_grad_(create) for c in cts]
-        found = lib.module.autograd.grad(
-            outs, inputs, given, create_graph=create, allow_unused=True
-        )
+        found = lib.module.autograd.grad(outs, inputs, given, create_graph=create, allow_unused=True)
         return found, given
 
     def second(self, lib: Lib, found: Any, given: Any, inputs: Any) -> Any:
         roots = [(i, g) for i, g in enumerate(found) if g is not None and g.requires_grad]
         if not roots:
             return [None]
-        cts = [
-            cotangent(tuple(g.shape), dtype_name(g), 50 + i).astype(dtype_name(g)) for i, g in roots
-        ]
+        cts = [cotangent(tuple(g.shape), dtype_name(g), 50 + i).astype(dtype_name(g)) for i, g in roots]
         cts = [lib.from_array(c) for c in cts]
-        return lib.module.autograd.grad(
-            [g for _, g in roots], [*inputs, *given], cts, allow_unused=True
-        )
+        return lib.module.autograd.grad([g for _, g in roots], [*inputs, *given], cts, allow_unused=True)
 
     def jvp(self, sample: Any) -> None:
         """Tangents of the results."""

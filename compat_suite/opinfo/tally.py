@@ -8,9 +8,7 @@ from typing import Any
 from ..ledger import current
 from .runner import CHECKS
 
-GOALS = {
-    "forward": 97.0, "grad": 97.0, "gradgrad": 95.0, "jvp": 95.0, "vmap": 90.0, "errors": 85.0,
-}  # fmt: skip
+GOALS = {"forward": 97.0, "grad": 97.0, "gradgrad": 95.0, "jvp": 95.0, "vmap": 90.0, "errors": 85.0}
 """The share of operators, in percent, all of whose samples agree; the rest stands in the ledger."""
 
 

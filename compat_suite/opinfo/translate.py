@@ -120,9 +120,7 @@ class Translator:
             count = plain.untyped_storage().nbytes() // plain.element_size()
             flat = plain.as_strided((count,), (1,), 0)
             out = self.target.from_array(self.torch.array(flat))
-            out = out.as_strided(
-                tuple(plain.shape), tuple(plain.stride()), plain.storage_offset()
-            ).detach()
+            out = out.as_strided(tuple(plain.shape), tuple(plain.stride()), plain.storage_offset()).detach()
         return out
 
     def module(self, x: Any) -> Any:

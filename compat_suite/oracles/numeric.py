@@ -29,25 +29,16 @@ class Numeric:
 
     def result(self, job: Job) -> Result | None:
         """One slope per input; None where there is no smooth float64 function of the inputs."""
-        if (
-            job.check != "grad"
-            or job.dtype != BASE
-            or not job.sample.smooth
-            or job.case.family == "random"
-        ):
+        if job.check != "grad" or job.dtype != BASE or not job.sample.smooth or job.case.family == "random":
             return None
         if job.case.op.endswith("_") or inner_dtypes(job):
             return None
         slopes = [self._slope(job, which) for which in range(len(leaves(job)))]
-        return Result(
-            gradients=tuple(Seen("", value=np.asarray(x)) for x in slopes if x is not None)
-        )
+        return Result(gradients=tuple(Seen("", value=np.asarray(x)) for x in slopes if x is not None))
 
     def shown(self, job: Job, got: Result) -> Result:
         """The slopes that gradients stand for."""
-        return replace(
-            got, gradients=tuple(self._along(job, n, g) for n, g in enumerate(got.gradients))
-        )
+        return replace(got, gradients=tuple(self._along(job, n, g) for n, g in enumerate(got.gradients)))
 
     def _along(self, job: Job, which: int, gradient: Seen) -> Seen:
         step = Moved(ours(), job, which, 0.0).way
@@ -94,11 +85,7 @@ def _scalar(job: Job, builder: Moved) -> float | None:
         warnings.simplefilter("ignore")
         args, kwargs = builder.arguments
         out = invoke(lib, job.case, args, kwargs)
-        shown = [
-            v
-            for v in flat(job.case.process(out) if job.case.process else out)
-            if isinstance(v, lib.tensor_type)
-        ]
+        shown = [v for v in flat(job.case.process(out) if job.case.process else out) if isinstance(v, lib.tensor_type)]
     if any(v.is_complex() for v in shown):
         return None
     total = 0.0

@@ -41,9 +41,7 @@ class RecordedTorch:
         """What torch showed."""
         row = self.family(job.case.family).get(job.id)
         if row is None:
-            raise NotRecorded(
-                f"{job.id!r}: remake recorded/ with `python -m compat_suite record` (needs torch)"
-            )
+            raise NotRecorded(f"{job.id!r}: remake recorded/ with `python -m compat_suite record` (needs torch)")
         return decode(row)
 
 

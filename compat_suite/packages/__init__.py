@@ -74,8 +74,8 @@ def output(path: Path, sites: Sequence[Path], *start: str) -> list[str]:
         "HF_HUB_OFFLINE": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", *start, str(path)], capture_output=True, text=True, env=env, check=False,
-    )  # fmt: skip
+        [sys.executable, "-W", "ignore", *start, str(path)], capture_output=True, text=True, env=env, check=False
+    )
     lines = done.stdout.strip("\n").split("\n")
     if done.returncode:
         lines.append("failed: " + (done.stderr.strip().split("\n") or ["?"])[-1])
@@ -92,16 +92,13 @@ def judge(name: str, site: Path) -> Verdict:
     found = differences(want, got)
     if want[-1].startswith("failed: "):
         found.append(f"torch itself: {want[-1]}")
-    return Verdict(
-        name, versions(name, site), purpose(path), len(want), tuple(found), time.time() - began
-    )
+    return Verdict(name, versions(name, site), purpose(path), len(want), tuple(found), time.time() - began)
 
 
 def versions(name: str, site: Path) -> dict[str, str]:
     """The installed versions of the packages that a program is about."""
     there = {
-        d.metadata["Name"].lower(): d.version
-        for d in metadata.distributions(path=list(map(str, places(name, site))))
+        d.metadata["Name"].lower(): d.version for d in metadata.distributions(path=list(map(str, places(name, site))))
     }
     return {p: there.get(p.lower(), "?") for p in REQUIREMENTS[name].packages}
 
@@ -113,10 +110,7 @@ def purpose(path: Path) -> str:
 
 def page(verdicts: list[Verdict]) -> str:
     """docs/packages.md."""
-    rows = [
-        f"| {', '.join(f'{p} {v}' for p, v in v.versions.items())} | {v.what} | {v.result} |"
-        for v in verdicts
-    ]
+    rows = [f"| {', '.join(f'{p} {v}' for p, v in v.versions.items())} | {v.what} | {v.result} |" for v in verdicts]
     return TEXT.format(rows="\n".join(rows))
 
 

@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-NAMES = {
-    "np": "numpy",
-    "torch": "torch",
-    "nn": "torch.nn",
-    "F": "torch.nn.functional",
-    "kornia": "kornia",
-}
+NAMES = {"np": "numpy", "torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "kornia": "kornia"}
 
 
 @pytest.fixture(autouse=True)

@@ -106,23 +106,17 @@ _HUB = (
     "packaging typer typing_extensions rich click shellingham regex hf-xet"
 )
 _METRICS = "lightning-utilities"
-_PLOTS = (
-    "matplotlib contourpy cycler kiwisolver pyparsing python-dateutil six fonttools pillow tqdm"
-)
+_PLOTS = "matplotlib contourpy cycler kiwisolver pyparsing python-dateutil six fonttools pillow tqdm"
 REQUIREMENTS = {
     "accelerate": need("accelerate", f"psutil safetensors {_HUB}"),
     "backpack": need("backpack-for-pytorch", "einops unfoldnd"),
     "botorch": need(
-        "botorch",
-        f"gpytorch pyro-ppl pyro-api multipledispatch typing_inspect mypy_extensions tqdm {_GP}",
+        "botorch", f"gpytorch pyro-ppl pyro-api multipledispatch typing_inspect mypy_extensions tqdm {_GP}"
     ),
     "captum": need("captum", _PLOTS),
-    "curvlinops": need(
-        "curvlinops-for-pytorch", f"backpack-for-pytorch unfoldnd einops einconv tqdm scipy {_GP}"
-    ),
+    "curvlinops": need("curvlinops-for-pytorch", f"backpack-for-pytorch unfoldnd einops einconv tqdm scipy {_GP}"),
     "diffusers": need(
-        "diffusers",
-        f"safetensors pillow importlib_metadata zipp requests urllib3 charset-normalizer {_HUB}",
+        "diffusers", f"safetensors pillow importlib_metadata zipp requests urllib3 charset-normalizer {_HUB}"
     ),
     "e3nn": need("e3nn", f"opt-einsum opt_einsum_fx {_GP}"),
     "einops": need("einops"),
@@ -145,9 +139,7 @@ REQUIREMENTS = {
     "monai": need("monai", "scipy"),
     "nflows": need("nflows", f"UMNN {_PLOTS}"),
     "opacus": need("opacus", f"opt-einsum {_GP}"),
-    "optimizers": need(
-        "madgrad adabelief-pytorch sparsemax torchinfo torchsummary", "colorama tabulate tqdm"
-    ),
+    "optimizers": need("madgrad adabelief-pytorch sparsemax torchinfo torchsummary", "colorama tabulate tqdm"),
     "peft": need("peft", f"transformers accelerate psutil tokenizers safetensors {_HUB}"),
     "pyhessian": need("PyHessian"),
     "pyro": need("pyro-ppl", "pyro-api tqdm"),
@@ -156,14 +148,10 @@ REQUIREMENTS = {
     "rotary_embedding_torch": need("rotary-embedding-torch", "einops"),
     "safetensors": need("safetensors"),
     "schedulefree": need("schedulefree prodigyopt dadaptation"),
-    "segmentation_models": need(
-        "segmentation-models-pytorch torchvision", f"timm pillow safetensors {_HUB}"
-    ),
+    "segmentation_models": need("segmentation-models-pytorch torchvision", f"timm pillow safetensors {_HUB}"),
     "skorch": need("skorch", "scikit-learn joblib threadpoolctl narwhals tabulate tqdm scipy"),
     "tensordict": need("tensordict", "cloudpickle pyvers orjson importlib_metadata"),
-    "small_models": need(
-        "pytorch-crf pytorch-msssim torch-dct egnn-pytorch torch-ema pytorch-warmup", "einops"
-    ),
+    "small_models": need("pytorch-crf pytorch-msssim torch-dct egnn-pytorch torch-ema pytorch-warmup", "einops"),
     "timm": need("timm torchvision", f"pillow safetensors {_HUB}"),
     "torch_optimizer": need("torch-optimizer", "pytorch-ranger"),
     "torchcde": need("torchcde", "torchdiffeq torchsde trampoline scipy"),
@@ -173,9 +161,7 @@ REQUIREMENTS = {
     "torchvision": need("torchvision", "pillow"),
     "transformers": need("transformers", f"tokenizers safetensors {_HUB}"),
     "two_processes": need("lightning", f"lightning-utilities torchmetrics {_HUB}"),
-    "vector_quantize": need(
-        "vector-quantize-pytorch", "einops einx frozendict loguru torch-einops-utils"
-    ),
+    "vector_quantize": need("vector-quantize-pytorch", "einops einx frozendict loguru torch-einops-utils"),
     "vision_attention": need(
         "linear-attention-transformer performer-pytorch perceiver-pytorch",
         "einops axial-positional-embedding linformer local-attention product-key-memory colt5-attention "
@@ -183,23 +169,18 @@ REQUIREMENTS = {
     ),
     "x_transformers": need("x-transformers", "einops einx frozendict loguru torch-einops-utils"),
     "deepxde": need(
-        "deepxde",
-        f"scikit-optimize pyaml scikit-learn joblib threadpoolctl scipy pandas pytz tzdata {_PLOTS}",
+        "deepxde", f"scikit-optimize pyaml scikit-learn joblib threadpoolctl scipy pandas pytz tzdata {_PLOTS}"
     ),
     "filterbanks": need("asteroid-filterbanks nnAudio", "scipy"),
     "neuraloperator": need("neuraloperator", f"tensorly tensorly-torch opt-einsum scipy {_HUB}"),
-    "normflows": need(
-        "normflows torchcfm",
-        f"POT torchdyn torchdiffeq torchsde torchcde trampoline scipy {_PLOTS}",
-    ),
+    "normflows": need("normflows torchcfm", f"POT torchdyn torchdiffeq torchsde torchcde trampoline scipy {_PLOTS}"),
     "sentence_transformers": need(
         "sentence-transformers",
         f"transformers tokenizers safetensors scikit-learn joblib threadpoolctl narwhals scipy {_HUB}",
     ),
     "spiking_networks": need("snntorch norse", f"nir nirtorch h5py scipy {_PLOTS}"),
     "stable_baselines": need(
-        "stable_baselines3",
-        f"gymnasium cloudpickle farama-notifications pandas pytz tzdata {_PLOTS}",
+        "stable_baselines3", f"gymnasium cloudpickle farama-notifications pandas pytz tzdata {_PLOTS}"
     ),
     "tabnet": need("pytorch-tabnet", "scikit-learn joblib threadpoolctl narwhals scipy tqdm"),
     "torch_geometric": need(
@@ -231,4 +212,4 @@ def install(names: Iterable[str], site: Path) -> None:
             subprocess.run(
                 [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *pinned],
                 check=True,
-            )  # fmt: skip
+            )

@@ -53,26 +53,11 @@ def fetch(suite: Suite, site: Path) -> Path:
     want = " ".join((suite.pinned, suite.also))
     if not done.exists() or done.read_text(encoding="utf-8") != want:
         pip = [sys.executable, "-m", "pip", "--quiet"]
-        source = [
-            "download",
-            "--no-deps",
-            "--no-binary",
-            suite.package,
-            "-d",
-            str(folder),
-            suite.pinned,
-        ]
+        source = ["download", "--no-deps", "--no-binary", suite.package, "-d", str(folder), suite.pinned]
         subprocess.run([*pip, *source], check=True)
         installed = [*([suite.pinned] if suite.install else []), *suite.also.split()]
         if installed:
-            target = [
-                "install",
-                "--no-deps",
-                "--upgrade",
-                "--target",
-                str(folder / "site"),
-                *installed,
-            ]
+            target = ["install", "--no-deps", "--upgrade", "--target", str(folder / "site"), *installed]
             subprocess.run([*pip, *target], check=True)
         with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
             archive.extractall(folder / "source", filter="data")
@@ -85,13 +70,9 @@ def files(suite: Suite, source: Path) -> Iterator[Path]:
     for place in suite.tests:
         path = source / place
         found = (
-            [path]
-            if path.is_file() or suite.doctests
-            else sorted({*path.rglob("test_*.py"), *path.rglob("*_test.py")})
+            [path] if path.is_file() or suite.doctests else sorted({*path.rglob("test_*.py"), *path.rglob("*_test.py")})
         )
-        yield from (
-            f for f in found if not any(part in str(f.relative_to(source)) for part in suite.ignore)
-        )
+        yield from (f for f in found if not any(part in str(f.relative_to(source)) for part in suite.ignore))
 
 
 def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> dict[str, str]:
@@ -114,13 +95,7 @@ def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> 
         ]  # fmt: skip
         try:
             done = subprocess.run(
-                command,
-                cwd=source,
-                env=env,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=suite.limit,
+                command, cwd=source, env=env, capture_output=True, text=True, check=False, timeout=suite.limit
             )
         except subprocess.TimeoutExpired:
             return {"(file)": f"not done in {suite.limit} s"}
@@ -159,9 +134,7 @@ def judge(suite: Suite, site: Path, only: str | None = None, *, show: bool = Fal
         began = time.time()
         got = outcomes(path, source, suite, site, *ALIAS)
         spent[0] += time.time() - began
-        whole = got.get("(file)") or next(
-            (r for t, r in got.items() if t.endswith("::") or t.startswith("::")), None
-        )
+        whole = got.get("(file)") or next((r for t, r in got.items() if t.endswith("::") or t.startswith("::")), None)
         found = {t: got.get(t, whole or "not collected") for t in good if got.get(t, "?")}
         differing.update({f"{name} {t}": r for t, r in found.items()})
         if show:
@@ -195,10 +168,7 @@ def page(verdicts: Sequence[Verdict]) -> str:
             if SUITES[verdict.name].note:
                 details.append(f"{SUITES[verdict.name].note}\n")
             details += reasons(verdict)
-    total, good = (
-        sum(v.passing for v in verdicts),
-        sum(v.passing - len(v.differing) for v in verdicts),
-    )
+    total, good = (sum(v.passing for v in verdicts), sum(v.passing - len(v.differing) for v in verdicts))
     return TEXT.format(rows="\n".join(rows), details="\n".join(details), total=total, good=good)
 
 
@@ -262,7 +232,5 @@ def main(args: argparse.Namespace) -> int:
             state.parent.mkdir(parents=True, exist_ok=True)
             state.write_text(json.dumps(before, indent=1) + "\n", encoding="utf-8")
     if not args.file:
-        PAGE.write_text(
-            page([Verdict(**before[n]) for n in sorted(SUITES) if n in before]), encoding="utf-8"
-        )
+        PAGE.write_text(page([Verdict(**before[n]) for n in sorted(SUITES) if n in before]), encoding="utf-8")
     return 1 if wrong else 0

@@ -13,9 +13,7 @@ from compat_suite.oracles.torch_recorded import HOME, NotRecorded, RecordedTorch
 
 def test_numbers_never_change() -> None:
     np.testing.assert_allclose(
-        uniform(12345, 3),
-        [0.6805960300870374, 0.10487419499160455, 0.25143722125675516],
-        rtol=1e-15,
+        uniform(12345, 3), [0.6805960300870374, 0.10487419499160455, 0.25143722125675516], rtol=1e-15
     )
     assert seed_of("torch.add([2], [2])#1") == 3167990229 << 20
 
@@ -61,19 +59,8 @@ def test_nothing_recorded_is_out_of_use_and_it_stays_small() -> None:
 
 
 def test_recorded_results_survive_the_round_trip() -> None:
-    seen = Seen(
-        "Tensor",
-        "float32",
-        (2,),
-        (1,),
-        True,
-        "NegBackward0",
-        True,
-        np.array([1.5, np.nan], np.float32),
-    )
-    result = Result(
-        "tuple", (seen, Seen("int", value=np.asarray(3))), (Seen("None"),), ("self",), None
-    )
+    seen = Seen("Tensor", "float32", (2,), (1,), True, "NegBackward0", True, np.array([1.5, np.nan], np.float32))
+    result = Result("tuple", (seen, Seen("int", value=np.asarray(3))), (Seen("None"),), ("self",), None)
     again = decode(encode(result))
     np.testing.assert_array_equal(again.parts[0].value, seen.value)
     assert again.parts[0].grad_fn == "NegBackward0"

@@ -131,10 +131,7 @@ def test_jax_and_finite_differences_have_an_opinion_and_it_counts() -> None:
 def test_finite_differences_reject_a_wrong_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     right = run(ours(), JOBS["grad"])
     wrong = replace(
-        right,
-        gradients=tuple(
-            replace(g, value=g.value + 1e-3) for g in right.gradients if g.value is not None
-        ),
+        right, gradients=tuple(replace(g, value=g.value + 1e-3) for g in right.gradients if g.value is not None)
     )
     monkeypatch.setattr("compat_suite.judge.run", lambda lib, job: wrong)
     assert judge(JOBS["grad"], Numeric(), Ledger()).status == "failed"

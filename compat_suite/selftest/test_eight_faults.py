@@ -58,9 +58,7 @@ FAULTS = {
     "stale view": {"t": lambda x: right.t(x).clone()},
     "off-by-one version": {"neg_": lambda x: right.neg_(x).mul_(1.0)},
     "frozen learning rate": {
-        "optim": changed(
-            right.optim, lr_scheduler=changed(right.optim.lr_scheduler, StepLR=FrozenRate)
-        )
+        "optim": changed(right.optim, lr_scheduler=changed(right.optim.lr_scheduler, StepLR=FrozenRate))
     },
     "clamped index": {"index_select": clamped},
 }
@@ -152,14 +150,12 @@ def by_assert_matches_torch(fault):
     sys.modules[name] = module
     try:
         raises = IndexError if fault == "clamped index" else None
-        programs = (
-            [PROGRAMS.get(fault, lambda torch, x: torch.sin(x))] if fault else PROGRAMS.values()
-        )
+        programs = [PROGRAMS.get(fault, lambda torch, x: torch.sin(x))] if fault else PROGRAMS.values()
         expected = [IndexError if p is PROGRAMS["clamped index"] else raises for p in programs]
         found = [
             failure(assert_matches_torch, p, [np.array([[0.5, -1.0], [2.0, 0.25]])], oracle=name, raises=e)
             for p, e in zip(programs, expected)
-        ]  # fmt: skip
+        ]
     finally:
         del sys.modules[name]
     return any(found)
@@ -168,12 +164,7 @@ def by_assert_matches_torch(fault):
 def by_assert_matches_jax(fault):
     lib = library(fault).module
     if fault == "frozen learning rate":
-        return failure(
-            assert_matches_jax,
-            lambda x: trained(lib, x),
-            lambda x: x * jnp.asarray(STEPPED, x.dtype),
-            X,
-        )
+        return failure(assert_matches_jax, lambda x: trained(lib, x), lambda x: x * jnp.asarray(STEPPED, x.dtype), X)
     return failure(assert_matches_jax, lambda x: lib.sin(x), jnp.sin, X, dtypes=["float64"])
 
 
@@ -194,9 +185,7 @@ def test_the_right_library_passes(check):
     assert not CHECKS[check](None)
 
 
-@pytest.mark.parametrize(
-    ("check", "fault"), [(c, f) for c, claimed in CLAIMS.items() for f in claimed]
-)
+@pytest.mark.parametrize(("check", "fault"), [(c, f) for c, claimed in CLAIMS.items() for f in claimed])
 def test_the_fault_is_found(check, fault):
     assert CHECKS[check](fault)
 
@@ -287,7 +276,5 @@ print(found(), found(sin=lambda x: -torchgrad_jax.sin(x)), found(neg_=moved_away
 
 def test_faults_over_two_devices():
     """A wrong sign, and an operator in place whose tensor lies on one device afterwards."""
-    run = subprocess.run(
-        [sys.executable, "-c", DEVICES], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True, check=False)
     assert run.stdout.split() == ["None", "v2.grad_fn", "v1.sharding"], run.stdout + run.stderr

@@ -83,13 +83,9 @@ def test_different_exceptions_and_known_texts_differ() -> None:
         return call
 
     known = "a leaf Variable that requires grad is being used in an in-place operation."
-    assert (
-        compare(Program(lines), broken(exp=says("x")), broken(exp=says("x", TypeError))) is not None
-    )
+    assert compare(Program(lines), broken(exp=says("x")), broken(exp=says("x", TypeError))) is not None
     assert compare(Program(lines), broken(exp=says("x")), broken(exp=says("y"))) is None
-    assert (
-        compare(Program(lines), broken(exp=says(known + "!")), broken(exp=says(known))) is not None
-    )
+    assert compare(Program(lines), broken(exp=says(known + "!")), broken(exp=says(known))) is not None
 
 
 def shifted(by: float) -> Lib:
@@ -99,22 +95,29 @@ def shifted(by: float) -> Lib:
 
 ROUGH = {
     "through float32": (("v0 = torch.tensor([1, 2])", "v1 = torch.exp(v0)"), 3e-7, True),
-    "cast afterwards": (
-        ("v0 = torch.tensor([1, 2])", "v1 = torch.exp(v0)", "v2 = v1.double()"), 3e-7, True,
-    ),
+    "cast afterwards": (("v0 = torch.tensor([1, 2])", "v1 = torch.exp(v0)", "v2 = v1.double()"), 3e-7, True),
     "written into": (
-        ("v0 = torch.ones(2, dtype=torch.float64)", "v1 = v0.view(-1)",
-         "v2 = torch.exp(torch.tensor([1, 2]))", "v1.copy_(v2)"), 3e-7, True,
+        (
+            "v0 = torch.ones(2, dtype=torch.float64)",
+            "v1 = v0.view(-1)",
+            "v2 = torch.exp(torch.tensor([1, 2]))",
+            "v1.copy_(v2)",
+        ),
+        3e-7,
+        True,
     ),
     "too far for float32": (("v0 = torch.tensor([1, 2])", "v1 = torch.exp(v0).double()"), 1e-3, False),
     "beside float32": (
-        ("v0 = torch.tensor([1.0, 2.0])", "v1 = torch.tensor([1.0], dtype=torch.float64)",
-         "v2 = torch.exp(v1)"), 3e-7, False,
+        ("v0 = torch.tensor([1.0, 2.0])", "v1 = torch.tensor([1.0], dtype=torch.float64)", "v2 = torch.exp(v1)"),
+        3e-7,
+        False,
     ),
     "beside float16": (
-        ("v0 = torch.ones(2).half()", "v1 = torch.tensor([1.0, 2.0])", "v2 = torch.exp(v1)"), 1e-4, False,
+        ("v0 = torch.ones(2).half()", "v1 = torch.tensor([1.0, 2.0])", "v2 = torch.exp(v1)"),
+        1e-4,
+        False,
     ),
-}  # fmt: skip
+}
 """Lines, how far off `exp` is in them, and whether that is within what the numbers went through."""
 
 

@@ -19,13 +19,7 @@ from compat_suite.surface import recorded
 from compat_suite.test_fuzz import PROGRAMS
 
 TODAY = datetime.date(2025, 1, 1)
-GOOD = {
-    "id": "value torch.neg([2])",
-    "oracle": "torch",
-    "kind": "differs",
-    "reason": "a test",
-    "date": TODAY,
-}
+GOOD = {"id": "value torch.neg([2])", "oracle": "torch", "kind": "differs", "reason": "a test", "date": TODAY}
 JOB = next(iter(jobs_of(case("torch.neg", s(t(2))))))
 
 
@@ -63,12 +57,8 @@ def test_a_skip_does_not_run() -> None:
 
 
 def test_an_entry_of_another_oracle_does_not_count() -> None:
-    assert (
-        judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "jax"}),))).status == "failed"
-    )
-    assert (
-        judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "any"}),))).status == "xfailed"
-    )
+    assert judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "jax"}),))).status == "failed"
+    assert judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "any"}),))).status == "xfailed"
 
 
 def test_patterns() -> None:
@@ -78,15 +68,7 @@ def test_patterns() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"kind": "strange"},
-        {"oracle": "nobody"},
-        {"reason": " "},
-        {"date": "today"},
-        {"id": ""},
-        {"extra": 1},
-    ],
+    "change", [{"kind": "strange"}, {"oracle": "nobody"}, {"reason": " "}, {"date": "today"}, {"id": ""}, {"extra": 1}]
 )
 def test_malformed_entries_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(LedgerError):
@@ -122,8 +104,6 @@ def test_every_entry_in_use_matches_something() -> None:
     known += [f"fuzz {seed}" for seed in range(PROGRAMS)]
     # Which operators torch's own table lists is known where torch is installed: `opinfo` itself
     # complains of an entry that passes.
-    known += [
-        e.id for e in current().xfail if re.match(rf"opinfo (\*|{'|'.join(CHECKS)}) \S+$", e.id)
-    ]
+    known += [e.id for e in current().xfail if re.match(rf"opinfo (\*|{'|'.join(CHECKS)}) \S+$", e.id)]
     pairs = [(job_id, oracle) for job_id in known for oracle in ("torch", "jax", "numeric")]
     assert not current().stale(pairs)

@@ -16,12 +16,8 @@ def test_page_lists_differences_with_area_and_program():
         Verdict(second, "xfailed", ("stride",), "torch"),
         *(Verdict(job, "passed") for job in list(jobs.values())[2:]),
     ]
-    page = as_html(
-        tabulate(verdicts), verdicts, SimpleNamespace(name="torch"), {first.id: "the jaxpr <a>"}
-    )  # pyright: ignore[reportArgumentType]
+    page = as_html(tabulate(verdicts), verdicts, SimpleNamespace(name="torch"), {first.id: "the jaxpr <a>"})  # pyright: ignore[reportArgumentType]
     assert page.count("<details") == 2
     assert f"data-area='{first.case.family}' data-check='grad' data-status='failed'" in page
-    assert all(
-        text in page for text in ("&lt;1.0&gt;", "to reproduce", "explain", "jaxpr &lt;a&gt;")
-    )
+    assert all(text in page for text in ("&lt;1.0&gt;", "to reproduce", "explain", "jaxpr &lt;a&gt;"))
     assert all(f"<option value='{family}'>" in page for family in jobs)

@@ -54,10 +54,7 @@ def test_a_file_that_does_not_import_here(tmp_path, monkeypatch):
 def test_reasons_are_counted_together():
     found = {"a.py m::t1": "one | reason", "a.py m::t2": "another", "b.py m::t3": "another"}
     verdict = suites.Verdict("x", 5, found, 1.0, 1.0)
-    assert suites.reasons(verdict) == [
-        "* 2: `another`, as in `a.py::t2`",
-        "* 1: `one / reason`, as in `a.py::t1`",
-    ]
+    assert suites.reasons(verdict) == ["* 2: `another`, as in `a.py::t2`", "* 1: `one / reason`, as in `a.py::t1`"]
 
 
 def test_the_page_sums_up():

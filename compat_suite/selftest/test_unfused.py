@@ -14,18 +14,9 @@ X = np.array([[1.5, -2.0, 0.0], [np.nan, np.inf, -0.5]])
 KERNELS: dict[str, Callable[..., Any]] = {
     "arithmetic": lambda x, y: (x * 2 + y - x / y, -x, abs(x), x**3),
     "comparisons": lambda x, y: (jnp.maximum(x, y), jnp.where(x < y, x, y), (x == y) & (y > 0)),
-    "layout": lambda x, y: (
-        x.T[::-1],
-        jnp.pad(x, ((1, 0), (0, 2))),
-        jnp.concatenate([x, y], 1),
-        x.reshape(-1)[1:5:2],
-    ),
+    "layout": lambda x, y: (x.T[::-1], jnp.pad(x, ((1, 0), (0, 2))), jnp.concatenate([x, y], 1), x.reshape(-1)[1:5:2]),
     "reductions": lambda x, y: (x.sum(0), x.max(), y.min(1), jnp.any(x > 0), jnp.cumsum(y, 0)),
-    "indices": lambda x, y: (
-        x[jnp.array([1, 0])],
-        x.at[0].set(y[1]),
-        jax.lax.dynamic_slice(x, (1, 9), (1, 2)),
-    ),
+    "indices": lambda x, y: (x[jnp.array([1, 0])], x.at[0].set(y[1]), jax.lax.dynamic_slice(x, (1, 9), (1, 2))),
     "conversions": lambda x, y: (
         x.astype(jnp.int32),
         y.astype(jnp.complex64),

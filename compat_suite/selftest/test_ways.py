@@ -154,9 +154,14 @@ def test_sources_are_programs() -> None:
 
 
 GOOD = {
-    "id": "x", "way": "compile", "part": "line", "pattern": "a", "kind": "differs", "reason": "r",
+    "id": "x",
+    "way": "compile",
+    "part": "line",
+    "pattern": "a",
+    "kind": "differs",
+    "reason": "r",
     "date": omitted.current()[0].date,
-}  # fmt: skip
+}
 WRONG = {
     "way": {"way": "eager"},
     "part": {"part": "lines"},

@@ -10,10 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-TEXT = (
-    "the cat sat on the mat and the dog sat on the log while the rat ran past the cat and the dog. "
-    * 4
-)
+TEXT = "the cat sat on the mat and the dog sat on the log while the rat ran past the cat and the dog. " * 4
 
 
 def make_attention():

@@ -14,9 +14,19 @@ import numpy as np
 import torchgrad_jax
 
 NAMES = (
-    "mlp", "cnn", "lstm", "transformer", "vae", "wgan_gp", "maml", "neural_ode", "pinn", "deep_equilibrium", "flow",
+    "mlp",
+    "cnn",
+    "lstm",
+    "transformer",
+    "vae",
+    "wgan_gp",
+    "maml",
+    "neural_ode",
+    "pinn",
+    "deep_equilibrium",
+    "flow",
     "dp_sgd",
-)  # fmt: skip
+)
 CLOSE = 1e-4
 
 
@@ -45,15 +55,10 @@ def draw(name, found, folder):
     from matplotlib import pyplot as plt
 
     grey = "#808890"
-    mpl.rcParams.update(
-        {"svg.hashsalt": name, "text.color": grey, "axes.labelcolor": grey, "font.size": 9}
-    )
+    mpl.rcParams.update({"svg.hashsalt": name, "text.color": grey, "axes.labelcolor": grey, "font.size": 9})
     figure, axes = plt.subplots(figsize=(4.2, 3.0), layout="constrained")
     styles = {"JAX": ("#e8710a", 7, "-"), "torch": ("#1a9e77", 4.4, "-")}
-    styles |= {
-        "torchgrad_jax, eager": ("#4a90e2", 2, "-"),
-        "torchgrad_jax, compiled": ("#c06bd6", 1.6, (0, (2, 3))),
-    }
+    styles |= {"torchgrad_jax, eager": ("#4a90e2", 2, "-"), "torchgrad_jax, compiled": ("#c06bd6", 1.6, (0, (2, 3)))}
     for label, losses in found.items():
         color, width, dashes = styles[label]
         axes.plot(range(1, len(losses) + 1), losses, color=color, lw=width, ls=dashes, label=label)
@@ -71,9 +76,7 @@ def draw(name, found, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description="Losses of the same programs in torch, here and in JAX."
-    )
+    parser = argparse.ArgumentParser(description="Losses of the same programs in torch, here and in JAX.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--pictures", help="the folder for pictures (needs matplotlib)")
@@ -87,8 +90,7 @@ def main():
         distance = apart(found)
         first, last = found["JAX"][0], found["JAX"][-1]
         print(
-            f"{name:<17} {len(found)} ways: loss {first:.4f} to {last:.4f}, apart by {distance:.1e} at most",
-            flush=True,
+            f"{name:<17} {len(found)} ways: loss {first:.4f} to {last:.4f}, apart by {distance:.1e} at most", flush=True
         )
         bad += [name] if not distance < CLOSE else []
         if args.pictures:

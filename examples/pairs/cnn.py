@@ -20,13 +20,7 @@ def batches(steps):
 
 def in_torch(torch, steps, wrap):
     nn = torch.nn
-    layers = (
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(8 * 16, 2),
-    )
+    layers = (nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 16, 2))
     model = loaded(torch, nn.Sequential(*layers), PARAMETERS)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
 
@@ -42,13 +36,8 @@ def in_torch(torch, steps, wrap):
 
 def in_jax(steps):
     def loss(p, x, y):
-        out = (
-            jax.lax.conv_general_dilated(x, p["0.weight"], (1, 1), "SAME")
-            + p["0.bias"][:, None, None]
-        )
-        out = jax.lax.reduce_window(
-            jax.nn.relu(out), -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"
-        )
+        out = jax.lax.conv_general_dilated(x, p["0.weight"], (1, 1), "SAME") + p["0.bias"][:, None, None]
+        out = jax.lax.reduce_window(jax.nn.relu(out), -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
         scores = jax.nn.log_softmax(out.reshape(len(x), -1) @ p["4.weight"].T + p["4.bias"])
         return -jnp.take_along_axis(scores, y[:, None], 1).mean()
 

@@ -53,9 +53,7 @@ def in_torch(torch, steps, wrap):
 def in_jax(steps):
     @jax.custom_vjp
     def fixed_point(mix, given):
-        return jax.lax.fori_loop(
-            0, ROUNDS, lambda _, z: jnp.tanh(z @ mix / 2 + given), jnp.zeros_like(given)
-        )
+        return jax.lax.fori_loop(0, ROUNDS, lambda _, z: jnp.tanh(z @ mix / 2 + given), jnp.zeros_like(given))
 
     def forward(mix, given):
         z = fixed_point(mix, given)

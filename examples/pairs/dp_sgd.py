@@ -42,9 +42,7 @@ def in_torch(torch, steps, wrap):
 
 def in_jax(steps):
     def apart(p, x, y):
-        return (
-            (jnp.tanh(p["0.weight"] @ x + p["0.bias"]) @ p["2.weight"].T + p["2.bias"] - y) ** 2
-        ).mean()
+        return ((jnp.tanh(p["0.weight"] @ x + p["0.bias"]) @ p["2.weight"].T + p["2.bias"] - y) ** 2).mean()
 
     @jax.jit
     def step(p, x, y, *noise):
@@ -52,9 +50,7 @@ def in_jax(steps):
         norms = jnp.sqrt(sum((g**2).reshape(SIZE, -1).sum(1) for g in gradients.values()))
         factors = jnp.minimum(CLIP / norms, 1)
         hidden = dict(zip(PARAMETERS, noise))  # JAX sorts the keys of `p`
-        new = {
-            k: p[k] - RATE * (jnp.tensordot(factors, g, 1) + hidden[k]) / SIZE for k, g in gradients.items()
-        }  # fmt: skip
+        new = {k: p[k] - RATE * (jnp.tensordot(factors, g, 1) + hidden[k]) / SIZE for k, g in gradients.items()}
         return new, losses.mean()
 
     p, losses = PARAMETERS, []

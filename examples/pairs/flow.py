@@ -6,9 +6,7 @@ from common import jax_losses, loaded, normal, torch_losses
 
 COUPLINGS = 4
 SHAPES = {"0__weight": (16, 1), "0__bias": (16,), "2__weight": (2, 16), "2__bias": (2,)}
-PARAMETERS = {
-    f"{i}.{name}": array for i in range(COUPLINGS) for name, array in normal(i, 0.2, **SHAPES).items()
-}  # fmt: skip
+PARAMETERS = {f"{i}.{name}": array for i in range(COUPLINGS) for name, array in normal(i, 0.2, **SHAPES).items()}
 
 
 def batches(steps):
@@ -21,9 +19,7 @@ def batches(steps):
 
 def in_torch(torch, steps, wrap):
     nn = torch.nn
-    couplings = [
-        nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 2)) for _ in range(COUPLINGS)
-    ]
+    couplings = [nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 2)) for _ in range(COUPLINGS)]
     model = loaded(torch, nn.ModuleList(couplings), PARAMETERS)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 

@@ -7,9 +7,13 @@ from common import jax_losses, normal, torch_losses
 
 WIDTH = 16
 SHAPES = {
-    "read__weight_ih_l0": (4 * WIDTH, 1), "read__weight_hh_l0": (4 * WIDTH, WIDTH), "read__bias_ih_l0": (4 * WIDTH,),
-    "read__bias_hh_l0": (4 * WIDTH,), "answer__weight": (1, WIDTH), "answer__bias": (1,),
-}  # fmt: skip
+    "read__weight_ih_l0": (4 * WIDTH, 1),
+    "read__weight_hh_l0": (4 * WIDTH, WIDTH),
+    "read__bias_ih_l0": (4 * WIDTH,),
+    "read__bias_hh_l0": (4 * WIDTH,),
+    "answer__weight": (1, WIDTH),
+    "answer__bias": (1,),
+}
 PARAMETERS = normal(0, 0.3, **SHAPES)
 
 

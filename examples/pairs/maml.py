@@ -31,9 +31,7 @@ def in_torch(torch, steps, wrap):
         loss = 0
         for task in range(4):
             parameters = list(model.parameters())
-            slopes = torch.autograd.grad(
-                apart(parameters, x[task, :10], y[task, :10]), parameters, create_graph=True
-            )
+            slopes = torch.autograd.grad(apart(parameters, x[task, :10], y[task, :10]), parameters, create_graph=True)
             adapted = [p - INNER * g for p, g in zip(parameters, slopes)]
             loss = loss + apart(adapted, x[task, 10:], y[task, 10:]) / 4
         optimizer.zero_grad()

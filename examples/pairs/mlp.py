@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from common import jax_losses, loaded, normal, torch_losses
 
-PARAMETERS = normal(
-    0, 0.5, **{"0__weight": (32, 2), "0__bias": (32,), "2__weight": (3, 32), "2__bias": (3,)}
-)
+PARAMETERS = normal(0, 0.5, **{"0__weight": (32, 2), "0__bias": (32,), "2__weight": (3, 32), "2__bias": (3,)})
 
 
 def batches(steps):

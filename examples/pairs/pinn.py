@@ -5,13 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from common import jax_losses, loaded, normal, torch_losses
 
-SHAPES = {
-    "0__weight": (16, 1),
-    "0__bias": (16,),
-    "2__weight": (16, 16),
-    "2__bias": (16,),
-    "4__weight": (1, 16),
-}
+SHAPES = {"0__weight": (16, 1), "0__bias": (16,), "2__weight": (16, 16), "2__bias": (16,), "4__weight": (1, 16)}
 PARAMETERS = normal(0, 0.5, **SHAPES, **{"4__bias": (1,)})
 POINTS = np.linspace(0, 3, 32, dtype="float32")[:, None]
 

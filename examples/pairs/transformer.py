@@ -7,10 +7,16 @@ from common import jax_losses, loaded, normal, torch_losses
 
 LETTERS, WIDTH, HEADS, TIME = 6, 16, 2, 12
 PARAMETERS = normal(
-    0, 0.3, embed__weight=(LETTERS, WIDTH), place=(TIME, WIDTH), qkv__weight=(3 * WIDTH, WIDTH),
-    project__weight=(WIDTH, WIDTH), up__weight=(2 * WIDTH, WIDTH), down__weight=(WIDTH, 2 * WIDTH),
+    0,
+    0.3,
+    embed__weight=(LETTERS, WIDTH),
+    place=(TIME, WIDTH),
+    qkv__weight=(3 * WIDTH, WIDTH),
+    project__weight=(WIDTH, WIDTH),
+    up__weight=(2 * WIDTH, WIDTH),
+    down__weight=(WIDTH, 2 * WIDTH),
     predict__weight=(LETTERS, WIDTH),
-)  # fmt: skip
+)
 
 
 def batches(steps):
@@ -26,27 +32,14 @@ def in_torch(torch, steps, wrap):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embed, self.place = (
-                nn.Embedding(LETTERS, WIDTH),
-                nn.Parameter(torch.zeros(TIME, WIDTH)),
-            )
-            self.qkv, self.project = (
-                nn.Linear(WIDTH, 3 * WIDTH, bias=False),
-                nn.Linear(WIDTH, WIDTH, bias=False),
-            )
-            self.up, self.down = (
-                nn.Linear(WIDTH, 2 * WIDTH, bias=False),
-                nn.Linear(2 * WIDTH, WIDTH, bias=False),
-            )
+            self.embed, self.place = (nn.Embedding(LETTERS, WIDTH), nn.Parameter(torch.zeros(TIME, WIDTH)))
+            self.qkv, self.project = (nn.Linear(WIDTH, 3 * WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False))
+            self.up, self.down = (nn.Linear(WIDTH, 2 * WIDTH, bias=False), nn.Linear(2 * WIDTH, WIDTH, bias=False))
             self.predict = nn.Linear(WIDTH, LETTERS, bias=False)
 
         def forward(self, text):
             x = self.embed(text) + self.place[: text.shape[1]]
-            heads = (
-                self.qkv(F.layer_norm(x, (WIDTH,)))
-                .unflatten(-1, (3, HEADS, -1))
-                .permute(2, 0, 3, 1, 4)
-            )
+            heads = self.qkv(F.layer_norm(x, (WIDTH,))).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
             mixed = F.scaled_dot_product_attention(*heads.unbind(), is_causal=True)
             x = x + self.project(mixed.transpose(1, 2).flatten(2))
             x = x + self.down(F.gelu(self.up(F.layer_norm(x, (WIDTH,)))))
@@ -80,10 +73,7 @@ def in_jax(steps):
         scores = jnp.where(jnp.tri(time, dtype=bool), scores, -jnp.inf)
         mixed = (jax.nn.softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(x.shape)
         x = x + mixed @ p["project.weight"].T
-        x = (
-            x
-            + jax.nn.gelu(layer_norm(x) @ p["up.weight"].T, approximate=False) @ p["down.weight"].T
-        )
+        x = x + jax.nn.gelu(layer_norm(x) @ p["up.weight"].T, approximate=False) @ p["down.weight"].T
         chances = jax.nn.log_softmax(x @ p["predict.weight"].T)
         return -jnp.take_along_axis(chances, wanted[..., None], -1).mean()
 

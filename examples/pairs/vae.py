@@ -5,9 +5,15 @@ import numpy as np
 from common import jax_losses, loaded, normal, torch_losses
 
 SHAPES = {
-    "encode__0__weight": (32, 2), "encode__0__bias": (32,), "encode__2__weight": (4, 32), "encode__2__bias": (4,),
-    "decode__0__weight": (32, 2), "decode__0__bias": (32,), "decode__2__weight": (2, 32), "decode__2__bias": (2,),
-}  # fmt: skip
+    "encode__0__weight": (32, 2),
+    "encode__0__bias": (32,),
+    "encode__2__weight": (4, 32),
+    "encode__2__bias": (4,),
+    "decode__0__weight": (32, 2),
+    "decode__0__bias": (32,),
+    "decode__2__weight": (2, 32),
+    "decode__2__bias": (2,),
+}
 PARAMETERS = normal(0, 0.4, **SHAPES)
 
 

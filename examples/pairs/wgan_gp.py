@@ -23,9 +23,7 @@ def in_torch(torch, steps, wrap):
     nn = torch.nn
 
     def network(out):
-        return nn.Sequential(
-            nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, out)
-        )
+        return nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, out))
 
     critic, generator = loaded(torch, network(1), CRITIC), loaded(torch, network(2), GENERATOR)
     of_critic = torch.optim.SGD(critic.parameters(), lr=RATE)

@@ -7,9 +7,7 @@ not NumPy's. Nothing of XLA's GPU backend is tried. With ``STAND_IN=tpu`` in the
 
 import os
 
-os.environ["XLA_FLAGS"] = (
-    f"--xla_force_host_platform_device_count={int(os.environ.get('STAND_IN_DEVICES', '1')) + 1}"
-)
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={int(os.environ.get('STAND_IN_DEVICES', '1')) + 1}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax

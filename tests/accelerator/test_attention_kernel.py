@@ -31,9 +31,7 @@ def calls(monkeypatch):
 
 
 def halves(*shapes, dtype=torch.bfloat16):
-    return [
-        torch.tensor(RS.randn(*s).astype(np.float32)).to(dtype).requires_grad_() for s in shapes
-    ]
+    return [torch.tensor(RS.randn(*s).astype(np.float32)).to(dtype).requires_grad_() for s in shapes]
 
 
 def far(got, want):
@@ -137,9 +135,7 @@ def squared(f):
 
 
 def total_of_slopes(f):
-    return lambda *x: sum(
-        (g.astype(np.float32) ** 2).sum() for g in jax.grad(squared(f), (0, 1, 2))(*x)
-    )
+    return lambda *x: sum((g.astype(np.float32) ** 2).sum() for g in jax.grad(squared(f), (0, 1, 2))(*x))
 
 
 DERIVATIVES = {

@@ -62,9 +62,7 @@ def test_tensors_are_made_on_the_first_device_of_jax(dev):
         assert torch.rand(2).device.type == "cpu"
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "bfloat16", "float16", "int64", "uint8", "bool", "complex64"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int64", "uint8", "bool", "complex64"])
 def test_there_and_back(dev, dtype):
     x = torch.tensor(X, device="cpu").to(getattr(torch, dtype))
     there = x.to(dev, non_blocking=True)
@@ -191,9 +189,7 @@ def test_arrays_of_jax_in_memory_of_the_host(kind, dev):
     there = jax.sharding.SingleDeviceSharding(jax.local_devices()[0], memory_kind=kind)
     x = torch.tensor(X, device=dev, requires_grad=True)
     away = torch.as_tensor(jax.device_put(x.detach().__jax_array__(), there))
-    home = torch.as_tensor(
-        jax.device_put(away.__jax_array__(), x.detach().__jax_array__().sharding)
-    )
+    home = torch.as_tensor(jax.device_put(away.__jax_array__(), x.detach().__jax_array__().sharding))
     (home * x).sum().backward()
     assert torch.equal(x.grad.cpu(), torch.tensor(X, device="cpu"))
 
@@ -203,9 +199,7 @@ def test_saved_values_wait_on_the_host(dev):
     with torch.autograd.graph.save_on_cpu(pin_memory=dev.type != "cpu"):
         y = (x.sin() * x).sum()
     y.backward()
-    np.testing.assert_allclose(
-        x.grad.cpu().numpy(), np.cos(X) * X + np.sin(X), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(x.grad.cpu().numpy(), np.cos(X) * X + np.sin(X), rtol=1e-4, atol=1e-5)
     assert x.grad.device == dev
 
 

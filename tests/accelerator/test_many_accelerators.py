@@ -10,11 +10,7 @@ from torchgrad_jax import nn
 from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import fully_shard
 from torchgrad_jax.distributed.tensor import Shard, distribute_tensor
-from torchgrad_jax.distributed.tensor.parallel import (
-    ColwiseParallel,
-    RowwiseParallel,
-    parallelize_module,
-)
+from torchgrad_jax.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 COUNT = 4
 

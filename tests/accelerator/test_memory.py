@@ -71,12 +71,7 @@ def test_numbers_stay_on_the_accelerator():
     (sent, zero, minus, nan, whole), (again, *_) = seen
     assert isinstance(sent, jax.Array)
     assert (sent is again, sent.weak_type, float(sent)) == (True, True, 1.5)
-    assert (math.copysign(1, zero), math.copysign(1, minus), math.isnan(nan), whole) == (
-        1,
-        -1,
-        True,
-        3,
-    )
+    assert (math.copysign(1, zero), math.copysign(1, minus), math.isnan(nan), whole) == (1, -1, True, 3)
 
 
 def test_figures_follow_tensors(cuda):

@@ -22,10 +22,7 @@ PRODUCTS = {
     "einsum": (lambda x, w: torch.einsum("bij,kj->bik", x, w), [(3, 8, 40), (7, 40)]),
     "conv2d": (lambda x, w: F.conv2d(x, w, padding=1), [(2, 16, 9, 9), (8, 16, 3, 3)]),
     "conv2d-groups": (lambda x, w: F.conv2d(x, w, groups=4), [(2, 16, 9, 9), (8, 4, 3, 3)]),
-    "conv-transpose": (
-        lambda x, w: F.conv_transpose2d(x, w, stride=2),
-        [(2, 16, 5, 5), (16, 4, 3, 3)],
-    ),
+    "conv-transpose": (lambda x, w: F.conv_transpose2d(x, w, stride=2), [(2, 16, 5, 5), (16, 4, 3, 3)]),
     "attention": (
         lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True),
         [(1, 2, 16, 32), (1, 2, 16, 32)],

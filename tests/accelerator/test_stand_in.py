@@ -25,12 +25,16 @@ def test_with_a_stand_in(subject, kind, count, dev):
     if dev.type != "cpu":
         pytest.skip("there is a real one")
     command = [
-        "-m", "pytest", "-q", "-p", "tests.accelerator.stand_in", "-p", "no:cacheprovider",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tests.accelerator.stand_in",
+        "-p",
+        "no:cacheprovider",
         f"tests/accelerator/test_{subject if '::' in subject else f'{subject}.py'}",
-    ]  # fmt: skip
+    ]
     env = {**os.environ, "STAND_IN": kind, "STAND_IN_DEVICES": str(count)}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False, env=env
-    )
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     assert "skipped" not in done.stdout

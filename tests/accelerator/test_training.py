@@ -34,7 +34,7 @@ def mlp():
 def convolutions():
     return nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
-    )  # fmt: skip
+    )
 
 
 NETWORKS = {

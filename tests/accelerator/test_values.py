@@ -25,16 +25,9 @@ CASES = {
     "sort": (lambda x: x.sort(0).values * x.topk(5, dim=1).values, A),
     "median": (lambda x: x.median(0).values + x.kthvalue(2, 0).values + x.amax(0), A),
     "gather": (lambda x: x.gather(1, torch.tensor(INDEX, device=x.device)), A),
-    "scatter": (
-        lambda x: torch.zeros_like(x).scatter_add(
-            1, torch.tensor(INDEX, device=x.device), x[:2, :3]
-        ),
-        A,
-    ),
+    "scatter": (lambda x: torch.zeros_like(x).scatter_add(1, torch.tensor(INDEX, device=x.device), x[:2, :3]), A),
     "index-put": (
-        lambda x: (x * 1).index_put_(
-            (torch.tensor([1, 1, 0], device=x.device),), x[2:5] * 2, accumulate=True
-        ),
+        lambda x: (x * 1).index_put_((torch.tensor([1, 1, 0], device=x.device),), x[2:5] * 2, accumulate=True),
         A,
     ),
     "views": (lambda x: x.t()[::2].flip(0).unfold(1, 2, 2).reshape(-1, 2) * 3, A),
@@ -55,10 +48,7 @@ CASES = {
     "cross-entropy": (lambda x: F.cross_entropy(x, torch.tensor([0, 1, 4, 2, 2, 3], device=x.device)), A),
     "ctc": (
         lambda x: F.ctc_loss(
-            F.log_softmax(x, 1)[:, None],
-            torch.tensor([[1, 2]], device=x.device),
-            torch.tensor([6]),
-            torch.tensor([2]),
+            F.log_softmax(x, 1)[:, None], torch.tensor([[1, 2]], device=x.device), torch.tensor([6]), torch.tensor([2])
         ),
         A,
     ),
@@ -74,7 +64,7 @@ CASES = {
     "matrix-exp": (lambda x: torch.matrix_exp(x / 8), SQUARE),
     "fft": (lambda x: torch.view_as_real(torch.fft.rfft2(x)), A),
     "complex": (lambda x: (torch.complex(x, x.flip(0)) ** 2).angle(), A),
-}  # fmt: skip
+}
 
 
 def _written(x):

@@ -25,7 +25,7 @@ def integer(n):
     if 0 <= n < 256:
         return p.BININT1 + bytes([n])
     raw = n.to_bytes(n.bit_length() // 8 + 1, "little", signed=True)
-    return (p.LONG1 + bytes([len(raw)]) if len(raw) < 256 else p.LONG4 + struct.pack("<i", len(raw))) + raw  # fmt: skip
+    return (p.LONG1 + bytes([len(raw)]) if len(raw) < 256 else p.LONG4 + struct.pack("<i", len(raw))) + raw
 
 
 def text(s):
@@ -67,7 +67,7 @@ def sizes(*numbers):
 
 
 def storage(key="0", kind="torch.FloatStorage", numel=2, location="cpu"):
-    return tuple_(text("storage"), name(kind), text(key), text(location), integer(numel)) + p.BINPERSID  # fmt: skip
+    return tuple_(text("storage"), name(kind), text(key), text(location), integer(numel)) + p.BINPERSID
 
 
 ORDERED = call("collections.OrderedDict")
@@ -77,20 +77,26 @@ def tensor(size=(2,), stride=(1,), offset=0, held=None):
     held = held or storage()
     return call(
         "torch._utils._rebuild_tensor_v2", held, integer(offset), sizes(*size), sizes(*stride), p.NEWFALSE, ORDERED
-    )  # fmt: skip
+    )
 
 
 def typed(dtype, held, size=(2,)):
     return call(
-        "torch._utils._rebuild_tensor_v3", held, integer(0), sizes(*size), sizes(1), p.NEWFALSE, ORDERED,
+        "torch._utils._rebuild_tensor_v3",
+        held,
+        integer(0),
+        sizes(*size),
+        sizes(1),
+        p.NEWFALSE,
+        ORDERED,
         name(f"torch.{dtype}"),
-    )  # fmt: skip
+    )
 
 
 def meta(size, stride):
     return call(
         "torch._utils._rebuild_meta_tensor_no_storage", name("torch.float32"), sizes(*size), sizes(*stride), p.NEWFALSE
-    )  # fmt: skip
+    )
 
 
 def of_kind(state, kind="torch.Tensor"):
@@ -126,7 +132,7 @@ def minus(i, n=14):
 def changed(target):
     """Ways to write to an object."""
     yield "build", target + dict_(text("np"), integer(1), text("name"), integer(1)) + p.BUILD
-    yield "build-slots", target + tuple_(p.NONE, dict_(text("np"), integer(1), text("_name"), integer(1))) + p.BUILD  # fmt: skip
+    yield "build-slots", target + tuple_(p.NONE, dict_(text("np"), integer(1), text("_name"), integer(1))) + p.BUILD
     yield "item", target + text("np") + integer(1) + p.SETITEM
     yield "items", target + p.MARK + text("np") + integer(1) + p.SETITEMS
     yield "append", target + integer(1) + p.APPEND
@@ -137,7 +143,19 @@ def changed(target):
 PRIME = 2**61 - 1
 LISTED = list_(*[p.NONE] * 10_000) + put(0) + p.POP
 LONG_TEXT = text("x" * 200_000) + put(0) + p.POP
-SMALL_TENSOR = name("torch._utils._rebuild_tensor_v2") + put(0) + storage() + put(1) + sizes(2) + put(2) + sizes(1) + put(3) + ORDERED + put(4) + p.POP_MARK  # fmt: skip
+SMALL_TENSOR = (
+    name("torch._utils._rebuild_tensor_v2")
+    + put(0)
+    + storage()
+    + put(1)
+    + sizes(2)
+    + put(2)
+    + sizes(1)
+    + put(3)
+    + ORDERED
+    + put(4)
+    + p.POP_MARK
+)
 ONE_MORE = get(0) + tuple_(get(1), integer(0), get(2), get(3), p.NEWFALSE, get(4)) + p.REDUCE
 
 DEEP = {
@@ -148,23 +166,33 @@ DEEP = {
     "marks": p.MARK * 800_000,
     "ordered": ORDERED + (text("k") + ORDERED) * 2000 + p.SETITEM * 2000,
     "attributes": ORDERED + (p.EMPTY_DICT + text("a") + ORDERED) * 2000 + (p.SETITEM + p.BUILD) * 2000,
-    "shallow-first": p.EMPTY_LIST + put(0) + p.POP + b"".join(
-        get(i) + put(9999) + p.POP + list_(get(9999)) + put(i + 1) + p.POP for i in range(3000)
-    ) + list_(*map(get, range(3001))),
+    "shallow-first": p.EMPTY_LIST
+    + put(0)
+    + p.POP
+    + b"".join(get(i) + put(9999) + p.POP + list_(get(9999)) + put(i + 1) + p.POP for i in range(3000))
+    + list_(*map(get, range(3001))),
     "state-of-a-tensor": of_kind(dict_(text("a"), p.NONE + p.TUPLE1 * 5000)),
     "key": keys(p.NONE + p.TUPLE1 * 30_000),
     "element": list_(p.NONE + p.TUPLE1 * 30_000) + put(0) + p.POP + call("builtins.set", get(0)),
-    "arguments": name("torch._tensor._rebuild_from_type_v2") * 3000 + p.EMPTY_TUPLE + b"".join(
+    "arguments": name("torch._tensor._rebuild_from_type_v2") * 3000
+    + p.EMPTY_TUPLE
+    + b"".join(
         put(7) + p.POP + tuple_(name("torch._tensor._rebuild_from_type_v2"), name("torch.Tensor"), get(7), p.NONE)
         for _ in range(3000)
-    ) + p.REDUCE,
-}  # fmt: skip
+    )
+    + p.REDUCE,
+}
 
 LENGTHS = {
     **{
         f"{code}-{n}": getattr(p, code) + n.to_bytes(width, "little") + b"abc"
         for code, width in (
-            ("BYTEARRAY8", 8), ("BINBYTES8", 8), ("BINUNICODE8", 8), ("BINUNICODE", 4), ("BINBYTES", 4), ("BINSTRING", 4),
+            ("BYTEARRAY8", 8),
+            ("BINBYTES8", 8),
+            ("BINUNICODE8", 8),
+            ("BINUNICODE", 4),
+            ("BINBYTES", 4),
+            ("BINSTRING", 4),
             ("LONG4", 4),
         )
         for n in (2**31, 2 ** (8 * width) - 1, 2**30)
@@ -174,7 +202,7 @@ LENGTHS = {
     "float-digits": p.FLOAT + b"9" * 1_000_000 + b"\n",
     "module": p.GLOBAL + b"x" * 1_000_000 + b"\n" + b"y" * 1_000_000 + b"\n",
     "no-end-of-line": p.UNICODE + b"x" * 100_000,
-}  # fmt: skip
+}
 
 DOUBLED = {
     "name": text("torch") + NESTED + p.STACK_GLOBAL,
@@ -199,23 +227,29 @@ DOUBLED = {
     "state": of_kind(NESTED),
     "size-of-a-tensor": call("torch._utils._rebuild_tensor_v2", storage(), integer(0), NESTED, NESTED, p.NONE, p.NONE),
     "memo": p.GET + b"9" * 29 + b"\n",
-}  # fmt: skip
+}
 
 COLLIDING = {
     "integers": keys(*(integer(PRIME * i) for i in range(3000))),
     "integers-set": list_(*(integer(PRIME * i) for i in range(3000))) + put(0) + p.POP + call("builtins.set", get(0)),
     "integers-frozenset": p.MARK + b"".join(integer(PRIME * i) for i in range(3000)) + p.FROZENSET,
     "integers-added": p.EMPTY_SET + p.MARK + b"".join(integer(PRIME * i) for i in range(3000)) + p.ADDITEMS,
-    "integers-ordered": call("collections.OrderedDict", list_(*(list_(integer(PRIME * i), p.NONE) for i in range(3000)))),
+    "integers-ordered": call(
+        "collections.OrderedDict", list_(*(list_(integer(PRIME * i), p.NONE) for i in range(3000)))
+    ),
     "integers-one-by-one": p.EMPTY_DICT + b"".join(integer(PRIME * i) + p.NONE + p.SETITEM for i in range(3000)),
     "tuples": keys(*(minus(i) for i in range(2**11))),
     "nested-tuples": keys(*(tuple_(minus(i, 7), minus(i >> 5, 7)) for i in range(2**11))),
     "sets": keys(*(tuple_(minus(i)) + put(0) + p.POP + call("builtins.frozenset", get(0)) for i in range(2**10))),
     "complex": keys(*(call("builtins.complex", integer(-1000003 * i), integer(i)) for i in range(1000))),
     "attributes": ORDERED + keys(*(minus(i) for i in range(2**10))) + p.BUILD,
-    "long-key-again": tuple_(*[integer(2**70)] * 9000) + put(0) + p.POP + p.EMPTY_DICT + (get(0) + p.NONE + p.SETITEM) * 20_000,
+    "long-key-again": tuple_(*[integer(2**70)] * 9000)
+    + put(0)
+    + p.POP
+    + p.EMPTY_DICT
+    + (get(0) + p.NONE + p.SETITEM) * 20_000,
     "large-integer-again": integer(2**700_000) + put(0) + p.POP + p.EMPTY_DICT + (get(0) + p.NONE + p.SETITEM) * 20_000,
-}  # fmt: skip
+}
 
 MEMORY = {
     "sets": p.EMPTY_SET * 400_000,
@@ -271,7 +305,19 @@ SHADOWS = {
     **{
         f"{kind}-{attribute}": make(dict_(text(attribute), p.NONE))
         for kind, make in (("tensor", of_kind), ("parameter", parameter))
-        for attribute in ("shape", "data", "grad", "tolist", "backward", "requires_grad", "_m", "_st", "__class__", "__deepcopy__", "is_leaf")
+        for attribute in (
+            "shape",
+            "data",
+            "grad",
+            "tolist",
+            "backward",
+            "requires_grad",
+            "_m",
+            "_st",
+            "__class__",
+            "__deepcopy__",
+            "is_leaf",
+        )
     },
     **{
         f"ordered-{attribute}": ORDERED + dict_(text(attribute), p.NONE) + p.BUILD
@@ -279,21 +325,30 @@ SHADOWS = {
     },
     "no-names": of_kind(dict_(integer(1), p.NONE)),
     "slots": of_kind(tuple_(p.NONE, dict_(text("_m"), p.NONE))),
-}  # fmt: skip
+}
 
 WRITES = {
     f"{what}-{how}": program
     for what, target in {
-        "dtype": name("torch.float32"), "layout": call("torch.serialization._get_layout", text("torch.strided")),
+        "dtype": name("torch.float32"),
+        "layout": call("torch.serialization._get_layout", text("torch.strided")),
         "memory-format": call("torch.serialization._get_layout", text("torch.channels_last")),
-        "device": call("torch.device", text("cpu")), "size": call("torch.Size", sizes(1)), "class": name("torch.Tensor"),
-        "parameter-class": name("torch.nn.parameter.Parameter"), "function": name("torch._utils._rebuild_tensor_v2"),
-        "ordered-class": name("collections.OrderedDict"), "storage-class": name("torch.FloatStorage"),
-        "storage": storage(), "tensor": tensor(), "number": integer(1), "text": text("x"), "tuple": sizes(1, 2),
+        "device": call("torch.device", text("cpu")),
+        "size": call("torch.Size", sizes(1)),
+        "class": name("torch.Tensor"),
+        "parameter-class": name("torch.nn.parameter.Parameter"),
+        "function": name("torch._utils._rebuild_tensor_v2"),
+        "ordered-class": name("collections.OrderedDict"),
+        "storage-class": name("torch.FloatStorage"),
+        "storage": storage(),
+        "tensor": tensor(),
+        "number": integer(1),
+        "text": text("x"),
+        "tuple": sizes(1, 2),
     }.items()
     for how, program in changed(target)
     if (what, how) != ("text", "x")
-}  # fmt: skip
+}
 
 CODES = {
     "inst": p.MARK + b"ios\nsystem\n", "obj": p.MARK + name("os.system") + text("exit") + p.OBJ,
@@ -311,11 +366,18 @@ CODES = {
 PICKLES = {
     f"{group}/{key}": program
     for group, table in {
-        "deep": DEEP, "lengths": LENGTHS, "doubled": DOUBLED, "colliding": COLLIDING, "memory": MEMORY, "tensors": TENSORS,
-        "shadows": SHADOWS, "writes": WRITES, "codes": CODES,
+        "deep": DEEP,
+        "lengths": LENGTHS,
+        "doubled": DOUBLED,
+        "colliding": COLLIDING,
+        "memory": MEMORY,
+        "tensors": TENSORS,
+        "shadows": SHADOWS,
+        "writes": WRITES,
+        "codes": CODES,
     }.items()
     for key, program in table.items()
-}  # fmt: skip
+}
 
 # --- archives -------------------------------------------------------------------------------------
 
@@ -353,12 +415,7 @@ def member(key, data, *, offset, method=0, crc=None, size=None, flags=0, extra=b
     raw = key.encode()
     crc = zlib.crc32(data) if crc is None else crc
     size = len(data) if size is None else size
-    local = (
-        struct.pack(
-            "<4s5H3L2H", b"PK\3\4", 20, flags, method, 0, 0, crc, len(data), size, len(raw), 0
-        )
-        + raw
-    )
+    local = struct.pack("<4s5H3L2H", b"PK\3\4", 20, flags, method, 0, 0, crc, len(data), size, len(raw), 0) + raw
     entry = struct.pack(
         "<4s6H3L5H2L", b"PK\1\2", 20, 20, flags, method, 0, 0, crc, len(data), size, len(raw), len(extra), 0, 0, 0, 0, offset
     )  # fmt: skip
@@ -368,11 +425,7 @@ def member(key, data, *, offset, method=0, crc=None, size=None, flags=0, extra=b
 def ended(body, entries, count=None):
     directory = b"".join(entries)
     n = len(entries) if count is None else count
-    return (
-        body
-        + directory
-        + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, n, n, len(directory), len(body), 0)
-    )
+    return body + directory + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, n, n, len(directory), len(body), 0)
 
 
 def by_hand(*members, **options):
@@ -392,7 +445,11 @@ def edited(data, old, new):
 def overlapping():
     """Members of which each has the next one among its own bytes, so that few bytes are read often."""
     inner, _ = member("archive/data/1", b"\0" * 8, offset=0)
-    pickle, first = member("archive/data.pkl", pickled(list_(tensor(held=storage(numel=(len(inner)) // 4)), tensor(held=storage("1")))), offset=0)  # fmt: skip
+    pickle, first = member(
+        "archive/data.pkl",
+        pickled(list_(tensor(held=storage(numel=(len(inner)) // 4)), tensor(held=storage("1")))),
+        offset=0,
+    )
     inner += b"\0" * (-len(inner) % 4)
     outer, second = member("archive/data/0", inner, offset=len(pickle))
     at = len(pickle) + len(outer) - len(inner)
@@ -421,9 +478,11 @@ def archives():
     yield "bz2", zipped(method=zipfile.ZIP_BZIP2)
     yield "lzma", zipped(method=zipfile.ZIP_LZMA)
     yield "bad-deflate", by_hand(PLAIN, ("archive/data/0", b"\xff" * 9, {"method": 8, "size": 8}))
-    yield "duplicate", by_hand(PLAIN, ("archive/data/0", b"\0" * 8, {}), ("archive/data/0", b"\1" * 8, {}))  # fmt: skip
+    yield "duplicate", by_hand(PLAIN, ("archive/data/0", b"\0" * 8, {}), ("archive/data/0", b"\1" * 8, {}))
     yield "duplicate-pickle", by_hand(PLAIN, PLAIN, ("archive/data/0", b"\0" * 8, {}))
-    for i, bad in enumerate(("../evil", "archive/../../evil", "/etc/evil", "archive/..", "archive\\..\\evil", "archive/\0evil")):  # fmt: skip
+    for i, bad in enumerate(
+        ("../evil", "archive/../../evil", "/etc/evil", "archive/..", "archive\\..\\evil", "archive/\0evil")
+    ):
         yield f"path-{i}", by_hand(PLAIN, ("archive/data/0", b"\0" * 8, {}), (bad, b"", {}))
     yield "second-pickle", zipped(more=[("other/data.pkl", pickled(GOOD))])
     yield "no-pickle", by_hand(("archive/x.pkl", pickled(GOOD), {}))
@@ -438,7 +497,14 @@ def archives():
     yield "huge-storage", zipped(tensor(held=storage(numel=2**40)))
     yield "too-many-members", ended(good, [], 65_000)
     yield "wrong-count", by_hand(PLAIN, count=2)
-    yield "another-name", edited(by_hand(PLAIN, ("archive/data/0", b"\0" * 8, {})), b"\0\0archive/data/0" + b"\0" * 8, b"\0\0archive/data/9" + b"\0" * 8)  # fmt: skip
+    yield (
+        "another-name",
+        edited(
+            by_hand(PLAIN, ("archive/data/0", b"\0" * 8, {})),
+            b"\0\0archive/data/0" + b"\0" * 8,
+            b"\0\0archive/data/9" + b"\0" * 8,
+        ),
+    )
     yield "cut-off", good[:-30]
     yield "no-end", good[: len(good) // 2]
     yield "only-a-sign", b"PK\3\4" + b"\0" * 40
@@ -456,14 +522,45 @@ def bombs():
     """Archives that are small and hold much, made when asked for."""
     crc = zlib.crc32(ZEROS)
     small = packed(ZEROS)
-    yield "bomb", by_hand(("archive/data.pkl", pickled(tensor(held=storage(numel=1 << 24))), {}), ("archive/data/0", small, {"method": 8, "crc": crc, "size": len(ZEROS)}))  # fmt: skip
-    yield "bombs", by_hand(
-        ("archive/data.pkl", pickled(list_(*(tensor(held=storage(str(i), numel=1 << 18)) for i in range(64)))), {}),
-        *((f"archive/data/{i}", packed(b"\0" * (1 << 20)), {"method": 8, "crc": zlib.crc32(b"\0" * (1 << 20)), "size": 1 << 20}) for i in range(64)),
-    )  # fmt: skip
-    yield "bomb-pickle", by_hand(("archive/data.pkl", packed(p.NONE * (1 << 26)), {"method": 8, "size": 1 << 26, "crc": zlib.crc32(p.NONE * (1 << 26))}))  # fmt: skip
-    yield "bomb-that-lies", by_hand(PLAIN, ("archive/data/0", small, {"method": 8, "crc": 0, "size": 8}))  # fmt: skip
-    yield "many-members", ended(member("archive/data.pkl", pickled(GOOD), offset=0)[0], [member(f"archive/{i}", b"", offset=i)[1] for i in range(30_000)])  # fmt: skip
+    yield (
+        "bomb",
+        by_hand(
+            ("archive/data.pkl", pickled(tensor(held=storage(numel=1 << 24))), {}),
+            ("archive/data/0", small, {"method": 8, "crc": crc, "size": len(ZEROS)}),
+        ),
+    )
+    yield (
+        "bombs",
+        by_hand(
+            ("archive/data.pkl", pickled(list_(*(tensor(held=storage(str(i), numel=1 << 18)) for i in range(64)))), {}),
+            *(
+                (
+                    f"archive/data/{i}",
+                    packed(b"\0" * (1 << 20)),
+                    {"method": 8, "crc": zlib.crc32(b"\0" * (1 << 20)), "size": 1 << 20},
+                )
+                for i in range(64)
+            ),
+        ),
+    )
+    yield (
+        "bomb-pickle",
+        by_hand(
+            (
+                "archive/data.pkl",
+                packed(p.NONE * (1 << 26)),
+                {"method": 8, "size": 1 << 26, "crc": zlib.crc32(p.NONE * (1 << 26))},
+            )
+        ),
+    )
+    yield "bomb-that-lies", by_hand(PLAIN, ("archive/data/0", small, {"method": 8, "crc": 0, "size": 8}))
+    yield (
+        "many-members",
+        ended(
+            member("archive/data.pkl", pickled(GOOD), offset=0)[0],
+            [member(f"archive/{i}", b"", offset=i)[1] for i in range(30_000)],
+        ),
+    )
 
 
 def _wide_entry(extra):
@@ -515,24 +612,22 @@ def _state(torch):
     """What a file could have changed in the process."""
     from torchgrad_jax._core import devices, dtypes, formats
 
-    parts = (
-        "name",
-        "np",
-        "category",
-        "itemsize",
-        "is_floating_point",
-        "is_complex",
-        "is_signed",
-        "type_name",
-    )
+    parts = ("name", "np", "category", "itemsize", "is_floating_point", "is_complex", "is_signed", "type_name")
     return repr(
         [
-            [[getattr(d, part) for part in parts] for d in dtypes.ALL], sorted(formats.MEMORY_FORMATS.items()), torch.strided,
-            devices._intern.cache_info().currsize, sorted(vars(torch.Tensor)), sorted(vars(torch.nn.Parameter)),
-            sorted(sys.modules), sorted(vars(torch.serialization)), torch.serialization.get_safe_globals(),
-            sorted(vars(__import__("collections").OrderedDict)), torch.get_default_dtype(),
+            [[getattr(d, part) for part in parts] for d in dtypes.ALL],
+            sorted(formats.MEMORY_FORMATS.items()),
+            torch.strided,
+            devices._intern.cache_info().currsize,
+            sorted(vars(torch.Tensor)),
+            sorted(vars(torch.nn.Parameter)),
+            sorted(sys.modules),
+            sorted(vars(torch.serialization)),
+            torch.serialization.get_safe_globals(),
+            sorted(vars(__import__("collections").OrderedDict)),
+            torch.get_default_dtype(),
         ]
-    )  # fmt: skip
+    )
 
 
 def outcome(read, data):
@@ -546,9 +641,7 @@ def outcome(read, data):
 def main():
     import torchgrad_jax as torch
 
-    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + (
-        4 << 30
-    )
+    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + (4 << 30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     readers = {"load": torch.load, "survey": torch.serialization.get_unsafe_globals_in_checkpoint}
     for read in readers.values():
@@ -560,9 +653,7 @@ def main():
         outcomes = {reader: outcome(read, data) for reader, read in readers.items()}
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held
         after = _state(torch)
-        sys.stdout.write(
-            json.dumps([key, len(data), outcomes, grown << 10, after == before]) + "\n"
-        )
+        sys.stdout.write(json.dumps([key, len(data), outcomes, grown << 10, after == before]) + "\n")
         before = after
 
 

@@ -27,10 +27,15 @@ class Elsewhere(Dataset[Any]):
         assert info is not None
         assert info.dataset is self
         return {
-            "i": i, "pid": os.getpid(), "worker": info.id, "started": [info.id] == STARTED,
-            "torch": torch.rand(1).item(), "python": random.random(), "numpy": np.random.rand(),  # noqa: NPY002
+            "i": i,
+            "pid": os.getpid(),
+            "worker": info.id,
+            "started": [info.id] == STARTED,
+            "torch": torch.rand(1).item(),
+            "python": random.random(),
+            "numpy": np.random.rand(),  # noqa: NPY002
             "large": torch.full((3000,), float(i)),
-        }  # fmt: skip
+        }
 
     def __len__(self) -> int:
         return 8

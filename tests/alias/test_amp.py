@@ -34,16 +34,19 @@ def dtypes_on_cpu(m):
 def products_inside_of_other_functions(m):
     x = leaf(m, 3, 3)
     calls = {
-        "einsum": lambda: m.einsum("ij,jk->ik", x, x), "transposed": lambda: m.einsum("ij->ji", x),
-        "elementwise": lambda: m.einsum("ij,ij->ij", x, x), "chain": lambda: m.einsum("ij,jk,kl->il", x, x, x),
-        "tensordot": lambda: m.tensordot(x, x, 1), "dot": lambda: m.tensordot(x, x, 2), "inner": lambda: m.inner(x, x),
-        "cov": lambda: m.cov(x), "corrcoef": lambda: m.corrcoef(x), "power": lambda: m.linalg.matrix_power(x, 3),
-    }  # fmt: skip
+        "einsum": lambda: m.einsum("ij,jk->ik", x, x),
+        "transposed": lambda: m.einsum("ij->ji", x),
+        "elementwise": lambda: m.einsum("ij,ij->ij", x, x),
+        "chain": lambda: m.einsum("ij,jk,kl->il", x, x, x),
+        "tensordot": lambda: m.tensordot(x, x, 1),
+        "dot": lambda: m.tensordot(x, x, 2),
+        "inner": lambda: m.inner(x, x),
+        "cov": lambda: m.cov(x),
+        "corrcoef": lambda: m.corrcoef(x),
+        "power": lambda: m.linalg.matrix_power(x, 3),
+    }
     with m.autocast("cpu"):
-        return {
-            name: (str(out.dtype), tree(out.grad_fn))
-            for name, out in ((k, f()) for k, f in calls.items())
-        }
+        return {name: (str(out.dtype), tree(out.grad_fn)) for name, out in ((k, f()) for k, f in calls.items())}
 
 
 @PROGRAMS
@@ -74,9 +77,18 @@ def gradients_and_kept_casts(m):
     # Both products came from one cast of the parameter.
     casts = [n.grad_fn.next_functions[0][0].next_functions[1][0] for n in (a, b)]
     return [
-        a, full.dtype, loss.dtype, w.grad.dtype, w.grad, inside, m.is_autocast_enabled("cpu"),
-        str(m.get_autocast_dtype("cpu")), tree(a.grad_fn), casts[0].name(), casts[0] is casts[1],
-    ]  # fmt: skip
+        a,
+        full.dtype,
+        loss.dtype,
+        w.grad.dtype,
+        w.grad,
+        inside,
+        m.is_autocast_enabled("cpu"),
+        str(m.get_autocast_dtype("cpu")),
+        tree(a.grad_fn),
+        casts[0].name(),
+        casts[0] is casts[1],
+    ]
 
 
 @PROGRAMS
@@ -175,12 +187,19 @@ def pooled_and_padded_on_cpu(m):
     small, unpooled = x[0], m.tensor([[[[0, 3], [9, 10]]]])
     with m.autocast("cpu"):
         calls = [
-            f.max_pool3d(x, 2), f.max_pool2d(small, 2), f.adaptive_avg_pool3d(x, 2), f.adaptive_max_pool3d(x, 2),
-            f.max_unpool2d(small[:1, :1, :2, :2], unpooled, 2), f.pad(small, (1, 1, 1, 1), "reflect"),
-            f.pad(small[0], (1, 1), "reflect"), f.pad(x, (1,) * 6, "reflect"), f.pad(x, (1,) * 6, "replicate"),
-            f.pad(small, (1, 1)), f.pad(small, (1, 1, 1, 1), mode="circular"),
+            f.max_pool3d(x, 2),
+            f.max_pool2d(small, 2),
+            f.adaptive_avg_pool3d(x, 2),
+            f.adaptive_max_pool3d(x, 2),
+            f.max_unpool2d(small[:1, :1, :2, :2], unpooled, 2),
+            f.pad(small, (1, 1, 1, 1), "reflect"),
+            f.pad(small[0], (1, 1), "reflect"),
+            f.pad(x, (1,) * 6, "reflect"),
+            f.pad(x, (1,) * 6, "replicate"),
+            f.pad(small, (1, 1)),
+            f.pad(small, (1, 1, 1, 1), mode="circular"),
             m.inner(*[small[0, 0].float()] * 2),
-        ]  # fmt: skip
+        ]
     return [c.dtype for c in calls]
 
 

@@ -166,10 +166,14 @@ def iterators(m):
     one = d.DataLoader(numbers(m), 4)
     late = d.DataLoader([1, 2], timeout=1)
     return [
-        type(iter(one)), len(iter(one)), attempt(lambda: pickle.dumps(iter(one))), attempt(lambda: iter(late)),
-        one._dataset_kind, batches(pickle.loads(pickle.dumps(d.DataLoader([1, 2])))),
+        type(iter(one)),
+        len(iter(one)),
+        attempt(lambda: pickle.dumps(iter(one))),
+        attempt(lambda: iter(late)),
+        one._dataset_kind,
+        batches(pickle.loads(pickle.dumps(d.DataLoader([1, 2])))),
         d.DataLoader(numbers(m), num_workers=2).prefetch_factor,
-    ]  # fmt: skip
+    ]
 
 
 @PROGRAMS
@@ -210,9 +214,13 @@ def test_workers_are_threads_and_keep_the_order():
 
 
 DRAWS = [
-    0.7821398973464966, 0.21315340548154382, 0.8371640508861415,
-    0.6938178539276123, 0.7733861492043289, 0.6702704958690073,
-]  # fmt: skip
+    0.7821398973464966,
+    0.21315340548154382,
+    0.8371640508861415,
+    0.6938178539276123,
+    0.7733861492043289,
+    0.6702704958690073,
+]
 
 
 # What torch answered in what follows is written down: its workers fork, which a process that runs JAX does not survive.
@@ -264,7 +272,7 @@ def test_errors_in_workers():
         ("KeyError", f"Caught KeyError {where} 0.", "KeyError: 'two'"),
         ("ValueError", f"Caught ValueError {where} 1.", "ValueError: three"),
         ("RuntimeError", f"Caught TwoArguments {where} 0.", f"{__name__}.{TwoArguments.__qualname__}: (1, 2)"),
-    ]  # fmt: skip
+    ]
     assert next(loader).item() == 5
     assert list(loader) == []
 
@@ -347,9 +355,13 @@ def test_workers_as_processes():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of more workers than cores
         loader = ours.DataLoader(
-            Elsewhere(), 2, num_workers=2, worker_init_fn=started, multiprocessing_context="spawn",
+            Elsewhere(),
+            2,
+            num_workers=2,
+            worker_init_fn=started,
+            multiprocessing_context="spawn",
             persistent_workers=True,
-        )  # fmt: skip
+        )
     tg.manual_seed(0)
     first, second = list(loader), list(loader)
     assert [b["i"].tolist() for b in first] == [[0, 1], [2, 3], [4, 5], [6, 7]]
@@ -368,21 +380,13 @@ def test_workers_as_processes():
 def test_processes_that_fail():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        loader = iter(
-            ours.DataLoader(
-                Failing(), 1, num_workers=2, multiprocessing_context="spawn", timeout=100
-            )
-        )
+        loader = iter(ours.DataLoader(Failing(), 1, num_workers=2, multiprocessing_context="spawn", timeout=100))
     assert next(loader).item() == 0
-    with pytest.raises(
-        LookupError, match=r"(?s)^Caught LookupError in DataLoader worker process 1\.\nOrig.*one"
-    ):
+    with pytest.raises(LookupError, match=r"(?s)^Caught LookupError in DataLoader worker process 1\.\nOrig.*one"):
         next(loader)
     with pytest.raises(RuntimeError, match=r"in DataLoader worker process 0(?s:.*)two"):
         next(loader)
-    with pytest.raises(
-        RuntimeError, match=r"^DataLoader worker \(pid\(s\) \d+\) exited unexpectedly$"
-    ):
+    with pytest.raises(RuntimeError, match=r"^DataLoader worker \(pid\(s\) \d+\) exited unexpectedly$"):
         next(loader)
     assert [b.item() for b in loader] == [4]
 

@@ -52,8 +52,12 @@ def test_a_program_with_functorch(tmp_path):
     script.write_text(PROGRAM)
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        [sys.executable, "-m", "torchgrad_jax", str(script)], capture_output=True, text=True,
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": root}, timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-m", "torchgrad_jax", str(script)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": root},
+        timeout=300,
+    )
     assert done.stderr == ""
     assert done.stdout == EXPECTED

@@ -16,11 +16,15 @@ def listed(graph):
     """A graph as data: what each node does, on what, and for whom."""
     return [
         (
-            n.op, n.name, n.target if isinstance(n.target, str) else n.target.__name__, str(n.args), str(n.kwargs),
+            n.op,
+            n.name,
+            n.target if isinstance(n.target, str) else n.target.__name__,
+            str(n.args),
+            str(n.kwargs),
             [u.name for u in n.users],
         )
         for n in graph.nodes
-    ]  # fmt: skip
+    ]
 
 
 def network(m):
@@ -86,10 +90,7 @@ def functions_that_torch_has_in_python(m):
         return m.einsum("ij,ij->i", x, x) + m.functional.atleast_1d(m.istft(x, 4)).sum()
 
     graph = m.fx.symbolic_trace(f).graph
-    homes = [
-        getattr(m, n).__module__.split(".")[1:]
-        for n in ("einsum", "norm", "unique", "split", "istft")
-    ]
+    homes = [getattr(m, n).__module__.split(".")[1:] for n in ("einsum", "norm", "unique", "split", "istft")]
     return m.fx.symbolic_trace(f).code, [n.format_node() for n in graph.nodes], homes
 
 
@@ -100,10 +101,18 @@ def a_module(m):
     x = m.ones(2, 4)
     want, got = net(x), traced(x)
     return [
-        listed(traced.graph), traced.code, str(traced.graph), str(traced), type(traced).__name__,
-        sorted(traced.state_dict()), m.equal(want["out"], got["out"]), m.equal(want["rest"][2], got["rest"][2]),
-        traced.training, isinstance(traced, m.fx.GraphModule), attempt(lambda: traced(x, 1.5, False)),
-    ]  # fmt: skip
+        listed(traced.graph),
+        traced.code,
+        str(traced.graph),
+        str(traced),
+        type(traced).__name__,
+        sorted(traced.state_dict()),
+        m.equal(want["out"], got["out"]),
+        m.equal(want["rest"][2], got["rest"][2]),
+        traced.training,
+        isinstance(traced, m.fx.GraphModule),
+        attempt(lambda: traced(x, 1.5, False)),
+    ]
 
 
 @PROGRAMS
@@ -113,9 +122,7 @@ def leaves_of_a_users_choice(m):
             return name == "inner" or super().is_leaf_module(module, name)
 
     graph = Tracer().trace(network(m), {"flag": False})
-    return listed(graph), m.fx.symbolic_trace(
-        m.nn.Sequential(m.nn.ReLU(), m.nn.Sequential(m.nn.Tanh()))
-    ).code
+    return listed(graph), m.fx.symbolic_trace(m.nn.Sequential(m.nn.ReLU(), m.nn.Sequential(m.nn.Tanh()))).code
 
 
 @PROGRAMS
@@ -155,15 +162,7 @@ def changing_a_graph(m):
     traced.recompile()
     x = m.ones(2, 2)
     refused = attempt(lambda: graph.erase_node(next(iter(graph.nodes))))
-    return (
-        [u.name for u in users],
-        before,
-        dead,
-        len(graph.nodes),
-        traced.code,
-        traced(x, x),
-        refused,
-    )
+    return ([u.name for u in users], before, dead, len(graph.nodes), traced.code, traced(x, x), refused)
 
 
 @PROGRAMS
@@ -195,9 +194,7 @@ def places_of_new_nodes(m):
         graph.inserting_before(m.fx.Graph().placeholder("y"))
 
     return [
-        order(inside(place, at))
-        for place in ("inserting_before", "inserting_after")
-        for at in ("x", "out", "none")
+        order(inside(place, at)) for place in ("inserting_before", "inserting_after") for at in ("x", "out", "none")
     ] + [order(without_with), attempt(lambda: order(of_another_graph))]
 
 
@@ -219,11 +216,19 @@ def a_graph_by_hand(m):
         z = (proxy + 1).relu()
     y.args = (z.node,)
     return [
-        made.code, str(made), made(m.ones(3)).shape, str(graph), str(other), str(z), y.all_input_nodes[0].name,
-        y.next.op, y.prev.name, attempt(lambda: m.fx.GraphModule({}, graph)),
+        made.code,
+        str(made),
+        made(m.ones(3)).shape,
+        str(graph),
+        str(other),
+        str(z),
+        y.all_input_nodes[0].name,
+        y.next.op,
+        y.prev.name,
+        attempt(lambda: m.fx.GraphModule({}, graph)),
         attempt(lambda: graph.create_node("no", "x")),
         attempt(lambda: graph.call_function("x")),
-    ]  # fmt: skip
+    ]
 
 
 @PROGRAMS
@@ -240,24 +245,11 @@ def names(m):
 @PROGRAMS
 def functions_of_namespaces_carry_their_names(m):
     def f(x):
-        y = (
-            m.linalg.norm(x)
-            + m.special.expit(x)
-            + m.special.erf(x)
-            + m.erf(x)
-            + m.linalg.matmul(x, x)
-        )
+        y = m.linalg.norm(x) + m.special.expit(x) + m.special.erf(x) + m.erf(x) + m.linalg.matmul(x, x)
         return m.fft.fft(y), m.fft.fftn(y), m.linalg.vector_norm(x, ord=2), m.special.softmax(y, 0)
 
     traced = m.fx.symbolic_trace(f)
-    functions = (
-        m.linalg.norm,
-        m.fft.fft,
-        m.special.expit,
-        m.special.gammaln,
-        m.linalg.inv,
-        m.fft.fftfreq,
-    )
+    functions = (m.linalg.norm, m.fft.fft, m.special.expit, m.special.gammaln, m.linalg.inv, m.fft.fftfreq)
     return (
         listed(traced.graph),
         traced.code,
@@ -273,10 +265,7 @@ def what_cannot_be_recorded(m):
     def branch(x):
         return x if x.sum() > 0 else -x
 
-    return [
-        attempt(lambda f=f: m.fx.symbolic_trace(f))
-        for f in (branch, lambda x: list(x), lambda x: len(x))
-    ]
+    return [attempt(lambda f=f: m.fx.symbolic_trace(f)) for f in (branch, lambda x: list(x), lambda x: len(x))]
 
 
 @PROGRAMS
@@ -294,12 +283,7 @@ def node_by_node(m):
             return super().call_function(m.cos if target is m.sin else target, args, kwargs)
 
     x = m.ones(2)
-    return [
-        Watch(traced).run(x, x),
-        seen,
-        Swap(traced).transform().code,
-        Swap(traced).transform()(x, x),
-    ]
+    return [Watch(traced).run(x, x), seen, Swap(traced).transform().code, Swap(traced).transform()(x, x)]
 
 
 @PROGRAMS
@@ -313,13 +297,7 @@ def copies_and_submodules(m):
     line.replace_all_uses_with(line.args[0])
     again.graph.erase_node(line)
     again.recompile()
-    return (
-        again.code == traced.code,
-        there,
-        hasattr(again, "extra"),
-        str(again),
-        again(m.ones(2, 4))["out"],
-    )
+    return (again.code == traced.code, there, hasattr(again, "extra"), str(again), again(m.ones(2, 4))["out"])
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

@@ -19,9 +19,7 @@ def patterns_are_replaced(m):
         return x + m.max(a) + m.max(b)
 
     traced = fx.symbolic_trace(twice)
-    found = fx.replace_pattern(
-        traced, lambda a, b: m.cat([a, b]).sum(), lambda a, b: m.stack([a, b])
-    )
+    found = fx.replace_pattern(traced, lambda a, b: m.cat([a, b]).sum(), lambda a, b: m.stack([a, b]))
     seen = [traced.code, [(str(f.anchor), str(f.nodes_map)) for f in found]]
     cases = [
         (lambda x: m.neg(x) + m.relu(m.neg(x)), lambda x: m.neg(x), lambda x: m.abs(x)),
@@ -31,9 +29,12 @@ def patterns_are_replaced(m):
         (lambda x: m.sum(m.relu(x), dim=1), lambda x, d: m.sum(x, dim=d), lambda x, d: m.mean(x, dim=d)),
         (lambda x: (x + 1) * (x + 2), lambda x: x + 2, lambda x: x - 2),
         (lambda x: m.relu(x) + m.relu(x), lambda x: m.tanh(x), lambda x: x),
-        (lambda x, y: m.add(x, y) * m.sub(x, y), lambda x, y: (m.add(x, y), m.sub(x, y)),
-         lambda x, y: (m.mul(x, y), m.div(x, y))),
-    ]  # fmt: skip
+        (
+            lambda x, y: m.add(x, y) * m.sub(x, y),
+            lambda x, y: (m.add(x, y), m.sub(x, y)),
+            lambda x, y: (m.mul(x, y), m.div(x, y)),
+        ),
+    ]
     for program, pattern, replacement in cases:
         traced = fx.symbolic_trace(program)
         found = fx.replace_pattern(traced, pattern, replacement)
@@ -82,9 +83,7 @@ def replacements_have_filters(m):
         seen += [len(found), [str(f.replacements) for f in found], traced.code]
     traced = m.fx.symbolic_trace(lambda x: x + 3)
     for ignore in (False, True):
-        found = rewriter.replace_pattern_with_filters(
-            traced, lambda x: x + 1, lambda x: x - 1, ignore_literals=ignore
-        )
+        found = rewriter.replace_pattern_with_filters(traced, lambda x: x + 1, lambda x: x - 1, ignore_literals=ignore)
         seen += [len(found), traced.code]
     return seen
 
@@ -97,10 +96,7 @@ def shapes_are_noted(m):
     traced = m.fx.symbolic_trace(lambda x, y: (m.relu(x @ y), x.shape[0], x.t()))
     x = m.ones(2, 3, requires_grad=True)
     shape_prop.ShapeProp(traced).propagate(x, m.ones(3, 4))
-    return [
-        (n.name, str(n.meta.get("tensor_meta")), n.meta["type"].__name__)
-        for n in traced.graph.nodes
-    ]
+    return [(n.name, str(n.meta.get("tensor_meta")), n.meta["type"].__name__) for n in traced.graph.nodes]
 
 
 @PROGRAMS
@@ -123,26 +119,14 @@ def modules_are_split(m):
     m.manual_seed(0)
     net = Net()
     seen = []
-    for options in (
-        {},
-        {"partition_affix": "p"},
-        {"tuple_return": True},
-        {"keep_original_node_name": True},
-    ):
+    for options in ({}, {"partition_affix": "p"}, {"tuple_return": True}, {"keep_original_node_name": True}):
         traced = m.fx.symbolic_trace(net)
         order = {n: i for i, n in enumerate(traced.graph.nodes)}
         names: dict = {}
         made = split(traced, None, lambda n, order=order: min(order[n] // 5, 1), names, **options)
         x = m.ones(1, 2)
-        seen += [
-            made.code,
-            [(n, c.code) for n, c in made.named_children() if hasattr(c, "code")],
-            names,
-        ]
-        seen += [
-            bool((made(x)["b"] == net(x)["b"]).all()),
-            sorted(n for n, _ in made.named_parameters()),
-        ]
+        seen += [made.code, [(n, c.code) for n, c in made.named_children() if hasattr(c, "code")], names]
+        seen += [bool((made(x)["b"] == net(x)["b"]).all()), sorted(n for n, _ in made.named_parameters())]
     return seen
 
 
@@ -188,9 +172,12 @@ def passes_run_in_order(m):
     late = manager.PassManager([swap, wrapped], [constraint])
     bad = manager.PassManager([lambda gm: 3])
     return [
-        said, found.modified, found.graph_module.code, type(attempt(late.validate_constraints)).__name__,
+        said,
+        found.modified,
+        found.graph_module.code,
+        type(attempt(late.validate_constraints)).__name__,
         type(attempt(lambda: bad(traced))).__name__,
-    ]  # fmt: skip
+    ]
 
 
 @PROGRAMS
@@ -198,15 +185,16 @@ def norms_are_folded_and_dropout_goes(m):
     from importlib import import_module
 
     optimization = import_module(f"{m.__name__}.fx.experimental.optimization")
-    net = m.nn.Sequential(
-        m.nn.Conv2d(1, 2, 3), m.nn.BatchNorm2d(2), m.nn.ReLU(), m.nn.Dropout()
-    ).eval()
+    net = m.nn.Sequential(m.nn.Conv2d(1, 2, 3), m.nn.BatchNorm2d(2), m.nn.ReLU(), m.nn.Dropout()).eval()
     x = m.arange(16.0).view(1, 1, 4, 4)
     fused, without = optimization.fuse(net), optimization.remove_dropout(net)
     return [
-        fused.code, without.code, bool((fused(x) - net(x)).abs().max() < 1e-5), bool((without(x) == net(x)).all()),
+        fused.code,
+        without.code,
+        bool((fused(x) - net(x)).abs().max() < 1e-5),
+        bool((without(x) == net(x)).all()),
         type(net[1]).__name__,
-    ]  # fmt: skip
+    ]
 
 
 @PROGRAMS
@@ -218,9 +206,14 @@ def arguments_cannot_be_changed_in_place(m):
     kinds = type(held).__name__, type(named).__name__, type(copied).__name__
     again = pickle.loads(pickle.dumps(m.fx.immutable_collections.immutable_list([1, 2])))
     return [
-        kinds, again, type(again).__name__, isinstance(held, list), attempt(lambda: held.append(3)),
-        attempt(lambda: named.update(a=1)), attempt(lambda: operator.setitem(held, 0, 1)),
-    ]  # fmt: skip
+        kinds,
+        again,
+        type(again).__name__,
+        isinstance(held, list),
+        attempt(lambda: held.append(3)),
+        attempt(lambda: named.update(a=1)),
+        attempt(lambda: operator.setitem(held, 0, 1)),
+    ]
 
 
 @PROGRAMS

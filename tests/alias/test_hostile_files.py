@@ -31,8 +31,13 @@ NAMES = {kind.__name__ for kind in DOCUMENTED}
 def test_every_hostile_file_is_refused_and_leaves_no_trace(which):
     """In a process of its own with little memory, which ends in time only if nothing takes exponentially long."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.alias.hostile_files", which], cwd=ROOT, capture_output=True, text=True, check=False, timeout=400
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.alias.hostile_files", which],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     read, other, long, grown, changed, seen = [], [], [], [], [], 0
     for line in done.stdout.splitlines():
@@ -54,11 +59,7 @@ def of(program):
 
 
 def test_the_tools_of_these_tests_make_good_files():
-    for data in (
-        made.zipped(),
-        made.legacy(),
-        made.by_hand(made.PLAIN, ("archive/data/0", b"\0" * 8, {})),
-    ):
+    for data in (made.zipped(), made.legacy(), made.by_hand(made.PLAIN, ("archive/data/0", b"\0" * 8, {}))):
         assert tg.load(io.BytesIO(data)).tolist() == [0.0, 0.0]
     assert tg.load(of(made.of_kind(made.dict_(made.text("tag"), made.integer(3))))).tag == 3
     assert tg.load(of(made.parameter(made.dict_(made.text("tag"), made.integer(3))))).tag == 3
@@ -83,7 +84,7 @@ PLAIN: dict[str, Any] = {
     "words": {f"word {i}": i for i in range(30_000)},
     "pairs": [(i, i + 1) for i in range(30_000)],
     "dicts": [{} for _ in range(30_000)],
-}  # fmt: skip
+}
 PLAIN["cycle"] = list[Any]([1])
 PLAIN["cycle"].append(PLAIN["cycle"])
 for _ in range(300):
@@ -114,9 +115,7 @@ def test_plain_data_is_read_in_every_protocol(name, protocol):
 
 
 def _theirs(torch):
-    model = torch.nn.Sequential(
-        torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1)
-    )
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(2, 3)).sum().backward()
     optimizer.step()
@@ -140,7 +139,15 @@ def _plain(x):
         values = [] if x.device.type == "meta" else x.detach().cpu().to_dense().resolve_conj()
         values = values if values == [] or values.dtype.is_complex else values.double()
         shown = [] if isinstance(values, list) else values.tolist()
-        return type(x).__name__, str(x.dtype), list(x.shape), x.stride(), x.storage_offset(), shown, _plain(dict(x.__dict__))  # fmt: skip
+        return (
+            type(x).__name__,
+            str(x.dtype),
+            list(x.shape),
+            x.stride(),
+            x.storage_offset(),
+            shown,
+            _plain(dict(x.__dict__)),
+        )
     if isinstance(x, dict):
         return type(x).__name__, [(k, _plain(v)) for k, v in x.items()]
     if isinstance(x, list | tuple):
@@ -152,7 +159,7 @@ def _plain(x):
 def test_files_of_torch_are_read(oracle, zipped):
     state = _theirs(oracle)
     if not zipped:  # the older format has no such storages
-        state = {k: v for k, v in state.items() if "uint16" not in k and "uint64" not in k and "float8" not in k}  # fmt: skip
+        state = {k: v for k, v in state.items() if "uint16" not in k and "uint64" not in k and "float8" not in k}
     oracle.save(state, file := io.BytesIO(), _use_new_zipfile_serialization=zipped)
     file.seek(0)
     theirs = oracle.load(file, weights_only=True)
@@ -216,11 +223,7 @@ def test_objects_that_the_file_makes_get_their_state():
         made.name(f"{HERE}.Point") + STATE + pickle.BUILD,
         made.name(f"{HERE}.REGISTRY") + made.text("x") + made.integer(1) + pickle.SETITEM,
         made.call(f"{HERE}.the_registry") + made.text("x") + made.integer(1) + pickle.SETITEM,
-        made.call(f"{HERE}.the_registry")
-        + pickle.MARK
-        + made.text("x")
-        + made.integer(1)
-        + pickle.SETITEMS,
+        made.call(f"{HERE}.the_registry") + pickle.MARK + made.text("x") + made.integer(1) + pickle.SETITEMS,
     ],
     ids=["object", "result", "class", "dict", "dict-of-a-function", "items"],
 )
@@ -271,9 +274,7 @@ def test_names_are_what_the_reader_would_see(name):
 
 
 UNKNOWN = {
-    "computed-name": made.text("os")
-    + made.call("_codecs.encode", made.text("system"))
-    + pickle.STACK_GLOBAL,
+    "computed-name": made.text("os") + made.call("_codecs.encode", made.text("system")) + pickle.STACK_GLOBAL,
     "number": made.text("os") + made.integer(1) + pickle.STACK_GLOBAL,
     "extension": made.CODES["ext1"],
     "text-of-a-storage": made.CODES["persid"],
@@ -334,9 +335,12 @@ TYPES = (
 
 def _valid():
     state = {
-        "a": tg.ones(2), "b": [1, "x", (2.5, None), {3}, 1 + 2j], "c": collections.OrderedDict(k=tg.zeros(1)),
-        "p": tg.nn.Parameter(tg.ones(2)), "d": [tg.float16, tg.Size([1]), tg.device("cpu")],
-    }  # fmt: skip
+        "a": tg.ones(2),
+        "b": [1, "x", (2.5, None), {3}, 1 + 2j],
+        "c": collections.OrderedDict(k=tg.zeros(1)),
+        "p": tg.nn.Parameter(tg.ones(2)),
+        "d": [tg.float16, tg.Size([1]), tg.device("cpu")],
+    }
     for protocol in (2, 4):
         tg.save(state, file := io.BytesIO(), pickle_protocol=protocol)
         yield file.getvalue()

@@ -15,29 +15,14 @@ PROGRAMS = Programs()
 @PROGRAMS
 def sobol_points(m):
     engine = m.quasirandom.SobolEngine(3)
-    seen = [
-        repr(engine),
-        engine.draw(5),
-        engine.quasi,
-        engine.draw(2, dtype=m.float64),
-        engine.num_generated,
-    ]
+    seen = [repr(engine), engine.draw(5), engine.quasi, engine.draw(2, dtype=m.float64), engine.num_generated]
     engine.reset()
-    seen += [
-        engine.draw(3),
-        engine.fast_forward(5) is engine,
-        engine.draw(2),
-        engine.sobolstate[:, :6],
-    ]
+    seen += [engine.draw(3), engine.fast_forward(5) is engine, engine.draw(2), engine.sobolstate[:, :6]]
     engine = m.quasirandom.SobolEngine(2)
     out = m.empty(0)
     seen += [engine.draw_base2(2), attempt(lambda: engine.draw_base2(3)), engine.draw(0).shape]
     seen += [engine.draw(2, out=out) is out, out, attempt(lambda: engine.draw(-1))]
-    return [
-        *seen,
-        attempt(lambda: m.quasirandom.SobolEngine(0)),
-        attempt(lambda: m.quasirandom.SobolEngine(30000)),
-    ]
+    return [*seen, attempt(lambda: m.quasirandom.SobolEngine(0)), attempt(lambda: m.quasirandom.SobolEngine(30000))]
 
 
 @PROGRAMS
@@ -63,21 +48,11 @@ def addresses_can_be_read(m):
     seen = [bytes_at(x), bytes_at(x[1]), x[1].data_ptr() - at, x.untyped_storage().data_ptr() == at]
     x.add_(1)
     column = m.zeros(2, 2, dtype=m.int16).t()
-    seen += [
-        bytes_at(x),
-        x.data_ptr() == at,
-        column.data_ptr() == column.untyped_storage().data_ptr(),
-    ]
+    seen += [bytes_at(x), x.data_ptr() == at, column.data_ptr() == column.untyped_storage().data_ptr()]
     big = m.arange(300_000)
     other = m.zeros(4)
     apart = other.data_ptr() >= big.data_ptr() + big.nbytes or other.data_ptr() < big.data_ptr()
-    return [
-        *seen,
-        apart,
-        bytes_at(m.tensor([True, False])),
-        m.empty(0).data_ptr(),
-        bytes_at(m.tensor(1.5).bfloat16()),
-    ]
+    return [*seen, apart, bytes_at(m.tensor([True, False])), m.empty(0).data_ptr(), bytes_at(m.tensor(1.5).bfloat16())]
 
 
 @PROGRAMS
@@ -110,10 +85,7 @@ def modules_among_base_classes(m):
 
 @PROGRAMS
 def autocast_of_devices_that_are_not_there(m):
-    return [
-        attempt(lambda name=name: m.is_autocast_enabled(name))
-        for name in ("xpu", "hpu", "mps", "nope")
-    ]
+    return [attempt(lambda name=name: m.is_autocast_enabled(name)) for name in ("xpu", "hpu", "mps", "nope")]
 
 
 @PROGRAMS
@@ -122,11 +94,16 @@ def without_a_gpu(m):
     with cuda.stream(None):
         inside = 1
     return [
-        inside, type(cuda.stream(None)).__name__, cuda.set_stream(None), attempt(lambda: cuda.Stream()),
-        attempt(lambda: cuda.Event(enable_timing=True)), attempt(lambda: cuda.CUDAGraph()),
+        inside,
+        type(cuda.stream(None)).__name__,
+        cuda.set_stream(None),
+        attempt(lambda: cuda.Stream()),
+        attempt(lambda: cuda.Event(enable_timing=True)),
+        attempt(lambda: cuda.CUDAGraph()),
         attempt(cuda.current_stream),
-        attempt(lambda: cuda.nvtx.range_push("a")), attempt(lambda: cuda.nvtx.range("a").__enter__()),
-    ]  # fmt: skip
+        attempt(lambda: cuda.nvtx.range_push("a")),
+        attempt(lambda: cuda.nvtx.range("a").__enter__()),
+    ]
 
 
 @PROGRAMS

@@ -28,20 +28,8 @@ def options_of_the_linear_cross_entropy_are_one_class(m):
 @program
 def distinct_elements_come_in_pairs(m):
     nan = float("nan")
-    values = [
-        m.tensor([3, 1, 3]),
-        m.tensor([[2.0, nan], [nan, 1.0]]),
-        m.empty(0, 2),
-        m.tensor([True, False, True]),
-    ]
-    return [
-        [
-            m._unique(v),
-            m._unique(v, True, True),
-            m._unique(v, sorted=False, return_inverse=True),
-        ]
-        for v in values
-    ]
+    values = [m.tensor([3, 1, 3]), m.tensor([[2.0, nan], [nan, 1.0]]), m.empty(0, 2), m.tensor([True, False, True])]
+    return [[m._unique(v), m._unique(v, True, True), m._unique(v, sorted=False, return_inverse=True)] for v in values]
 
 
 @program

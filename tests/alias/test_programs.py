@@ -65,9 +65,12 @@ def commands(names):
 def outputs(*start, names):
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, *start, "-c", RUN, *commands(names)], capture_output=True, text=True, check=False,
+        [sys.executable, *start, "-c", RUN, *commands(names)],
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-4000:]
     found = [text.strip("\n").split("\n") for text in done.stdout.split("<program>\n")[1:]]
     return dict(zip(names, found, strict=True))

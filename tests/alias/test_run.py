@@ -16,9 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(*args, cwd, **options):
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, *map(str, args)], cwd=cwd, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": path}, **options,
-    )  # fmt: skip
+        [sys.executable, *map(str, args)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+        **options,
+    )
 
 
 PROGRAM = '''
@@ -113,8 +118,7 @@ def test_a_module_of_a_package(tmp_path):
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("")
     (tmp_path / "pkg" / "__main__.py").write_text(
-        "import sys, torch\nprint(sys.argv[1:], __name__, __package__, torch.__spec__.name)\n"
-        "raise SystemExit('bye')\n"
+        "import sys, torch\nprint(sys.argv[1:], __name__, __package__, torch.__spec__.name)\nraise SystemExit('bye')\n"
     )
     done = run("-m", "torchgrad_jax", "-m", "pkg", "a", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "bye\n")
@@ -123,20 +127,11 @@ def test_a_module_of_a_package(tmp_path):
 
 def test_code_and_the_guard_against_another_torch(tmp_path):
     (tmp_path / "torch.py").write_text("")
-    code = (
-        "import torch, torchgrad_jax\n"
-        "try: torchgrad_jax.install_as_torch()\n"
-        "except RuntimeError as e: print(e)\n"
-    )
+    code = "import torch, torchgrad_jax\ntry: torchgrad_jax.install_as_torch()\nexcept RuntimeError as e: print(e)\n"
     done = run("-c", code, cwd=tmp_path)
     assert "another torch is already imported, from" in done.stdout, done.stderr
     done = run(
-        "-m",
-        "torchgrad_jax",
-        "-c",
-        "import sys, torch; print(torch.__spec__.name, sys.argv)",
-        "x",
-        cwd=tmp_path,
+        "-m", "torchgrad_jax", "-c", "import sys, torch; print(torch.__spec__.name, sys.argv)", "x", cwd=tmp_path
     )
     assert done.stdout == "torchgrad_jax ['-c', 'x']\n", done.stderr
 
@@ -180,16 +175,7 @@ def test_the_plug_in_of_pytest(tmp_path):
         "import torch\n\n\ndef test_it():\n    assert torch.__spec__.name == 'torchgrad_jax'\n"
         "    assert torch.ones(2).sum().item() == 2\n"
     )
-    done = run(
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "torchgrad_jax.pytest_alias",
-        "-p",
-        "no:cacheprovider",
-        cwd=tmp_path,
-    )
+    done = run("-m", "pytest", "-q", "-p", "torchgrad_jax.pytest_alias", "-p", "no:cacheprovider", cwd=tmp_path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -233,15 +219,23 @@ except torch._dynamo.exc.Unsupported:
 def test_what_cannot_be_compiled_runs_as_it_is_written_under_the_alias(tmp_path):
     (tmp_path / "program.py").write_text(GRAPH_BREAKS)
     done = run("-W", "error", "-m", "torchgrad_jax", "program.py", cwd=tmp_path)
-    assert done.stdout.splitlines() == ["negative", "[2.0, 4.0] [1.0, 1.0] [1, 2]", "refused"], (
-        done.stderr
-    )
+    assert done.stdout.splitlines() == ["negative", "[2.0, 4.0] [1.0, 1.0] [1, 2]", "refused"], done.stderr
 
 
 SHOWN = (
-    "torch", "torch.nn", "torch.nn.functional", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler",
-    "torch.distributions", "torch.utils.data", "torch.autograd", "torch.fx", "torch.func", "torch.linalg",
-)  # fmt: skip
+    "torch",
+    "torch.nn",
+    "torch.nn.functional",
+    "torch.nn.utils",
+    "torch.optim",
+    "torch.optim.lr_scheduler",
+    "torch.distributions",
+    "torch.utils.data",
+    "torch.autograd",
+    "torch.fx",
+    "torch.func",
+    "torch.linalg",
+)
 NAMES = f"""
 import importlib, inspect, json, sys
 from types import FunctionType
@@ -277,9 +271,7 @@ def test_names_of_modules_are_those_of_torch(tmp_path, oracle):
         found = importlib.import_module(module)
         for part in qualname.split("."):
             found = getattr(found, part, None)
-        exact = shown.startswith(
-            ("torch.nn.", "torch.optim.", "torch.distributions.")
-        ) and isinstance(wanted, type)
+        exact = shown.startswith(("torch.nn.", "torch.optim.", "torch.distributions.")) and isinstance(wanted, type)
         if found is not wanted or (exact and module != wanted.__module__):
             different.append((shown, module, wanted.__module__))
         compared += 1

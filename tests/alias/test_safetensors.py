@@ -39,20 +39,16 @@ def test_written_as_elsewhere():
     assert st.save({"a": tg.tensor([1.0, 2.0]), "n": tg.tensor(3)}, {"k": "v"}) == WRITTEN
     assert st.save({}) == b"\x08\0\0\0\0\0\0\0{}      "
     got = st.load(WRITTEN)
-    assert {k: (t.tolist(), t.dtype) for k, t in got.items()} == {
-        "n": (3, tg.int64), "a": ([1.0, 2.0], tg.float32)
-    }  # fmt: skip
+    assert {k: (t.tolist(), t.dtype) for k, t in got.items()} == {"n": (3, tg.int64), "a": ([1.0, 2.0], tg.float32)}
 
 
 def test_every_dtype_there_and_back():
-    tensors = {
-        str(d): tg.tensor([1, 0, 1]).to(d) for d in st._SAVED if d is not tg.float8_e8m0fnu
-    } | {"tg.float8_e8m0fnu": tg.tensor([1.0, 2.0]).to(tg.float8_e8m0fnu)}
+    tensors = {str(d): tg.tensor([1, 0, 1]).to(d) for d in st._SAVED if d is not tg.float8_e8m0fnu} | {
+        "tg.float8_e8m0fnu": tg.tensor([1.0, 2.0]).to(tg.float8_e8m0fnu)
+    }
     assert len(tensors) == 19
     got = st.load(st.save(tensors))
-    assert {k: (t.dtype, t.tolist()) for k, t in got.items()} == {
-        k: (t.dtype, t.tolist()) for k, t in tensors.items()
-    }
+    assert {k: (t.dtype, t.tolist()) for k, t in got.items()} == {k: (t.dtype, t.tolist()) for k, t in tensors.items()}
 
 
 def test_files_and_parts_of_them(tmp_path):
@@ -66,14 +62,7 @@ def test_files_and_parts_of_them(tmp_path):
         assert f.metadata() == {"who": "ours"}
         part = f.get_slice("x")
         assert (part.get_shape(), part.get_dtype()) == ([4, 3], "F32")
-        for index in (
-            slice(1, 3),
-            (slice(None, None, 2), 1),
-            (slice(3, 1),),
-            2,
-            (..., 0),
-            (slice(-2, None), None),
-        ):
+        for index in (slice(1, 3), (slice(None, None, 2), 1), (slice(3, 1),), 2, (..., 0), (slice(-2, None), None)):
             assert part[index].tolist() == x[index].tolist(), index
         assert f.get_slice("")[()].item() is True
         with pytest.raises(SafetensorError, match="does not contain tensor y"):
@@ -121,7 +110,7 @@ BASE = tg.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
         ({"a": BASE, "b": BASE[0]}, RuntimeError, "^Some tensors share memory(?s:.*)'[ab]', '[ab]'"),
         ({"a": BASE.to(tg.complex128)}, KeyError, "complex128"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_saved(tensors, error, said):
     with pytest.raises(error, match=said):
         st.save(tensors)
@@ -184,7 +173,7 @@ HOSTILE = {
     "empty-inside": file_of({"a": GOOD, "b": {**GOOD, "shape": [0], "data_offsets": [4, 4]}}),
     "half-a-byte": changed(dtype="F4", shape=[15]),
     "of-four-bits": changed(dtype="F4", shape=[16]),
-}  # fmt: skip
+}
 
 
 def test_the_tools_of_these_tests_make_a_good_file():

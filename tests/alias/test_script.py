@@ -87,20 +87,22 @@ def what_does_not_become_a_number_is_refused(m):
 
 @program
 def numbers_inside_of_containers(m):
-    calls = [(listed, ([1, 2],)), (listed, ((1, 2),)), (paired, ((1, 2),)), (mapped, ({"a": [1]},)),
-             (maybe, (3,)), (maybe, ()), (maybe_list, ((True, 2),)), (either, (3,))]  # fmt: skip
+    calls = [
+        (listed, ([1, 2],)),
+        (listed, ((1, 2),)),
+        (paired, ((1, 2),)),
+        (mapped, ({"a": [1]},)),
+        (maybe, (3,)),
+        (maybe, ()),
+        (maybe_list, ((True, 2),)),
+        (either, (3,)),
+    ]
     return [repr(scripted(m, fn)(*args)) for fn, args in calls]
 
 
 @program
 def containers_that_are_refused(m):
-    calls = [
-        (listed, [1, "s"]),
-        (listed, 3),
-        (paired, (1, 2, 3)),
-        (maybe, "s"),
-        (maybe_list, [1, 2.5]),
-    ]
+    calls = [(listed, [1, "s"]), (listed, 3), (paired, (1, 2, 3)), (maybe, "s"), (maybe_list, [1, 2.5])]
     fns = [(scripted(m, fn), v) for fn, v in calls]
     return [complaint(lambda f=f, v=v: f(v))[1].splitlines()[0] for f, v in fns]
 

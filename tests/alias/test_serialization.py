@@ -131,9 +131,7 @@ def test_views_of_another_dtype_than_their_storage_go_both_ways(name, zipped, or
 def test_one_storage_is_saved_with_one_dtype(zipped):
     x = tg.arange(4.0)
     for pair in ([x, x.view(tg.int32)], [x.view(tg.int32), x], [x, x.untyped_storage()]):
-        with pytest.raises(
-            (RuntimeError, NotImplementedError), match=r"different types|zip format"
-        ):
+        with pytest.raises((RuntimeError, NotImplementedError), match=r"different types|zip format"):
             saved(pair, _use_new_zipfile_serialization=zipped)
 
 
@@ -231,23 +229,14 @@ def _int(n):
     return b"\x8a\x08" + n.to_bytes(8, "little", signed=True)
 
 
-def _tensor(
-    offset=0, size=(2,), stride=(1,), numel=2, key="0", location="cpu", kind="FloatStorage"
-):
+def _tensor(offset=0, size=(2,), stride=(1,), numel=2, key="0", location="cpu", kind="FloatStorage"):
     text = b"".join(b"X" + struct.pack("<I", len(s)) + s.encode() for s in ("storage",))
     name = b"X" + struct.pack("<I", len(key)) + key.encode()
     where = b"X" + struct.pack("<I", len(location)) + location.encode()
     pid = b"(" + text + f"ctorch\n{kind}\n".encode() + name + where + _int(numel) + b"tQ"
     numbers = [b"(" + b"".join(map(_int, xs)) + b"t" for xs in (size, stride)]
     tail = b"\x89ccollections\nOrderedDict\n)R"
-    return (
-        b"ctorch._utils\n_rebuild_tensor_v2\n("
-        + pid
-        + _int(offset)
-        + b"".join(numbers)
-        + tail
-        + b"tR"
-    )
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + pid + _int(offset) + b"".join(numbers) + tail + b"tR"
 
 
 def test_the_tools_of_these_tests_make_a_good_file():
@@ -319,10 +308,15 @@ def test_only_what_the_user_names_is_added():
 def test_damaged_archives():
     good = saved({"w": tg.ones(3)}).getvalue()
     bad = [
-        b"", b"abc", good[: len(good) // 2], _zip(b""), b"PK\x03\x04" + b"\0" * 40,
-        _zip(_pickled(_tensor()), {"0": b"\0" * 4}), _zip(_pickled(_tensor()), {}),
+        b"",
+        b"abc",
+        good[: len(good) // 2],
+        _zip(b""),
+        b"PK\x03\x04" + b"\0" * 40,
+        _zip(_pickled(_tensor()), {"0": b"\0" * 4}),
+        _zip(_pickled(_tensor()), {}),
         _zip(_pickled(b"N"), {}, top="a/b"),
-    ]  # fmt: skip
+    ]
     for blob in bad:
         with pytest.raises((RuntimeError, EOFError, pickle.UnpicklingError)):
             tg.load(io.BytesIO(blob))
@@ -351,11 +345,7 @@ def test_random_damage_never_does_more_than_raise(what, monkeypatch):
     for name in ("system", "popen", "execv", "remove"):
         monkeypatch.setattr(os, name, never)
     draw = random.Random(5)
-    state = {
-        "a": tg.ones(2),
-        "b": [1, "x", (2.5, None)],
-        "c": collections.OrderedDict(k=tg.zeros(1)),
-    }
+    state = {"a": tg.ones(2), "b": [1, "x", (2.5, None)], "c": collections.OrderedDict(k=tg.zeros(1))}
     good = saved(state).getvalue() if what != "old" else (FILES / "old.pt").read_bytes()
     if what == "pickle":
         with zipfile.ZipFile(io.BytesIO(good)) as archive:
@@ -389,7 +379,8 @@ def test_random_damage_never_does_more_than_raise(what, monkeypatch):
         (lambda: tg.save(1, io.BytesIO(), pickle_module=io), NotImplementedError, "pickle"),
         (
             lambda: tg.save(tg.ones(1).untyped_storage(), io.BytesIO(), _use_new_zipfile_serialization=False),
-            NotImplementedError, "zip format",
+            NotImplementedError,
+            "zip format",
         ),
         (lambda: tg.save(1, io.BytesIO(), pickle_protocol=1), ValueError, "protocol"),
         (lambda: tg.save(1, "/no/such/folder/f.pt"), RuntimeError, "Parent directory"),
@@ -399,7 +390,7 @@ def test_random_damage_never_does_more_than_raise(what, monkeypatch):
         (lambda: tg.load(io.BytesIO(), pickle_module=pickle, weights_only=True), RuntimeError, "explicit"),
         (lambda: tg.save(lambda: 1, io.BytesIO()), Exception, "lambda"),
     ],
-)  # fmt: skip
+)
 def test_refusals(call, error, said):
     with pytest.raises(error, match=said):
         call()
@@ -432,9 +423,7 @@ def test_what_a_checkpoint_asks_for_can_be_looked_up():
 def test_names_that_are_refused_and_options_that_are_ignored():
     assert tg.load(saved([tg.strided, tg.channels_last])) == [tg.strided, tg.channels_last]
     assert copy.deepcopy(tg.strided) is tg.strided
-    with pytest.raises(
-        pickle.UnpicklingError, match=r"GLOBAL range was .*add_safe_globals\(\[range\]\)"
-    ):
+    with pytest.raises(pickle.UnpicklingError, match=r"GLOBAL range was .*add_safe_globals\(\[range\]\)"):
         tg.load(saved(range(3)))
     with (
         tg.serialization.safe_globals([collections.deque]),

@@ -27,8 +27,12 @@ def run(tmp_path, *command):
     quiet = ["-v", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(HERE)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *quiet, *command, *SUITES],
-        env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     outcomes = {name: f"{state}{reason or ''}" for name, state, reason in LINE.findall(done.stdout)}
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return {"outcomes": outcomes, "equality": json.loads(answers.read_text())}
@@ -61,16 +65,18 @@ def test_run_by_themselves(tmp_path):
     """`run_tests()` under `python -m torchgrad_jax`, with a seed of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "torchgrad_jax", SUITES[0], "--seed=1234", "Unit"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert "Ran 10 tests" in done.stderr
     assert "OK (expected failures=2)" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "module", ["common_utils", "common_device_type", "common_dtype", "common_cuda"]
-)
+@pytest.mark.parametrize("module", ["common_utils", "common_device_type", "common_dtype", "common_cuda"])
 def test_names_that_are_not_there(module):
     found = importlib.import_module(f"torchgrad_jax.testing._internal.{module}")
     with pytest.raises(AttributeError, match=rf"torch.testing._internal.{module}.nothing"):

@@ -76,11 +76,7 @@ def test_scripting_passes_through():
     def f(x):
         return x + 1
 
-    for made in (
-        tg.jit.script(f),
-        tg.jit.trace(f, tg.ones(2)),
-        tg.jit.trace(f, (tg.ones(2),)),
-    ):
+    for made in (tg.jit.script(f), tg.jit.trace(f, tg.ones(2)), tg.jit.trace(f, (tg.ones(2),))):
         assert made(1) == 2
         assert made.__name__ == "f"
         assert isinstance(made, tg.jit.ScriptFunction)
@@ -114,9 +110,25 @@ def test_what_is_refused_says_so(call, error):
 
 @pytest.mark.parametrize(
     "where",
-    ["jit", "backends.nothing", "distributed", "compiler", "onnx", "utils", "utils.data", "cuda", "cpu",
-     "distributions", "serialization", "multiprocessing", "accelerator", "mps", "xpu", "_dynamo"],
-)  # fmt: skip
+    [
+        "jit",
+        "backends.nothing",
+        "distributed",
+        "compiler",
+        "onnx",
+        "utils",
+        "utils.data",
+        "cuda",
+        "cpu",
+        "distributions",
+        "serialization",
+        "multiprocessing",
+        "accelerator",
+        "mps",
+        "xpu",
+        "_dynamo",
+    ],
+)
 def test_missing_names_say_so(where):
     with pytest.raises(AttributeError):
         eval(f"tg.{where}.surely_not_there")

@@ -41,9 +41,7 @@ def _legacy(path, request):
 
 def _safetensors(path, request):
     pytest.importorskip("safetensors")
-    importlib.import_module("torchgrad_jax.serialization.safetensors").save_file(
-        {"x": torch.ones(4)}, path
-    )
+    importlib.import_module("torchgrad_jax.serialization.safetensors").save_file({"x": torch.ones(4)}, path)
 
 
 WRITERS = {
@@ -54,7 +52,7 @@ WRITERS = {
     "trace": lambda path, request: request.getfixturevalue("profiled").export_chrome_trace(str(path)),
     "trace-of-events": lambda path, request: request.getfixturevalue("profiled").events().export_chrome_trace(path),
     "stacks": lambda path, request: request.getfixturevalue("profiled").export_stacks(str(path)),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -68,9 +66,7 @@ def untouched(path):
     return path.read_bytes() == OLD and os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize(
-    "raised", [OSError(errno.ENOSPC, "no space"), KeyboardInterrupt()], ids=["full", "interrupt"]
-)
+@pytest.mark.parametrize("raised", [OSError(errno.ENOSPC, "no space"), KeyboardInterrupt()], ids=["full", "interrupt"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_the_old_file_stays(writer, raised, old, monkeypatch, request):
     def fail(fd):
@@ -134,7 +130,7 @@ def test_what_a_killed_process_left_goes_with_a_later_save(old):
     dead, young, other, used = (
         old.with_name(f".{name}.tmp")
         for name in (f"{old.name}.01234567", f"{old.name}.89abcdef", "other.01234567", f"{old.name}.0123abcd")
-    )  # fmt: skip
+    )
     for file in (dead, young, other, used):
         file.write_bytes(b"part")
     for file in (dead, other, used):
@@ -251,9 +247,15 @@ def test_a_file_that_cannot_be_renamed_over(old, monkeypatch):
 
 @pytest.mark.parametrize(
     "name, error",
-    [("", FileNotFoundError), (".", IsADirectoryError), ("none/f", RuntimeError), ("file.pt/f", RuntimeError),
-     ("new/", RuntimeError), ("x" * 300, OSError)],
-)  # fmt: skip
+    [
+        ("", FileNotFoundError),
+        (".", IsADirectoryError),
+        ("none/f", RuntimeError),
+        ("file.pt/f", RuntimeError),
+        ("new/", RuntimeError),
+        ("x" * 300, OSError),
+    ],
+)
 def test_paths_that_cannot_be_written(name, error, old, monkeypatch):
     monkeypatch.chdir(old.parent)
     with pytest.raises(error):

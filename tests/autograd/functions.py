@@ -11,9 +11,10 @@ def cube(m):
 def with_backward(m, backward, forward=None, name="MyFn"):
     """A Function of two tensors, by default their product, with the given backward."""
     return type(m.autograd.Function)(
-        name, (m.autograd.Function,),
+        name,
+        (m.autograd.Function,),
         {"forward": staticmethod(forward or (lambda ctx, x, y: x * y)), "backward": staticmethod(backward)},
-    )  # fmt: skip
+    )
 
 
 def run_backward(m, backward, forward=None, args=None):

@@ -213,11 +213,7 @@ def metadata(m):
         x = leaf(m, 1.0)
         y = x.exp()
         (g,) = m.autograd.grad(y, x, create_graph=True)
-    return (
-        list(y.grad_fn.metadata),
-        sorted(g.grad_fn.metadata),
-        g.grad_fn.metadata["parent_"] is y.grad_fn,
-    )
+    return (list(y.grad_fn.metadata), sorted(g.grad_fn.metadata), g.grad_fn.metadata["parent_"] is y.grad_fn)
 
 
 @program
@@ -225,11 +221,7 @@ def metadata_is_a_traceback(m):
     with m.autograd.set_detect_anomaly(True):
         y = leaf(m, 1.0).exp()
     stack = y.grad_fn.metadata["traceback_"]
-    return (
-        type(stack).__name__,
-        "metadata_is_a_traceback" in stack[-1],
-        stack[-1].splitlines()[-1].strip(),
-    )
+    return (type(stack).__name__, "metadata_is_a_traceback" in stack[-1], stack[-1].splitlines()[-1].strip())
 
 
 @program
@@ -295,9 +287,7 @@ def test_forward_check_names_op_place_and_line():
     with watching(), pytest.raises(RuntimeError) as caught:
         x.log()
     text = str(caught.value)
-    assert text.startswith(
-        "'log' made NaN or infinity out of finite inputs: output 0 of shape [2, 2] has 2 such"
-    )
+    assert text.startswith("'log' made NaN or infinity out of finite inputs: output 0 of shape [2, 2] has 2 such")
     assert "(0, 1), (1, 1): [-inf, -inf]" in text
     assert "test_anomaly.py" in text
     assert "x.log()" in text
@@ -335,9 +325,7 @@ def test_costs_nothing_when_off():
 def threads_that_start_inside_are_watched(m):
     seen = []
     with m.autograd.set_detect_anomaly(True):
-        thread = threading.Thread(
-            target=lambda: seen.append(sorted(leaf(m, 1.0).exp().grad_fn.metadata))
-        )
+        thread = threading.Thread(target=lambda: seen.append(sorted(leaf(m, 1.0).exp().grad_fn.metadata)))
         thread.start()
         thread.join()
     return seen

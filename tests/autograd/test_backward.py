@@ -36,9 +36,7 @@ def with_gradient(m):
 def test_wrong_shape_of_a_later_gradient():
     """torch compares tensors while it looks for the index, and stumbles; here the message is right."""
     x = tg.tensor([1.0, 2.0], requires_grad=True)
-    with pytest.raises(
-        RuntimeError, match=r"grad_output\[1\] has a shape of torch.Size\(\[1, 2\]\)"
-    ):
+    with pytest.raises(RuntimeError, match=r"grad_output\[1\] has a shape of torch.Size\(\[1, 2\]\)"):
         tg.autograd.backward([x * 1, x * 2], [tg.ones(2), tg.ones(1, 2)])
 
 

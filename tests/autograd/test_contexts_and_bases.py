@@ -139,9 +139,7 @@ def a_log_of_the_nodes_that_run(m):
 def values_of_gradients_that_overlap(m):
     x = m.arange(6.0).view(2, 3).requires_grad_()
     y, seen = x * 1, []
-    y.register_hook(
-        lambda g: seen.append((g + 1, g * g, g.clone(), g.t(), g.contiguous().stride()))
-    )
+    y.register_hook(lambda g: seen.append((g + 1, g * g, g.clone(), g.t(), g.contiguous().stride())))
     (g,) = m.autograd.grad((y.sum(1) ** 2).sum() + y.sum(), x, create_graph=True)
     g.pow(2).sum().backward()
     return seen, g, x.grad
@@ -156,9 +154,20 @@ def a_view_of_another_base(m):
     b = x * 1
     other = m.arange(4.0) + 10
     parts = (
-        b[:2], b.view(2, 2), b.view(2, 2).t(), b.view(2, 2)[0], b.unbind()[1], b.expand(2, 4), b.split(2)[1],
-        b.as_strided((2,), (2,), 1), b.unsqueeze(0), b[::2], b.detach()[1:], b, b.clone(),
-    )  # fmt: skip
+        b[:2],
+        b.view(2, 2),
+        b.view(2, 2).t(),
+        b.view(2, 2)[0],
+        b.unbind()[1],
+        b.expand(2, 4),
+        b.split(2)[1],
+        b.as_strided((2,), (2,), 1),
+        b.unsqueeze(0),
+        b[::2],
+        b.detach()[1:],
+        b,
+        b.clone(),
+    )
     seen = [v._view_func(other) for v in parts]
     return [None if v is None else (v, v.stride(), v._is_view(), v._base is other) for v in seen]
 
@@ -209,9 +218,7 @@ def directions_of_fast_gradcheck(m):
     y = m.tensor([1.0, 2.0], dtype=m.float64, requires_grad=True)
     outcome, _ = attempt(m.autograd.gradcheck, Wrong.apply, (x, y), fast_mode=True)
     lines = outcome[1].splitlines()[:3]
-    return [line.partition(":")[0] for line in lines], [
-        round(float(t.split(":")[1]), 6) for t in lines[1:]
-    ]
+    return [line.partition(":")[0] for line in lines], [round(float(t.split(":")[1]), 6) for t in lines[1:]]
 
 
 # --- arguments that are something else ------------------------------------------------------------
@@ -238,13 +245,5 @@ def edges_of_no_node(m):
 def version_counters_of_something_else(m):
     set_to = m._C._autograd._unsafe_set_version_counter
     x = m.ones(2)
-    given = (
-        (1, 2),
-        ([x], 3),
-        ((x,), ("a",)),
-        ((3,), (1,)),
-        ((x,), (1, 2)),
-        ((x,), (-1,)),
-        ((x,), (4,)),
-    )
+    given = ((1, 2), ([x], 3), ((x,), ("a",)), ((3,), (1,)), ((x,), (1, 2)), ((x,), (-1,)), ((x,), (4,)))
     return [attempt(set_to, *a) for a in given], x._version

@@ -187,9 +187,7 @@ def mechanics_hooks_saved(m):
     show(a.grad)
     x = leaf(m, 1.0, 2.0)
     y = x.pow(2)
-    y.grad_fn._raw_saved_self.register_hooks(
-        lambda t: (show("p", t), t * 1)[1], lambda t: (show("u", t), t)[1]
-    )
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: (show("p", t), t * 1)[1], lambda t: (show("u", t), t)[1])
     show(y.grad_fn._saved_self)
     y.sum().backward()
     show(x.grad)
@@ -340,10 +338,7 @@ def dbl_sinh(m):
     show(m.autograd.gradcheck(Sinh.apply, (x,)))
     r = attempt(m.autograd.gradgradcheck, Sinh.apply, (x,))
     show(r[0][0])
-    show(
-        m.autograd.gradcheck(lambda x: Sinh2.apply(x)[0], x),
-        m.autograd.gradgradcheck(lambda x: Sinh2.apply(x)[0], x),
-    )
+    show(m.autograd.gradcheck(lambda x: Sinh2.apply(x)[0], x), m.autograd.gradgradcheck(lambda x: Sinh2.apply(x)[0], x))
     show(Sinh2.apply(x))
 
 

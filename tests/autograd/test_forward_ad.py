@@ -112,13 +112,7 @@ def views(m):
         v.mul_(2)
         a = f.unpack_dual(d)
         b = f.unpack_dual(v)
-        r = [
-            a.primal,
-            a.tangent,
-            b.tangent,
-            b.tangent._base is not None,
-            x,
-        ]
+        r = [a.primal, a.tangent, b.tangent, b.tangent._base is not None, x]
         w = d.t()
         w.add_(1)
         r += [f.unpack_dual(d).primal, f.unpack_dual(w).tangent]

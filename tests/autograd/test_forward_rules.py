@@ -36,11 +36,7 @@ def another_storage_is_refused(m):
     with fw.dual_level():
         d = fw.make_dual(m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0]))
         plain = m.zeros(2)
-        return (
-            attempt(plain.set_, d),
-            attempt(d.set_, m.ones(2)),
-            attempt(plain.set_, m.ones(2)),
-        )
+        return (attempt(plain.set_, d), attempt(d.set_, m.ones(2)), attempt(plain.set_, m.ones(2)))
 
 
 @program
@@ -68,9 +64,13 @@ def a_function_that_writes_must_write_to_the_tangent(m):
     fw = m.autograd.forward_ad
     answers = []
     for rule in (
-        lambda t: t, lambda t: t.clone(), lambda t: t.mul_(2), lambda t: None,
-        lambda t: (t.add_(1), t)[1], lambda t: t.view(-1),
-    ):  # fmt: skip
+        lambda t: t,
+        lambda t: t.clone(),
+        lambda t: t.mul_(2),
+        lambda t: None,
+        lambda t: (t.add_(1), t)[1],
+        lambda t: t.view(-1),
+    ):
 
         class F(m.autograd.Function):
             @staticmethod
@@ -126,9 +126,7 @@ WRITES_OVER_ONE_ANOTHER = {
     "copy": lambda x, v, i: x.index_copy_(0, i, v),
     "scatter": lambda x, v, i: x.scatter_(0, i, v),
     "put": lambda x, v, i: x.put_(i, v),
-    "columns": lambda x, v, i: (x[:, None] * v)[:, : len(i)].index_copy(
-        1, i % 2, x[:, None] * v * v
-    ),
+    "columns": lambda x, v, i: (x[:, None] * v)[:, : len(i)].index_copy(1, i % 2, x[:, None] * v * v),
     "rows": lambda x, v, i: (x[:, None] * v).index_put((i,), x[:4, None] * v * v),
     "cells": lambda x, v, i: (x[:, None] * v).index_put((i, i - 1), v * v),
     "scattered rows": lambda x, v, i: (x[:, None] * v).scatter(0, i.view(2, 2), v.view(2, 2) ** 2),
@@ -149,9 +147,12 @@ def _tangents(m, f, x, v):
     with fw.dual_level():
         dual = fw.unpack_dual(f(fw.make_dual(x, x.cos()), fw.make_dual(v, v.exp())))
     return [
-        dual.primal, dual.tangent, u.jvp(lambda v: f(x, v), (v,), (v.exp(),)), u.jacfwd(f, (0, 1))(x, v),
+        dual.primal,
+        dual.tangent,
+        u.jvp(lambda v: f(x, v), (v,), (v.exp(),)),
+        u.jacfwd(f, (0, 1))(x, v),
         u.vmap(lambda t: u.jvp(lambda v: f(x, v), (v,), (t,))[1])(m.stack([v, v * 2])),
-    ]  # fmt: skip
+    ]
 
 
 def _gradients(m, f, x, v):
@@ -162,9 +163,12 @@ def _gradients(m, f, x, v):
         return f(x, v).pow(3).sum()
 
     return [
-        u.grad(total, (0, 1))(x, v), u.hessian(total, 1)(x, v), u.jacrev(u.jacrev(total, 1), 1)(x, v),
-        u.jacrev(u.jacfwd(total, 1), 1)(x, v), u.vmap(u.grad(total, 1), (None, 0))(x, m.stack([v, v * 2])),
-    ]  # fmt: skip
+        u.grad(total, (0, 1))(x, v),
+        u.hessian(total, 1)(x, v),
+        u.jacrev(u.jacrev(total, 1), 1)(x, v),
+        u.jacrev(u.jacfwd(total, 1), 1)(x, v),
+        u.vmap(u.grad(total, 1), (None, 0))(x, m.stack([v, v * 2])),
+    ]
 
 
 @program

@@ -24,10 +24,18 @@ def node_identity(m):
     y = cube(m).apply(x)
     f = y.grad_fn
     return [
-        type(f).__name__, f.name(), f.next_functions, f.needs_input_grad, f.saved_tensors,
-        isinstance(f, m.autograd.function.BackwardCFunction), isinstance(f, m.autograd.graph.Node),
-        isinstance(f, m.autograd.function.FunctionCtx), f._forward_cls.__name__, y.output_nr, f.metadata,
-    ]  # fmt: skip
+        type(f).__name__,
+        f.name(),
+        f.next_functions,
+        f.needs_input_grad,
+        f.saved_tensors,
+        isinstance(f, m.autograd.function.BackwardCFunction),
+        isinstance(f, m.autograd.graph.Node),
+        isinstance(f, m.autograd.function.FunctionCtx),
+        f._forward_cls.__name__,
+        y.output_nr,
+        f.metadata,
+    ]
 
 
 @program
@@ -91,9 +99,7 @@ def grad_mode_inside(m):
     seen = []
 
     def forward(ctx, x, y):
-        seen.append(
-            (m.is_grad_enabled(), (x * 2).requires_grad, x.requires_grad, ctx.needs_input_grad)
-        )
+        seen.append((m.is_grad_enabled(), (x * 2).requires_grad, x.requires_grad, ctx.needs_input_grad))
         return x * y
 
     def backward(ctx, g):
@@ -120,9 +126,7 @@ def needs_input_grad(m):
         seen.append(ctx.needs_input_grad)
         return g, None, None, None
 
-    out = with_backward(m, backward, forward).apply(
-        leaf(m, 1.0), m.tensor([1.0]), 3, [leaf(m, 1.0)]
-    )
+    out = with_backward(m, backward, forward).apply(leaf(m, 1.0), m.tensor([1.0]), 3, [leaf(m, 1.0)])
     out.backward()
     return seen, out.grad_fn.next_functions
 

@@ -71,11 +71,7 @@ def nested_io(m):
             return a
 
     log = []
-    log += [
-        attempt(lambda: F()),
-        attempt(lambda: F.apply(x)),
-        attempt(lambda: F.apply((x, [y], {"a": 1}))),
-    ]
+    log += [attempt(lambda: F()), attempt(lambda: F.apply(x)), attempt(lambda: F.apply((x, [y], {"a": 1})))]
     return (
         log,
         hasattr(N, "_do_forward"),
@@ -401,9 +397,7 @@ def undefined_edge(m):
     x = leaf(m, 1.0, 2.0)
     z = m.ones(2)
     log = []
-    F = function(
-        m, lambda ctx, a, b: a * b, lambda ctx, g: (log.append(ctx.needs_input_grad), g, g)[1:]
-    )
+    F = function(m, lambda ctx, a, b: a * b, lambda ctx, g: (log.append(ctx.needs_input_grad), g, g)[1:])
     o = F.apply(x, z)
     o.sum().backward()
     return log, z.grad, x.grad, o.grad_fn.next_functions[1]

@@ -103,17 +103,22 @@ def dirty_two(m):
 @program
 def dirty_same_input_twice(m):
     z = leaf(m, 1.0) * 1
-    y = with_backward(m, lambda ctx, g: (g, g), lambda ctx, a, b: doubles_in_place(ctx, a)).apply(
-        z, z
-    )
+    y = with_backward(m, lambda ctx, g: (g, g), lambda ctx, a, b: doubles_in_place(ctx, a)).apply(z, z)
     y.backward()
     return y
 
 
 SEEN_THROUGH = (
-    "b.conj()", "b.imag", "b.real", "b.conj().imag", "b.conj().real[1:]", "torch.view_as_real(b)[1]", "b.conj()[1:]",
-    "b.view(3, 1).mH", "b[1:].imag",
-)  # fmt: skip
+    "b.conj()",
+    "b.imag",
+    "b.real",
+    "b.conj().imag",
+    "b.conj().real[1:]",
+    "torch.view_as_real(b)[1]",
+    "b.conj()[1:]",
+    "b.view(3, 1).mH",
+    "b[1:].imag",
+)
 
 
 @pytest.mark.parametrize("how", SEEN_THROUGH)
@@ -138,10 +143,6 @@ def test_views_of_another_kind_are_written_to(how: str, same: Any) -> None:
         y = (b * b).real.sum() + b.imag.sum()
         (g,) = m.autograd.grad(y, a, create_graph=True)
         (gg,) = m.autograd.grad(g.abs().sum(), a)
-        return [
-            b._version,
-            b.grad_fn.name(),
-            *(m.view_as_real(v.detach()).tolist() for v in (b, g, gg)),
-        ]
+        return [b._version, b.grad_fn.name(), *(m.view_as_real(v.detach()).tolist() for v in (b, g, gg))]
 
     same(run, f"written through {how}")

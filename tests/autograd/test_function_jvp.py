@@ -36,21 +36,11 @@ def _saving(m, backward, forward, split, requires_grad):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             both = ctx.saved_tensors, ctx.saved_variables
-        seen.extend(
-            [None if v is None else (v.tolist(), v.requires_grad) for v in values]
-            for values in both
-        )
+        seen.extend([None if v is None else (v.tolist(), v.requires_grad) for v in values] for values in both)
         seen.append((where, len(ctx._raw_saved_tensors)))
 
     def save(ctx, inputs, output):
-        choice = {
-            "x": inputs[:1],
-            "y": inputs[1:],
-            "both": inputs,
-            "output": (output,),
-            "none": (None,),
-            "empty": (),
-        }
+        choice = {"x": inputs[:1], "y": inputs[1:], "both": inputs, "output": (output,), "none": (None,), "empty": ()}
         if backward:
             ctx.save_for_backward(*choice[backward])
         if forward:

@@ -23,13 +23,7 @@ def several_outputs(m):
     x = leaf(m, 1.0, 2.0)
     out = F.apply(x)
     out[1].sum().backward()
-    return (
-        out,
-        x,
-        out[0].grad_fn.seen,
-        [o.output_nr for o in out[:2]],
-        out[0].grad_fn is out[1].grad_fn,
-    )
+    return (out, x, out[0].grad_fn.seen, [o.output_nr for o in out[:2]], out[0].grad_fn is out[1].grad_fn)
 
 
 @program
@@ -42,9 +36,7 @@ def single_tuple_output(m):
 @program
 def integer_tensor_output(m):
     x = leaf(m, 1.0, 2.0)
-    y = with_backward(
-        m, lambda ctx, g, h: (g, None), lambda ctx, x, y: (x * 2, (x > 1).long())
-    ).apply(x, 1)
+    y = with_backward(m, lambda ctx, g, h: (g, None), lambda ctx, x, y: (x * 2, (x > 1).long())).apply(x, 1)
     y[0].sum().backward()
     return y, x
 

@@ -121,9 +121,7 @@ def unimplemented(m):
         attempt(D.apply(x).sum().backward),
         attempt(E.apply(x).sum().backward),
         x.grad,
-        attempt(
-            B,
-        ),
+        attempt(B),
         attempt(lambda: B()(x)),
         attempt(lambda: B().apply(x)),
         attempt(B.apply),
@@ -251,11 +249,7 @@ def dirty(m):
     F.apply(v)
     base.sum().backward()
     out += [base.grad_fn.name(), x.grad]
-    out.append(
-        attempt(
-            function(m, lambda ctx, a: (ctx.mark_dirty(1), a)[1], lambda ctx, g: g).apply, x * 1
-        )
-    )
+    out.append(attempt(function(m, lambda ctx, a: (ctx.mark_dirty(1), a)[1], lambda ctx, g: g).apply, x * 1))
     with m.no_grad():
         out.append(attempt(F.apply, x))
     out.append(attempt(F.apply, m.ones(2)))
@@ -273,9 +267,7 @@ def nondiff(m):
         ctx.mark_non_differentiable(i, s)
         return a * 3, i, s
 
-    F = function(
-        m, f, lambda ctx, *g: (log.append([None if q is None else q.tolist() for q in g]), g[0])[1]
-    )
+    F = function(m, f, lambda ctx, *g: (log.append([None if q is None else q.tolist() for q in g]), g[0])[1])
     a, b, c = F.apply(x)
     a.sum().backward()
     out = [a.requires_grad, b.requires_grad, c.requires_grad, c.grad_fn is None, log, x.grad]
@@ -311,12 +303,7 @@ def materialize(m):
             return a * 2, a * 3, m.ones(3, dtype=m.int64)
 
         F = function(
-            m,
-            f,
-            lambda ctx, *g: (
-                log.append([None if q is None else (q.tolist(), str(q.dtype)) for q in g]),
-                g[0],
-            )[1],
+            m, f, lambda ctx, *g: (log.append([None if q is None else (q.tolist(), str(q.dtype)) for q in g]), g[0])[1]
         )
         F.apply(x)[0].sum().backward()
 

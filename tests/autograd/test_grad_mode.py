@@ -57,9 +57,15 @@ def functions_are_decorated(m):
         return modes(m)
 
     decorated = [
-        m.no_grad()(probe), m.no_grad(probe), m.enable_grad()(probe), m.enable_grad(probe), m.inference_mode()(probe),
-        m.inference_mode(probe), m.inference_mode(False)(probe), m.inference_mode(mode=True)(probe),
-    ]  # fmt: skip
+        m.no_grad()(probe),
+        m.no_grad(probe),
+        m.enable_grad()(probe),
+        m.enable_grad(probe),
+        m.inference_mode()(probe),
+        m.inference_mode(probe),
+        m.inference_mode(False)(probe),
+        m.inference_mode(mode=True)(probe),
+    ]
     with m.no_grad():
         inside = [f() for f in decorated]
     return inside, [f() for f in decorated], modes(m), [f.__name__ for f in decorated]
@@ -126,6 +132,4 @@ def test_one_inference_mode_may_be_entered_within_itself():
 
 def test_autograd_has_the_same_names():
     for name in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode"):
-        assert (
-            getattr(tg.autograd, name) is getattr(tg, name) is getattr(tg.autograd.grad_mode, name)
-        )
+        assert getattr(tg.autograd, name) is getattr(tg, name) is getattr(tg.autograd.grad_mode, name)

@@ -180,9 +180,7 @@ def undefined(m, backward):
 @program
 def undefined_not_zero(m):
     f = undefined(m, lambda ctx, g: m.ones(2, dtype=m.float64) if g is None else g * 2)
-    return both_modes(m, f, (vector(m),)), both_modes(
-        m, f, (vector(m),), check_undefined_grad=False
-    )
+    return both_modes(m, f, (vector(m),)), both_modes(m, f, (vector(m),), check_undefined_grad=False)
 
 
 @program
@@ -214,26 +212,15 @@ def forward_incorrect(m):
 @program
 def forward_only(m):
     f = function(m, wrong, jvp=lambda ctx, t: ctx.saved_tensors[0] * 2 * t)
-    return both_modes(
-        m,
-        f,
-        (vector(m),),
-        check_forward_ad=True,
-        check_backward_ad=False,
-        check_undefined_grad=False,
-    )
+    return both_modes(m, f, (vector(m),), check_forward_ad=True, check_backward_ad=False, check_undefined_grad=False)
 
 
 @program
 def complex_forward_incorrect(m):
     f = function(
-        m,
-        lambda ctx, g: 2 * g * ctx.saved_tensors[0].conj(),
-        jvp=lambda ctx, t: ctx.saved_tensors[0] * 2 * t.conj(),
+        m, lambda ctx, g: 2 * g * ctx.saved_tensors[0].conj(), jvp=lambda ctx, t: ctx.saved_tensors[0] * 2 * t.conj()
     )
-    return verdict(lambda: m.autograd.gradcheck(f, (complex_vector(m),), check_forward_ad=True))[
-        1
-    ].splitlines()[0]
+    return verdict(lambda: m.autograd.gradcheck(f, (complex_vector(m),), check_forward_ad=True))[1].splitlines()[0]
 
 
 @program
@@ -246,17 +233,24 @@ def argument_errors(m):
         both_modes(m, f, x, check_batched_grad=True, check_backward_ad=False, check_forward_ad=True),
         verdict(lambda: m.autograd.gradgradcheck(f, x, check_rev_over_rev=False)),
         verdict(lambda: m.autograd.gradgradcheck(f, x, check_fwd_over_rev=True, check_rev_over_rev=False)),
-        verdict(partial(m.autograd.gradgradcheck, f, x, check_fwd_over_rev=True, check_rev_over_rev=False,
-                        check_undefined_grad=False, check_batched_grad=True)),
+        verdict(
+            partial(
+                m.autograd.gradgradcheck,
+                f,
+                x,
+                check_fwd_over_rev=True,
+                check_rev_over_rev=False,
+                check_undefined_grad=False,
+                check_batched_grad=True,
+            )
+        ),
         verdict(lambda: m.autograd.gradcheck(f, x, 1e-6)),
-    ]  # fmt: skip
+    ]
 
 
 @program
 def dtype_is_cast_by_the_engine(m):
-    return both_modes(
-        m, function(m, lambda ctx, g: right(ctx, g).float()), (vector(m),), check_grad_dtypes=True
-    )
+    return both_modes(m, function(m, lambda ctx, g: right(ctx, g).float()), (vector(m),), check_grad_dtypes=True)
 
 
 @program
@@ -329,9 +323,7 @@ def test_batched_failure_is_reported():
 
 def test_batched_forward():
     m = tg
-    assert m.autograd.gradcheck(
-        m.sin, (vector(m),), check_forward_ad=True, check_batched_forward_grad=True
-    )
+    assert m.autograd.gradcheck(m.sin, (vector(m),), check_forward_ad=True, check_batched_forward_grad=True)
 
 
 @pytest.mark.parametrize("fast_mode", [False, True])
@@ -339,10 +331,7 @@ def test_passes_that_are_compiled_on_the_way_are_repeatable(fast_mode):
     """The first pass goes node by node, a later one is compiled as a whole, and rounds in another way."""
     m = tg
     m.manual_seed(0)
-    inputs = [
-        m.rand(*shape, dtype=m.float64, requires_grad=True)
-        for shape in ((3, 1), (3, 3), (3, 1), (3, 1))
-    ]
+    inputs = [m.rand(*shape, dtype=m.float64, requires_grad=True) for shape in ((3, 1), (3, 3), (3, 1), (3, 1))]
 
     def gradients(v, a, b, x):
         y = m.nn.functional.softplus(a @ x + b)

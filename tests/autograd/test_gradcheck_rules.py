@@ -122,13 +122,7 @@ def cplx(m):
     return (
         [
             attempt(gc, f, (z,), check_forward_ad=True, fast_mode=k)
-            for f in (
-                lambda a: a * a,
-                lambda a: a.abs(),
-                lambda a: a.real,
-                lambda a: a.conj() * 2,
-                lambda a: a.exp(),
-            )
+            for f in (lambda a: a * a, lambda a: a.abs(), lambda a: a.real, lambda a: a.conj() * 2, lambda a: a.exp())
             for k in (False, True)
         ],
         (a[0][0], without_numbers(str(a[0][1]))),

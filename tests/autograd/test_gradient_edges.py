@@ -68,9 +68,7 @@ def edges3(m):
     return (
         attempt(m.autograd.grad, e, x, m.ones(()), retain_graph=True),
         attempt(m.autograd.grad, a * b, E(a.grad_fn, 1), retain_graph=True),
-        attempt(
-            m.autograd.grad, a * b, [E(a.grad_fn, 1), E(a.grad_fn, 0), a, b], retain_graph=True
-        ),
+        attempt(m.autograd.grad, a * b, [E(a.grad_fn, 1), E(a.grad_fn, 0), a, b], retain_graph=True),
         attempt(E),
         attempt(E, 1, 2, 3, 4),
     )
@@ -143,12 +141,7 @@ def batched_create(m):
         h,
         h.requires_grad,
         G(h.sum(), x),
-        G(
-            G(y.sum(), x, create_graph=True)[0],
-            x,
-            m.eye(3),
-            is_grads_batched=True,
-        ),
+        G(G(y.sum(), x, create_graph=True)[0], x, m.eye(3), is_grads_batched=True),
     )
 
 
@@ -177,11 +170,9 @@ def batched_function(m):
     F = saving_input(m, "F", lambda x: x**2, lambda x, g: g * 2 * x)
 
     x = leaf(m, 1.0, 2.0, 3.0)
-    return m.autograd.grad(
-        F.apply(x), x, m.eye(3), is_grads_batched=True, retain_graph=True
-    ), m.autograd.grad(F.apply(x), x, m.eye(3), is_grads_batched=True, create_graph=True)[
-        0
-    ].detach()
+    return m.autograd.grad(F.apply(x), x, m.eye(3), is_grads_batched=True, retain_graph=True), m.autograd.grad(
+        F.apply(x), x, m.eye(3), is_grads_batched=True, create_graph=True
+    )[0].detach()
 
 
 @program
@@ -343,18 +334,7 @@ def grad_types(m):
     def r(d):
         m.ones(2, dtype=d).grad = m.ones(2)
 
-    ds = [
-        m.uint8,
-        m.int8,
-        m.int16,
-        m.bool,
-        m.float16,
-        m.bfloat16,
-        m.complex128,
-        m.complex64,
-        m.int64,
-        m.int32,
-    ]
+    ds = [m.uint8, m.int8, m.int16, m.bool, m.float16, m.bfloat16, m.complex128, m.complex64, m.int64, m.int32]
     return [attempt(s, m.ones(2, dtype=d)) for d in ds], [attempt(r, d) for d in ds]
 
 

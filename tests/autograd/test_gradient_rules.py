@@ -16,16 +16,7 @@ def expanded_gradient_views(m):
     y = x * 1
     y.register_hook(
         lambda g: log.append(
-            [
-                g.view(2, 1),
-                g[:1],
-                g.expand(3, 2),
-                g.unsqueeze(0),
-                g.clone(),
-                g.repeat(2),
-                g.view(1, 2) + 0,
-                g.flip(0),
-            ]
+            [g.view(2, 1), g[:1], g.expand(3, 2), g.unsqueeze(0), g.clone(), g.repeat(2), g.view(1, 2) + 0, g.flip(0)]
         )
     )
     y.sum().backward()
@@ -38,17 +29,7 @@ def expanded_gradient_rows(m):
     log = []
     y = x * 1
     y.register_hook(
-        lambda g: log.append(
-            [
-                g[1],
-                g.t(),
-                g[:, 1:],
-                g.reshape(-1),
-                g.expand(2, 2, 3),
-                g.select(1, 2),
-                g.diagonal(),
-            ]
-        )
+        lambda g: log.append([g[1], g.t(), g[:, 1:], g.reshape(-1), g.expand(2, 2, 3), g.select(1, 2), g.diagonal()])
     )
     y.sum(0).backward(m.tensor([1.0, 2.0, 3.0]))
     return log
@@ -61,13 +42,9 @@ def multi_out_hooks(m):
     log = []
     a.register_hook(lambda g: log.append(("a", g.tolist())))
     b.register_hook(lambda g: (log.append(("b", g.tolist())), g * 3)[1])
-    a.grad_fn.register_prehook(
-        lambda gs: log.append(("pre", [None if g is None else g.tolist() for g in gs]))
-    )
+    a.grad_fn.register_prehook(lambda gs: log.append(("pre", [None if g is None else g.tolist() for g in gs])))
     a.grad_fn.register_hook(
-        lambda i, o: log.append(
-            ("post", i[0].tolist(), [None if g is None else g.tolist() for g in o])
-        )
+        lambda i, o: log.append(("post", i[0].tolist(), [None if g is None else g.tolist() for g in o]))
     )
     b.retain_grad()
     (b * 2).sum().backward(retain_graph=True)

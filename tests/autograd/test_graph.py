@@ -29,8 +29,16 @@ def node_attributes(m):
     y = leaf(m, 1.0) * leaf(m, 2.0)
     f = y.grad_fn
     f.metadata["note"] = 3
-    return [f.name(), f.next_functions, f.metadata, f._sequence_nr() >= 0, f.requires_grad, len(f._input_metadata),
-            f._saved_self, f._saved_other]  # fmt: skip
+    return [
+        f.name(),
+        f.next_functions,
+        f.metadata,
+        f._sequence_nr() >= 0,
+        f.requires_grad,
+        len(f._input_metadata),
+        f._saved_self,
+        f._saved_other,
+    ]
 
 
 @program
@@ -41,11 +49,7 @@ def node_unknown_attribute(m):
 @program
 def node_identity(m):
     y = leaf(m, 1.0) * 2
-    return (
-        y.grad_fn is y.grad_fn,
-        y.exp().grad_fn.next_functions[0][0] is y.grad_fn,
-        len({y.grad_fn, y.grad_fn}),
-    )
+    return (y.grad_fn is y.grad_fn, y.exp().grad_fn.next_functions[0][0] is y.grad_fn, len({y.grad_fn, y.grad_fn}))
 
 
 # --- hooks on saved tensors -----------------------------------------------------------------------
@@ -71,13 +75,7 @@ def saved_hooks(m):
         y = (x * w).exp()
     y.backward()
     # Which factor comes first is up to the op.
-    return (
-        sorted(log[:2]),
-        log[2],
-        sorted(log[3:]),
-        x,
-        w,
-    )
+    return (sorted(log[:2]), log[2], sorted(log[3:]), x, w)
 
 
 @program
@@ -173,9 +171,7 @@ def raw_saved(m):
     x = leaf(m, 2.0)
     y = x.sin()
     raw = y.grad_fn._raw_saved_self
-    raw.register_hooks(
-        lambda t: (log.append((t.tolist(), t.requires_grad)), t.detach() * 0)[1], lambda t: t
-    )
+    raw.register_hooks(lambda t: (log.append((t.tolist(), t.requires_grad)), t.detach() * 0)[1], lambda t: t)
     y.backward()
     return x, log
 
@@ -290,9 +286,7 @@ def multi_all(m):
 def multi_documented(m):
     log = []
     a, b, c, d = (m.rand(2, 3, requires_grad=True) for _ in range(4))
-    m.autograd.graph.register_multi_grad_hook(
-        (a, b, c, d), lambda gs: log.append([g is not None for g in gs])
-    )
+    m.autograd.graph.register_multi_grad_hook((a, b, c, d), lambda gs: log.append([g is not None for g in gs]))
     (a * b * c * d).sum().backward(inputs=(a, b))
     (a * b * c).sum().backward()
     return log

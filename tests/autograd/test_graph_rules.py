@@ -44,9 +44,7 @@ def node_classes(m):
     part[0] = 1
     nodes = [x.exp().grad_fn, x.exp().grad_fn.next_functions[0][0], part.grad_fn, x[:1].grad_fn]
     kinds = [type(n) for n in nodes]
-    return [(str(k), k.__module__, k.__qualname__) for k in kinds], [
-        attempt(kinds[k]) for k in (0, 2, 3)
-    ]
+    return [(str(k), k.__module__, k.__qualname__) for k in kinds], [attempt(kinds[k]) for k in (0, 2, 3)]
 
 
 @program
@@ -104,16 +102,8 @@ def raw_saved(m):
     n = y.grad_fn
     s = n._raw_saved_self
     log = []
-    a = (
-        type(s).__name__,
-        attempt(lambda: s.data.tolist()),
-        s.unpack_hook if hasattr(s, "unpack_hook") else "no",
-    )
-    r = attempt(
-        s.register_hooks,
-        lambda t: (log.append("pack"), t)[1],
-        lambda t: (log.append("unpack"), t * 2)[1],
-    )
+    a = (type(s).__name__, attempt(lambda: s.data.tolist()), s.unpack_hook if hasattr(s, "unpack_hook") else "no")
+    r = attempt(s.register_hooks, lambda t: (log.append("pack"), t)[1], lambda t: (log.append("unpack"), t * 2)[1])
     r2 = attempt(s.register_hooks, lambda t: t, lambda t: t)
     r3 = attempt(n._raw_saved_other.register_hooks, 1, 2)
     attempt(n._raw_saved_other.register_hooks, lambda t: t)
@@ -159,10 +149,7 @@ def hooks_default(m):
     x = leaf(m, 1.0, 2.0)
     H = m.autograd.graph.saved_tensors_hooks
     with H(
-        lambda t: (
-            log.append(("p", t.tolist(), t.requires_grad, t.grad_fn is None, t is x)),
-            t.detach().clone(),
-        )[1],
+        lambda t: (log.append(("p", t.tolist(), t.requires_grad, t.grad_fn is None, t is x)), t.detach().clone())[1],
         lambda t: (log.append("u"), t)[1],
     ):
         y = (x * 2).exp()
@@ -235,10 +222,7 @@ def hooks_on_fn(m):
             return g * o
 
     x = leaf(m, 1.0, 2.0)
-    with H(
-        lambda t: (log.append(("p", t.requires_grad)), t.tolist())[1],
-        lambda t: (log.append("u"), m.tensor(t))[1],
-    ):
+    with H(lambda t: (log.append(("p", t.requires_grad)), t.tolist())[1], lambda t: (log.append("u"), m.tensor(t))[1]):
         y = F.apply(x)
     y.sum().backward()
     return log, x.grad

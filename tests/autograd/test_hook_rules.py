@@ -177,10 +177,7 @@ def post_acc(m):
 def post_acc_more(m):
     x = leaf(m, 1.0, 2.0)
     log = []
-    hs = [
-        x.register_post_accumulate_grad_hook(lambda p, i=i: log.append((i, p.grad.tolist())))
-        for i in range(3)
-    ]
+    hs = [x.register_post_accumulate_grad_hook(lambda p, i=i: log.append((i, p.grad.tolist()))) for i in range(3)]
     hs[1].remove()
     (x * x).sum().backward(inputs=[x])
     return log, x._post_accumulate_grad_hooks is None, len(x._post_accumulate_grad_hooks)
@@ -472,13 +469,7 @@ def deepcopy_hooks(m):
     y = attempt(copy.deepcopy, x)
     z = copy.deepcopy(x)
     z.sum().backward()
-    return (
-        [w[0] for w in y[1]],
-        z.grad,
-        z.requires_grad,
-        attempt(copy.deepcopy, x * 2),
-        copy.copy(x).requires_grad,
-    )
+    return ([w[0] for w in y[1]], z.grad, z.requires_grad, attempt(copy.deepcopy, x * 2), copy.copy(x).requires_grad)
 
 
 @program
@@ -486,9 +477,7 @@ def multi_all(m):
     a, b, c, d = (leaf(m, 1.0) for _ in range(4))
     log = []
     x = a * b
-    h = m.autograd.graph.register_multi_grad_hook(
-        (a, b, c, d, x), lambda gs: log.append([g is None for g in gs])
-    )
+    h = m.autograd.graph.register_multi_grad_hook((a, b, c, d, x), lambda gs: log.append([g is None for g in gs]))
     (x * 2).sum().backward(retain_graph=True)
     (c * 2).sum().backward()
     (x * c).sum().backward(retain_graph=True, inputs=[a])
@@ -518,9 +507,7 @@ def multi_attempt(m):
 def multi_any(m):
     a, b = leaf(m, 1.0), leaf(m, 2.0)
     log = []
-    h = m.autograd.graph.register_multi_grad_hook(
-        (a, b), lambda g: log.append(g.tolist()), mode="any"
-    )
+    h = m.autograd.graph.register_multi_grad_hook((a, b), lambda g: log.append(g.tolist()), mode="any")
     (a * b).sum().backward()
     (a * b).sum().backward()
     h.remove()

@@ -107,12 +107,8 @@ def scheduled_profile():
 
 
 def selective():
-    contexts = partial(
-        torch.utils.checkpoint.create_selective_checkpoint_contexts, [torch.ops.aten.mul.Tensor]
-    )
-    y = torch.utils.checkpoint.checkpoint(
-        lambda a: (a * 2).sin(), x, use_reentrant=False, context_fn=contexts
-    )
+    contexts = partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, [torch.ops.aten.mul.Tensor])
+    y = torch.utils.checkpoint.checkpoint(lambda a: (a * 2).sin(), x, use_reentrant=False, context_fn=contexts)
     torch.autograd.grad(y.sum(), x)
 
 
@@ -167,21 +163,16 @@ PROGRAMS = {
     "tangents": forward_mode(),
     "tangents turned off": forward_mode(lambda: forward_ad._set_fwd_grad_enabled(False)),
     "tangents on and off": forward_mode(
-        lambda: forward_ad._set_fwd_grad_enabled(False),
-        lambda: forward_ad._set_fwd_grad_enabled(True),
+        lambda: forward_ad._set_fwd_grad_enabled(False), lambda: forward_ad._set_fwd_grad_enabled(True)
     ),
     "allow_mutation_on_saved_tensors": block(graph.allow_mutation_on_saved_tensors),
     "disable_saved_tensors_hooks": block(lambda: graph.disable_saved_tensors_hooks("none here")),
     "DisableTorchFunction": nested(torch._C.DisableTorchFunction, body=lambda: other * 2),
-    "DisableTorchFunctionSubclass": nested(
-        torch._C.DisableTorchFunctionSubclass, body=lambda: other * 2
-    ),
+    "DisableTorchFunctionSubclass": nested(torch._C.DisableTorchFunctionSubclass, body=lambda: other * 2),
     "a subclass": lambda: other * 2,
     "TorchFunctionMode": block(Looking),
     "two modes": nested(Looking, Looking, body=lambda: torch.matmul(other, x)),
-    "a mode turned off": nested(
-        Looking, torch._C.DisableTorchFunction, Looking, body=lambda: other * 2
-    ),
+    "a mode turned off": nested(Looking, torch._C.DisableTorchFunction, Looking, body=lambda: other * 2),
     "a mode and autocast": nested(
         Looking, lambda: torch.autocast("cpu"), body=lambda: torch.nn.functional.linear(x, x)
     ),

@@ -33,12 +33,7 @@ def strictness_is_checked_input_by_input(m):
         fn = getattr(m.autograd.functional, name)
         given = () if name in ("hessian", "jacobian") else (m.tensor(1.0),)
         given = ((x, x),) if name in ("jvp", "hvp", "vhp") else given
-        functions = (
-            lambda a, b: a.sum(),
-            lambda a, b: b.sum(),
-            lambda a, b: (a * a).sum(),
-            lambda a, b: (a * b).sum(),
-        )
+        functions = (lambda a, b: a.sum(), lambda a, b: b.sum(), lambda a, b: (a * a).sum(), lambda a, b: (a * b).sum())
         out += [attempt(fn, f, (x, x), *given, strict=True)[0] for f in functions]
     return out
 
@@ -101,9 +96,12 @@ def order_of_the_pass(m):
     chain = _orders(m, lambda ask: ask(x.sin().exp()).backward())
     some = _orders(m, lambda ask: m.autograd.grad(ask(x.sin() * leaf(m, 2.0).exp()), x))
     return (
-        branches, chain, some, attempt(m._C._current_graph_task_execution_order),
+        branches,
+        chain,
+        some,
+        attempt(m._C._current_graph_task_execution_order),
         attempt(m.ones(1, requires_grad=True).register_hook(lambda g: None).remove),
-    )  # fmt: skip
+    )
 
 
 @program
@@ -121,9 +119,11 @@ def numbers_of_nodes(m):
     y = x * 2
     z = y + 1
     return [
-        y.grad_fn._sequence_nr() - before, z.grad_fn._sequence_nr() - before,
-        m.autograd._get_sequence_nr() - before, m.autograd._get_sequence_nr() - before,
-    ]  # fmt: skip
+        y.grad_fn._sequence_nr() - before,
+        z.grad_fn._sequence_nr() - before,
+        m.autograd._get_sequence_nr() - before,
+        m.autograd._get_sequence_nr() - before,
+    ]
 
 
 # --- saved values ---------------------------------------------------------------------------------
@@ -171,9 +171,11 @@ def levels_that_are_not_open(m):
     with f.dual_level():
         dual = f.make_dual(m.ones(1), m.ones(1))
         return [
-            attempt(f.unpack_dual, dual, level=1), attempt(f.unpack_dual, m.ones(1), level=1),
-            attempt(f.make_dual, m.ones(1), m.ones(1), level=1), attempt(f.unpack_dual, dual, level=0),
-        ]  # fmt: skip
+            attempt(f.unpack_dual, dual, level=1),
+            attempt(f.unpack_dual, m.ones(1), level=1),
+            attempt(f.make_dual, m.ones(1), m.ones(1), level=1),
+            attempt(f.unpack_dual, dual, level=0),
+        ]
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -189,37 +191,39 @@ def versions_are_preserved(m):
         x.add_(1)
         y.add_(1)
     y.add_(1)
-    return (
-        first, x._version, y._version, x,
-        attempt(m.autograd._unsafe_preserve_version_counter, 3),
-    )  # fmt: skip
+    return (first, x._version, y._version, x, attempt(m.autograd._unsafe_preserve_version_counter, 3))
 
 
 @program
 def the_function_and_module_called_variable(m):
     made = m.autograd.variable.Variable(m.ones(1))
-    return (
-        made,
-        m.autograd.variable.Variable is m.autograd.Variable,
-        attempt(m.autograd.variable, 1),
-    )
+    return (made, m.autograd.variable.Variable is m.autograd.Variable, attempt(m.autograd.variable, 1))
 
 
 @program
 def old_comparisons(m):
     close, x = m.testing.assert_allclose, m.ones(2)
     pairs = [
-        (x, [1, 1]), (x, 1.0), (x, x.double()), (x, x + 1), (x, x + 5e-5), (x.double(), x.double() + 1.2e-5),
-        (x.half(), x.half() + 3e-3), (x, m.ones(3)), (float("nan"), float("nan")), (x.int(), x.int() + 1),
-    ]  # fmt: skip
+        (x, [1, 1]),
+        (x, 1.0),
+        (x, x.double()),
+        (x, x + 1),
+        (x, x + 5e-5),
+        (x.double(), x.double() + 1.2e-5),
+        (x.half(), x.half() + 3e-3),
+        (x, m.ones(3)),
+        (float("nan"), float("nan")),
+        (x.int(), x.int() + 1),
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = [attempt(close, *pair)[0] for pair in pairs]
         out += [
-            attempt(close, x, x + 1, msg="said")[0], attempt(close, x, x + 0.1, rtol=0.2)[0],
+            attempt(close, x, x + 1, msg="said")[0],
+            attempt(close, x, x + 0.1, rtol=0.2)[0],
             attempt(close, x, x + 0.1, rtol=0.2, atol=0)[0],
             attempt(close, m.tensor([float("nan")]), m.tensor([float("nan")]), equal_nan=False)[0],
-        ]  # fmt: skip
+        ]
     return out, attempt(close, x, x)
 
 

@@ -71,12 +71,7 @@ def inf_rules2(m):
         with m.enable_grad():
             out += [m.is_grad_enabled(), (x * 2).requires_grad, (x * 2).is_inference()]
         with m.inference_mode(False):
-            out += [
-                m.is_grad_enabled(),
-                (x * 2).requires_grad,
-                (x * 2).is_inference(),
-                m.ones(2).is_inference(),
-            ]
+            out += [m.is_grad_enabled(), (x * 2).requires_grad, (x * 2).is_inference(), m.ones(2).is_inference()]
         with m.no_grad():
             out += [m.ones(1).is_inference()]
         i = m.ones(2)
@@ -387,9 +382,7 @@ def decor_bad(m):
         attempt(lambda: m.set_grad_enabled(1)),
         attempt(lambda: m.set_grad_enabled("a")),
         attempt(lambda: m.set_grad_enabled(None)),
-        attempt(lambda: m.set_multithreading_enabled(1))
-        if hasattr(m, "set_multithreading_enabled")
-        else None,
+        attempt(lambda: m.set_multithreading_enabled(1)) if hasattr(m, "set_multithreading_enabled") else None,
         attempt(lambda: m.autograd.set_multithreading_enabled(1)),
         attempt(m.no_grad, 1, 2),
     )

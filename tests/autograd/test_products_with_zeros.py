@@ -14,9 +14,11 @@ test_same_as_torch = program.test()
 AT = [0, 0, 0, 1, 1]
 OWN = {"numbers": [1.5, 2.0, 3.0], "zeros": [0.0, 0.0, 3.0]}
 GIVEN = {
-    "no zero": [2.0, 3.0, 1.5, -1.0, 0.5], "one zero": [0.0, 3.0, 1.5, -1.0, 0.0],
-    "two zeros": [0.0, 3.0, 0.0, -1.0, 0.5], "three zeros": [0.0, 0.0, 0.0, 0.0, 0.5],
-}  # fmt: skip
+    "no zero": [2.0, 3.0, 1.5, -1.0, 0.5],
+    "one zero": [0.0, 3.0, 1.5, -1.0, 0.0],
+    "two zeros": [0.0, 3.0, 0.0, -1.0, 0.5],
+    "three zeros": [0.0, 0.0, 0.0, 0.0, 0.5],
+}
 
 
 def scattered(m, x, y, include_self):
@@ -104,7 +106,7 @@ def test_third_gradients_of_three_zeros() -> None:
 
 def test_first_gradients_beside_zeros_of_numbers_too_large_to_multiply() -> None:
     y = numbers(torch, [0.0, 0.0, 1e200, 1e200])
-    torch.ones(1, dtype=torch.float64).scatter_reduce(
-        0, torch.zeros(4, dtype=torch.int64), y, "prod"
-    ).backward(torch.ones(1, dtype=torch.float64))
+    torch.ones(1, dtype=torch.float64).scatter_reduce(0, torch.zeros(4, dtype=torch.int64), y, "prod").backward(
+        torch.ones(1, dtype=torch.float64)
+    )
     assert y.grad.tolist() == [0.0, 0.0, 0.0, 0.0]

@@ -140,9 +140,14 @@ def hooks_stay_behind_views_in_place(m):
     """Transposing in place, say, gives a node of its own; hooks are those of the one before, later ones too."""
     found = []
     moves = (
-        lambda t: t.squeeze_(), lambda t: t.unsqueeze_(0), lambda t: t.t_(), lambda t: t.mul_(2),
-        lambda t: t.as_strided_((2,), (1,)), lambda t: t.transpose_(0, 1), lambda t: t.mul_(3).squeeze_(),
-    )  # fmt: skip
+        lambda t: t.squeeze_(),
+        lambda t: t.unsqueeze_(0),
+        lambda t: t.t_(),
+        lambda t: t.mul_(2),
+        lambda t: t.as_strided_((2,), (1,)),
+        lambda t: t.transpose_(0, 1),
+        lambda t: t.mul_(3).squeeze_(),
+    )
     for move in moves:
         for retained, hooked, limited in ((1, 0, 0), (1, 0, 1), (0, 1, 0), (0, 1, 1), (1, 1, 0)):
             log = Log()

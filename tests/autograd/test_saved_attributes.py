@@ -27,19 +27,45 @@ def shown(*results: Any) -> list[Any]:
 def reductions(m):
     x = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
     return shown(
-        x.sum(), x.sum(-1), x.sum((0, -1), keepdim=True), x.mean(), x.mean(0), x.prod(-1), x.std(-1), x.var(),
-        x.max(-1)[0], x.amax(-1), x.logsumexp(0), x.norm(), x.cumsum(-1), x.softmax(-1), x.median(0)[0],
-    )  # fmt: skip
+        x.sum(),
+        x.sum(-1),
+        x.sum((0, -1), keepdim=True),
+        x.mean(),
+        x.mean(0),
+        x.prod(-1),
+        x.std(-1),
+        x.var(),
+        x.max(-1)[0],
+        x.amax(-1),
+        x.logsumexp(0),
+        x.norm(),
+        x.cumsum(-1),
+        x.softmax(-1),
+        x.median(0)[0],
+    )
 
 
 @program
 def views(m):
     x = leaf(m, 1, 2, 3, 4, 5, 6).view(2, 3) * 1
     return shown(
-        x.view(-1), x.transpose(-1, 0), x.t(), x.permute(1, 0), x.unsqueeze(-1), x.squeeze(0), x[-1], x.select(1, 2),
-        x.diagonal(-1), x.expand(2, 2, 3), x.unfold(-1, 2, 1), x.unbind(-1)[0], x.as_strided((2, 2), (1, 1), 1),
-        x.repeat(1, 2), x.roll(-1, -1), x.flip(-1),
-    )  # fmt: skip
+        x.view(-1),
+        x.transpose(-1, 0),
+        x.t(),
+        x.permute(1, 0),
+        x.unsqueeze(-1),
+        x.squeeze(0),
+        x[-1],
+        x.select(1, 2),
+        x.diagonal(-1),
+        x.expand(2, 2, 3),
+        x.unfold(-1, 2, 1),
+        x.unbind(-1)[0],
+        x.as_strided((2, 2), (1, 1), 1),
+        x.repeat(1, 2),
+        x.roll(-1, -1),
+        x.flip(-1),
+    )
 
 
 @program
@@ -47,10 +73,19 @@ def joins_and_places(m):
     x = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
     at = m.tensor([[0], [1]])
     return shown(
-        m.cat([x, x], -1), m.stack([x, x], -1), x.gather(-1, at), x.index_select(-1, m.tensor([0])),
-        x.scatter(-1, at, 1.0), x.tril(-1), x.masked_fill(x > 2, 0.0), x[[0]], m.where(x > 1, x, x),
-        x.index_add(0, m.tensor([0]), m.ones(1, 2)), x.topk(1, -1)[0], x.sort(-1)[0],
-    )  # fmt: skip
+        m.cat([x, x], -1),
+        m.stack([x, x], -1),
+        x.gather(-1, at),
+        x.index_select(-1, m.tensor([0])),
+        x.scatter(-1, at, 1.0),
+        x.tril(-1),
+        x.masked_fill(x > 2, 0.0),
+        x[[0]],
+        m.where(x > 1, x, x),
+        x.index_add(0, m.tensor([0]), m.ones(1, 2)),
+        x.topk(1, -1)[0],
+        x.sort(-1)[0],
+    )
 
 
 @program
@@ -76,14 +111,21 @@ def layers(m):
     w = m.ones(1, 1, 2, 2)
     rows = x.view(2, 2)
     results = (
-        f.conv2d(x, w), f.conv2d(x, w, m.ones(1)), f.avg_pool2d(x, 2), f.interpolate(x, scale_factor=2), f.gelu(x),
-        f.leaky_relu(x), f.nll_loss(rows, m.tensor([0, 1])), f.mse_loss(rows, w[0, 0]), f.glu(rows), f.pad(x, (-1, 1)),
-        f.embedding(m.tensor([0]), rows), f.pad(x, (1, 1, 1, 1), mode="reflect"), f.huber_loss(rows, w[0, 0]),
-    )  # fmt: skip
-    return [
-        (name, {n: v for n, v in values.items() if not hasattr(v, "shape")})
-        for name, _, values in shown(*results)
-    ]
+        f.conv2d(x, w),
+        f.conv2d(x, w, m.ones(1)),
+        f.avg_pool2d(x, 2),
+        f.interpolate(x, scale_factor=2),
+        f.gelu(x),
+        f.leaky_relu(x),
+        f.nll_loss(rows, m.tensor([0, 1])),
+        f.mse_loss(rows, w[0, 0]),
+        f.glu(rows),
+        f.pad(x, (-1, 1)),
+        f.embedding(m.tensor([0]), rows),
+        f.pad(x, (1, 1, 1, 1), mode="reflect"),
+        f.huber_loss(rows, w[0, 0]),
+    )
+    return [(name, {n: v for n, v in values.items() if not hasattr(v, "shape")}) for name, _, values in shown(*results)]
 
 
 @program
@@ -101,11 +143,7 @@ def values_that_are_not_there(m):
     product = x * y
     product.sum().backward()
     freed = product.grad_fn
-    return [
-        *answers,
-        attempt(getattr, freed, "_saved_self"),
-        attempt(getattr, freed, "_saved_other"),
-    ]
+    return [*answers, attempt(getattr, freed, "_saved_self"), attempt(getattr, freed, "_saved_other")]
 
 
 @program

@@ -16,13 +16,7 @@ test_same_as_torch = program.test()
 @program
 def variables(m):
     variable, x = m.autograd.Variable, m.ones(2)
-    made = [
-        variable(x),
-        variable(x, True),
-        variable(),
-        variable(data=x),
-        variable(leaf(m, 1.0) * 2),
-    ]
+    made = [variable(x), variable(x, True), variable(), variable(data=x), variable(leaf(m, 1.0) * 2)]
     return made, [type(v).__name__ for v in made], [v.data_ptr() == x.data_ptr() for v in made[:2]]
 
 
@@ -38,20 +32,14 @@ def variables_share_the_counter(m):
 def variables_of_classes(m):
     mine = type("Mine", (m.Tensor,), {})
     variable = m.autograd.Variable
-    return type(variable(m.ones(1).as_subclass(mine))).__name__, type(
-        variable(m.nn.Parameter(m.ones(1)))
-    ).__name__
+    return type(variable(m.ones(1).as_subclass(mine))).__name__, type(variable(m.nn.Parameter(m.ones(1)))).__name__
 
 
 @program
 def isinstance_of_variable(m):
     variable = m.autograd.Variable
     cases = [m.ones(1), m.nn.Parameter(m.ones(1)), variable(m.ones(1)), 3, None]
-    return (
-        [isinstance(c, variable) for c in cases],
-        type(variable).__name__,
-        issubclass(m.Tensor, variable),
-    )
+    return ([isinstance(c, variable) for c in cases], type(variable).__name__, issubclass(m.Tensor, variable))
 
 
 @program
@@ -267,15 +255,9 @@ def will_engine_execute_node(m):
 @program
 def hooks_on_saved_tensors(m):
     a = m._C._autograd
-    seen = [
-        a._saved_tensors_hooks_is_enabled(),
-        a._saved_tensors_hooks_get_disabled_error_message(),
-    ]
+    seen = [a._saved_tensors_hooks_is_enabled(), a._saved_tensors_hooks_get_disabled_error_message()]
     a._saved_tensors_hooks_disable("no hooks")
-    seen += [
-        a._saved_tensors_hooks_is_enabled(),
-        a._saved_tensors_hooks_get_disabled_error_message(),
-    ]
+    seen += [a._saved_tensors_hooks_is_enabled(), a._saved_tensors_hooks_get_disabled_error_message()]
     seen.append(attempt(lambda: a._push_saved_tensors_default_hooks(lambda x: x, lambda x: x)))
     a._saved_tensors_hooks_enable()
     seen.append(a._top_saved_tensors_default_hooks(True))
@@ -295,11 +277,7 @@ def version_counters(m):
     m._C._autograd._unsafe_set_version_counter((x,), (5,))
     seen = [x._version]
     m._C._increment_version((x,))
-    return (
-        seen,
-        x._version,
-        attempt(lambda: m._C._autograd._unsafe_set_version_counter((x,), (-1,))),
-    )
+    return (seen, x._version, attempt(lambda: m._C._autograd._unsafe_set_version_counter((x,), (-1,))))
 
 
 @program
@@ -329,12 +307,7 @@ def overrides_state(m):
             c._is_torch_function_all_disabled(),
             c._get_torch_function_state().name,
         ]
-    return (
-        inner,
-        c._is_torch_function_enabled(),
-        c._get_torch_function_state().name,
-        c._len_torch_function_stack(),
-    )
+    return (inner, c._is_torch_function_enabled(), c._get_torch_function_state().name, c._len_torch_function_stack())
 
 
 @program
@@ -343,10 +316,18 @@ def delayed_errors(m):
     y = error("later", 1)(x * 2)
     a, b = error("both", 2)(x, m.ones(1))
     return (
-        y, y._is_view(), attempt(lambda: y.sum().backward()), a.grad_fn, b.output_nr, error("none", 1)(m.ones(1)),
-        attempt(lambda: error("m")), attempt(lambda: error("m", 2)(x)), attempt(lambda: error("m", 1)(3)),
-        error("m", 2)(x, None)[1], error("m", 1)(x).grad_fn.next_functions[0][0].name(),
-    )  # fmt: skip
+        y,
+        y._is_view(),
+        attempt(lambda: y.sum().backward()),
+        a.grad_fn,
+        b.output_nr,
+        error("none", 1)(m.ones(1)),
+        attempt(lambda: error("m")),
+        attempt(lambda: error("m", 2)(x)),
+        attempt(lambda: error("m", 1)(3)),
+        error("m", 2)(x, None)[1],
+        error("m", 1)(x).grad_fn.next_functions[0][0].name(),
+    )
 
 
 @program
@@ -356,10 +337,16 @@ def undefined_gradients(m):
     (y * 3 + x).sum().backward()
     z = undefined()(x)
     return (
-        y, x.grad, z.grad_fn, z.data_ptr() == x.data_ptr(), undefined()(m.ones(1)),
+        y,
+        x.grad,
+        z.grad_fn,
+        z.data_ptr() == x.data_ptr(),
+        undefined()(m.ones(1)),
         m.autograd.grad(undefined()(x * 2).sum(), x, allow_unused=True),
-        attempt(lambda: undefined(1)), attempt(lambda: undefined()(x, x)), attempt(lambda: undefined()(3)),
-    )  # fmt: skip
+        attempt(lambda: undefined(1)),
+        attempt(lambda: undefined()(x, x)),
+        attempt(lambda: undefined()(3)),
+    )
 
 
 @program
@@ -372,11 +359,16 @@ def accumulate_grad_nodes(m):
 def types(m):
     c, x = m._C, m.ones(1)
     return [
-        isinstance(x, c.TensorBase), issubclass(m.nn.Parameter, c.TensorBase), c.Size is m.Size, c.dtype is m.dtype,
-        c.device is m.device, c.Generator is m.Generator, issubclass(type(m.Tensor), type),
+        isinstance(x, c.TensorBase),
+        issubclass(m.nn.Parameter, c.TensorBase),
+        c.Size is m.Size,
+        c.dtype is m.dtype,
+        c.device is m.device,
+        c.Generator is m.Generator,
+        issubclass(type(m.Tensor), type),
         issubclass(m.autograd.Function, c._FunctionBase),
         isinstance(m.autograd.Variable._execution_engine, c._ImperativeEngine),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("where", ["_C", "_C._autograd", "_C._functions"])
@@ -384,7 +376,5 @@ def test_other_names_raise(where):
     module = tg
     for part in where.split("."):
         module = getattr(module, part)
-    with pytest.raises(
-        AttributeError, match=f"torchgrad_jax does not implement torch.{where}.nothing"
-    ):
+    with pytest.raises(AttributeError, match=f"torchgrad_jax does not implement torch.{where}.nothing"):
         module.nothing

@@ -143,10 +143,7 @@ def test_many_steps_take_a_row_of_each_array():
     def f(x, a, key):
         return x * a + _draw(key), a.sum(), jax.random.fold_in(key, 7)
 
-    rows, keys = (
-        jnp.arange(12.0, dtype=jnp.float32).reshape(4, 3),
-        jax.random.split(jax.random.key(0), 4),
-    )
+    rows, keys = (jnp.arange(12.0, dtype=jnp.float32).reshape(4, 3), jax.random.split(jax.random.key(0), 4))
     got = torch.compile(f).many(X.expand(4, 3), rows, keys)
     each = [f(X, a, k) for a, k in zip(rows, keys)]
     _same(got, (torch.stack([r[0] for r in each]), *(jnp.stack(x) for x in list(zip(*each))[1:])))

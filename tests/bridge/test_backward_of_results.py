@@ -156,9 +156,7 @@ def test_a_pass_that_raises_does_not_keep_the_call_from_running(name):
 def test_the_reason_is_told_once():
     step = torch.compile(lambda x: x // 2)
     x = torch.ones(2, requires_grad=True)
-    with pytest.warns(
-        UserWarning, match="graph of its results raises RuntimeError: derivative for"
-    ):
+    with pytest.warns(UserWarning, match="graph of its results raises RuntimeError: derivative for"):
         step(x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -73,13 +73,17 @@ def test_many_and_lower():
 
 REFUSED = {
     "too long": (
-        lambda: bucketed(error)(torch.ones(1, 9), torch.ones(1, 9)), ValueError, "'length' is 9 in x.*largest.*8",
+        lambda: bucketed(error)(torch.ones(1, 9), torch.ones(1, 9)),
+        ValueError,
+        "'length' is 9 in x.*largest.*8",
     ),
     "two sizes": (lambda: bucketed(error)(torch.ones(1, 3), torch.ones(1, 4)), ValueError, "3 in x and 4 in y"),
     "rank": (lambda: bucketed(error)(torch.ones(3), torch.ones(3)), ValueError, "says '_, length' of x"),
     "no tensor": (lambda: bucketed(error)(1.0, torch.ones(1, 3)), TypeError, "x, which has to be a tensor"),
     "a mask by hand": (
-        lambda: bucketed(error)(torch.ones(1, 3), torch.ones(1, 3), torch.ones(3)), TypeError, "length_mask is given",
+        lambda: bucketed(error)(torch.ones(1, 3), torch.ones(1, 3), torch.ones(3)),
+        TypeError,
+        "length_mask is given",
     ),
     "no mask taken": (lambda: bucketed(lambda x, y: x), ValueError, "has to take length_mask"),
     "unknown argument": (lambda: bucketed(error, shapes={"z": "length"}), ValueError, "names the argument 'z'"),
@@ -87,7 +91,7 @@ REFUSED = {
     "unused name": (lambda: bucketed(error, shapes={"x": "_, _"}), ValueError, "no argument has"),
     "no sizes": (lambda: bucketed(error, ()), ValueError, "are sizes"),
     "a module": (lambda: bucketed(torch.nn.Linear(1, 1)), TypeError, "that calls the module"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -123,9 +127,7 @@ def test_what_is_written_to_an_argument_arrives_there_whether_it_is_padded_or_no
 
 @pytest.mark.filterwarnings("ignore:torch.compile")
 def test_a_write_to_a_padded_leaf_that_requires_a_gradient_raises():
-    f = torch.compile(
-        lambda x, length_mask: x.mul_(2).sum(), buckets={"length": (4,)}, shapes={"x": "length"}
-    )
+    f = torch.compile(lambda x, length_mask: x.mul_(2).sum(), buckets={"length": (4,)}, shapes={"x": "length"})
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         f(x)

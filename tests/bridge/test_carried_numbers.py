@@ -117,9 +117,7 @@ def momentum(w):
 
 
 ORDERS = [(name, "os") for name in SCHEDULES]
-ORDERS += [
-    (name, order) for name in ("one cycle", "sequential", "by hand") for order in ("so", "oso")
-]
+ORDERS += [(name, order) for name in ("one cycle", "sequential", "by hand") for order in ("so", "oso")]
 
 
 @pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
@@ -362,9 +360,7 @@ def test_what_ends_in_text_runs_as_written_with_a_warning():
         return x, f"step {held['n']}"
 
     fast = torch.compile(step)
-    with pytest.warns(
-        UserWarning, match=r"(?s)step .*not compiled from now on.*text.*test_carried"
-    ):
+    with pytest.warns(UserWarning, match=r"(?s)step .*not compiled from now on.*text.*test_carried"):
         found = [fast(torch.ones(1))[1] for _ in range(RUNS)]
     assert found == [f"step {i}" for i in range(1, RUNS + 1)]
     assert held["n"] == RUNS
@@ -389,10 +385,7 @@ def test_a_failed_call_takes_no_step():
     assert sched.state_dict() == before
     assert opt.param_groups[0]["lr"] == 0.1
     assert w.tolist() == [1.0]
-    with (
-        torch._dynamo.config.patch(suppress_errors=True),
-        pytest.warns(UserWarning, match="runs as it is written"),
-    ):
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="runs as it is written"):
         torch.compile(step)(torch.ones(1))
     assert (sched.last_epoch, opt.param_groups[0]["lr"]) == (1, 0.05)
 

@@ -163,7 +163,7 @@ COMPOSED = {
     "grad": (torch.func.grad(lambda a: linalg.inv(a).sum()), SINGULAR),
     "computed indices": (lambda x: M[x.sort().values.long()], torch.tensor([9.0, 1.0])),
     "of a compiled function": (torch.compile(lambda i: M.take(i)), ints(12)),
-}  # fmt: skip
+}
 """Functions that check values although no row does, or inside of transforms; and what they refuse."""
 
 
@@ -223,9 +223,7 @@ def early(net, i, y):
 
 
 def late(net, i, y):  # the chances depend on what the program computes
-    return F.binary_cross_entropy(
-        net(i).sum(1).sigmoid() + (y.float() - y.clamp(max=2)), torch.ones(4)
-    )
+    return F.binary_cross_entropy(net(i).sum(1).sigmoid() + (y.float() - y.clamp(max=2)), torch.ones(4))
 
 
 def drawn(net, i, y):
@@ -385,9 +383,7 @@ def test_indices_in_range_pass_and_others_do_not(form):
 
 
 def test_no_program_is_made_for_indices_from_outside_and_numpy_runs_the_others():
-    run = torch.compile(
-        lambda i, j: F.nll_loss(M, i.flatten()) + F.embedding((j - 1).abs(), M).sum()
-    )
+    run = torch.compile(lambda i, j: F.nll_loss(M, i.flatten()) + F.embedding((j - 1).abs(), M).sum())
     run(ints(0, 1, 2, 2), ints(0, 3))
     ((entry,),) = run.entries.values()
     flat, computed = entry.checks._in_bounds, entry.checks._ahead
@@ -471,10 +467,7 @@ TOO_LARGE = {
     "int32": (torch.tensor(1e10), torch.tensor(1e9)),
     "float16": (torch.tensor(1e6), torch.tensor(float("inf"))),
     "float32": (torch.tensor(1e60, dtype=torch.float64), torch.tensor(1e30, dtype=torch.float64)),
-    "complex64": (
-        torch.tensor(1e60j, dtype=torch.complex128),
-        torch.tensor(1e30j, dtype=torch.complex128),
-    ),
+    "complex64": (torch.tensor(1e60j, dtype=torch.complex128), torch.tensor(1e30j, dtype=torch.complex128)),
 }
 
 
@@ -487,9 +480,7 @@ def test_a_tensor_read_as_a_number_fits_the_dtype(fill, kind):
     assert compiled(fast.clone(), good).tolist() == FILLS[fill](made.clone(), good).tolist()
     with pytest.raises(RuntimeError) as eager:
         FILLS[fill](made, bad)
-    with pytest.raises(
-        RuntimeError, match=r"cannot be converted to type .* without overflow"
-    ) as late:
+    with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without overflow") as late:
         compiled(fast, bad)
     assert str(late.value) == str(eager.value)
     assert fast.tolist() == [0, 0, 0]

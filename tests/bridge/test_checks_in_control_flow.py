@@ -12,11 +12,7 @@ SINGULAR = torch.stack([torch.eye(2), torch.zeros(2, 2), torch.eye(2)])
 
 CHECKED = {
     "index": (lambda i: TABLE[i].sum(), torch.tensor([0, 3, 9]), torch.tensor([0, 3, -4])),
-    "gather": (
-        lambda i: TABLE.gather(0, i.expand(1, 3)).sum(),
-        torch.tensor([0, 4, 1]),
-        torch.tensor([0, 3, 1]),
-    ),
+    "gather": (lambda i: TABLE.gather(0, i.expand(1, 3)).sum(), torch.tensor([0, 4, 1]), torch.tensor([0, 3, 1])),
     "division": (lambda i: (torch.tensor(12) // i).float(), torch.tensor([3, 0]), torch.tensor([3, 1])),
     "inverse": (lambda a: torch.linalg.inv(a).sum(), SINGULAR, SINGULAR + 2 * torch.eye(2)),
     "assertion": (
@@ -39,7 +35,7 @@ CHECKED = {
         torch.tensor([0, 5]),
         torch.tensor([0, 3]),
     ),
-}  # fmt: skip
+}
 NOTHING = torch.zeros(())
 
 
@@ -71,16 +67,12 @@ LOOPS = {
         lambda k, _: k < len(xs), lambda k, c: (k + 1, c + f(xs[k])), (torch.tensor(0), NOTHING)
     )[1],
     "condition": _in_the_condition,
-    "cond": lambda f, xs: sum(
-        torch.cond(x.sum() > -9, f, lambda x: x.sum() * 1.0, (x,)) for x in xs.unbind(0)
-    ),
-    "switch": lambda f, xs: sum(
-        jax.lax.switch(torch.tensor(1), [lambda x: x.sum() * 1.0, f], x) for x in xs.unbind(0)
-    ),
+    "cond": lambda f, xs: sum(torch.cond(x.sum() > -9, f, lambda x: x.sum() * 1.0, (x,)) for x in xs.unbind(0)),
+    "switch": lambda f, xs: sum(jax.lax.switch(torch.tensor(1), [lambda x: x.sum() * 1.0, f], x) for x in xs.unbind(0)),
     "checkpoint": lambda f, xs: sum(jax.checkpoint(f)(x) for x in xs.unbind(0)),
     "from_jax": lambda f, xs: sum(torch.from_jax(lambda a: f(torch.as_tensor(a)))(x) for x in xs.unbind(0)),
     "nested": _nested,
-}  # fmt: skip
+}
 
 
 def _complaint(f, *args):
@@ -88,12 +80,7 @@ def _complaint(f, *args):
     return kind, text.splitlines()[0]
 
 
-PAIRS = [
-    (loop, name)
-    for loop in LOOPS
-    for name in CHECKED
-    if loop == "scan" or name in ("index", "inverse")
-]
+PAIRS = [(loop, name) for loop in LOOPS for name in CHECKED if loop == "scan" or name in ("index", "inverse")]
 
 
 @pytest.mark.parametrize(("loop", "name"), PAIRS)

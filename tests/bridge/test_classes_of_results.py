@@ -76,9 +76,16 @@ def _kept_outside(w, kept):
 
 
 EVERY = (
-    _of_an_argument, _with_views, _with_a_graph, _of_a_tensor_outside, _parameters_and_buffers, _with_attributes,
-    _with_a_tensor_for_an_attribute, _leaves_that_are_views, _kept_outside,
-)  # fmt: skip
+    _of_an_argument,
+    _with_views,
+    _with_a_graph,
+    _of_a_tensor_outside,
+    _parameters_and_buffers,
+    _with_attributes,
+    _with_a_tensor_for_an_attribute,
+    _leaves_that_are_views,
+    _kept_outside,
+)
 
 
 def look(x):

@@ -18,11 +18,7 @@ def compiled(fn, **kwargs):
 
 def parameters(seed=0):
     torch.manual_seed(seed)
-    return [
-        torch.randn(4, 8).requires_grad_(),
-        torch.zeros(8).requires_grad_(),
-        torch.randn(8, 1).requires_grad_(),
-    ]
+    return [torch.randn(4, 8).requires_grad_(), torch.zeros(8).requires_grad_(), torch.randn(8, 1).requires_grad_()]
 
 
 def loss_of(ps, x, y):
@@ -525,17 +521,7 @@ def test_short_runs_give_what_long_ones_give():
 
     fast = torch.compile(f)
     a, b = torch.arange(4.0).view(2, 2), torch.ones(2, 2)
-    for x, y in (
-        (a, b),
-        (a, b),
-        (a, b),
-        (b, a),
-        (a, a),
-        (a.t(), b),
-        (a[:1], b),
-        (a, b),
-        (a.double(), b),
-    ):
+    for x, y in ((a, b), (a, b), (a, b), (b, a), (a, a), (a.t(), b), (a[:1], b), (a, b), (a.double(), b)):
         same(fast(x, y), f(x, y))
     for _ in range(3):
         with torch.inference_mode():

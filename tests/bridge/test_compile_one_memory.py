@@ -242,9 +242,10 @@ VERSIONS = {
     "one half is written": (lambda a, b: (a.add_(1), b * 2), halves),
     "the one outside is written": (lambda a, b: (OUTSIDE.add_(1), a * 2), lambda: (OUTSIDE, tg.ones(2))),
     "the memory of one outside is written": (
-        lambda a, b: (OUTSIDE.detach().add_(1), a * 2), lambda: (OUTSIDE.detach(), tg.ones(2)),
+        lambda a, b: (OUTSIDE.detach().add_(1), a * 2),
+        lambda: (OUTSIDE.detach(), tg.ones(2)),
     ),
-}  # fmt: skip
+}
 OUTSIDE = tg.ones(2)
 
 

@@ -72,9 +72,7 @@ def test_each_run_begins_anew(made, write):
 
 def inputs_of(compiled, *args):
     """The types of the arrays that the program takes."""
-    (signature,) = re.findall(
-        r"func.func public @main\((.*)\) -> ", compiled.lower(*args).as_text()
-    )
+    (signature,) = re.findall(r"func.func public @main\((.*)\) -> ", compiled.lower(*args).as_text())
     return re.findall(r"tensor<([^>]*)>", signature)
 
 

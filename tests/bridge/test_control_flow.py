@@ -24,10 +24,7 @@ X = jnp.linspace(-1.0, 2.0, 8, dtype=jnp.float32)
 ROWS = jnp.linspace(0.5, 1.5, 24, dtype=jnp.float32).reshape(3, 8)
 PAIRS = {
     "plain": (torch.to_jax(lambda x: (x.sin() * x).relu()), lambda x: jax.nn.relu(jnp.sin(x) * x)),
-    "own gradient": (
-        torch.to_jax(lambda x: Septuple.apply(x).tanh()),
-        lambda x: jnp.tanh(septuple(x)),
-    ),
+    "own gradient": (torch.to_jax(lambda x: Septuple.apply(x).tanh()), lambda x: jnp.tanh(septuple(x))),
 }
 
 
@@ -48,17 +45,14 @@ USES = {
     "vmap": lambda f: lambda x: jax.vmap(f, in_axes=1, out_axes=1)(ROWS * x[None]),
     "mesh": over_a_mesh,
     "scan of gradients": lambda f: (
-        lambda x: jax.lax.scan(
-            lambda c, _: (c - 0.1 * jax.grad(lambda y: f(y).sum())(c), f(c)), x, None, length=3
-        )
+        lambda x: jax.lax.scan(lambda c, _: (c - 0.1 * jax.grad(lambda y: f(y).sum())(c), f(c)), x, None, length=3)
     ),
 }
 
 
 # Second derivatives go through a result that was kept by the custom rule again in torch, and not in JAX.
 @pytest.mark.parametrize(
-    "name, use",
-    [(n, u) for n in PAIRS for u in USES if (n, u) != ("own gradient", "scan of gradients")],
+    "name, use", [(n, u) for n in PAIRS for u in USES if (n, u) != ("own gradient", "scan of gradients")]
 )
 def test_values_and_gradients(name, use):
     ours, theirs = (USES[use](f) for f in PAIRS[name])
@@ -69,9 +63,7 @@ def test_values_and_gradients(name, use):
         def total(f):
             return lambda x: sum(leaf.sum() for leaf in jax.tree.leaves(f(x)))
 
-        np.testing.assert_allclose(
-            way(jax.grad(total(ours)))(X), way(jax.grad(total(theirs)))(X), rtol=1e-5, atol=1e-5
-        )
+        np.testing.assert_allclose(way(jax.grad(total(ours)))(X), way(jax.grad(total(theirs)))(X), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -115,7 +107,7 @@ DERIVED = {
     "second derivatives": lambda f, over: jax.hessian(lambda v: over(f)(v).sum())(X),
     "of a batch": lambda f, over: jax.vmap(jax.grad(lambda v: over(f)(v).sum()))(jnp.stack([X, 2 * X])),
     "a batch inside": lambda f, over: jax.grad(lambda v: over(jax.vmap(f))(v).sum())(X.reshape(4, 2)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DERIVED)
@@ -143,9 +135,7 @@ def test_ops_that_give_places_are_derived_over_a_mesh(name):
     x = torch.tensor(np.asarray(X))
     over = over_mesh(f)
     np.testing.assert_allclose(
-        jax.grad(lambda x: (over(x) ** 2).sum())(x),
-        torch.func.grad(lambda x: (f(x) ** 2).sum())(x),
-        rtol=1e-5,
+        jax.grad(lambda x: (over(x) ** 2).sum())(x), torch.func.grad(lambda x: (f(x) ** 2).sum())(x), rtol=1e-5
     )
     found, want = jax.jvp(over, (x,), (x * x,)), torch.func.jvp(f, (x,), (x * x,))
     np.testing.assert_allclose(found[1], want[1], rtol=1e-5)

@@ -36,7 +36,7 @@ FOLLOWED = {
         lambda x: vmap(lambda r: vmap(lambda s: jax.jit(lambda e: e**3)(r).sum())(r))(x).sum(),
         lambda x: 3 * cubes(x),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
@@ -67,7 +67,7 @@ CUT_OFF = {
     "jit": lambda x: jax.jit(lambda e: e**3)(x * 1).sum() + x.sum(),
     "grad": lambda x: jax.grad(lambda e: (e**3).sum())(x * 1).sum() + x.sum(),
     "a view": lambda x: jax.vmap(lambda e: e**3)(x.t()).sum() + x.sum(),
-}  # fmt: skip
+}
 CLOSURES = {
     "vmap": lambda x: jax.vmap(lambda e: e**3 * x[0])(ones()).sum(),
     "jit": lambda x: jax.jit(lambda e: e**3 * x)(ones()).sum(),
@@ -103,14 +103,8 @@ def test_what_needs_no_gradient_is_given():
         assert jax.vmap(lambda e: e * 2)(x * 1).shape == (2, 3)
     assert jax.jit(lambda e: e * 2)((x * 1).detach()).shape == (2, 3)
     # Parameters are differentiated by JAX.
-    assert jax.grad(lambda e: (e**3).sum())(x).shape == (
-        2,
-        3,
-    )
-    assert (
-        grad(lambda r: (r * jax.jit(lambda e: e * 2)(ones())).sum())(x.detach()).tolist()
-        == [[2.0] * 3] * 2
-    )
+    assert jax.grad(lambda e: (e**3).sum())(x).shape == (2, 3)
+    assert grad(lambda r: (r * jax.jit(lambda e: e * 2)(ones())).sum())(x.detach()).tolist() == [[2.0] * 3] * 2
 
 
 Cube = saving_input(torch, "Cube", lambda x: x**3, lambda x, g: 3 * x**2 * g)
@@ -135,12 +129,10 @@ FORWARD = {
     "batch": lambda f: lambda x: jax.vmap(jax.hessian(f))(torch.stack([x, 2 * x])),
     "checkpoint": lambda f: jax.hessian(jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)),
     "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize(
-    "cube", [lambda x: x**3, Cube.apply, hooked_cube], ids=["plain", "Function", "hook"]
-)
+@pytest.mark.parametrize("cube", [lambda x: x**3, Cube.apply, hooked_cube], ids=["plain", "Function", "hook"])
 @pytest.mark.parametrize("name", FORWARD)
 def test_transforms_inside_of_compiled_functions(name, cube):
     """JAX looks at the results of forward mode after it has left the trace."""

@@ -227,10 +227,7 @@ def test_orbax_restores_on_another_mesh(tmp_path):
     where = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("rows",)), PartitionSpec())
     with torch.device("meta"):
         empty = nn.Linear(4, 2)
-    like = {
-        k: jax.ShapeDtypeStruct(v.shape, jnp.float32, sharding=where)
-        for k, v in empty.state_dict().items()
-    }
+    like = {k: jax.ShapeDtypeStruct(v.shape, jnp.float32, sharding=where) for k, v in empty.state_dict().items()}
     found = saver.restore(tmp_path / "net", like)
     empty.load_state_dict({k: torch.as_tensor(v) for k, v in found.items()}, assign=True)
     assert empty.weight.sharding == where
@@ -262,9 +259,7 @@ def test_a_pallas_kernel_as_an_operator():
 
 
 def test_callbacks_of_jax():
-    sine = torch.from_jax(
-        lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
-    )
+    sine = torch.from_jax(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
     x = torch.tensor(X)
     for f in (sine, torch.compile(sine)):
         torch.testing.assert_close(f(x), x.sin())
@@ -284,10 +279,7 @@ def test_debug_print(compiled, capfd):
 def test_a_tensor_as_data_of_an_nnx_module():
     class Scaled(nnx.Module):
         def __init__(self):
-            self.scale, self.factor = (
-                nnx.data(torch.tensor([2.0, 3.0])),
-                nnx.Param(jnp.ones(2, "float32")),
-            )
+            self.scale, self.factor = (nnx.data(torch.tensor([2.0, 3.0])), nnx.Param(jnp.ones(2, "float32")))
 
         def __call__(self, x):
             return self.factor[...] * jnp.asarray(self.scale) * x

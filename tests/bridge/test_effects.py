@@ -287,7 +287,7 @@ CONTAINERS = {
     "an ordered dict": (lambda: OrderedDict.fromkeys(NAMES), lambda held: held.move_to_end(NAMES[1])),
     "a list in another order": (lambda: list(NAMES), lambda held: held.reverse()),
     "a bounded deque": (lambda: deque(NAMES, 40), lambda held: held.append("more")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CONTAINERS)
@@ -301,10 +301,7 @@ def test_an_attempt_to_compile_leaves_containers_as_they_were(name):
         change(held)
         return x + 1 if x.sum() > 0 else x
 
-    with (
-        torch._dynamo.config.patch(suppress_errors=True),
-        pytest.warns(UserWarning, match="runs as it is written"),
-    ):
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="runs as it is written"):
         assert torch.compile(f)(torch.ones(2)).tolist() == [2.0, 2.0]
     assert held == once
     assert isinstance(held, set) or list(held) == list(once)
@@ -357,10 +354,7 @@ def test_output_is_not_lost_with_an_error(capsys):
 def test_stances():
     fast = torch.compile(lambda x: x * 2)
     one, two = torch.ones(1), torch.ones(2)
-    with (
-        torch.compiler.set_stance("fail_on_recompile"),
-        pytest.raises(RuntimeError, match="Detected recompile"),
-    ):
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="Detected recompile"):
         fast(one)
     fast(one)
     with torch.compiler.set_stance("fail_on_recompile"):
@@ -529,10 +523,7 @@ def test_what_is_replaced_while_tracing_comes_back_when_threads_overlap():
         torch.compile(early)(torch.ones(2))
         first_done.set()
 
-    threads = [
-        threading.Thread(target=run_early),
-        threading.Thread(target=torch.compile(late), args=(torch.ones(2),)),
-    ]
+    threads = [threading.Thread(target=run_early), threading.Thread(target=torch.compile(late), args=(torch.ones(2),))]
     for t in threads:
         t.start()
     for t in threads:

@@ -22,9 +22,7 @@ def _program(run: Any) -> Any:
 def _again(program: Any) -> str:
     """The steps of a program, taken once each."""
     values = [s.array([]) for s in program.sources]
-    traced = jax.make_jaxpr(
-        lambda *xs: evaluate_equal_steps_once(program.jaxpr, xs, program.consts)
-    )(*values)
+    traced = jax.make_jaxpr(lambda *xs: evaluate_equal_steps_once(program.jaxpr, xs, program.consts))(*values)
     return str(traced)
 
 
@@ -72,9 +70,7 @@ def test_what_has_effects_or_options_is_left_alone(capfd):
         return x + 1
 
     closed = jax.make_jaxpr(shown)()
-    jax.block_until_ready(
-        jax.jit(lambda: evaluate_equal_steps_once(closed.jaxpr, (), closed.consts))()
-    )
+    jax.block_until_ready(jax.jit(lambda: evaluate_equal_steps_once(closed.jaxpr, (), closed.consts))())
     jax.effects_barrier()
     assert capfd.readouterr().out.count("here") == 2
     here = jax.sharding.SingleDeviceSharding(jax.devices()[0])

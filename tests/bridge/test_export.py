@@ -37,26 +37,31 @@ ANY_SIZE = {
     "mlp": (lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), (4, 3), "b, ...", (6, 3)),
     "convolution": (
         lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(18, 2)),
-        (4, 1, 8, 8), "b, ...", (2, 1, 8, 8),
+        (4, 1, 8, 8),
+        "b, ...",
+        (2, 1, 8, 8),
     ),
     "image of any size": (lambda: nn.Conv2d(1, 2, 3, padding=1), (1, 1, 8, 8), "b, _, h, w", (2, 1, 5, 9)),
     "transformer": (
-        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), (4, 5, 8), "b, t, _", (3, 7, 8),
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(),
+        (4, 5, 8),
+        "b, t, _",
+        (3, 7, 8),
     ),
     "recurrent": (last_state, (4, 5, 3), "b, ...", (2, 5, 3)),
     "sizes as numbers": (lambda: sizes_as_numbers, (4, 3), "b, ...", (9, 3)),
     "product of sizes": (lambda: lambda x: x.flatten() * x.shape[1], (4, 3), "b, n", (2, 5)),
-    "targets": (
-        lambda: lambda x: F.cross_entropy(x, torch.zeros(len(x), dtype=torch.long)), (4, 3), "b, _", (7, 3),
-    ),
+    "targets": (lambda: lambda x: F.cross_entropy(x, torch.zeros(len(x), dtype=torch.long)), (4, 3), "b, _", (7, 3)),
     "causal attention": (
-        lambda: lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 2, 4, 8), "b, _, t, _",
+        lambda: lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+        (2, 2, 4, 8),
+        "b, _, t, _",
         (1, 2, 9, 8),
     ),
     "multiples": (lambda: lambda x: x.view(-1, 4).sum(0), (8,), "4*n", (20,)),
     "running statistics": (lambda: nn.BatchNorm1d(3), (4, 3), "b, _", (6, 3)),
     "sums": (lambda: lambda x: (x.cumsum(0) @ x.T).tril(), (4, 3), "b, _", (6, 3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ANY_SIZE)
@@ -74,27 +79,19 @@ def test_any_size(name):
 def test_constraints():
     with pytest.raises(RuntimeError, match=r"'b - 1' >= '1' is inconclusive.*constraints="):
         torch.interop.export(lambda x: x[1:].cumsum(0), torch.ones(4, 3), shapes=["b, _"])
-    f = torch.interop.export(
-        lambda x: x[1:].cumsum(0), torch.ones(4, 3), shapes=["b, _"], constraints=["b >= 2"]
-    )
+    f = torch.interop.export(lambda x: x[1:].cumsum(0), torch.ones(4, 3), shapes=["b, _"], constraints=["b >= 2"])
     x = torch.randn(6, 3)
     torch.testing.assert_close(f(x), x[1:].cumsum(0))
 
 
 REFUSED = {
     "another course": (lambda x: x * 2 if len(x) > 6 else x, "something else at another size of b"),
-    "another course at the size of the argument": (
-        lambda x: x * min(len(x), 5),
-        "something else at another size of b",
-    ),
+    "another course at the size of the argument": (lambda x: x * min(len(x), 5), "something else at another size of b"),
     "odd or even": (lambda x: x * (len(x) % 2), "something else at another size of b"),
     "a flag": (lambda x: x * (len(x) > 6), "something else at another size of b"),
     "nearly the size": (lambda x: x * (len(x) + 0.0003), "something else at another size of b"),
     "halves": (lambda x: torch.zeros(len(x) // 2, 2), "something else at another size of b"),
-    "a number by another rule": (
-        lambda x: x * len(x) ** 0.5,
-        "something else at another size of b",
-    ),
+    "a number by another rule": (lambda x: x * len(x) ** 0.5, "something else at another size of b"),
     "results of another form": (lambda x: list(x), "another form at another size"),
 }
 
@@ -107,9 +104,7 @@ def test_what_depends_on_the_size_is_refused(name):
 
 
 @pytest.mark.parametrize(
-    "shapes",
-    [["b"], ["b, 4"], ["3*b, _"], [["b"]], ["b c, _"], ["b, _", "c"], ["b**2, _"]],
-    ids=str,
+    "shapes", [["b"], ["b, 4"], ["3*b, _"], [["b"]], ["b c, _"], ["b, _", "c"], ["b**2, _"]], ids=str
 )
 def test_dimensions_that_do_not_fit(shapes):
     with pytest.raises(ValueError, match="export: "):
@@ -119,9 +114,7 @@ def test_dimensions_that_do_not_fit(shapes):
 def test_sizes_of_one_name_are_equal():
     with pytest.raises(ValueError, match="do not fit"):
         torch.interop.export(torch.add, torch.ones(4, 1), torch.ones(1, 3), shapes=["b, _", "b, n"])
-    exported = torch.interop.export(
-        torch.add, torch.ones(4, 1), torch.ones(4, 3), shapes=["b, _", "b, n"]
-    )
+    exported = torch.interop.export(torch.add, torch.ones(4, 1), torch.ones(4, 3), shapes=["b, _", "b, n"])
     assert exported(torch.ones(2, 1), torch.ones(2, 5)).shape == (2, 5)
     with pytest.raises(RuntimeError, match=r"shapes \[\('b', 1\), \('b', 'n'\)\], called with"):
         exported(torch.ones(2, 1), torch.ones(3, 5))
@@ -151,9 +144,7 @@ def predicting():
 
     def predict(batch, scale, *, shift=None):
         scores = net(batch["x"]) * scale + shift
-        return Prediction(
-            scores, {"rounded": Rounded.apply(batch["x"]), "pair": Pair(batch["ids"] + 1, "ids")}
-        )
+        return Prediction(scores, {"rounded": Rounded.apply(batch["x"]), "pair": Pair(batch["ids"] + 1, "ids")})
 
     return net, predict
 
@@ -164,9 +155,8 @@ def exported(tmp_path_factory):
     net, predict = predicting()
     batch = {"x": torch.randn(4, 3), "ids": torch.arange(4)}
     made = torch.interop.export(
-        predict, batch, 2.0, kwargs={"shift": torch.ones(2)}, shapes=[{"x": "b, _", "ids": "b"}, None],
-        gradients=True,
-    )  # fmt: skip
+        predict, batch, 2.0, kwargs={"shift": torch.ones(2)}, shapes=[{"x": "b, _", "ids": "b"}, None], gradients=True
+    )
     path = tmp_path_factory.mktemp("exported") / "f"
     made.save(path)
     return net, made, path
@@ -198,14 +188,15 @@ def test_objects_of_unknown_classes_are_namespaces(exported):
 
 WRONG = {
     "another number": (
-        ({"x": torch.ones(4, 3), "ids": torch.arange(4)}, 3.0), "exported for 2.0 as args[1], called with 3.0",
+        ({"x": torch.ones(4, 3), "ids": torch.arange(4)}, 3.0),
+        "exported for 2.0 as args[1], called with 3.0",
     ),
     "no key": (({"x": torch.ones(4, 3)}, 2.0), "exported for a dict of ['x', 'ids'] as args[0]"),
     "a list": (([torch.ones(4, 3)], 2.0), "exported for a dict of ['x', 'ids'] as args[0], called with a list of 1"),
     "too few": (({"x": torch.ones(4, 3), "ids": torch.arange(4)},), "exported for a list of 2 as args"),
     "sizes": (({"x": torch.ones(4, 3), "ids": torch.arange(5)}, 2.0), "exported for arguments of shapes"),
     "dtypes": (({"x": torch.ones(4, 3).double(), "ids": torch.arange(4)}, 2.0), "exported for arguments of dtypes"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -250,9 +241,7 @@ def test_state_and_gradients_of_a_training_layer(tmp_path):
 
 
 def test_several_platforms(tmp_path):
-    f = torch.interop.export(
-        torch.sin, torch.ones(2), shapes=["n"], platforms=["cpu", "cuda", "tpu"]
-    )
+    f = torch.interop.export(torch.sin, torch.ones(2), shapes=["n"], platforms=["cpu", "cuda", "tpu"])
     f.save(tmp_path / "f")
     again = torch.interop.load_exported(tmp_path / "f")
     assert again.platforms == ("cpu", "cuda", "tpu")
@@ -277,14 +266,9 @@ print(y.shape, g.shape)
 
 def test_a_process_without_this_package(tmp_path):
     net = nn.Linear(3, 2)
-    torch.interop.export(net, torch.ones(2, 3), shapes=["b, _"], gradients=True).save(
-        tmp_path / "f"
-    )
+    torch.interop.export(net, torch.ones(2, 3), shapes=["b, _"], gradients=True).save(tmp_path / "f")
     run = subprocess.run(
-        [sys.executable, "-c", READER, str(tmp_path / "f")],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", READER, str(tmp_path / "f")], capture_output=True, text=True, check=False
     )
     assert run.stdout == "(5, 2) (5, 3)\n", run.stderr
 
@@ -296,9 +280,7 @@ def test_without_flatbuffers(monkeypatch, name, tmp_path):
     import importlib.util
 
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda n, *a: None if n == "flatbuffers" else find(n, *a)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n, *a: None if n == "flatbuffers" else find(n, *a))
     call = {
         "save": lambda: f.save(tmp_path / "g"),
         "load_exported": lambda: torch.interop.load_exported(tmp_path / "f"),
@@ -353,9 +335,15 @@ def test_memory_of_the_arguments_is_not_part_of_the_program(name):
 
 
 DTYPES = [
-    torch.bfloat16, torch.float16, torch.float8_e5m2, torch.float8_e4m3fn, torch.int8, torch.uint16, torch.bool,
+    torch.bfloat16,
+    torch.float16,
+    torch.float8_e5m2,
+    torch.float8_e4m3fn,
+    torch.int8,
+    torch.uint16,
+    torch.bool,
     torch.complex64,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -374,9 +362,7 @@ def test_gradients_by_dtype(dtype):
     def f(x):
         return x @ weight * x.conj(), x.abs().sum()
 
-    exported = torch.interop.export(
-        f, torch.randn(4, 3, dtype=dtype), shapes=["b, _"], gradients=True
-    )
+    exported = torch.interop.export(f, torch.randn(4, 3, dtype=dtype), shapes=["b, _"], gradients=True)
     x = torch.randn(5, 3, dtype=dtype, requires_grad=True)
     slopes = torch.randn(5, 3, dtype=dtype), torch.tensor(2.0, dtype=f(x)[1].dtype)
     (found,) = torch.autograd.grad(exported(x), x, slopes)
@@ -433,9 +419,7 @@ class Output(OrderedDict):
     computed: Any = dataclasses.field(init=False, default=None)
 
     def __post_init__(self):
-        self.update(
-            (k, v) for k, v in (("logits", self.logits), ("hidden", self.hidden)) if v is not None
-        )
+        self.update((k, v) for k, v in (("logits", self.logits), ("hidden", self.hidden)) if v is not None)
 
 
 class OtherDict(dict):
@@ -472,9 +456,7 @@ def test_arguments_of_any_size_by_name():
     x = torch.ones(4)
     exported = torch.interop.export(f, x, 2.0, kwargs={"mask": x}, shapes={"x": "n", "mask": "n"})
     assert exported(torch.ones(6), 2.0, mask=torch.ones(6)).tolist() == [2.0] * 6
-    with pytest.raises(
-        ValueError, match=r"names the argument 'maks'; there are \['x', 'scale', 'mask'\]"
-    ):
+    with pytest.raises(ValueError, match=r"names the argument 'maks'; there are \['x', 'scale', 'mask'\]"):
         torch.interop.export(f, x, 2.0, kwargs={"mask": x}, shapes={"maks": "n"})
     with pytest.raises(RuntimeError, match=r"kwargs\['mask'\] does not fit"):
         exported(torch.ones(6), 2.0, mask=torch.ones(5))
@@ -485,16 +467,8 @@ OPTIONS = {
     "a platform": ({"platforms": ["gpu"]}, ValueError, "platforms is a list of some of"),
     "one platform": ({"platforms": "cpu"}, ValueError, "platforms is a list of some of"),
     "no platform": ({"platforms": []}, ValueError, "platforms is a list of some of"),
-    "one constraint": (
-        {"shapes": ["b"], "constraints": "b >= 2"},
-        TypeError,
-        "constraints is a list",
-    ),
-    "a constraint on nothing": (
-        {"constraints": ["b >= 2"]},
-        ValueError,
-        "names b, which shapes does not",
-    ),
+    "one constraint": ({"shapes": ["b"], "constraints": "b >= 2"}, TypeError, "constraints is a list"),
+    "a constraint on nothing": ({"constraints": ["b >= 2"]}, ValueError, "names b, which shapes does not"),
     "no constraint": ({"shapes": ["b"], "constraints": ["b"]}, ValueError, "constraints="),
     "kwargs": ({"kwargs": [1]}, TypeError, "kwargs is a dict"),
     "a key": ({"rngs": 1}, TypeError, "expected a key"),

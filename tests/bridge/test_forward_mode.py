@@ -95,7 +95,7 @@ TRANSFORMS = {
     "checkpoint": lambda f: jax.hessian(jax.checkpoint(f)),
     "scan, forward over reverse": lambda f: jax.jacfwd(jax.jacrev(repeated(f))),
     "scan, reverse over reverse": lambda f: jax.jacrev(jax.jacrev(repeated(f))),
-}  # fmt: skip
+}
 
 
 def same(found, want):

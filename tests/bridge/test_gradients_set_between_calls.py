@@ -76,16 +76,17 @@ def anew(p, q, c):
 
 
 WAYS = {
-    "parts": (parts, anew, parts), "one": (one, anew, one), "known": (known, anew, known, anew), "shown": (shown, anew),
+    "parts": (parts, anew, parts),
+    "one": (one, anew, one),
+    "known": (known, anew, known, anew),
+    "shown": (shown, anew),
     "anew": (anew, parts, one, known, shown, anew),
-}  # fmt: skip
+}
 
 
 @pytest.mark.filterwarnings("ignore:torch.compile")
 @pytest.mark.parametrize("ways", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize(
-    "make", [_backward, _write, _read, _norm, _with_what_it_knows, _step, _knows_only_the_leaf]
-)
+@pytest.mark.parametrize("make", [_backward, _write, _read, _norm, _with_what_it_knows, _step, _knows_only_the_leaf])
 def test_a_call_takes_the_gradients_that_are_there(make, ways):
     found = []
     for form in (lambda f: f, torch.compile):

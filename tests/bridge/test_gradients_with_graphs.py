@@ -79,9 +79,7 @@ def _seen(step, is_argument, form):
     found = []
     for _ in range(2):
         out = _outcome(call)
-        if isinstance(
-            out, str
-        ):  # what eager code did before the error, a compiled function did not
+        if isinstance(out, str):  # what eager code did before the error, a compiled function did not
             return [*found, out]
         g = w.grad
         found.append((out is g or out, w.tolist(), g.tolist(), g.requires_grad, g.is_leaf))
@@ -221,16 +219,9 @@ def test_batched_gradients(function, rows_need_a_gradient, create_graph):
     def f(x, unused, rows):
         y = function(x)
         constant = torch.eye(3, 3) if y.ndim else torch.ones(3)
-        found = torch.autograd.grad(
-            y, x, constant, is_grads_batched=True, retain_graph=True, create_graph=create_graph
-        )
+        found = torch.autograd.grad(y, x, constant, is_grads_batched=True, retain_graph=True, create_graph=create_graph)
         return *found, *torch.autograd.grad(
-            y,
-            (unused, x),
-            rows,
-            is_grads_batched=True,
-            allow_unused=True,
-            create_graph=create_graph,
+            y, (unused, x), rows, is_grads_batched=True, allow_unused=True, create_graph=create_graph
         )
 
     seen = []

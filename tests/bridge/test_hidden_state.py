@@ -133,9 +133,7 @@ STATES = {
     "loop over a cycle": lambda: _taken_by_a_loop(itertools.cycle([1, 2])),
     "no description": lambda: _first_of(itertools.pairwise(range(99))),
     "matches": lambda: _counted_by(re.finditer("a", "abacabada" * 3), lambda m: m.start() + 1),
-    "rows of a file": lambda: _counted_by(
-        csv.reader(io.StringIO("1\n22\n3\n4\n5\n6\n7")), lambda r: int(r[0])
-    ),
+    "rows of a file": lambda: _counted_by(csv.reader(io.StringIO("1\n22\n3\n4\n5\n6\n7")), lambda r: int(r[0])),
     "pairs": lambda: _counted_by(itertools.pairwise(range(99)), sum),
     "calls": lambda: _counted_by(iter([9, 8, 7, 6, 5, 4, 3, 2, 1].pop, 77), float),
     "memory": lambda: _counted_by(iter(memoryview(bytes(range(1, 9)))), float),
@@ -174,25 +172,18 @@ def test_the_same_as_eager_with_one_warning(name, lenient):
     eager = STATES[name]()
     expected = [plain(eager(x)) for _ in range(RUNS)]
     fast = torch.compile(STATES[name]())
-    with (
-        torch._dynamo.config.patch(suppress_errors=lenient),
-        warnings.catch_warnings(record=True) as told,
-    ):
+    with torch._dynamo.config.patch(suppress_errors=lenient), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = [plain(fast(x)) for _ in range(RUNS)]
     assert found == expected
     texts = [str(w.message) for w in told]
     assert len(texts) == 1
-    assert re.search(
-        r"test_hidden_state.py:\d+\) is not compiled.* runs as it is written", texts[0]
-    )
+    assert re.search(r"test_hidden_state.py:\d+\) is not compiled.* runs as it is written", texts[0])
     assert told[0].filename == __file__
     assert fast.counts["eager"] >= RUNS - 4
 
 
-@pytest.mark.parametrize(
-    "cache", [functools.cache, functools.lru_cache(2)], ids=["unbounded", "two"]
-)
+@pytest.mark.parametrize("cache", [functools.cache, functools.lru_cache(2)], ids=["unbounded", "two"])
 def test_a_program_knows_what_a_cache_holds(cache):
     held = {"factor": 2.0}
     scale = cache(lambda n: n * held["factor"])
@@ -384,10 +375,7 @@ def test_nothing_is_advanced_twice_when_tracing_fails():
         return (x * a + n) if x.sum() > 0 else x
 
     fast = torch.compile(f)
-    with (
-        torch._dynamo.config.patch(suppress_errors=True),
-        pytest.warns(UserWarning, match="next"),
-    ):
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="next"):
         found = [fast(torch.ones(())).item() for _ in range(RUNS)]
     again = random.Random(0)
     np.testing.assert_allclose(found, [again.random() + i for i in range(RUNS)], rtol=1e-6)

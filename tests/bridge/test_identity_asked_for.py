@@ -50,9 +50,7 @@ def _given_twice(held, several):
 
 
 @pytest.mark.filterwarnings("ignore:torch.compile")
-@pytest.mark.parametrize(
-    "make", [_known, _one_of_several, _by_its_number, _what_it_kept, _written, _given_twice]
-)
+@pytest.mark.parametrize("make", [_known, _one_of_several, _by_its_number, _what_it_kept, _written, _given_twice])
 def test_an_argument_is_told_from_what_is_known(make):
     found = []
     for form in (lambda f: f, torch.compile):

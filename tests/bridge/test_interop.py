@@ -49,9 +49,7 @@ def test_custom_rules_are_kept():
 
 
 def _called_back(a):
-    return jax.pure_callback(
-        np.sin, jax.ShapeDtypeStruct(a.shape, a.dtype), a, vmap_method="sequential"
-    )
+    return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(a.shape, a.dtype), a, vmap_method="sequential")
 
 
 def _doubled_until_large(a):
@@ -178,11 +176,18 @@ def _written(path, source=None, **members):
 @pytest.mark.parametrize(
     "target",
     [
-        "xla_ffi_python_cpu_callback", "xla_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback",
-        "evil", "tf.call_tf_function", "tpu_custom_call",
-        "mosaic_gpu_v2", "__gpu$xla.gpu.triton", "lapack_evil_ffi", "Sharding2",
+        "xla_ffi_python_cpu_callback",
+        "xla_python_cpu_callback",
+        "xla_ffi_partitioned_python_cpu_callback",
+        "evil",
+        "tf.call_tf_function",
+        "tpu_custom_call",
+        "mosaic_gpu_v2",
+        "__gpu$xla.gpu.triton",
+        "lapack_evil_ffi",
+        "Sharding2",
     ],
-)  # fmt: skip
+)
 def test_programs_that_call_unknown_code_are_refused_by_name(target, tmp_path):
     pytest.importorskip("flatbuffers")
     program = bytes(_calling(target).serialize())
@@ -221,20 +226,14 @@ def test_programs_of_libraries_and_state_of_every_dtype_are_read(tmp_path):
         again = torch.interop.load_exported(tmp_path / "f")
         assert [a.dtype.name for a in again.state] == [name]
         assert again(torch.ones(3)).tolist() == [[2.0] * 3] * 2
-    torch.interop.export(
-        lambda x: torch.linalg.cholesky(x) + torch.linalg.eigvalsh(x), torch.eye(2)
-    ).save(tmp_path / "f")
-    assert torch.interop.load_exported(tmp_path / "f")(torch.eye(2)).tolist() == [
-        [2.0, 1.0],
-        [1.0, 2.0],
-    ]
+    torch.interop.export(lambda x: torch.linalg.cholesky(x) + torch.linalg.eigvalsh(x), torch.eye(2)).save(
+        tmp_path / "f"
+    )
+    assert torch.interop.load_exported(tmp_path / "f")(torch.eye(2)).tolist() == [[2.0, 1.0], [1.0, 2.0]]
 
 
 def _npy(shape, dtype: Any = "<f4", data=b"\0" * 8):
-    head = (
-        f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode()
-        + b"\n"
-    )
+    head = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode() + b"\n"
     return b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + data
 
 
@@ -270,7 +269,7 @@ DAMAGED = {
     "no-json": {"told.json": "{"},
     "program": {"program": b"abc"},
     "empty-program": {"program": b""},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -309,9 +308,7 @@ def test_an_operator_inside_of_another_has_its_gradient(compiled):
     (torch.compile(doubled) if compiled else doubled)(x).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [4.0, 8.0, 12.0]
-    assert (
-        torch.func.hessian(lambda x: doubled(x).sum())(x.detach()).diagonal().tolist() == [4.0] * 3
-    )
+    assert torch.func.hessian(lambda x: doubled(x).sum())(x.detach()).diagonal().tolist() == [4.0] * 3
 
 
 def test_params_and_buffers_of_a_module_are_arrays_of_jax():

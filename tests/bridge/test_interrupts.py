@@ -34,9 +34,7 @@ def _no_collection():
 class Program:
     """A compiled function, and the tensors that it changes."""
 
-    def __init__(
-        self, fn: Callable[..., Any], *args: Any, model: Any = None, opt: Any = None
-    ) -> None:
+    def __init__(self, fn: Callable[..., Any], *args: Any, model: Any = None, opt: Any = None) -> None:
         self.call = torch.compile(fn)
         self.args, self.model, self.opt = args, model, opt
         self.numbers: Callable[[], Any] = list
@@ -193,10 +191,21 @@ def many_steps():
 
 
 PROGRAMS = [
-    momentum, adam, many_steps, gradients_that_add_up, running_statistics, random_numbers, large_gradients,
-    gradients_only, no_gradient_any_more, differentiated_from_outside, writes_to_arguments, writes_outside,
-    schedules_and_counters, many_steps_with_schedules,
-]  # fmt: skip
+    momentum,
+    adam,
+    many_steps,
+    gradients_that_add_up,
+    running_statistics,
+    random_numbers,
+    large_gradients,
+    gradients_only,
+    no_gradient_any_more,
+    differentiated_from_outside,
+    writes_to_arguments,
+    writes_outside,
+    schedules_and_counters,
+    many_steps_with_schedules,
+]
 
 
 def _args_of(program: Program) -> None:
@@ -377,7 +386,7 @@ def test_a_signal_that_comes_from_outside():
     """
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300, check=False
-    )  # fmt: skip
+    )
     assert ran.stdout == "whole\n", ran.stderr
 
 

@@ -66,7 +66,7 @@ def test_grad_takes_and_gives_tensors():
         lambda f: jax.grad(lambda x: jax.lax.scan(lambda c, _: (c + f(x), None), 0.0, None, 1)[0]),
     ],
     ids=["jit-grad", "grad-jit", "checkpoint", "jacrev", "jacfwd", "of-compiled", "compiled", "vjp", "scan"],
-)  # fmt: skip
+)
 def test_derivatives(transformed):
     g = transformed(energy)(point())
     assert isinstance(g, torch.Tensor)
@@ -92,9 +92,7 @@ def test_vmap_jvp_and_control_flow():
     assert jax.lax.cond(True, lambda x: x + 1, lambda x: x - 1, point()).tolist() == [2.0, 3.0, 4.0]
     rolled = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda i, a: a * 2 + x[i], x))(point())
     assert rolled.tolist() == [19.0, 27.0, 35.0]
-    loop = jax.lax.while_loop(
-        lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (jnp.int32(0), point())
-    )
+    loop = jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (jnp.int32(0), point()))
     assert loop[1].tolist() == [8.0, 16.0, 24.0]
 
 
@@ -373,12 +371,19 @@ def summed(t):
 
 
 BOUNDARIES = {
-    "jit": jax.jit(summed), "grad": jax.grad(summed), "value_and_grad": jax.value_and_grad(summed),
-    "jacfwd": jax.jacfwd(summed), "jacrev": jax.jacrev(summed), "hessian": jax.hessian(summed),
-    "vmap": jax.vmap(lambda a: a * 2), "linearize": lambda t: jax.linearize(summed, t),
+    "jit": jax.jit(summed),
+    "grad": jax.grad(summed),
+    "value_and_grad": jax.value_and_grad(summed),
+    "jacfwd": jax.jacfwd(summed),
+    "jacrev": jax.jacrev(summed),
+    "hessian": jax.hessian(summed),
+    "vmap": jax.vmap(lambda a: a * 2),
+    "linearize": lambda t: jax.linearize(summed, t),
     "grad inside of vmap": lambda t: jax.vmap(lambda a: a * jax.grad(summed)(t))(jnp.ones((3, 2), jnp.float32)),
-    "a function with a derivative of its own": jax.nn.relu, "another one": jax.nn.relu6, "jnp": jnp.sin,
-}  # fmt: skip
+    "a function with a derivative of its own": jax.nn.relu,
+    "another one": jax.nn.relu6,
+    "jnp": jnp.sin,
+}
 
 
 @pytest.mark.parametrize("name", BOUNDARIES)

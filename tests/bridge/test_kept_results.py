@@ -373,7 +373,7 @@ def test_what_is_detached_from_a_view_of_the_outside_is_its_memory(f):
         lambda x, w: torch.cat([x, w]).chunk(2),
     ],
     ids=["detached part", "row and column", "overlap", "unbound", "outer", "written", "diagonal", "apart"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("recorded", [False, True])
 def test_results_that_share_elements_of_what_is_not_returned(f, recorded):
     found = []

@@ -219,13 +219,7 @@ def _train(net: Any, f: Any, inputs: Any) -> list[Any]:
             optimizer.step()
         kept = [v for k, v in vars(net).items() if not k.startswith("_") and k != "training"]
         kept += list(net.buffers())
-        seen.append(
-            [
-                y,
-                *torch.utils._pytree.tree_leaves(kept),
-                *[p.detach().clone() for p in net.parameters()],
-            ]
-        )
+        seen.append([y, *torch.utils._pytree.tree_leaves(kept), *[p.detach().clone() for p in net.parameters()]])
     return seen
 
 
@@ -405,9 +399,15 @@ def test_a_state_may_be_another_one_between_calls() -> None:
 
     def begin(net: Any, k: int) -> None:
         net.state = [
-            torch.ones(3, 4), torch.ones(4), net.inner.weight.data[:3], net.inner.bias.data,
-            torch.ones(3, 4, requires_grad=True), torch.ones(4, 3).t(), torch.ones(3, 4).double(), 2.0,
-        ][k]  # fmt: skip
+            torch.ones(3, 4),
+            torch.ones(4),
+            net.inner.weight.data[:3],
+            net.inner.bias.data,
+            torch.ones(3, 4, requires_grad=True),
+            torch.ones(4, 3).t(),
+            torch.ones(3, 4).double(),
+            2.0,
+        ][k]
 
     plain, net = (Hidden(state=torch.zeros(3, 4)) for _ in range(2))
     compiled = torch.compile(net)
@@ -439,9 +439,7 @@ def test_a_whole_step_keeps_its_state_on_the_memory_of_a_parameter() -> None:
         f = torch.compile(step) if compiles else step
         for i in range(6):
             if i == 4:
-                net.state = (
-                    net.inner.weight.data
-                )  # which the step writes to, after it has read the state
+                net.state = net.inner.weight.data  # which the step writes to, after it has read the state
             seen.append([f(torch.ones(4, 4) * i), net.loss, net.state.clone()])
         return seen
 
@@ -575,9 +573,7 @@ LEFT: dict[str, Callable[[Any, Any], None]] = {
 
 
 @pytest.mark.parametrize("where", LEFT)
-def test_a_value_of_a_step_of_a_loop_is_not_kept(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_of_a_step_of_a_loop_is_not_kept(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = Stepping(seen=[], named={}, last=None)
     monkeypatch.setattr(Stepping, "leave", LEFT[where])
     step = torch.compile(module)

@@ -97,9 +97,7 @@ def test_what_is_traced_is_not_kept(write, transform):
         return x.sum()
 
     for _ in range(2):
-        with pytest.raises(
-            RuntimeError, match=r"left a traced value in an object[\s\S]*test_kept_traces"
-        ):
+        with pytest.raises(RuntimeError, match=r"left a traced value in an object[\s\S]*test_kept_traces"):
             transform(f)(torch.ones(3))
         assert _held(w) == before
     w.opt.step()

@@ -127,7 +127,7 @@ CASES = {
         lambda x, w: jax.lax.scan(lambda c, r: (c + Sevenfold.apply(w * r).sum(), None), x.sum(), x)[0],
         lambda x, w: x.sum() + Sevenfold.apply(w * x).sum(),
     ),
-}  # fmt: skip
+}
 
 
 def gradients(f, x, w):
@@ -221,7 +221,7 @@ NOT_ALIKE = {
         "both branches to be callable",
     ),
     "operands": (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, x), "operands to be a tuple"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", NOT_ALIKE)
@@ -233,16 +233,10 @@ def test_what_cannot_be_one_program_is_an_error_that_says_so(name):
 
 WRITING = {
     "a branch": lambda x: torch.cond(x.sum() > 0, lambda x: x.add_(1), torch.sin, (x,)),
-    "a branch, to a part": lambda x: torch.cond(
-        x.sum() > 0, torch.sin, lambda x: x[0].add_(1) + x, (x,)
-    ),
-    "a branch by number": lambda x: jax.lax.switch(
-        x[0].long(), [torch.sin, lambda x: x.mul_(2)], x
-    ),
+    "a branch, to a part": lambda x: torch.cond(x.sum() > 0, torch.sin, lambda x: x[0].add_(1) + x, (x,)),
+    "a branch by number": lambda x: jax.lax.switch(x[0].long(), [torch.sin, lambda x: x.mul_(2)], x),
     "a loop": lambda x: torch.while_loop(lambda x: x.sum() < 9, lambda x: (x.mul_(2),), (x,)),
-    "a loop's condition": lambda x: torch.while_loop(
-        lambda x: x.mul_(2).sum() < 9, lambda x: (x * 2,), (x,)
-    ),
+    "a loop's condition": lambda x: torch.while_loop(lambda x: x.mul_(2).sum() < 9, lambda x: (x * 2,), (x,)),
 }
 
 
@@ -255,9 +249,7 @@ def test_a_write_to_what_a_branch_or_a_loop_is_given_is_refused(name):
 
 
 def test_arrays_stay_arrays_and_tensors_tensors():
-    carry, ys = jax.lax.scan(
-        lambda c, r: ((c[0] + 1, c[1] + r), r), (jnp.int32(0), torch.zeros(2)), torch.ones(3, 2)
-    )
+    carry, ys = jax.lax.scan(lambda c, r: ((c[0] + 1, c[1] + r), r), (jnp.int32(0), torch.zeros(2)), torch.ones(3, 2))
     assert isinstance(carry[0], jax.Array)
     assert int(carry[0]) == 3
     assert isinstance(carry[1], torch.Tensor)
@@ -282,9 +274,7 @@ def test_a_function_is_traced_once():
 
 def test_second_derivatives():
     w = torch.tensor(2.0, requires_grad=True)
-    out = jax.lax.scan(
-        lambda c, r: (c * r * w, None), torch.ones(()), torch.tensor([1.0, 2.0, 3.0])
-    )[0]
+    out = jax.lax.scan(lambda c, r: (c * r * w, None), torch.ones(()), torch.tensor([1.0, 2.0, 3.0]))[0]
     (g,) = torch.autograd.grad(out, w, create_graph=True)
     assert torch.autograd.grad(g, w)[0].item() == 72.0
 
@@ -330,7 +320,7 @@ WRONG = {
     "dim": lambda t, h: h.scan(lambda c, x: (c, x), t.ones(()), t.ones(3), dim=2),
     "reverse": lambda t, h: h.scan(lambda c, x: (c, x), t.ones(()), t.ones(3), reverse=1),
     "associative: mode": lambda t, h: h.associative_scan(lambda a, b: a, t.ones(3), 0, combine_mode="x"),
-}  # fmt: skip
+}
 TEXTS = {
     "init": "RuntimeError: scan() operator requires init leaves.",
     "init is a number": "RuntimeError: All init leaves must be a Tensor but got 1.0",
@@ -495,7 +485,7 @@ FORMS = {
     "switch by a bool": (lambda p, x: jax.lax.switch(p, [double, third], x), TypeError),
     "a loop to a float": (lambda p, x: jax.lax.fori_loop(0, 2.5, lambda i, x: x + 1, x), TypeError),
     "no function": (lambda p, x: untyped.checkpoint(policy=None), TypeError),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
@@ -554,7 +544,7 @@ FORWARD = {
     "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
     "vmap of jacfwd": lambda f: lambda x: jax.vmap(jax.jacfwd(f))(jax.tree.map(lambda a: jnp.stack([a, a / 9]), x)),
     "twice": lambda f: jax.jacfwd(jax.jacfwd(f)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("f", [doubling, counted], ids=lambda f: f.__name__)
@@ -613,9 +603,7 @@ KEPT = {
     "scan": lambda f: lambda x, body=lambda c, r: (f(c) + r, None): jax.lax.scan(body, x, ROWS)[0],
     "map": lambda f: lambda x: jax.lax.map(f, ROWS * x),
     "fori": lambda f: lambda x, body=lambda i, c: f(c): jax.lax.fori_loop(0, 2, body, x),
-    "associative": lambda f: (
-        lambda x, add=lambda a, b: f(a) + b: jax.lax.associative_scan(add, ROWS * x)
-    ),
+    "associative": lambda f: lambda x, add=lambda a, b: f(a) + b: jax.lax.associative_scan(add, ROWS * x),
 }
 PLAIN = {
     "checkpoint": lambda f: f,
@@ -623,12 +611,10 @@ PLAIN = {
     "map": lambda f: lambda x: torch.stack([f(r * x) for r in ROWS]),
     "fori": lambda f: lambda x: f(f(x)),
     "associative": lambda f: lambda x: torch.stack([ROWS[0] * x, f(ROWS[0] * x) + ROWS[1] * x]),
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize(
-    "take", [lambda net: net, of_method, kept_function], ids=["module", "method", "lambda"]
-)
+@pytest.mark.parametrize("take", [lambda net: net, of_method, kept_function], ids=["module", "method", "lambda"])
 @pytest.mark.parametrize("name", KEPT)
 def test_what_is_kept_with_a_function_knows_its_state(name, take):
     """Operators are made once for each function, and again when something that the function looks at has changed."""
@@ -688,8 +674,7 @@ def test_own_gradients_arrive_where_some_results_are_not_used(name, wrap, square
     for dtype in (torch.float32, torch.complex64):
         x = torch.tensor([1.0, 3.0, -2.0], dtype=dtype, requires_grad=True)
         found, want = (
-            torch.autograd.grad(loss(of)(x).abs(), x)[0]
-            for of in (lambda r: square(r.conj()).conj(), lambda r: r * r)
+            torch.autograd.grad(loss(of)(x).abs(), x)[0] for of in (lambda r: square(r.conj()).conj(), lambda r: r * r)
         )
         torch.testing.assert_close(found, want)
         with torch.no_grad():

@@ -35,7 +35,7 @@ CALLS = {
     "repeat_interleave, one count": (lambda x, n: x.repeat_interleave(n, 0, output_size=6), ROWS, ints(2)),
     "repeat_interleave, nothing": (lambda x, n: x.repeat_interleave(n, 0, output_size=0), ROWS, ints(0, 0, 0)),
     "repeat_interleave of places": (lambda x, n: x[torch.repeat_interleave(n, output_size=4)], ROWS, ints(1, 3, 0)),
-}  # fmt: skip
+}
 
 REFUSED = {
     "ctc_loss, steps": (F.ctc_loss, LOG_PROBS, LABELS, ints(6, 4), ints(2, 1)),
@@ -45,7 +45,7 @@ REFUSED = {
     "ctc_loss, batch": (F.ctc_loss, LOG_PROBS, LABELS, ints(5, 4, 3), ints(2, 1)),
     "repeat_interleave, total": (lambda x, n: x.repeat_interleave(n, 0, output_size=5), ROWS, ints(2, 0, 2)),
     "repeat_interleave, negative": (lambda x, n: x.repeat_interleave(n, 0, output_size=5), ROWS, ints(2, -1, 4)),
-}  # fmt: skip
+}
 
 
 def with_gradient(f):
@@ -96,7 +96,7 @@ SEQUENCES = leaf(4, 3, 2)
     ("f", "x", "lengths"),
     [(through_lstm, SEQUENCES, ((4, 2, 3), (1, 2, 2))), (joined_labels, LOG_PROBS, ((2, 1), (1, 2)))],
     ids=["pack_padded_sequence", "ctc_loss of joined labels"],
-)  # fmt: skip
+)
 def test_shapes_that_follow_lengths_run_as_written(f, x, lengths):
     run = torch.compile(with_gradient(f))
     with warnings.catch_warnings(record=True) as said:

@@ -38,9 +38,7 @@ def seen(w, opt):
 def assert_same(found, want, **kwargs):
     assert found.keys() == want.keys()
     for key, value in want.items():
-        torch.testing.assert_close(
-            found[key], value, msg=lambda text, key=key: f"{key}: {text}", **kwargs
-        )
+        torch.testing.assert_close(found[key], value, msg=lambda text, key=key: f"{key}: {text}", **kwargs)
 
 
 def assert_as_many_calls(*made, calls=2, **kwargs):

@@ -11,22 +11,7 @@ import pytest
 
 import torchgrad_jax as torch
 
-FLOAT = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "pow",
-    "mod",
-    "floordiv",
-    "matmul",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-)
+FLOAT = ("add", "sub", "mul", "truediv", "pow", "mod", "floordiv", "matmul", "eq", "ne", "lt", "le", "gt", "ge")
 WHOLE = ("and_", "or_", "xor", "lshift", "rshift")
 INPLACE = ("iadd", "isub", "imul", "itruediv", "ipow", "imod", "ifloordiv")
 VALUES = {"floats": ([1.5, 2.0, 3.0], [4.0, 0.5, 2.0]), "ints": ([1, 6, 3], [2, 1, 2])}
@@ -81,12 +66,14 @@ def test_operators_in_place(name):
 @pytest.mark.parametrize(
     ("a", "dtype"),
     [
-        (jnp.float32(2), torch.float16), (jnp.array([2.0], jnp.float64), torch.float64),
-        (jnp.array([2], jnp.int32), torch.float16), (jnp.array(True), torch.float16),
+        (jnp.float32(2), torch.float16),
+        (jnp.array([2.0], jnp.float64), torch.float64),
+        (jnp.array([2], jnp.int32), torch.float16),
+        (jnp.array(True), torch.float16),
         (jnp.array([2.0], jnp.bfloat16), torch.float32),
     ],
     ids=lambda v: str(getattr(v, "dtype", "")),
-)  # fmt: skip
+)
 def test_dtypes_promote_as_between_tensors(a, dtype):
     x = leaf(dtype=torch.float16)
     assert (x * a).dtype is (a * x).dtype is dtype
@@ -105,9 +92,7 @@ def test_every_pair_of_dtypes_gives_what_two_tensors_give(name, shapes):
             y = torch.full(shapes[1], 7).to(getattr(torch, other))
             a = jnp.full(shapes[1], 7).astype(getattr(jnp, other))
             for order in ((x, y, x, a), (y, x, a, x)):
-                want, got = (
-                    [k, str(v)] for k, v in (_attempt(f, *p) for p in (order[:2], order[2:]))
-                )
+                want, got = ([k, str(v)] for k, v in (_attempt(f, *p) for p in (order[:2], order[2:])))
                 assert got == want, (one, other)
 
 
@@ -143,8 +128,11 @@ def test_operators_inside_of_transforms(name):
         t = torch.tensor(np.asarray(a), requires_grad=True)
         f(x, t).sum().backward()
         assert np.allclose(slope, t.grad.tolist())
-        assert np.allclose(jax.grad(torch.to_jax(lambda t: f(x, jnp.sin(t)).sum()))(a),
-                           jax.grad(lambda a: f(jnp.asarray(x), jnp.sin(a)).sum())(a), atol=1e-4)  # fmt: skip
+        assert np.allclose(
+            jax.grad(torch.to_jax(lambda t: f(x, jnp.sin(t)).sum()))(a),
+            jax.grad(lambda a: f(jnp.asarray(x), jnp.sin(a)).sum())(a),
+            atol=1e-4,
+        )
 
 
 def test_numpy_arrays_compare_as_in_torch():
@@ -238,16 +226,25 @@ def by_view(w):
 
 def by_scan(w):
     def f(x):
-        total, _ = jax.lax.scan(
-            lambda c, y: (c + jnp.asarray(y * w), None), x * 0, jnp.sin(x)[None]
-        )
+        total, _ = jax.lax.scan(lambda c, y: (c + jnp.asarray(y * w), None), x * 0, jnp.sin(x)[None])
         return total
 
     return f
 
 
-WAYS = [by_closure, by_jax_function, by_inner_function, by_default, by_attribute, by_partial, by_container, by_global,
-        by_operation, by_view, by_scan]  # fmt: skip
+WAYS = [
+    by_closure,
+    by_jax_function,
+    by_inner_function,
+    by_default,
+    by_attribute,
+    by_partial,
+    by_container,
+    by_global,
+    by_operation,
+    by_view,
+    by_scan,
+]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda f: f.__name__)
@@ -323,21 +320,26 @@ def test_rules_that_read_tensors_refuse():
 
     h.defvjp(lambda x, w: (jnp.sin(x) * w, (x, w)), lambda s, g: (g * 10 * s[1], g * 100))
     out = torch.from_jax(lambda x: h(x, jnp.asarray(w)))(x)
-    assert [g.tolist() for g in torch.autograd.grad(out.sum(), [x, w])] == [
-        [10.0, 20.0, 30.0],
-        [100.0] * 3,
-    ]
+    assert [g.tolist() for g in torch.autograd.grad(out.sum(), [x, w])] == [[10.0, 20.0, 30.0], [100.0] * 3]
 
 
 FUNCTIONS = {
-    "add": lambda x, a: torch.add(x, a), "first": lambda x, a: torch.add(a, x), "method": lambda x, a: x.add(a),
-    "in place": lambda x, a: (x * 1).add_(a), "one": lambda x, a: torch.sin(a), "list": lambda x, a: torch.cat([x, a]),
-    "overloads": lambda x, a: torch.where(a > 1, x, a), "clamp": lambda x, a: torch.clamp(x, a),
-    "composed": lambda x, a: torch.nn.functional.mse_loss(x, a), "layer": lambda x, a: torch.nn.Linear(3, 2)(a),
-    "einsum": lambda x, a: torch.einsum("i,i->", x, a), "linalg": lambda x, a: torch.linalg.norm(a),
-    "indices": lambda x, a: x.gather(0, a.astype(int)), "gradient": lambda x, a: (x * 1).backward(a),
+    "add": lambda x, a: torch.add(x, a),
+    "first": lambda x, a: torch.add(a, x),
+    "method": lambda x, a: x.add(a),
+    "in place": lambda x, a: (x * 1).add_(a),
+    "one": lambda x, a: torch.sin(a),
+    "list": lambda x, a: torch.cat([x, a]),
+    "overloads": lambda x, a: torch.where(a > 1, x, a),
+    "clamp": lambda x, a: torch.clamp(x, a),
+    "composed": lambda x, a: torch.nn.functional.mse_loss(x, a),
+    "layer": lambda x, a: torch.nn.Linear(3, 2)(a),
+    "einsum": lambda x, a: torch.einsum("i,i->", x, a),
+    "linalg": lambda x, a: torch.linalg.norm(a),
+    "indices": lambda x, a: x.gather(0, a.astype(int)),
+    "gradient": lambda x, a: (x * 1).backward(a),
     "out": lambda x, a: torch.mul(x.detach(), 2, out=a),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -51,33 +51,18 @@ LAYERS: dict[str, Any] = {
         _Called(nn.MultiheadAttention(4, 2), lambda m, x: m(x, x, x)[0]),
         torch.randn(5, 2, 4),
     ),
-    "TransformerEncoderLayer": lambda: (
-        nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0),
-        torch.randn(5, 2, 4),
-    ),
+    "TransformerEncoderLayer": lambda: (nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), torch.randn(5, 2, 4)),
     "ParameterList": lambda: (
         _Called(nn.ParameterList([torch.ones(2), torch.ones(2)]), lambda m, x: m[0] * x + m[1]),
         torch.randn(2),
     ),
-    "ParameterDict": lambda: (
-        _Called(nn.ParameterDict({"a": torch.ones(2)}), lambda m, x: m["a"] * x),
-        torch.randn(2),
-    ),
-    "ModuleDict": lambda: (
-        _Called(nn.ModuleDict({"a": nn.Linear(2, 2)}), lambda m, x: m["a"](x)),
-        torch.randn(2),
-    ),
-    "parametrized": lambda: (
-        nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)),
-        torch.randn(4, 3),
-    ),
-    "spectral": lambda: (
-        nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2)).eval(),
-        torch.randn(4, 3),
-    ),
+    "ParameterDict": lambda: (_Called(nn.ParameterDict({"a": torch.ones(2)}), lambda m, x: m["a"] * x), torch.randn(2)),
+    "ModuleDict": lambda: (_Called(nn.ModuleDict({"a": nn.Linear(2, 2)}), lambda m, x: m["a"](x)), torch.randn(2)),
+    "parametrized": lambda: (nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)), torch.randn(4, 3)),
+    "spectral": lambda: (nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2)).eval(), torch.randn(4, 3)),
     "older spectral norm": lambda: (nn.utils.spectral_norm(nn.Linear(3, 2)).eval(), torch.randn(4, 3)),
     "traced": lambda: (torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU())), torch.randn(4, 3)),
-}  # fmt: skip
+}
 
 
 class _Called(nn.Module):
@@ -104,9 +89,7 @@ def test_layers_are_arguments_and_results(name):
     assert again is not net
     assert repr(again) == repr(net)
     assert jax.tree.structure(again) == jax.tree.structure(net)
-    assert {n: type(p) for n, p in again.named_parameters()} == {
-        n: type(p) for n, p in net.named_parameters()
-    }
+    assert {n: type(p) for n, p in again.named_parameters()} == {n: type(p) for n, p in net.named_parameters()}
     same_state(again, net)
     want = first(copy.deepcopy(net)(x))
     same(first(again(x)), want)
@@ -506,9 +489,7 @@ def test_hooks_on_tensors_need_to_jax(f):
 
 
 @pytest.mark.parametrize("name", ["register_hook", "register_post_accumulate_grad_hook"])
-@pytest.mark.parametrize(
-    "transform", [jax.grad, lambda f: jax.grad(jax.jit(f)), lambda f: jax.jit(jax.grad(f))]
-)
+@pytest.mark.parametrize("transform", [jax.grad, lambda f: jax.grad(jax.jit(f)), lambda f: jax.jit(jax.grad(f))])
 def test_hooks_on_parameters_need_to_jax(name, transform):
     net, x = nn.Linear(3, 2), inputs()
     handle = getattr(net.weight, name)(lambda g: g * 5)
@@ -565,9 +546,7 @@ def test_what_cannot_be_copied_says_so():
         net.last = net(x)
         return net
 
-    with pytest.raises(
-        TypeError, match=r"last holds a value that JAX traces.*register it as a buffer"
-    ):
+    with pytest.raises(TypeError, match=r"last holds a value that JAX traces.*register it as a buffer"):
         keeps(net, inputs())
 
 

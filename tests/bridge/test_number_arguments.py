@@ -38,7 +38,7 @@ INPUTS = {
     "the math module": lambda x, n: x * math.sqrt(n) + math.log(n),
     "an imaginary part": lambda x, n: x * (n * 1j),
     "given back": lambda x, n: {"x": x, "n": [n, (n * 2, n / 3)]},
-}  # fmt: skip
+}
 VALUES = {"int": list(range(1, 21)), "float": [0.25 * k for k in range(1, 21)]}
 
 
@@ -268,11 +268,7 @@ def test_new_objects_hold_plain_numbers(name, counted):
     def number_in(kept):
         if isinstance(kept, Record):
             return kept.n
-        return (
-            kept()
-            if callable(kept)
-            else next(iter(kept.values() if isinstance(kept, dict) else kept))
-        )
+        return kept() if callable(kept) else next(iter(kept.values() if isinstance(kept, dict) else kept))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -48,9 +48,7 @@ def train(make, schedule, compiled):
     for _ in range(STEPS):
         loss = run(x)
         losses.append(loss.detach())
-        around.step(loss.detach()) if isinstance(
-            around, schedules.ReduceLROnPlateau
-        ) else around.step()
+        around.step(loss.detach()) if isinstance(around, schedules.ReduceLROnPlateau) else around.step()
     state = {k: v for k, v in opt.state[w].items() if isinstance(v, torch.Tensor)}
     seen = {"loss": torch.stack(losses), "w": w.detach(), **state}
     return seen, (w._version, {k: v._version for k, v in state.items()}), run
@@ -82,9 +80,7 @@ def test_a_schedule_that_changes_betas(name):
 
 
 def test_a_schedule_that_waits_for_a_plateau():
-    assert_same_training(
-        OPTIMIZERS["Adam"], lambda o: schedules.ReduceLROnPlateau(o, patience=1, threshold=0.5)
-    )
+    assert_same_training(OPTIMIZERS["Adam"], lambda o: schedules.ReduceLROnPlateau(o, patience=1, threshold=0.5))
 
 
 def test_an_option_that_is_changed_from_outside_is_traced_once_more():
@@ -296,18 +292,16 @@ def test_state_that_decides_is_watched(way):
 
 ORDERS = {
     "before the loss": lambda net, opt, loss: (opt.zero_grad(), loss().backward(), opt.step()),
-    "after the loss": lambda net, opt, loss: (
-        (value := loss()), opt.zero_grad(), value.backward(), opt.step(),
-    ),
-    "by the module": lambda net, opt, loss: (
-        (value := loss()), net.zero_grad(), value.backward(), opt.step(),
-    ),
+    "after the loss": lambda net, opt, loss: ((value := loss()), opt.zero_grad(), value.backward(), opt.step()),
+    "by the module": lambda net, opt, loss: ((value := loss()), net.zero_grad(), value.backward(), opt.step()),
     "at the end": lambda net, opt, loss: (loss().backward(), opt.step(), opt.zero_grad()),
     "by hand": lambda net, opt, loss: (
-        (value := loss()), [setattr(p, "grad", None) for p in net.parameters()], value.backward(),
+        (value := loss()),
+        [setattr(p, "grad", None) for p in net.parameters()],
+        value.backward(),
         opt.step(),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)

@@ -73,15 +73,10 @@ def _text(entry: Any) -> str:
     return entry.kernel.lower(*shapes).compile().as_text()
 
 
-@pytest.mark.parametrize(
-    ("update", "both"), [(_plain, False), (_clipped, True)], ids=["plain", "clipped"]
-)
+@pytest.mark.parametrize(("update", "both"), [(_plain, False), (_clipped, True)], ids=["plain", "clipped"])
 def test_a_weight_that_is_read_beside_its_update_is_not_overwritten(update, both):
     ps, entry, _ = _step(update)
-    assert [any(p._st is st for st in entry.donated_storages) for p in ps] == [
-        True,
-        both or not ON_CPU,
-    ]
+    assert [any(p._st is st for st in entry.donated_storages) for p in ps] == [True, both or not ON_CPU]
     assert not ON_CPU or "copy(" not in _text(entry)
 
 

@@ -36,10 +36,7 @@ FUNCTIONS = {
     "parts of one tensor": lambda w, v, x: (x * w * v * w).unbind(),
     "custom Functions": lambda w, v, x: (Constant.apply(w * x), x * v * w * w),
     "a hook": _hooked,
-    "one reads no parameter's value, and one is read by nothing": lambda w, v, x: (
-        (w.exp(), v * w)[0],
-        w * x,
-    ),
+    "one reads no parameter's value, and one is read by nothing": lambda w, v, x: ((w.exp(), v * w)[0], w * x),
     "no value is read": lambda w, v, x: (w + x, w * 2 + v),
     "one and the same": lambda w, v, x: ((y := x * w), y),
 }
@@ -55,9 +52,7 @@ PASSES = {
     "both at once": lambda a, b, ps: (a.sum() + b.sum()).backward(),
     "one after the other": lambda a, b, ps: (a.sum().backward(), b.sum().backward()),
     "the other way round": lambda a, b, ps: (b.sum().backward(), a.sum().backward()),
-    "the graph is kept": lambda a, b, ps: (
-        a.sum().backward(retain_graph=True), b.sum().backward(), a.sum().backward(),
-    ),
+    "the graph is kept": lambda a, b, ps: (a.sum().backward(retain_graph=True), b.sum().backward(), a.sum().backward()),
     "the first twice": lambda a, b, ps: (a.sum().backward(), a.sum().backward()),
     "gradients of all": lambda a, b, ps: torch.autograd.grad(a.sum(), ps, allow_unused=True),
     "gradients that must be there": lambda a, b, ps: torch.autograd.grad(a.sum(), ps),
@@ -65,25 +60,20 @@ PASSES = {
         torch.autograd.grad(a.pow(2).sum(), ps[0], create_graph=True)[0].sum(), ps, allow_unused=True
     ),
     "a hook on each result": lambda a, b, ps: (
-        a.register_hook(_doubled) and None, b.register_hook(_doubled) and None, a.sum().backward(),
+        a.register_hook(_doubled) and None,
+        b.register_hook(_doubled) and None,
+        a.sum().backward(),
     ),
-    "a hook on each leaf": lambda a, b, ps: (
-        [p.register_hook(_doubled) and None for p in ps], a.sum().backward(),
-    ),
+    "a hook on each leaf": lambda a, b, ps: ([p.register_hook(_doubled) and None for p in ps], a.sum().backward()),
     "the first is gone": lambda a, b, ps: (a.sum().backward(), a := None, b.sum().backward()),
-    "after a write to a parameter": lambda a, b, ps: (
-        ps[0].detach().mul_(2), a.sum().backward(), b.sum().backward(),
-    ),
-    "after a write to another one": lambda a, b, ps: (
-        ps[1].detach().mul_(2), a.sum().backward(), b.sum().backward(),
-    ),
+    "after a write to a parameter": lambda a, b, ps: (ps[0].detach().mul_(2), a.sum().backward(), b.sum().backward()),
+    "after a write to another one": lambda a, b, ps: (ps[1].detach().mul_(2), a.sum().backward(), b.sum().backward()),
     "of one parameter after a write to another one": lambda a, b, ps: (
-        ps[0].detach().mul_(2), torch.autograd.grad(b.sum(), ps[1], allow_unused=True),
+        ps[0].detach().mul_(2),
+        torch.autograd.grad(b.sum(), ps[1], allow_unused=True),
     ),
-    "after a write to a result": lambda a, b, ps: (
-        b.detach().mul_(2), b.sum().backward(), a.sum().backward(),
-    ),
-}  # fmt: skip
+    "after a write to a result": lambda a, b, ps: (b.detach().mul_(2), b.sum().backward(), a.sum().backward()),
+}
 
 
 def _plain(x):

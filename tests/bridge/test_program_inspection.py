@@ -26,9 +26,13 @@ def training():
     def state():
         moments = [{k: v.tolist() for k, v in s.items()} for s in opt.state.values()]
         return (
-            [(p.tolist(), p._version, p.grad is None) for p in net.parameters()], moments, schedule.last_epoch,
-            opt.param_groups[0]["lr"], dict(counter), torch.get_rng_state().tolist(),
-        )  # fmt: skip
+            [(p.tolist(), p._version, p.grad is None) for p in net.parameters()],
+            moments,
+            schedule.last_epoch,
+            opt.param_groups[0]["lr"],
+            dict(counter),
+            torch.get_rng_state().tolist(),
+        )
 
     return step, state
 
@@ -145,10 +149,7 @@ def test_collectives_are_read_off_the_text(monkeypatch):
       %x = f32[2]{0} add(%all-reduce.1, %ag)
     """
     monkeypatch.setattr(program, "optimized_text", lambda: text)
-    assert program.collectives() == [
-        ("all-reduce", "f32[2,8]"),
-        ("all-gather", "(f32[4], f32[8])"),
-    ]
+    assert program.collectives() == [("all-reduce", "f32[2,8]"), ("all-gather", "(f32[4], f32[8])")]
 
 
 def test_a_function_that_is_not_compiled_has_no_program():

@@ -42,19 +42,13 @@ def _numpy_in_a_closure():
 @program
 def _what_a_compiled_function_inside_reads():
     inner = torch.compile(lambda x: x * FACTOR[0])
-    return lambda x: inner(x) + 1, [
-        lambda: FACTOR.__setitem__(0, 5.0),
-        lambda: FACTOR.__setitem__(0, 2.0),
-    ]
+    return lambda x: inner(x) + 1, [lambda: FACTOR.__setitem__(0, 5.0), lambda: FACTOR.__setitem__(0, 2.0)]
 
 
 @program
 def _what_a_scripted_function_inside_reads():
     inner = torch.jit.script(lambda x: x * FACTOR[0])
-    return lambda x: inner(x) + 1, [
-        lambda: FACTOR.__setitem__(0, 5.0),
-        lambda: FACTOR.__setitem__(0, 2.0),
-    ]
+    return lambda x: inner(x) + 1, [lambda: FACTOR.__setitem__(0, 5.0), lambda: FACTOR.__setitem__(0, 2.0)]
 
 
 @program
@@ -199,10 +193,7 @@ def _attributes_of_numbers_text_and_arrays():
 def _weak_set():
     kept, held = types.SimpleNamespace(), weakref.WeakSet()
     kept.held = type("Item", (), {})()
-    return lambda x: x * (1 + len(held)), [
-        lambda: held.add(kept.held),
-        lambda: held.clear(),
-    ]
+    return lambda x: x * (1 + len(held)), [lambda: held.add(kept.held), lambda: held.clear()]
 
 
 @program
@@ -253,10 +244,7 @@ def _bytes_that_change():
 @program
 def _namespaces():
     a, b = types.SimpleNamespace(k=np.float32(2)), argparse.Namespace(k=3)
-    return lambda x: x * a.k * b.k, [
-        lambda: setattr(a, "k", np.float32(5)),
-        lambda: setattr(b, "k", 7),
-    ]
+    return lambda x: x * a.k * b.k, [lambda: setattr(a, "k", np.float32(5)), lambda: setattr(b, "k", 7)]
 
 
 @program
@@ -272,10 +260,7 @@ def _order_of_a_dict():
 @program
 def _deque_and_list():
     d, nested = deque([1, 2]), [[3.0]]
-    return lambda x: x * d[0] * nested[0][0], [
-        lambda: d.appendleft(5),
-        lambda: nested[0].__setitem__(0, 4.0),
-    ]
+    return lambda x: x * d[0] * nested[0][0], [lambda: d.appendleft(5), lambda: nested[0].__setitem__(0, 4.0)]
 
 
 @program
@@ -341,10 +326,7 @@ def _hooks_of_all_modules():
         return out * 5
 
     register = nn.modules.module.register_module_forward_hook
-    return lambda x: module(x), [
-        lambda: handles.append(register(hook)),
-        lambda: handles.pop().remove(),
-    ]
+    return lambda x: module(x), [lambda: handles.append(register(hook)), lambda: handles.pop().remove()]
 
 
 @program
@@ -407,9 +389,7 @@ def _shapes_of_tensors_whose_values_nobody_reads():
 
         def forward(self, x):
             wide = 2 if self.slots.dtype == torch.float64 else 1
-            return (
-                x * wide + self.weight.shape[0] + 10 * len(self.slots) + 100 * self.queue[0].dim()
-            )
+            return x * wide + self.weight.shape[0] + 10 * len(self.slots) + 100 * self.queue[0].dim()
 
     memory = Memory()
     return memory, [
@@ -470,9 +450,7 @@ def test_changes_are_noticed(name):
 
 @pytest.mark.filterwarnings("ignore:torch.compile")
 @pytest.mark.parametrize(
-    "make",
-    [lambda: ctypes.c_long(0), lambda: multiprocessing.Value("l", 0)],
-    ids=["ctypes", "multiprocessing"],
+    "make", [lambda: ctypes.c_long(0), lambda: multiprocessing.Value("l", 0)], ids=["ctypes", "multiprocessing"]
 )
 def test_a_counter_in_memory_of_c_counts(make):
     counter = make()

@@ -82,10 +82,19 @@ def _a_function_that_it_calls():
     return lambda x: helper(x), change
 
 
-CHANGES = {f.__name__.strip("_"): f for f in (
-    _closure, _attribute, _entry, _attribute_of_a_class, _global, _list, _numpys_memory,
-    _a_function_that_it_calls,
-)}  # fmt: skip
+CHANGES = {
+    f.__name__.strip("_"): f
+    for f in (
+        _closure,
+        _attribute,
+        _entry,
+        _attribute_of_a_class,
+        _global,
+        _list,
+        _numpys_memory,
+        _a_function_that_it_calls,
+    )
+}
 
 
 @pytest.mark.parametrize("where", ["eager", "compiled"])
@@ -147,9 +156,7 @@ def test_modules_of_flax_and_equinox():
             return linen.Dropout(0.5, deterministic=False)(linen.Dense(3)(x))
 
     net = Net()
-    params = net.init(
-        {"params": jax.random.key(0), "dropout": jax.random.key(1)}, jnp.ones(2, jnp.float32)
-    )
+    params = net.init({"params": jax.random.key(0), "dropout": jax.random.key(1)}, jnp.ones(2, jnp.float32))
     tensors = jax.tree.map(torch.as_tensor, params)
     apply = torch.from_jax(lambda p, x, key: net.apply(p, x, rngs={"dropout": key}))
     step = torch.compile(lambda x, key: apply(tensors, x, key))
@@ -200,10 +207,7 @@ def test_what_was_traced_is_kept_for_one_setting_of_autocast(name):
     def values(dtype):
         with torch.autocast("cpu", dtype or torch.bfloat16, enabled=dtype is not None):
             out = f(x)
-        return [
-            *out.detach().flatten().tolist(),
-            *torch.autograd.grad(out.sum(), x)[0].flatten().tolist(),
-        ]
+        return [*out.detach().flatten().tolist(), *torch.autograd.grad(out.sum(), x)[0].flatten().tolist()]
 
     exact, rough, finer = values(None), values(torch.bfloat16), values(torch.float16)
     assert values(None) == exact != rough

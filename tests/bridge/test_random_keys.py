@@ -37,9 +37,7 @@ DRAWS: dict[str, Any] = {
     "rrelu-inplace": lambda x: F.rrelu_(x - 0.5, training=True),
     "truncated-normal": lambda x: torch.nn.init.trunc_normal_(torch.empty(40), 1.0, 2.0, 0.0, 3.0),
     "geometric-distribution": lambda x: torch.distributions.Geometric(x).sample(),
-    "continuous-bernoulli": lambda x: torch.distributions.ContinuousBernoulli(
-        x, validate_args=True
-    ).rsample(),
+    "continuous-bernoulli": lambda x: torch.distributions.ContinuousBernoulli(x, validate_args=True).rsample(),
     "new-attention": lambda x: torch.nn.MultiheadAttention(6, 1, dropout=0.5)(x, x, x)[0].detach(),
 }
 
@@ -132,9 +130,7 @@ def test_a_checkpoint_outside_of_the_block_repeats_its_numbers():
 
 def test_vmap_inside_draws_a_row_for_each_example():
     def f(x):
-        return torch.func.vmap(lambda r: torch.randperm(30) + r.sum() * 0, randomness="different")(
-            x
-        )
+        return torch.func.vmap(lambda r: torch.randperm(30) + r.sum() * 0, randomness="different")(x)
 
     rows = torch.to_jax(f)(X, rngs=KEY)
     assert not np.array_equal(rows[0], rows[1])
@@ -156,12 +152,7 @@ def test_what_is_refused():
 
 
 def test_typed_keys_are_arguments_and_results():
-    f = torch.from_jax(
-        lambda k, x: (
-            jnp.where(jax.random.bernoulli(k, 0.5, x.shape), x, 0),
-            jax.random.split(k)[0],
-        )
-    )
+    f = torch.from_jax(lambda k, x: (jnp.where(jax.random.bernoulli(k, 0.5, x.shape), x, 0), jax.random.split(k)[0]))
     x = torch.ones(8, requires_grad=True)
     out, key = f(KEY, x)
     out.sum().backward()
@@ -219,9 +210,7 @@ def test_angles_around_their_mean():
 def test_a_compiled_function_draws_angles_and_matrices():
     @torch.compile
     def f(x):
-        return D.VonMises(x, x.exp()).sample(), D.Wishart(
-            x + 4, torch.eye(3).expand(5, 3, 3)
-        ).rsample()
+        return D.VonMises(x, x.exp()).sample(), D.Wishart(x + 4, torch.eye(3).expand(5, 3, 3)).rsample()
 
     torch.manual_seed(0)
     angles, matrices = f(torch.linspace(-1, 1, 5))
@@ -247,9 +236,7 @@ def _step(key, x):
 
 
 def _while(key, x):
-    return jax.lax.while_loop(
-        lambda c: c[0] < 3, lambda c: (c[0] + 1, *_step(*c[1:])), (0, key, x)
-    )[1:]
+    return jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, *_step(*c[1:])), (0, key, x))[1:]
 
 
 def _cond(key, x):
@@ -260,9 +247,7 @@ LOOPS = {
     "while": _while,
     "fori": lambda key, x: jax.lax.fori_loop(0, 3, lambda i, c: _step(*c), (key, x)),
     "scan": lambda key, x: jax.lax.scan(lambda c, _: (_step(*c), None), (key, x), None, 3)[0],
-    "scan-rows": lambda key, x: jax.lax.scan(
-        lambda x, key: _step(key, x)[::-1], x, jax.random.split(key, 3)
-    )[::-1],
+    "scan-rows": lambda key, x: jax.lax.scan(lambda x, key: _step(key, x)[::-1], x, jax.random.split(key, 3))[::-1],
     "map": lambda key, x: jax.lax.map(lambda a: _step(*a), (jax.random.split(key, 4), x)),
     "cond": _cond,
     "switch": lambda key, x: jax.lax.switch(1, [lambda k, x: (k, x), _step], key, x),

@@ -187,10 +187,22 @@ def hook_after_accumulation():
 
 
 PLACES = [
-    context_variable, weak_key, weak_reference, weak_only, thread_local, event, proxy_of_a_dict, writer_in_c,
-    environment, decorated, decorating_object, attribute_of_a_tensor, new_attribute_of_a_tensor, hook_of_a_tensor,
+    context_variable,
+    weak_key,
+    weak_reference,
+    weak_only,
+    thread_local,
+    event,
+    proxy_of_a_dict,
+    writer_in_c,
+    environment,
+    decorated,
+    decorating_object,
+    attribute_of_a_tensor,
+    new_attribute_of_a_tensor,
+    hook_of_a_tensor,
     hook_after_accumulation,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("make", PLACES, ids=lambda make: make.__name__)
@@ -317,10 +329,17 @@ def smaller_rate(opt):
 
 
 PROGRAMS = [
-    (Counting, nothing), (Lookahead, nothing), (adam, new_option), (adam, initial_rate), (adam, decayed_state),
-    (adam, new_entry_of_state), (adam, by_how_much_state_there_is), (adam, saved_state), (adam, new_attribute),
+    (Counting, nothing),
+    (Lookahead, nothing),
+    (adam, new_option),
+    (adam, initial_rate),
+    (adam, decayed_state),
+    (adam, new_entry_of_state),
+    (adam, by_how_much_state_there_is),
+    (adam, saved_state),
+    (adam, new_attribute),
     (rate_is_a_tensor(torch.optim.Adam), smaller_rate),
-]  # fmt: skip
+]
 
 
 def everything(params, opt):
@@ -331,11 +350,7 @@ def everything(params, opt):
     for state in opt.state.values():
         found += [(k, type(v), v) for k, v in state.items()]
     own = {k: v for k, v in vars(opt).items() if not k.startswith("_")}
-    return [
-        *found,
-        [(k, v) for k, v in own.items() if isinstance(v, int | float)],
-        own.get("rates"),
-    ]
+    return [*found, [(k, v) for k, v in own.items() if isinstance(v, int | float)], own.get("rates")]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -61,16 +61,19 @@ def places(m: Any) -> dict[str, Call]:
             "max_unpool1d": (lambda x, i: nn.max_unpool1d(x, i, 2), [two[None], at.long().expand(3, 2).mT[None]]),
             "max_unpool2d": (lambda x, i: nn.max_unpool2d(x, i, 2), [two[None], row.long().expand(2, 3)[None] * 9]),
             "max_unpool3d of other integers": (
-                lambda x, i: nn.max_unpool3d(x, i, 2), [two[None, None], row.expand(2, 3)[None, None] * 11]),
-        }  # fmt: skip
+                lambda x, i: nn.max_unpool3d(x, i, 2),
+                [two[None, None], row.expand(2, 3)[None, None] * 11],
+            ),
+        }
         calls |= {f"{name}, {kind}": call for name, call in named.items()}
     i = m.tensor([[0, 9, 1]])
     for reduce in ("sum", "prod", "mean", "amax", "amin"):
-        calls[f"scatter_reduce_, {reduce}"] = (
-            lambda x, i, v, r=reduce: x.scatter_reduce_(0, i, v, r), [x, i, two])  # fmt: skip
+        calls[f"scatter_reduce_, {reduce}"] = (lambda x, i, v, r=reduce: x.scatter_reduce_(0, i, v, r), [x, i, two])
         if reduce != "sum":
             calls[f"index_reduce_, {reduce}"] = (
-                lambda x, i, v, r=reduce: x.index_reduce_(0, i, v, r), [x, i[0, :2], two])  # fmt: skip
+                lambda x, i, v, r=reduce: x.index_reduce_(0, i, v, r),
+                [x, i[0, :2], two],
+            )
     return calls | {
         "scatter_": (written("scatter_", 0), [x, i, two]),
         "scatter_ of a number": (lambda x, i: x.scatter_(0, i, 2.0), [x, i]),
@@ -96,7 +99,7 @@ def targets(m: Any) -> dict[str, Call]:
         "multi_margin_loss": (nn.multi_margin_loss, [x, t]),
         "multilabel_margin_loss": (nn.multilabel_margin_loss, [x[:1], t[None, 1:]]),
         "a loss after a step": (lambda w, x, t: nn.cross_entropy(x * w.mul_(2), t), [weight, x, t]),
-    }  # fmt: skip
+    }
 
 
 def divisions(m: Any) -> dict[str, Call]:
@@ -105,42 +108,44 @@ def divisions(m: Any) -> dict[str, Call]:
     for dtype in (m.int64, m.uint8, m.int16):
         x, y = m.tensor([1, 2], dtype=dtype), m.tensor([1, 0], dtype=dtype)
         named = {
-            "remainder": m.remainder, "fmod": m.fmod, "floor_divide": m.floor_divide,
-            "x % y": lambda x, y: x % y, "5 // y": lambda x, y: 5 // y, "5 % y": lambda x, y: 5 % y,
+            "remainder": m.remainder,
+            "fmod": m.fmod,
+            "floor_divide": m.floor_divide,
+            "x % y": lambda x, y: x % y,
+            "5 // y": lambda x, y: 5 // y,
+            "5 % y": lambda x, y: 5 % y,
             "div": lambda x, y: m.div(x, y, rounding_mode="trunc"),
             "div_": lambda x, y: x.add_(1).div_(y, rounding_mode="floor"),
             "remainder_": lambda x, y: x.add_(1).remainder_(y),
             "by a computed zero": lambda x, y: x // (y - y.max()),
-        }  # fmt: skip
-        calls |= {
-            f"{name}, {dtype}".replace("torch.", ""): (f, [x, y]) for name, f in named.items()
         }
+        calls |= {f"{name}, {dtype}".replace("torch.", ""): (f, [x, y]) for name, f in named.items()}
     return calls
 
 
 def factorizations(m: Any) -> dict[str, Call]:
     """Matrices without factors or inverse."""
     eye, linalg = m.eye(3), m.linalg
-    zero, negative = (
-        m.stack([eye, 0 * eye]),
-        m.stack([eye, eye - 2 * m.diag(m.tensor([0, 0, 1.0]))]),
-    )
+    zero, negative = (m.stack([eye, 0 * eye]), m.stack([eye, eye - 2 * m.diag(m.tensor([0, 0, 1.0]))]))
     infinite = m.full((3, 3), float("inf"))
     right = m.ones(3, 2)
     singular = {
-        "inv": linalg.inv, "solve": lambda a: linalg.solve(a, right), "lu_factor": linalg.lu_factor,
+        "inv": linalg.inv,
+        "solve": lambda a: linalg.solve(a, right),
+        "lu_factor": linalg.lu_factor,
         "matrix_power": lambda a: linalg.matrix_power(a, -2),
         "inv_ex": lambda a: linalg.inv_ex(a, check_errors=True),
         "lu_factor_ex": lambda a: linalg.lu_factor_ex(a, check_errors=True),
         "solve_ex": lambda a: linalg.solve_ex(a, right, check_errors=True),
         "cholesky_inverse": m.cholesky_inverse,
-    }  # fmt: skip
+    }
     definite = {
-        "linalg.cholesky": linalg.cholesky, "cholesky": m.cholesky,
+        "linalg.cholesky": linalg.cholesky,
+        "cholesky": m.cholesky,
         "upper": lambda a: linalg.cholesky(a, upper=True),
         "cholesky_ex": lambda a: linalg.cholesky_ex(a, check_errors=True),
         "after a write": lambda a: linalg.cholesky(a.mul_(2)),
-    }  # fmt: skip
+    }
     calls: dict[str, Call] = {}
     for dtype in (m.float32, m.float64, m.complex64):
         kind = str(dtype).rsplit(".", maxsplit=1)[-1]
@@ -149,44 +154,51 @@ def factorizations(m: Any) -> dict[str, Call]:
             more = f"{kind}, {'batch' if which else 'one'}"
             right = right.to(dtype)
             calls |= {
-                f"{n}, {more}": (f, [part(zero).to(dtype)])
-                for n, f in singular.items()
-                if not (which and n == "solve")
+                f"{n}, {more}": (f, [part(zero).to(dtype)]) for n, f in singular.items() if not (which and n == "solve")
             }
             calls |= {f"{n}, {more}": (f, [part(negative).to(dtype)]) for n, f in definite.items()}
         calls |= {f"{n}, {kind}, infinite": (f, [infinite.to(dtype)]) for n, f in definite.items()}
     nan = m.full((3, 3), float("nan"))
     return calls | {
-        "svdvals of NaN": (linalg.svdvals, [nan]), "eigh of NaN": (linalg.eigh, [nan]),
-        "eig of NaN": (linalg.eig, [nan]), "cholesky of NaN": (linalg.cholesky, [nan]),
-    }  # fmt: skip
+        "svdvals of NaN": (linalg.svdvals, [nan]),
+        "eigh of NaN": (linalg.eigh, [nan]),
+        "eig of NaN": (linalg.eig, [nan]),
+        "cholesky of NaN": (linalg.cholesky, [nan]),
+    }
 
 
 def chances(m: Any) -> dict[str, Call]:
     """Probabilities, weights, deviations and rates out of range."""
     nn, D, half = m.nn.functional, m.distributions, m.full((2,), 0.5)
     unit = {
-        "bernoulli": m.bernoulli, "bernoulli_": lambda p: m.zeros(2).bernoulli_(p),
+        "bernoulli": m.bernoulli,
+        "bernoulli_": lambda p: m.zeros(2).bernoulli_(p),
         "binary_cross_entropy": lambda p: nn.binary_cross_entropy(p, half),
         "binary_cross_entropy, targets": lambda p: nn.binary_cross_entropy(half, p),
         "quantile": lambda p: m.quantile(m.arange(3.0), p),
         "nanquantile": lambda p: m.nanquantile(m.arange(3.0), p),
-        "Bernoulli": lambda p: D.Bernoulli(p).mean, "Geometric": lambda p: D.Geometric(p).mean,
+        "Bernoulli": lambda p: D.Bernoulli(p).mean,
+        "Geometric": lambda p: D.Geometric(p).mean,
         "Binomial": lambda p: D.Binomial(3, p).mean,
         "ContinuousBernoulli": lambda p: D.ContinuousBernoulli(p, validate_args=True).mean,
         "support": lambda p: D.Uniform(half * 0, half).log_prob(p),
         "support of an event": lambda p: D.Independent(D.Beta(half, half), 1).log_prob(p),
-    }  # fmt: skip
+    }
     positive = {
         "multinomial": lambda p: m.multinomial(p, 1),
         "multinomial, repeated": lambda p: m.multinomial(p, 3, replacement=True),
         "multinomial, rows": lambda p: m.multinomial(p.expand(2, 2), 1),
-        "poisson": m.poisson, "normal": lambda p: m.normal(0.0, p), "normal, means": lambda p: m.normal(p, p),
+        "poisson": m.poisson,
+        "normal": lambda p: m.normal(0.0, p),
+        "normal, means": lambda p: m.normal(p, p),
         "gaussian_nll_loss": lambda p: nn.gaussian_nll_loss(half, half, p),
-        "Categorical": lambda p: D.Categorical(p).probs, "Normal": lambda p: D.Normal(half, p).mean,
-        "Gamma": lambda p: D.Gamma(half, p).mean, "Dirichlet": lambda p: D.Dirichlet(p).mean,
-        "Uniform": lambda p: D.Uniform(half, p).mean, "Poisson": lambda p: D.Poisson(p).mean,
-    }  # fmt: skip
+        "Categorical": lambda p: D.Categorical(p).probs,
+        "Normal": lambda p: D.Normal(half, p).mean,
+        "Gamma": lambda p: D.Gamma(half, p).mean,
+        "Dirichlet": lambda p: D.Dirichlet(p).mean,
+        "Uniform": lambda p: D.Uniform(half, p).mean,
+        "Poisson": lambda p: D.Poisson(p).mean,
+    }
     calls: dict[str, Call] = {}
     for dtype in (m.float32, m.float64):
         bad = m.tensor([0.5, 1.5], dtype=dtype), m.tensor([0.5, -0.5], dtype=dtype)
@@ -201,8 +213,9 @@ def chances(m: Any) -> dict[str, Call]:
         "infinite weights": (lambda p: m.multinomial(p, 1), [inf]),
         "infinite weights, repeated": (lambda p: m.multinomial(p, 3, replacement=True), [inf]),
         "divergence": (lambda n: D.kl_divergence(D.Binomial(4 - n, half), D.Binomial(3, half)), [more]),
-        "histc": (m.histc, [inf]), "histogram": (lambda x: m.histogram(x, 3).hist, [inf]),
-    }  # fmt: skip
+        "histc": (m.histc, [inf]),
+        "histogram": (lambda x: m.histogram(x, 3).hist, [inf]),
+    }
 
 
 SUBJECTS = (places, targets, divisions, factorizations, chances)
@@ -216,10 +229,7 @@ def first_line(run: Callable[..., Any], args: list[Any]) -> list[str]:
 def untouched(table: Callable[[Any], dict[str, Call]], name: str, args: list[Any]) -> bool:
     """Whether arguments are as they were made, to the version."""
     made = table(torch)[name][1]
-    return all(
-        torch.equal(a.nan_to_num(7), b.nan_to_num(7)) and a._version == b._version
-        for a, b in zip(args, made)
-    )
+    return all(torch.equal(a.nan_to_num(7), b.nan_to_num(7)) and a._version == b._version for a, b in zip(args, made))
 
 
 def of_all(table: Callable[[Any], dict[str, Call]]) -> Callable[[Any], Any]:

@@ -54,7 +54,7 @@ FUNCTIONS = {
     "one that counts": (_counted, lambda: {"n": 1}),
     "one whose tensors are written to": (_doubled, lambda: [torch.ones(1), torch.ones(2)]),
     "a list of a dataclass": (lambda c, x: (c.parts, x), lambda: Batch(torch.ones(1), [torch.ones(1)])),
-}  # fmt: skip
+}
 
 
 def _parts(x):
@@ -201,9 +201,7 @@ class Kind(enum.Enum):
 HELD = Held(1)
 
 
-@pytest.mark.parametrize(
-    "get", [lambda: Kind.FIRST, lambda: HELD, lambda: torch.relu, lambda: Held, lambda: types]
-)
+@pytest.mark.parametrize("get", [lambda: Kind.FIRST, lambda: HELD, lambda: torch.relu, lambda: Held, lambda: types])
 def test_an_object_that_was_there_is_part_of_a_program(get):
     step = torch.compile(lambda x: (get(), x * 2))
     assert all(step(torch.ones(1))[0] is get() for _ in range(3))

@@ -59,9 +59,7 @@ def _flag(look, *changes):
 
 
 STATES = {
-    "cudnn.enabled": _flag(
-        lambda: backends.cudnn.enabled, *_set_on(backends.cudnn, "enabled", False, True)
-    ),
+    "cudnn.enabled": _flag(lambda: backends.cudnn.enabled, *_set_on(backends.cudnn, "enabled", False, True)),
     "cudnn.deterministic": _flag(
         lambda: torch.backends.cudnn.deterministic, *_set_on(backends.cudnn, "deterministic", True, False)
     ),
@@ -72,19 +70,16 @@ STATES = {
         lambda: torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction,
         *_set_on(backends.cuda.matmul, "allow_fp16_reduced_precision_reduction", False, True),
     ),
-    "mkldnn.enabled": _flag(
-        lambda: torch.backends.mkldnn.enabled, *_set_on(backends.mkldnn, "enabled", True, False)
-    ),
+    "mkldnn.enabled": _flag(lambda: torch.backends.mkldnn.enabled, *_set_on(backends.mkldnn, "enabled", True, False)),
     "flash attention": _flag(
         lambda: torch.backends.cuda.flash_sdp_enabled(),
-        lambda: backends.cuda.enable_flash_sdp(False), lambda: backends.cuda.enable_flash_sdp(True),
+        lambda: backends.cuda.enable_flash_sdp(False),
+        lambda: backends.cuda.enable_flash_sdp(True),
     ),
     "warnings each time": _flag(
         torch.is_warn_always_enabled, lambda: torch.set_warn_always(True), lambda: torch.set_warn_always(False)
     ),
-    "a seed": (
-        lambda x: x * torch.initial_seed(), [lambda: torch.manual_seed(3), lambda: torch.manual_seed(4)],
-    ),
+    "a seed": (lambda x: x * torch.initial_seed(), [lambda: torch.manual_seed(3), lambda: torch.manual_seed(4)]),
     "the level of a logger": _flag(
         lambda: LOGGER.isEnabledFor(20), *[lambda n=n: LOGGER.setLevel(n) for n in (10, 30, 10)]
     ),
@@ -93,12 +88,12 @@ STATES = {
         [lambda: LOGGER.setLevel(10), lambda: LOGGER.setLevel(30)],
     ),
     "logging is off": _flag(
-        lambda: LOGGER.isEnabledFor(40), lambda: LOGGER.setLevel(10), lambda: logging.disable(50),
+        lambda: LOGGER.isEnabledFor(40),
+        lambda: LOGGER.setLevel(10),
+        lambda: logging.disable(50),
         lambda: logging.disable(0),
     ),
-    "code that is text": (
-        _evaluated, [lambda: _set_global("FACTOR", 2.0), lambda: _set_global("FACTOR", 1.0)],
-    ),
+    "code that is text": (_evaluated, [lambda: _set_global("FACTOR", 2.0), lambda: _set_global("FACTOR", 1.0)]),
     "a global that is not there": (
         _missing_global,
         [lambda: None, lambda: _set_global("NOT_THERE_YET", 5.0), lambda: globals().pop("NOT_THERE_YET")],
@@ -108,7 +103,7 @@ STATES = {
     ),
     "an attribute of a metaclass": (lambda x: x * WithKind.factor, _set_on(Kind, "factor", 2.0, 3.0)),
     "what attrgetter looks up": (lambda x: x * FACTOR_OF(SETTINGS), _set_on(SETTINGS, "factor", 2.0, 3.0)),
-}  # fmt: skip
+}
 
 
 def _results(form, state):
@@ -153,29 +148,32 @@ def _written(times):
 ARGUMENTS = {
     "an attribute": (lambda x: x * x.factor, lambda: map(_with_attribute, (2.0, 3.0, True, (2.0,)[0]))),
     "an attribute that may be there": (
-        lambda x: x * getattr(x, "factor", 7.0), lambda: [torch.ones(2), _with_attribute(2.0), torch.ones(2)],
+        lambda x: x * getattr(x, "factor", 7.0),
+        lambda: [torch.ones(2), _with_attribute(2.0), torch.ones(2)],
     ),
     "an attribute that is an object": (
-        lambda x: x * x.factor["n"], lambda: [_with_attribute({"n": 2.0}), _with_attribute({"n": 3.0})],
+        lambda x: x * x.factor["n"],
+        lambda: [_with_attribute({"n": 2.0}), _with_attribute({"n": 3.0})],
     ),
     "the version": (lambda x: x * x._version, lambda: map(_written, (0, 1, 2))),
     "the version of what is returned": (
-        lambda x: (y := x * 1).add_(1) * (y._version + x._version), lambda: map(_written, (0, 1, 2)),
+        lambda x: (y := x * 1).add_(1) * (y._version + x._version),
+        lambda: map(_written, (0, 1, 2)),
     ),
     "whether it is a view": (
-        lambda x: x * (2 if x._is_view() else 3), lambda: [torch.ones(2), torch.ones(4)[:2], torch.ones(2)],
+        lambda x: x * (2 if x._is_view() else 3),
+        lambda: [torch.ones(2), torch.ones(4)[:2], torch.ones(2)],
     ),
     "its base": (
-        lambda x: x * (2 if x._base is None else 3), lambda: [torch.ones(2), torch.ones(2).view(2), torch.ones(2)],
+        lambda x: x * (2 if x._base is None else 3),
+        lambda: [torch.ones(2), torch.ones(2).view(2), torch.ones(2)],
     ),
-    "where it begins": (
-        lambda x: x * x.storage_offset(), lambda: [torch.ones(2), torch.ones(4)[2:], torch.ones(2)],
-    ),
+    "where it begins": (lambda x: x * x.storage_offset(), lambda: [torch.ones(2), torch.ones(4)[2:], torch.ones(2)]),
     "whether it keeps its gradient": (
         lambda x: x * (2 if x.retains_grad else 3),
         lambda: [_graph_of(torch.ones(2), keeps) for keeps in (False, True)],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
@@ -184,9 +182,7 @@ def test_what_is_asked_of_an_argument_is_that_of_each(name):
     step = torch.compile(function)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
-        assert [step(x).tolist() for x in arguments()] == [
-            function(x).tolist() for x in arguments()
-        ]
+        assert [step(x).tolist() for x in arguments()] == [function(x).tolist() for x in arguments()]
 
 
 def test_attributes_of_arguments_with_equal_values_share_a_program():

@@ -24,9 +24,7 @@ def test_a_view_of_a_buffer(name):
         out = f(torch.ones(2))
         eager = VIEWS[name](buffer)
         assert out._base is buffer
-        assert (out.shape, out.stride(), out.storage_offset()) == (
-            eager.shape, eager.stride(), eager.storage_offset(),
-        )  # fmt: skip
+        assert (out.shape, out.stride(), out.storage_offset()) == (eager.shape, eager.stride(), eager.storage_offset())
         assert out._version == buffer._version == 2 * k + 1
         out.mul_(1)
         assert out.tolist() == eager.tolist()
@@ -81,10 +79,18 @@ def test_a_view_of_complex_numbers(name, outside, requires_grad):
                 (view * view).real.sum().backward()
             with torch.no_grad():
                 z.mul_(2)
-            looks.append((
-                view.resolve_conj().tolist(), view.stride(), view.storage_offset(), view._base is z, z.grad is None,
-                view.is_conj(), z.grad is not None and z.grad.tolist(), view.grad_fn and view.grad_fn.name(),
-            ))  # fmt: skip
+            looks.append(
+                (
+                    view.resolve_conj().tolist(),
+                    view.stride(),
+                    view.storage_offset(),
+                    view._base is z,
+                    z.grad is None,
+                    view.is_conj(),
+                    z.grad is not None and z.grad.tolist(),
+                    view.grad_fn and view.grad_fn.name(),
+                )
+            )
     assert looks[:2] == looks[2:]
 
 
@@ -286,9 +292,7 @@ def test_results_share_memory_with_each_other(name, requires):
             with torch.no_grad():
                 out[0].mul_(3)
             same = [out[0] is t for t in out]
-            found.append(
-                [(t.tolist(), t.stride(), t._version, t.requires_grad) for t in out] + same
-            )
+            found.append([(t.tolist(), t.stride(), t._version, t.requires_grad) for t in out] + same)
         found.append(None if x.grad is None else x.grad.tolist())
     half = len(found) // 2
     assert found[:half] == found[half:]
@@ -408,9 +412,7 @@ def test_parts_that_are_no_views_share_memory(part, kind):
     """A write to such a part of a constant or of a tensor from outside was lost."""
 
     def step(x, given):
-        whole = {
-            "outside": outside, "argument": given, "constant": torch.zeros(4), "computed": x * 2,
-        }[kind]  # fmt: skip
+        whole = {"outside": outside, "argument": given, "constant": torch.zeros(4), "computed": x * 2}[kind]
         p = part(whole)
         p.add_(x[: p.shape[0]])
         return whole, p, part(whole) * 2

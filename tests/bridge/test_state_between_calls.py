@@ -31,8 +31,13 @@ def _zero_and_negative_zero_in_containers():
     numbers, entries, kinds = [0.0], {"a": 0.0, "b": 1.0}, {0.0}
     held = types.SimpleNamespace(number=0.0, phase=complex(0.0, 0.0), pair=(0.0, 1))
     every = lambda: (  # noqa: E731 - read twice
-        numbers[0], entries["a"], *kinds, held.number, held.phase.imag, held.pair[0],
-    )  # fmt: skip
+        numbers[0],
+        entries["a"],
+        *kinds,
+        held.number,
+        held.phase.imag,
+        held.pair[0],
+    )
     return lambda x: torch.stack([sign_of(n) for n in every()]), [
         lambda: numbers.__setitem__(0, -0.0),
         lambda: entries.__setitem__("a", -0.0),
@@ -46,10 +51,7 @@ def _zero_and_negative_zero_in_containers():
 @program
 def _equal_numbers_of_other_types_in_a_list():
     numbers: list[Any] = [1]
-    return lambda x: product(numbers[0]), [
-        lambda: numbers.__setitem__(0, 1.0),
-        lambda: numbers.__setitem__(0, True),
-    ]
+    return lambda x: product(numbers[0]), [lambda: numbers.__setitem__(0, 1.0), lambda: numbers.__setitem__(0, True)]
 
 
 @program

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax.testing import (
-    assert_close,
-    assert_matches_jax,
-    assert_matches_torch,
-    make_tensor,
-)
+from torchgrad_jax.testing import assert_close, assert_matches_jax, assert_matches_torch, make_tensor
 from torchgrad_jax.testing._internal.common_utils import TestCase
 
 t = torch.tensor
@@ -62,16 +57,25 @@ def test_close(a, b, kwargs):
             "Scalars are not close!\n\nExpected 3.0 but got 2.0.\nAbsolute difference: 1.0 (up to 1e-05 allowed)\n"
             "Relative difference: 0.3333333333333333 (up to 1.3e-06 allowed)\n\nThe failure occurred for item [1]",
         ),
-        (t([1.0]), t([1.0, 2.0]), {},
-         "The values for attribute 'shape' do not match: torch.Size([1]) != torch.Size([2])."),
+        (
+            t([1.0]),
+            t([1.0, 2.0]),
+            {},
+            "The values for attribute 'shape' do not match: torch.Size([1]) != torch.Size([2]).",
+        ),
         (t([1.0]), t([1]), {}, "The values for attribute 'dtype' do not match: torch.float32 != torch.int64."),
-        ({"a": 1}, {"b": 1}, {}, "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
-         "Additional keys in the actual mapping: ['a']"),
+        (
+            {"a": 1},
+            {"b": 1},
+            {},
+            "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
+            "Additional keys in the actual mapping: ['a']",
+        ),
         ([1], [1, 2], {}, "The length of the sequences mismatch: 1 != 2"),
         (True, False, {}, "Booleans mismatch: True is not False"),
         (t([1.0]), t([2.0]), {"msg": "mine"}, "mine"),
     ],
-)  # fmt: skip
+)
 def test_not_close(a, b, kwargs, text):
     with pytest.raises(AssertionError) as caught:
         assert_close(a, b, **kwargs)
@@ -88,16 +92,7 @@ def test_misuse():
 
 
 def test_make_tensor():
-    x = make_tensor(
-        2,
-        3,
-        dtype=torch.float64,
-        device="cpu",
-        low=1,
-        high=2,
-        noncontiguous=True,
-        requires_grad=True,
-    )
+    x = make_tensor(2, 3, dtype=torch.float64, device="cpu", low=1, high=2, noncontiguous=True, requires_grad=True)
     assert x.stride() == (6, 2)
     assert x.requires_grad
     assert bool(((x >= 1) & (x < 2)).all())
@@ -107,13 +102,9 @@ def test_make_tensor():
 def test_beside_jax():
     x, y = torch.arange(3.0), torch.full((3,), 2.0)
     assert_matches_jax(
-        lambda x, y: {"a": (x.sin() * y).cumsum(0)},
-        lambda x, y: {"a": jnp.cumsum(jnp.sin(x) * y)},
-        [x, y],
+        lambda x, y: {"a": (x.sin() * y).cumsum(0)}, lambda x, y: {"a": jnp.cumsum(jnp.sin(x) * y)}, [x, y]
     )
-    with pytest.raises(
-        AssertionError, match=r"float32: output: 3 of 3 elements differ, most at \(0,\)"
-    ):
+    with pytest.raises(AssertionError, match=r"float32: output: 3 of 3 elements differ, most at \(0,\)"):
         assert_matches_jax(torch.sin, jnp.cos, [x])
     with pytest.raises(AssertionError, match="float32: gradient"):
         assert_matches_jax(lambda x: (x * x.detach()).sum(), lambda x: (x * x).sum(), [y])
@@ -130,9 +121,7 @@ def test_beside_torch():
             raise ValueError
         return x
 
-    with pytest.raises(
-        AssertionError, match="torchgrad_jax raised nothing, torch raised ValueError"
-    ):
+    with pytest.raises(AssertionError, match="torchgrad_jax raised nothing, torch raised ValueError"):
         assert_matches_torch(f, [torch.ones(2)])
 
 
@@ -159,7 +148,7 @@ def test_whole_numbers_that_are_close(a, b, kwargs):
         (t([1j]), t([1 + 0j]), {}, "absolute difference: 1.4142135381698608 at index (0,) (up to 1e-05 allowed)"),
         (t([0.1]), t([0.3]), {}, "absolute difference: 0.20000001788139343 at index (0,)"),
     ],
-)  # fmt: skip
+)
 def test_differences_have_the_dtype_of_what_is_compared(a, b, kwargs, line):
     with pytest.raises(AssertionError) as raised:
         assert_close(a, b, **kwargs)
@@ -180,9 +169,7 @@ def test_numbers_and_what_has_no_values_are_close(a, b, kwargs):
     assert_close(a, b, **kwargs)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "kinds"), [(1, 1.0, ("int", "float")), (1j, 1, ("complex", "int"))]
-)
+@pytest.mark.parametrize(("a", "b", "kinds"), [(1, 1.0, ("int", "float")), (1j, 1, ("complex", "int"))])
 def test_numbers_of_two_types_are_not_close(a, b, kinds):
     text = "The (d)types do not match: <class '{}'> != <class '{}'>.".format(*kinds)
     with pytest.raises(AssertionError) as raised:
@@ -233,8 +220,5 @@ def test_texts_of_a_test_case():
     case = Case()
     assert case.remove_empty_lines("a\n\n  \nb") == "a\nb"
     assert case.remove_comment_lines("a\n # c\nb") == "a\nb"
-    with (
-        pytest.raises(AssertionError, match="no warning caught"),
-        case.assertWarnsOnceRegex(UserWarning),
-    ):
+    with pytest.raises(AssertionError, match="no warning caught"), case.assertWarnsOnceRegex(UserWarning):
         pass

@@ -62,9 +62,7 @@ def test_training_steps_of_many_threads_come_one_after_the_other(scheduled):
     x = torch.ones(4, 3)
     losses = in_threads(lambda _: [fast(x).item() for _ in range(TIMES)])
     expected = [alone(x).item() for _ in range(THREADS * TIMES)]
-    assert sorted(x for each in losses for x in each) == pytest.approx(
-        sorted(expected), rel=1e-3, abs=1e-6
-    )
+    assert sorted(x for each in losses for x in each) == pytest.approx(sorted(expected), rel=1e-3, abs=1e-6)
     assert opt.state[model.weight]["step"].item() == THREADS * TIMES
     torch.testing.assert_close(model.weight, beside.weight, rtol=1e-3, atol=1e-5)
     if scheduled:

@@ -298,9 +298,7 @@ def test_a_step_that_may_be_left_out_changes_no_python_values():
 
     training = Scaled(lambda ps: Counting(ps, lr=0.1))
     before = plain(dict(training.model.state_dict()))
-    with pytest.raises(
-        RuntimeError, match=r"in a part of the function that the values|step of a Counting"
-    ):
+    with pytest.raises(RuntimeError, match=r"in a part of the function that the values|step of a Counting"):
         torch.compile(training.step)(torch.ones(6, 3))
     torch.testing.assert_close(dict(training.model.state_dict()), before)
     assert training.opt.param_groups[0]["lr"] == 0.1

@@ -220,9 +220,7 @@ def _by_flag(y: Any, t: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:torch.compile")
-@pytest.mark.parametrize(
-    "fn", [_by_grad, _to_inputs, _with_hook, _with_gradient_kept, _written_to, _by_flag]
-)
+@pytest.mark.parametrize("fn", [_by_grad, _to_inputs, _with_hook, _with_gradient_kept, _written_to, _by_flag])
 def test_what_depends_on_the_graph_of_an_argument(fn: Any) -> None:
     def run(wrap: Any) -> list[Any]:
         step, found = wrap(fn), []
@@ -270,12 +268,7 @@ def test_a_batch_may_be_a_dataclass() -> None:
 
 def test_other_fields_of_a_batch_make_another_program() -> None:
     named = torch.compile(lambda batch: batch.x * len(batch.name))
-    assert [named(Batch(torch.ones(()), None, "a" * n)).item() for n in (1, 2, 3, 1)] == [
-        1,
-        2,
-        3,
-        1,
-    ]
+    assert [named(Batch(torch.ones(()), None, "a" * n)).item() for n in (1, 2, 3, 1)] == [1, 2, 3, 1]
 
 
 def test_a_batch_that_is_given_back_is_the_one_that_was_given() -> None:

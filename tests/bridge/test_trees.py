@@ -115,9 +115,12 @@ def test_orbax_saves_a_state_dict_as_arrays(tmp_path):
 
 
 INDICES = {
-    "scalar": (1,), "rows": ([0, 2],), "mask": ([True, False, True],), "two": ([0, 1], [2, 3]),
+    "scalar": (1,),
+    "rows": ([0, 2],),
+    "mask": ([True, False, True],),
+    "two": ([0, 1], [2, 3]),
     "beside": (slice(None), 2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", INDICES)

@@ -77,10 +77,17 @@ def test_operators_of_jax_functions(name, change):
 
 def _by_hand(name, w, x):
     factors = {
-        "an element": w[0], "a computed one": w.sum(), "an array": w, "a branch": 2 if w.sum() > 5 else 3,
-        "a place": x[int(w[0])], "the tensor, too": w * w[1], "in a derivative": 2 * w[0], "in a batch": w[0],
-        "what is detached": w, "a view": w[1:].sum(),
-    }  # fmt: skip
+        "an element": w[0],
+        "a computed one": w.sum(),
+        "an array": w,
+        "a branch": 2 if w.sum() > 5 else 3,
+        "a place": x[int(w[0])],
+        "the tensor, too": w * w[1],
+        "in a derivative": 2 * w[0],
+        "in a batch": w[0],
+        "what is detached": w,
+        "a view": w[1:].sum(),
+    }
     return (x * factors[name]).tolist()
 
 
@@ -101,8 +108,6 @@ def test_operators_inside_of_compiled_functions(change, read):
 def test_values_that_jax_would_keep_are_refused(traced_once):
     w = torch.ones(3)
     operator = torch.from_jax(traced_once(lambda a: a * w[0].item()))
-    with pytest.raises(
-        RuntimeError, match="from_jax: the values of a tensor are needed inside"
-    ) as told:
+    with pytest.raises(RuntimeError, match="from_jax: the values of a tensor are needed inside") as told:
         operator(torch.ones(3))
     assert "test_values_looked_at.py" in str(told.value)

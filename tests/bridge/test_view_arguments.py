@@ -106,9 +106,7 @@ KEEPERS = {
 
 
 @pytest.mark.filterwarnings("ignore:torch.compile")
-@pytest.mark.parametrize(
-    "argument", ["part", "every second column", "transposed columns", "complex parts"]
-)
+@pytest.mark.parametrize("argument", ["part", "every second column", "transposed columns", "complex parts"])
 @pytest.mark.parametrize("keeper", KEEPERS)
 def test_a_view_of_an_argument_that_is_kept_has_its_memory(keeper, argument):
     def run(wrap):

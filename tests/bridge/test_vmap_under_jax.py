@@ -47,17 +47,11 @@ CASES = {
     "closure": (lambda x: vmap(lambda i: (x * x).sum() * i)(numbers()).sum(), lambda x: 3 * (x * x).sum()),
     "both": (lambda x: vmap(lambda r: (x * r).sin().sum())(x).sum(), lambda x: jnp.sin(jnp.outer(x, x)).sum()),
     "detached": (lambda x: vmap(lambda r: r.detach() * r)(x).sum(), lambda x: (stop(x) * x).sum()),
-    "detached-closure": (
-        lambda x: vmap(lambda r: r * x.detach().sum())(x).sum(),
-        lambda x: (x * stop(x).sum()).sum(),
-    ),
+    "detached-closure": (lambda x: vmap(lambda r: r * x.detach().sum())(x).sum(), lambda x: (x * stop(x).sum()).sum()),
     "unrecorded": (lambda x: vmap(lambda r: unrecorded(r) * r)(x).sum(), lambda x: (stop(x**2) * x).sum()),
     "unrecorded-result": (lambda x: vmap(unrecorded)(x).sum() + x.sum(), lambda x: x.sum()),
     "under-no-grad": (lambda x: under_no_grad(x) + x.sum(), lambda x: x.sum()),
-    "nested": (
-        lambda x: vmap(lambda r: vmap(lambda q: q * r * x.sum())(x).sum())(x).sum(),
-        lambda x: x.sum() ** 3,
-    ),
+    "nested": (lambda x: vmap(lambda r: vmap(lambda q: q * r * x.sum())(x).sum())(x).sum(), lambda x: x.sum() ** 3),
     "in-place": (lambda x: vmap(lambda r: (r * 1).mul_(r))(x).sum(), lambda x: (x**2).sum()),
     "chunks": (lambda x: vmap(lambda r: r**2, chunk_size=2)(x).sum(), lambda x: (x**2).sum()),
     "columns": (lambda x: vmap(lambda r: r.sum() ** 2, in_dims=1)(x[None]).sum(), lambda x: (x**2).sum()),
@@ -76,7 +70,7 @@ CASES = {
         lambda x: (stop(x) * x * x).sum(),
     ),
     "jax-grad": (lambda x: vmap(lambda r: jax.grad(lambda q: q**3)(r))(x).sum(), lambda x: (3 * x**2).sum()),
-}  # fmt: skip
+}
 
 TRANSFORMS = {
     "grad": jax.grad,
@@ -123,7 +117,7 @@ INNER = {
     "vmap of a pullback": lambda u, f, x: u.vmap(u.vjp(lambda r: f(r, x), torch.tensor(2.0))[1])(numbers())[0],
     "write to a part": lambda u, f, x: u.jacfwd(lambda r: _written(x, r))(numbers() + 1),
     "functional_call": lambda u, f, x: u.vmap(u.grad(lambda r: u.functional_call(Scaled(), {"w": x}, (r,))))(numbers()),
-}  # fmt: skip
+}
 
 
 def _written(x, r):
@@ -153,9 +147,7 @@ def test_derivatives_by_what_no_transform_inside_differentiates(name):
 
     x = torch.tensor(X)
     for transform in (jax.grad, jax.jacfwd, lambda f: jax.jit(jax.grad(f))):
-        np.testing.assert_allclose(
-            transform(loss)(x), torch.func.grad(loss)(x), rtol=2e-4, atol=1e-5
-        )
+        np.testing.assert_allclose(transform(loss)(x), torch.func.grad(loss)(x), rtol=2e-4, atol=1e-5)
 
 
 VIEWS = {
@@ -164,7 +156,7 @@ VIEWS = {
     "of the input": (lambda x: x[1:], lambda x: x[1:]),
     "conjugated": (lambda x: torch.complex(x, x * x).conj(), lambda x: jnp.conj(jax.lax.complex(x, x * x))),
     "of func.jacfwd": (torch.func.jacfwd(lambda r: r.sum() * r**2), jax.jacfwd(lambda r: r.sum() * r**2)),
-}  # fmt: skip
+}
 
 
 FORWARD = {
@@ -182,10 +174,7 @@ def test_views_are_results_of_forward_mode(name, transform):
     """JAX looks at the results of `jax.jvp` when it has left its trace."""
     tensors, arrays = VIEWS[name]
     derive = FORWARD[transform]
-    got, want = (
-        jax.tree.leaves(derive(tensors)(torch.tensor(X))),
-        jax.tree.leaves(derive(arrays)(jnp.asarray(X))),
-    )
+    got, want = (jax.tree.leaves(derive(tensors)(torch.tensor(X))), jax.tree.leaves(derive(arrays)(jnp.asarray(X))))
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
@@ -222,9 +211,7 @@ class SineOfBatches(Sine):
 
     @staticmethod
     def vmap(info, in_dims, x, y):
-        x, y = (
-            t.expand(info.batch_size, *t.shape) if d is None else t for t, d in zip((x, y), in_dims)
-        )
+        x, y = (t.expand(info.batch_size, *t.shape) if d is None else t for t, d in zip((x, y), in_dims))
         return SineOfBatches.apply(x, y), 0
 
 

@@ -105,9 +105,7 @@ def test_only_the_pass_that_reads_it_is_refused():
     first, second = torch.compile(lambda x: ((x * a).sum(), (x * b).sum()))(x)
     a.data.add_(1)
     assert torch.equal(torch.autograd.grad(second, x)[0], b)
-    with pytest.raises(
-        RuntimeError, match="shape \\[2\\] was written to after a compiled function"
-    ):
+    with pytest.raises(RuntimeError, match="shape \\[2\\] was written to after a compiled function"):
         first.backward()
     a.data.sub_(1)
     assert x.grad is None
@@ -142,9 +140,7 @@ class Counted(nn.Module):
 
 LAYERS = {
     "batch norm": lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)),
-    "batch norm that averages all": lambda: nn.Sequential(
-        nn.Linear(3, 4), nn.BatchNorm1d(4, momentum=None)
-    ),
+    "batch norm that averages all": lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4, momentum=None)),
     "instance norm": lambda: nn.Sequential(
         nn.Linear(3, 4), nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2, track_running_stats=True)
     ),

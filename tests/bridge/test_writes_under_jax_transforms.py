@@ -29,9 +29,7 @@ def _cond(f):
 
 
 def _while(f):
-    return jax.jit(
-        lambda x: jax.lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, f(s[1]) + s[1]), (0, x))[1]
-    )  # fmt: skip
+    return jax.jit(lambda x: jax.lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, f(s[1]) + s[1]), (0, x))[1])
 
 
 def _shard_map(f):
@@ -64,7 +62,7 @@ TRANSFORMS: dict[str, Any] = {
     "vmap of grad": lambda f: lambda x: jax.vmap(jax.grad(f))(x[None]),
     "jit of vmap": lambda f: lambda x: jax.jit(jax.vmap(f))(x[None]),
     "torch.compile of grad": lambda f: torch.compile(jax.grad(f)),
-}  # fmt: skip
+}
 
 # --- writes: each changes what `world` holds with what comes from x --------------------------------
 
@@ -208,20 +206,23 @@ def world():
     inner = graded * 3
     inner.retain_grad()
     return SimpleNamespace(
-        buffer=buffer, view=buffer[1], weight=torch.ones(2, 3, requires_grad=True), graded=graded, inner=inner,
-        norm=nn.BatchNorm1d(3), norms=nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3)),
-        optimizer=torch.optim.Adam([graded], lr=0.1), lbfgs=torch.optim.LBFGS([graded]),
-    )  # fmt: skip
+        buffer=buffer,
+        view=buffer[1],
+        weight=torch.ones(2, 3, requires_grad=True),
+        graded=graded,
+        inner=inner,
+        norm=nn.BatchNorm1d(3),
+        norms=nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3), nn.BatchNorm1d(3)),
+        optimizer=torch.optim.Adam([graded], lr=0.1),
+        lbfgs=torch.optim.LBFGS([graded]),
+    )
 
 
 def state(w):
     """Values, versions and gradients of everything, and what the optimizer remembers."""
     tensors = [w.buffer, w.view, w.weight, w.graded, *w.norm.buffers(), *w.norms.buffers()]
     grads = [w.weight.grad, w.graded.grad, w.inner.grad]
-    seen = [
-        None if t is None else (t.tolist(), t._version, t.requires_grad, t.is_leaf)
-        for t in [*tensors, *grads]
-    ]
+    seen = [None if t is None else (t.tolist(), t._version, t.requires_grad, t.is_leaf) for t in [*tensors, *grads]]
     return seen, copy.deepcopy(w.optimizer.state_dict()), copy.deepcopy(w.lbfgs.state_dict())
 
 
@@ -330,9 +331,10 @@ def _own_module(x):
 
 
 @pytest.mark.parametrize(
-    "f", [_own_tensors, _own_leaves, _own_leaf_on_memory_from_outside, _own_optimizer, _own_module],
+    "f",
+    [_own_tensors, _own_leaves, _own_leaf_on_memory_from_outside, _own_optimizer, _own_module],
     ids=lambda f: f.__name__.strip("_"),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("transform", ["jit", "grad", "vmap", "jit of grad", "jvp", "hessian"])
 def test_writes_to_what_the_function_made(transform, f):
     TRANSFORMS[transform](f)(rows())
@@ -448,8 +450,14 @@ def _limits(x):
 
 
 FOLLOWED = [
-    _rows_in_a_loop, _through_a_view, _at_indices, _of_a_leaf_without_recording, _with_a_hook, _statistics, _limits,
-]  # fmt: skip
+    _rows_in_a_loop,
+    _through_a_view,
+    _at_indices,
+    _of_a_leaf_without_recording,
+    _with_a_hook,
+    _statistics,
+    _limits,
+]
 
 
 FORMS = ["to_jax", "jit of to_jax", "vmap of to_jax", "tensors"]

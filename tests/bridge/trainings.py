@@ -9,10 +9,22 @@ OPTIMIZERS = {
     "centered": ("RMSprop", {"momentum": 0.1, "eps": 0.01, "centered": True}),
     **{
         name: (name, {})
-        for name in ("SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "ASGD", "Muon", "NAdam", "RAdam",
-                     "RMSprop", "Rprop")
+        for name in (
+            "SGD",
+            "Adadelta",
+            "Adafactor",
+            "Adagrad",
+            "Adam",
+            "Adamax",
+            "ASGD",
+            "Muon",
+            "NAdam",
+            "RAdam",
+            "RMSprop",
+            "Rprop",
+        )
     },
-}  # fmt: skip
+}
 """Kinds, and their arguments beside parameters and learning rate."""
 
 

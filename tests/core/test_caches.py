@@ -176,9 +176,7 @@ def test_the_counters_say_what_happened(limits):
     assert torch.cache_info()["kernels"].size == 0
 
 
-@pytest.mark.parametrize(
-    "given", [{"kernels": 0}, {"kernels": 1.5}, {"kernels": True}, {"nope": 3}]
-)
+@pytest.mark.parametrize("given", [{"kernels": 0}, {"kernels": 1.5}, {"kernels": True}, {"nope": 3}])
 def test_wrong_limits_are_refused_and_change_nothing(given):
     before = torch.cache_info()["calls"].limit
     with pytest.raises(ValueError, match="limit"):
@@ -398,11 +396,7 @@ WITHOUT_LIMIT = re.compile(
 
 
 def test_no_module_has_a_cache_without_a_limit():
-    found = {
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
-        if WITHOUT_LIMIT.search(path.read_text())
-    }
+    found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if WITHOUT_LIMIT.search(path.read_text())}
     allowed = set().union(*BOUNDED_BY_THEIR_KEYS.values())
     assert found - allowed == set(), "use torchgrad_jax._core.caches"
     assert allowed - found == set(), "no longer there"
@@ -411,11 +405,14 @@ def test_no_module_has_a_cache_without_a_limit():
 @pytest.mark.parametrize(
     ("source", "is_one"),
     [
-        ("_CACHE = {}", True), ("_CACHE: dict[int, int] = {}", True), ("_TABLE = {1: 2}", False),
-        ("@functools.cache\ndef f(x): pass", True), ("@functools.lru_cache(maxsize=None)\ndef f(x): pass", True),
+        ("_CACHE = {}", True),
+        ("_CACHE: dict[int, int] = {}", True),
+        ("_TABLE = {1: 2}", False),
+        ("@functools.cache\ndef f(x): pass", True),
+        ("@functools.lru_cache(maxsize=None)\ndef f(x): pass", True),
         ("@functools.lru_cache(16)\ndef f(x): pass", False),
     ],
-)  # fmt: skip
+)
 def test_caches_without_a_limit_are_recognized(source, is_one):
     assert bool(WITHOUT_LIMIT.search(source)) is is_one
 

@@ -82,13 +82,9 @@ def test_one_kernel_that_takes_long_is_told_while_it_runs():
     assert "compiling step, 0 kernels in 2 s so far" in watched.screen
 
 
-@pytest.mark.parametrize(
-    "folder, text", [("/x", "the next run finds them"), (None, "TORCHGRAD_JAX_CACHE keeps them")]
-)
+@pytest.mark.parametrize("folder, text", [("/x", "the next run finds them"), (None, "TORCHGRAD_JAX_CACHE keeps them")])
 def test_the_line_says_how_kernels_are_kept(folder, text, monkeypatch):
-    monkeypatch.setattr(
-        compiling.jax, "config", type("Config", (), {"jax_compilation_cache_dir": folder})
-    )
+    monkeypatch.setattr(compiling.jax, "config", type("Config", (), {"jax_compilation_cache_dir": folder}))
     monkeypatch.setenv("COLUMNS", "200")
     watched = Watched()
     watched.stage(2.5)
@@ -113,11 +109,7 @@ def _listeners(terminal, **variables):
     ours, theirs = pty.openpty() if terminal else os.pipe()
     try:
         done = subprocess.run(
-            [sys.executable, "-c", WATCHED],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-            check=True,
+            [sys.executable, "-c", WATCHED], env=env, stdout=subprocess.PIPE, stderr=theirs, check=True
         )
     finally:
         os.close(ours)
@@ -151,12 +143,8 @@ def test_a_list_of_kernels(tmp_path):
     script.write_text(PROGRAM)
     env = {**os.environ, "TORCHGRAD_JAX_LOGS": "kernels,recompiles", "TORCHGRAD_JAX_CACHE": "0"}
     env.pop("JAX_COMPILATION_CACHE_DIR", None)
-    done = subprocess.run(
-        [sys.executable, script], env=env, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, check=True)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("[kernels] sin")]
-    assert re.fullmatch(
-        rf"\[kernels\] sin\(float32\[400,500\]\): compiled in \d+ ms, for {script}:4", line
-    )
+    assert re.fullmatch(rf"\[kernels\] sin\(float32\[400,500\]\): compiled in \d+ ms, for {script}:4", line)
     # JAX's own output is nowhere among it.
     assert all(line.startswith("[kernels]") for line in done.stderr.splitlines())

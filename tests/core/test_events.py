@@ -56,11 +56,19 @@ def test_a_view_has_no_kernel():
     assert log == ["op t", "end op t"]
 
 
-@pytest.mark.parametrize("run, names", [
-    (lambda x: x.mul_(2), ["op mul_"]), (lambda x: x.t_(), ["op t_"]), (lambda x: x.detach(), ["op detach"]),
-    (lambda x: x[0, 0].item(), ["op select", "op select", "op item"]), (lambda x: tg.ones(2), ["composite ones"]),
-    (lambda x: x.softmax(1), ["composite softmax", "op _softmax"]), (lambda x: tg.cat([x, x]), ["op cat"]),
-], ids=["inplace", "view-inplace", "detach", "item", "factory", "composite", "list"])  # fmt: skip
+@pytest.mark.parametrize(
+    "run, names",
+    [
+        (lambda x: x.mul_(2), ["op mul_"]),
+        (lambda x: x.t_(), ["op t_"]),
+        (lambda x: x.detach(), ["op detach"]),
+        (lambda x: x[0, 0].item(), ["op select", "op select", "op item"]),
+        (lambda x: tg.ones(2), ["composite ones"]),
+        (lambda x: x.softmax(1), ["composite softmax", "op _softmax"]),
+        (lambda x: tg.cat([x, x]), ["op cat"]),
+    ],
+    ids=["inplace", "view-inplace", "detach", "item", "factory", "composite", "list"],
+)
 def test_every_way_into_the_engine_is_seen(run, names):
     log, x = [], tg.ones(2, 2)
     with Log(log):
@@ -74,9 +82,15 @@ def test_the_last_to_come_stands_innermost():
         x.t()
         x.exp()
     assert log[-8:] == [
-        "a op exp", "b op exp", "a kernel exp", "b kernel exp", "b end kernel exp", "a end kernel exp", "b end op exp",
+        "a op exp",
+        "b op exp",
+        "a kernel exp",
+        "b kernel exp",
+        "b end kernel exp",
+        "a end kernel exp",
+        "b end op exp",
         "a end op exp",
-    ]  # fmt: skip
+    ]
 
 
 def test_nodes_and_their_functions():
@@ -88,13 +102,7 @@ def test_nodes_and_their_functions():
     expected = []
     for name in ("SumBackward0", "ExpBackward0", "torch::autograd::AccumulateGrad"):
         hook = ["hook"] if name == "SumBackward0" else []
-        expected += [
-            f"node {name}",
-            *hook,
-            f"function {name}",
-            f"end function {name}",
-            f"end node {name}",
-        ]
+        expected += [f"node {name}", *hook, f"function {name}", f"end function {name}", f"end node {name}"]
     assert log == expected
 
 

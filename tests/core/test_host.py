@@ -14,24 +14,7 @@ from torchgrad_jax._core.division import divide
 from torchgrad_jax._core.unsplit import unsplit
 from torchgrad_jax._engine.derivative_stops import without_cotangent
 
-SPECIAL = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    np.nan,
-    np.inf,
-    -np.inf,
-    1.5,
-    2.5,
-    -2.5,
-    3e30,
-    -7.0,
-    1e-30,
-    0.1,
-    3.0,
-    -0.3,
-]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1.5, 2.5, -2.5, 3e30, -7.0, 1e-30, 0.1, 3.0, -0.3]
 FLOATS = ["float32", "float64"]
 REAL = [*FLOATS, "int32", "int64", "uint8", "bool"]
 NUMERIC = [d for d in REAL if d != "bool"]
@@ -42,9 +25,7 @@ MOST = 1e12
 
 def numbers(dtype, seed=0, special=True):
     rng = np.random.default_rng(seed)
-    values = np.concatenate(
-        [np.array(SPECIAL) if special else rng.standard_normal(16), rng.standard_normal(16) * 3]
-    )
+    values = np.concatenate([np.array(SPECIAL) if special else rng.standard_normal(16), rng.standard_normal(16) * 3])
     if np.dtype(dtype).kind in "biu":
         values = rng.integers(0, 2 if dtype == "bool" else 100, 32)
     return jnp.asarray(rng.permutation(values).reshape(8, 4).astype(dtype))
@@ -172,9 +153,7 @@ GUARDED = {"sin", "cos", "tan", "pow", "rem"}
 """Of numbers like 3e30 their results say nothing."""
 
 
-@pytest.mark.parametrize(
-    "name, dtype", [(n, d) for n, (_, dtypes) in CASES.items() for d in dtypes]
-)
+@pytest.mark.parametrize("name, dtype", [(n, d) for n, (_, dtypes) in CASES.items() for d in dtypes])
 def test_each_primitive(name, dtype):
     special = name not in GUARDED
     agree(CASES[name][0], numbers(dtype, 0, special), numbers(dtype, 1, special))
@@ -200,11 +179,14 @@ def _names(jaxpr, into):
 @pytest.mark.parametrize(
     "fn",
     [
-        lambda x: x * 2 + 1, lambda x: jnp.sum(x), lambda x: jnp.broadcast_to(x, (2, *x.shape)),
-        lambda x: -x.reshape(-1), lambda x: jnp.where(x > 0, x, 0),
+        lambda x: x * 2 + 1,
+        lambda x: jnp.sum(x),
+        lambda x: jnp.broadcast_to(x, (2, *x.shape)),
+        lambda x: -x.reshape(-1),
+        lambda x: jnp.where(x > 0, x, 0),
         lambda x: jnp.exp(x) @ jnp.ones(x.shape[-1:], x.dtype) if x.size and x.ndim else x,
     ],
-)  # fmt: skip
+)
 def test_shapes_of_none_and_one(fn, shape):
     agree(fn, jnp.full(shape, 0.5, jnp.float32))
 
@@ -213,14 +195,7 @@ def test_values_that_are_spread_late():
     def fn(x, y):
         wide = jnp.broadcast_to(x[0, 0], x.shape)
         row = jnp.broadcast_to(y[:1], x.shape)
-        return (
-            wide,
-            wide + row,
-            jnp.sum(wide + 1),
-            (wide * 2).reshape(-1),
-            row.T,
-            jnp.concatenate([wide, row]),
-        )
+        return (wide, wide + row, jnp.sum(wide + 1), (wide * 2).reshape(-1), row.T, jnp.concatenate([wide, row]))
 
     agree(fn, numbers("float32", 0, False), numbers("float32", 1, False))
 
@@ -242,11 +217,13 @@ def test_half_types_are_left_to_xla(dtype):
 @pytest.mark.parametrize(
     "fn",
     [
-        lambda x: lax.lgamma(x), lambda x: lax.while_loop(lambda v: v[0] < 3, lambda v: v * 2, x),
-        lambda x: lax.cond(x[0] > 0, lambda v: v, lambda v: -v, x), lambda x: jnp.fft.fft(x),
+        lambda x: lax.lgamma(x),
+        lambda x: lax.while_loop(lambda v: v[0] < 3, lambda v: v * 2, x),
+        lambda x: lax.cond(x[0] > 0, lambda v: v, lambda v: -v, x),
+        lambda x: jnp.fft.fft(x),
         lambda x: lax.top_k(x, 2)[0],
     ],
-)  # fmt: skip
+)
 def test_a_primitive_that_the_table_lacks_is_left_to_xla(fn):
     assert code(fn, jnp.ones(3)) is None
 
@@ -313,9 +290,8 @@ def test_products_in_parts(rows, summed, columns):
     matmul = np.matmul
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            host_products.np, "matmul",
-            lambda a, b, out: parts.append((a.shape, b.shape)) or matmul(a, b, out=out),
-        )  # fmt: skip
+            host_products.np, "matmul", lambda a, b, out: parts.append((a.shape, b.shape)) or matmul(a, b, out=out)
+        )
         np.testing.assert_allclose(product(x, y), x @ y, rtol=1e-9, atol=1e-9)
     assert all(a[-2] * a[-1] * b[-1] <= 1 << 18 for a, b in parts)
 
@@ -356,9 +332,11 @@ def numbers32(shape):
 
 
 INDICES = {
-    "vector": np.array([1, 0, 4, 1]), "matrix": np.array([[1, 0], [4, 4]]), "far": np.array([1, -3, 99, 4]),
+    "vector": np.array([1, 0, 4, 1]),
+    "matrix": np.array([[1, 0], [4, 4]]),
+    "far": np.array([1, -3, 99, 4]),
     "number": np.array(2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -386,11 +364,7 @@ def test_a_choice_among_many(dtype):
     rng = np.random.default_rng(0)
     x, y = jnp.asarray(rng.standard_normal((2, 100, 50)) * 9).astype(dtype)
     agree(
-        lambda x, y: (
-            jnp.where(x == y, x, y),
-            jnp.where(MASK, x, y[:1]),
-            jnp.where(MASK, jnp.ones((), y.dtype), y),
-        ),
+        lambda x, y: (jnp.where(x == y, x, y), jnp.where(MASK, x, y[:1]), jnp.where(MASK, jnp.ones((), y.dtype), y)),
         x,
         y,
     )

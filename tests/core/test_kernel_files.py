@@ -42,9 +42,7 @@ def test_programs_leave_kernels_behind(program, tmp_path, monkeypatch):
     again, complaints = said(tmp_path, monkeypatch, program, TORCHGRAD_JAX_CACHE=folder)
     assert again == place
     assert not complaints
-    assert {
-        p.name: p.stat().st_mtime_ns for p in folder.glob("*/*-cache")
-    } == first  # all were read
+    assert {p.name: p.stat().st_mtime_ns for p in folder.glob("*/*-cache")} == first  # all were read
 
 
 def test_the_default_is_the_cache_of_the_user(tmp_path, monkeypatch):
@@ -96,9 +94,7 @@ def test_a_kernel_that_was_cut_off_is_compiled_again(tmp_path, monkeypatch):
 
 def test_many_processes_write_at_once(tmp_path, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
-        found = list(
-            pool.map(lambda _: said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path), range(4))
-        )
+        found = list(pool.map(lambda _: said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path), range(4)))
     assert len(set(found)) == 1
     assert not found[0][1]
 

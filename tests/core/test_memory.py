@@ -53,9 +53,7 @@ print(json.dumps(seen))
 def megabytes(mode: str, sizes: int, limits: dict[str, int], kept: int | None) -> list[float]:
     """The resident memory of a process after each of so many batch sizes."""
     told = json.dumps([mode, sizes, limits, kept])
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, told], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", PROGRAM, told], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 

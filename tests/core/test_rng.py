@@ -227,9 +227,7 @@ def _in_place(name: str, *dtypes: str, mkl: bool = False, **arguments: float) ->
     return Case(
         f"{name}({text})",
         lambda n, dtype, x, g: draw(shape=(n,), dtype=dtype, generator=g, **arguments),
-        lambda torch, n, dtype, x, g: getattr(torch.empty(n, dtype=dtype), f"{name}_")(
-            generator=g, **arguments
-        ),
+        lambda torch, n, dtype, x, g: getattr(torch.empty(n, dtype=dtype), f"{name}_")(generator=g, **arguments),
         dtypes or FLOATS,
         through_mkl=mkl,
         exact64=name in ("random", "geometric", "bernoulli"),
@@ -299,9 +297,7 @@ CASES = (
     Case(
         "normal_around",
         lambda n, dtype, x, g: rng.normal_around(x, x, dtype, generator=g),
-        lambda torch, n, dtype, x, g: torch.normal(
-            to_torch(torch, x), to_torch(torch, x), generator=g
-        ),
+        lambda torch, n, dtype, x, g: torch.normal(to_torch(torch, x), to_torch(torch, x), generator=g),
     ),
     _in_place("log_normal", mean=0.3, std=0.7),
     _in_place("random", *FLOATS, *INTS, "bool"),
@@ -442,18 +438,14 @@ TOP = 2**32 - 1
 DIRECT = [
     case
     for case in CASES
-    if not case.name.startswith(
-        ("poisson", "binomial", "standard_gamma", "dirichlet", "multinomial")
-    )
+    if not case.name.startswith(("poisson", "binomial", "standard_gamma", "dirichlet", "multinomial"))
 ]
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("words", [[0], [TOP], [0, 1], [1, 0], [0, TOP], [TOP, 0]], ids=str)
 @pytest.mark.parametrize("case", DIRECT, ids=[case.name for case in DIRECT])
-def test_words_at_the_ends(
-    torch: Any, case: Case, words: list[int], skip_unless_same_kernels: Any
-) -> None:
+def test_words_at_the_ends(torch: Any, case: Case, words: list[int], skip_unless_same_kernels: Any) -> None:
     skip_unless_same_kernels(case)
     state = _state_before(words)
     pair = Pair(torch, 0)
@@ -497,7 +489,7 @@ ERRORS = (
     (lambda: rng.multinomial(ONE, 3), "multinomial(ONE, 3)", "without replacement"),
     (lambda: rng.multinomial(ONE, 0), "multinomial(ONE, 0)", "cannot sample n_sample <= 0 samples"),
     (lambda: rng.multinomial(ONE[:, None, None], 1), "multinomial(ONE[:, None, None], 1)", "1 or 2"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("ours, theirs, text", ERRORS, ids=[row[1] for row in ERRORS])
@@ -582,12 +574,7 @@ RECORDED = (
         [1623581238383398394, 3672908012959206016, 8285379453256887113],
         162582377,
     ),
-    (
-        "randint below 2**28",
-        lambda g: rng.randint(-5, 1000, (17,), generator=g),
-        [417, 195, 646],
-        199771655,
-    ),
+    ("randint below 2**28", lambda g: rng.randint(-5, 1000, (17,), generator=g), [417, 195, 646], 199771655),
     (
         "randint from 2**28",
         lambda g: rng.randint(0, 2**28, (17,), generator=g),
@@ -623,17 +610,10 @@ RECORDED = (
         [4, 7, 8],
         187101122,
     ),
-    (
-        "poisson",
-        lambda g: rng.poisson(np.array([0.0, 3.0, 9.0, 10.0, 50.0]), generator=g),
-        [0.0, 3.0, 53.0],
-        50042046,
-    ),
+    ("poisson", lambda g: rng.poisson(np.array([0.0, 3.0, 9.0, 10.0, 50.0]), generator=g), [0.0, 3.0, 53.0], 50042046),
     (
         "binomial",
-        lambda g: rng.binomial(
-            np.array([3.0, 40.0, 1000.0, 40.0]), np.array([0.5, 0.9, 0.1, 0.4]), generator=g
-        ),
+        lambda g: rng.binomial(np.array([3.0, 40.0, 1000.0, 40.0]), np.array([0.5, 0.9, 0.1, 0.4]), generator=g),
         [2.0, 35.0, 14.0],
         104271386,
     ),
@@ -680,9 +660,7 @@ def test_fused_multiply_add_rounds_once(a: float, b: float, c: float) -> None:
         assert fma64(np.array([a]), b, c)[0] == float(exact)
     a, b, c = (float(np.float32(x)) for x in (a, b, c))
     exact = Fraction(a) * Fraction(b) + Fraction(c)
-    assert abs(Fraction(float(fma32(a, b, c))) - exact) <= abs(exact) * Fraction(1, 2**24) + (
-        Fraction(1, 2**149)
-    )
+    assert abs(Fraction(float(fma32(a, b, c))) - exact) <= abs(exact) * Fraction(1, 2**24) + (Fraction(1, 2**149))
 
 
 def test_loops_take_just_the_words_they_use() -> None:
@@ -709,7 +687,7 @@ MOMENTS = (
     ("binomial, many", lambda g, n: rng.binomial(np.full(n, 90.0), np.full(n, 0.7), generator=g), 63, 18.9),
     ("gamma, below 1", lambda g, n: rng.standard_gamma(np.full(n, 0.5), generator=g), 0.5, 0.5),
     ("gamma", lambda g, n: rng.standard_gamma(np.full(n, 5.0), generator=g), 5.0, 5.0),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name, draw, mean, variance", MOMENTS, ids=[row[0] for row in MOMENTS])
@@ -761,8 +739,13 @@ def test_snapshots_bring_back_the_stream():
     g.serial_normals(1)  # leaves a spare normal
     kept = g.snapshot()
     assert g.snapshot() is kept
-    draws = (lambda: g.serial_normals(1), lambda: g.floats(3), lambda: g.doubles(3000), lambda: g.manual_seed(7),
-             lambda: g.set_state(rng.Generator().manual_seed(1).get_state()))  # fmt: skip
+    draws = (
+        lambda: g.serial_normals(1),
+        lambda: g.floats(3),
+        lambda: g.doubles(3000),
+        lambda: g.manual_seed(7),
+        lambda: g.set_state(rng.Generator().manual_seed(1).get_state()),
+    )
     expected = [g.serial_normals(3).tolist(), g.random32(5).tolist()]
     for draw in draws:
         g.resume(kept)

@@ -135,25 +135,10 @@ def test_views_of_either_side_share(view, dtype):
 def strides_of_both(m):
     a = np.arange(24.0).reshape(2, 3, 4)
     found = []
-    for n in (
-        a,
-        a.T,
-        a[:, ::2],
-        a[1, 1:, 1::3],
-        a[None],
-        a.transpose(1, 0, 2),
-        a[:0],
-        np.asfortranarray(a),
-    ):
+    for n in (a, a.T, a[:, ::2], a[1, 1:, 1::3], a[None], a.transpose(1, 0, 2), a[:0], np.asfortranarray(a)):
         t = m.from_numpy(n)
         found.append(
-            (
-                tuple(t.shape),
-                t.stride(),
-                t.storage_offset(),
-                t.numpy().strides if n.size else None,
-                t.tolist(),
-            )
+            (tuple(t.shape), t.stride(), t.storage_offset(), t.numpy().strides if n.size else None, t.tolist())
         )
     t = m.from_numpy(np.broadcast_to(np.array([1.0, 2.0]), (3, 2)).copy().T)
     return found, t.numpy().strides, m.zeros(3).expand(2, 3).numpy().strides
@@ -180,7 +165,7 @@ def refused(m):
             lambda: c.conj().imag.numpy(),
             lambda: (w * 2).detach().numpy().sum() and None,
         )
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -191,9 +176,13 @@ def resizing(m):
     small = m.from_numpy(a := np.arange(4.0)).resize_(2)
     small += 1
     return (
-        complaint(lambda: x.resize_(8)), complaint(lambda: y.resize_(8)),
-        complaint(lambda: x.untyped_storage().resize_(0)), x.untyped_storage().resizable(), small.tolist(), a.tolist(),
-    )  # fmt: skip
+        complaint(lambda: x.resize_(8)),
+        complaint(lambda: y.resize_(8)),
+        complaint(lambda: x.untyped_storage().resize_(0)),
+        x.untyped_storage().resizable(),
+        small.tolist(),
+        a.tolist(),
+    )
 
 
 @program
@@ -224,9 +213,15 @@ def parameters(m):
 
 
 OPTIMIZERS = {
-    "SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}, "Adagrad": {}, "RMSprop": {}, "NAdam": {}, "Adadelta": {},
+    "SGD": {"momentum": 0.9},
+    "Adam": {},
+    "AdamW": {},
+    "Adagrad": {},
+    "RMSprop": {},
+    "NAdam": {},
+    "Adadelta": {},
     "Rprop": {},
-}  # fmt: skip
+}
 
 
 @program
@@ -249,11 +244,21 @@ def optimizers(m):
 def in_place_ops(m):
     found = []
     for name, args in (
-        ("add_", (1,)), ("mul_", (2,)), ("fill_", (3,)), ("zero_", ()), ("copy_", (m.arange(6.0),)), ("clamp_", (1, 2)),
-        ("exp_", ()), ("index_fill_", (0, m.tensor([1, 2]), 7.0)), ("masked_fill_", (m.arange(6) > 3, 9.0)),
-        ("scatter_", (0, m.tensor([0, 5]), m.tensor([1.0, 2.0]))), ("addcmul_", (m.ones(6), m.ones(6))), ("neg_", ()),
-        ("cumsum_", (0,)), ("swap", ()),
-    ):  # fmt: skip
+        ("add_", (1,)),
+        ("mul_", (2,)),
+        ("fill_", (3,)),
+        ("zero_", ()),
+        ("copy_", (m.arange(6.0),)),
+        ("clamp_", (1, 2)),
+        ("exp_", ()),
+        ("index_fill_", (0, m.tensor([1, 2]), 7.0)),
+        ("masked_fill_", (m.arange(6) > 3, 9.0)),
+        ("scatter_", (0, m.tensor([0, 5]), m.tensor([1.0, 2.0]))),
+        ("addcmul_", (m.ones(6), m.ones(6))),
+        ("neg_", ()),
+        ("cumsum_", (0,)),
+        ("swap", ()),
+    ):
         n = np.arange(6, dtype=np.float32)
         t = m.from_numpy(n)
         if name == "swap":
@@ -516,8 +521,7 @@ def test_compiled_training_steps_write_to_shared_parameters():
         return found
 
     assert np.allclose(
-        [x for loss, n in run(tg.compile) for x in (loss, *n)],
-        [x for loss, n in run(lambda f: f) for x in (loss, *n)],
+        [x for loss, n in run(tg.compile) for x in (loss, *n)], [x for loss, n in run(lambda f: f) for x in (loss, *n)]
     )
 
 
@@ -680,9 +684,7 @@ def test_views_by_autograd_and_hooks_of_saving():
     n = np.ones(3)
     t = tg.from_numpy(n)
     packed = []
-    with tg.autograd.graph.saved_tensors_hooks(
-        lambda x: packed.append(x) or x.clone(), lambda x: x
-    ):
+    with tg.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x) or x.clone(), lambda x: x):
         v = tg.ones(3, dtype=tg.float64, requires_grad=True)
         z = (t * v).sum()
     n[:] = 4

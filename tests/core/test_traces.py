@@ -63,7 +63,7 @@ HELD = {
     **{f"by the error of {name}": lambda f, t=t: t(lambda x: fails(f(x))) for name, t in TRANSFORMS.items()},
     "by an error in a compiled function": lambda f: lambda x: compiled(tg.ones(2)),
     "by a jaxpr that a checkpoint keeps": lambda f: jax.grad(jax.checkpoint(f)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("by", HELD)

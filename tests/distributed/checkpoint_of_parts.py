@@ -10,13 +10,7 @@ import torchgrad_jax as torch
 import torchgrad_jax.distributed.checkpoint as dcp
 
 MESH = jax.make_mesh((2, 3), ("a", "b"), devices=jax.devices()[:6])
-PLACES = {
-    "grid": P("a", "b"),
-    "columns": P(None, "b"),
-    "rows": P("a"),
-    "swapped": P(None, "a"),
-    "whole": P(),
-}
+PLACES = {"grid": P("a", "b"), "columns": P(None, "b"), "rows": P("a"), "swapped": P(None, "a"), "whole": P()}
 W = torch.arange(24.0).reshape(4, 6)
 
 

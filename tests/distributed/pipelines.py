@@ -35,29 +35,16 @@ def trained(m, d, name, n, group=None):
     for _ in range(2):
         optimizer.zero_grad()
         losses = []
-        out = schedule.step(
-            *([x] if 0 in own else []),
-            **({"target": y, "losses": losses} if n - 1 in own else {}),
-        )
+        out = schedule.step(*([x] if 0 in own else []), **({"target": y, "losses": losses} if n - 1 in own else {}))
         optimizer.step()
-        found.append(
-            [None if out is None else out.detach(), losses, [p.grad.clone() for p in params]]
-        )
+        found.append([None if out is None else out.detach(), losses, [p.grad.clone() for p in params]])
     return found
 
 
 def stages_of_processes(m, d):
-    several = [
-        "Interleaved1F1B",
-        "LoopedBFS",
-        "InterleavedZeroBubble",
-        "ZBVZeroBubble",
-        "DualPipeV",
-    ]
+    several = ["Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"]
     group = d.new_group(list(range(d.get_world_size())))
-    one = [
-        trained(m, d, name, d.get_world_size(), group) for name in ("ScheduleGPipe", "Schedule1F1B")
-    ]
+    one = [trained(m, d, name, d.get_world_size(), group) for name in ("ScheduleGPipe", "Schedule1F1B")]
     twice = 2 * d.get_world_size()
     return one, [trained(m, d, f"Schedule{name}", twice) for name in several]
 
@@ -77,9 +64,7 @@ def results_of_several_tensors(m, d):
 
     model, (x, y) = Masked(), data(m)
     stage = pipe.PipelineStage(model, rank, last + 1, m.device("cpu"))
-    schedule = pipe.ScheduleGPipe(
-        stage, 2, loss_fn=lambda out, wanted: (out - wanted).square().sum()
-    )
+    schedule = pipe.ScheduleGPipe(stage, 2, loss_fn=lambda out, wanted: (out - wanted).square().sum())
     args = [x, (y > 0).float()] if rank == 0 else []
     named = {"target": y} if rank == last else {}
     out = schedule.step(*args, **named)

@@ -125,9 +125,7 @@ CASES: dict[str, Any] = {
     "new_zeros": lambda x: torch.ones(2).new_zeros(8, 4, device=x.sharding),
     "new_full": lambda x: torch.ones(2).new_full((8, 4), 3.0, device=x.sharding),
     "new_tensor": lambda x: torch.ones(2).new_tensor([[1.0] * 4] * 8, device=x.sharding),
-    "new_empty_strided": lambda x: ONES.new_empty_strided((8, 4), (4, 1), device=x.sharding).fill_(
-        1
-    ),
+    "new_empty_strided": lambda x: ONES.new_empty_strided((8, 4), (4, 1), device=x.sharding).fill_(1),
     "sgd": lambda x: trained(x, torch.optim.SGD, momentum=0.9),
     "adamw": lambda x: trained(x, torch.optim.AdamW),
     "adamw-compiled": lambda x: trained(x, torch.optim.AdamW, compiled=True),
@@ -176,8 +174,6 @@ assert leaf.is_leaf
 assert leaf.requires_grad
 
 page = (Path(__file__).parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
-section = page.partition("## Many devices in one process")[2].partition("## Start many processes")[
-    0
-]
+section = page.partition("## Many devices in one process")[2].partition("## Start many processes")[0]
 for program in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
     exec(program, {})

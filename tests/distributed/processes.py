@@ -62,12 +62,17 @@ def ranks(command: list[str], n: int, **more: str) -> list[subprocess.Popen[str]
     port = str(free_port())
     return [
         subprocess.Popen(
-            command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=environment(RANK=str(r), WORLD_SIZE=str(n), LOCAL_RANK=str(r), MASTER_ADDR="127.0.0.1",
-                            MASTER_PORT=port, **more),
+            command,
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(
+                RANK=str(r), WORLD_SIZE=str(n), LOCAL_RANK=str(r), MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **more
+            ),
         )
         for r in range(n)
-    ]  # fmt: skip
+    ]
 
 
 def finished(processes: list[subprocess.Popen[str]], timeout: float = LIMIT) -> list[str]:

@@ -60,9 +60,14 @@ def fully_sharded(m, d):
             p.zero_()
     dcp.load({"model": model.state_dict()}, checkpoint_id=box[0])
     return (
-        found, list(weight.shape), weight.to_local().detach(), before, whole(weight.grad),
-        m.equal(whole(weight).detach(), before), sorted(os.listdir(box[0])),
-    )  # fmt: skip
+        found,
+        list(weight.shape),
+        weight.to_local().detach(),
+        before,
+        whole(weight.grad),
+        m.equal(whole(weight).detach(), before),
+        sorted(os.listdir(box[0])),
+    )
 
 
 def tensor_parallel(m, d):
@@ -81,12 +86,7 @@ def groups_of_a_mesh(m, d):
     mesh = meshes.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     line = meshes.init_device_mesh("cpu", (4,))
     found = []
-    for group in (
-        mesh.get_group("tp"),
-        mesh["dp"].get_group(),
-        mesh.get_group(0),
-        line.get_group(),
-    ):
+    for group in (mesh.get_group("tp"), mesh["dp"].get_group(), mesh.get_group(0), line.get_group()):
         x = m.tensor([10.0 ** d.get_rank()])
         d.all_reduce(x, group=group)
         found.append((d.get_process_group_ranks(group), group.rank(), x))
@@ -114,15 +114,7 @@ def tensors_over_a_mesh(m, d):
     y = (tensors.DTensor.from_local(own, mesh, [tensors.Shard(0)]) * x).to_local()
     (y * (rank + 1)).sum().backward()
     columns = x.redistribute(placements=[tensors.Shard(1)])
-    found = (
-        x.to_local(),
-        whole(x),
-        str(x),
-        columns.to_local(),
-        y.detach(),
-        own.grad,
-        whole(x.sum()),
-    )
+    found = (x.to_local(), whole(x), str(x), columns.to_local(), y.detach(), own.grad, whole(x.sum()))
     return *found, summands(m, d, tensors, mesh)
 
 
@@ -153,9 +145,7 @@ def values_of_one_process(m, d):
     plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
     parallel.parallelize_module(model, mesh, plan)
     own = (m.ones(2) * (d.get_rank() + 1)).requires_grad_()
-    checked = tensors.DTensor.from_local(
-        own, mesh, [tensors.Replicate()], run_check=True
-    ).to_local()
+    checked = tensors.DTensor.from_local(own, mesh, [tensors.Replicate()], run_check=True).to_local()
     checked.sum().backward()
     return found, whole(layer.weight).detach(), trained(m, model, 0)[0], checked.detach(), own.grad
 
@@ -168,9 +158,7 @@ def parts_of_the_processes(m, d):
     last = parallel.RowwiseParallel(output_layouts=tensors.Shard(0))
     parallel.parallelize_module(model, mesh, {"0": first, "2": last})
     shapes = []
-    model[1].register_forward_hook(
-        lambda _, x, y: shapes.append((tuple(x[0].shape), tuple(y.shape)))
-    )
+    model[1].register_forward_hook(lambda _, x, y: shapes.append((tuple(x[0].shape), tuple(y.shape))))
     found = trained(m, model, d.get_rank())[0]
     prepared = m.nn.Sequential(m.nn.Linear(4, 4))
     split, all_of_it = tensors.Shard(0), tensors.Replicate()
@@ -214,10 +202,7 @@ def meshes_of_groups(m, d):
     both, (alone, _) = d.new_group([0, 1]), d.new_subgroups(1)
     line = mesh_type.from_group(both, "cpu", mesh_dim_names=("x",))
     grid = mesh_type.from_group([both, alone], "cpu", mesh=[[0], [1]], mesh_dim_names=("dp", "tp"))
-    same = [
-        mesh.get_group(name) is g
-        for mesh, name, g in ((line, "x", both), (grid, "dp", both), (grid, "tp", alone))
-    ]
+    same = [mesh.get_group(name) is g for mesh, name, g in ((line, "x", both), (grid, "dp", both), (grid, "tp", alone))]
     refused = complaint(lambda: mesh_type.from_group([both, alone], "cpu"))
     data_parallel = m.nn.parallel.DistributedDataParallel
     averages = data_parallel(network(m), device_mesh=line)
@@ -257,7 +242,7 @@ def modules_that_see_their_batch(m):
         "branch": (Batch(nn.Linear(4, 4), lambda f, x: f(x) * (2 if f(x).sum() > 0 else 3)), own(3, 4)),
         "positions": (Batch(nn.Linear(4, 4), lambda f, x, at: f(x) + at[:, None]), own(2, 3, 4), m.arange(3)),
         "one row": (nn.Linear(4, 4), own(4)),
-    }  # fmt: skip
+    }
 
 
 def forwards_of_each_process(m, d):
@@ -307,11 +292,7 @@ def odd_network(m, change=lambda block: block):
     class Block(m.nn.Module):
         def __init__(self):
             super().__init__()
-            self.norm, self.up, self.down = (
-                m.nn.LayerNorm(9),
-                m.nn.Linear(9, 19),
-                m.nn.Linear(19, 9),
-            )
+            self.norm, self.up, self.down = (m.nn.LayerNorm(9), m.nn.Linear(9, 19), m.nn.Linear(19, 9))
 
         def forward(self, h):
             return h + self.down(m.nn.functional.gelu(self.up(self.norm(h))))
@@ -437,9 +418,7 @@ def gradients_of_parts(m, d):
         local = m.ones(2, 3).requires_grad_()
         more = {} if given is None else {"grad_placements": given}
         t = tensors.DTensor.from_local(local, mesh, [placement], **more)
-        weight = tensors.distribute_tensor(
-            m.arange(t.numel()).reshape(t.shape) + 1.0, mesh, [all_of_it]
-        )
+        weight = tensors.distribute_tensor(m.arange(t.numel()).reshape(t.shape) + 1.0, mesh, [all_of_it])
         whole((t.redistribute(placements=[all_of_it]) * weight).sum()).backward()
         return local.grad
 

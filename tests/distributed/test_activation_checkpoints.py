@@ -13,9 +13,7 @@ test_same_as_torch = program.test()
 
 def wrappers(m):
     """The module that wraps."""
-    return importlib.import_module(
-        f"{m.__name__}.distributed.algorithms._checkpoint.checkpoint_wrapper"
-    )
+    return importlib.import_module(f"{m.__name__}.distributed.algorithms._checkpoint.checkpoint_wrapper")
 
 
 def network(m):
@@ -33,9 +31,7 @@ def chosen_layers_run_again(m):
         net, runs = network(m), []
         net[1][0].register_forward_hook(lambda *_, runs=runs: runs.append(1))
         wrap = functools.partial(w.checkpoint_wrapper, checkpoint_impl=kind)
-        w.apply_activation_checkpointing(
-            net, wrap, lambda layer: isinstance(layer, m.nn.Linear | m.nn.Sequential)
-        )
+        w.apply_activation_checkpointing(net, wrap, lambda layer: isinstance(layer, m.nn.Linear | m.nn.Sequential))
         m.manual_seed(1)
         x = m.arange(8.0).view(2, 4).requires_grad_()
         y = net(x).sum()

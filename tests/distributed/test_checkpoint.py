@@ -51,9 +51,13 @@ def state(m, rank, zero=False):
     return {
         "model": {"w": filled(3, 2), "half": filled(2).to(m.bfloat16), "scalar": filled(1)[0], "none": m.zeros(0, 2)},
         "list": [0 if zero else 1, filled(2), {"deep": filled(1) > 0}],
-        "step": 0 if zero else 7, "text": None if zero else "text", "numbers": None if zero else [1, 2, 3],
-        "complex": filled(2).to(m.complex64), "transposed": filled(2, 3).t(), f"own {rank}": filled(2) * (rank + 1),
-    }  # fmt: skip
+        "step": 0 if zero else 7,
+        "text": None if zero else "text",
+        "numbers": None if zero else [1, 2, 3],
+        "complex": filled(2).to(m.complex64),
+        "transposed": filled(2, 3).t(),
+        f"own {rank}": filled(2) * (rank + 1),
+    }
 
 
 @together
@@ -64,7 +68,7 @@ def saved_and_loaded(m, d):
     dcp.load(found, checkpoint_id=folder)
     meta = {"model": {"w": m.zeros(3, 2, device="meta")}}
     dcp.load(meta, checkpoint_id=folder)
-    return plain(metadata), found, meta["model"]["w"], sorted(f.name for f in Path(folder).iterdir())  # fmt: skip
+    return plain(metadata), found, meta["model"]["w"], sorted(f.name for f in Path(folder).iterdir())
 
 
 @together
@@ -195,8 +199,16 @@ def test_a_checkpoint_that_torch_has_written_in_parts():
     import torchgrad_jax.distributed.checkpoint as dcp
 
     w = torch.arange(24.0).reshape(4, 6)
-    found = {"rows": torch.zeros(4, 6), "cols": torch.zeros(4, 6), "whole": torch.zeros(4, 6), "uneven": torch.zeros(5),
-             "plain": torch.zeros(3), "step": 0, "own0": torch.ones(2), "own1": torch.zeros(2)}  # fmt: skip
+    found = {
+        "rows": torch.zeros(4, 6),
+        "cols": torch.zeros(4, 6),
+        "whole": torch.zeros(4, 6),
+        "uneven": torch.zeros(5),
+        "plain": torch.zeros(3),
+        "step": 0,
+        "own0": torch.ones(2),
+        "own1": torch.zeros(2),
+    }
     with pytest.warns(UserWarning, match="assuming the intent is to load in a single process"):
         dcp.load(found, checkpoint_id=OF_TORCH)
     for name in ("rows", "cols", "whole"):
@@ -224,7 +236,7 @@ def test_one_file_and_back(tmp_path):
     format_utils.dcp_to_torch_save(tmp_path / "folder", tmp_path / "two.pt")
     after = torch.load(tmp_path / "two.pt")
     assert before.keys() == after.keys()
-    assert all(torch.equal(torch.as_tensor(v), torch.as_tensor(after[k])) for k, v in before.items())  # fmt: skip
+    assert all(torch.equal(torch.as_tensor(v), torch.as_tensor(after[k])) for k, v in before.items())
 
 
 def test_metadata_of_every_python(monkeypatch):
@@ -238,14 +250,8 @@ def test_metadata_of_every_python(monkeypatch):
     monkeypatch.setattr(kind, "__reduce_ex__", lambda self, protocol: (getattr, (kind, self.name)))
     there = filesystem.pickled(of_tensor)
     assert b"getattr" in there
-    assert (
-        filesystem.unpickled(io.BytesIO(here))
-        == filesystem.unpickled(io.BytesIO(there))
-        == of_tensor
-    )
-    monkeypatch.setattr(
-        kind, "__reduce_ex__", lambda self, protocol: (getattr, (metadata.Metadata, "__init__"))
-    )
+    assert filesystem.unpickled(io.BytesIO(here)) == filesystem.unpickled(io.BytesIO(there)) == of_tensor
+    monkeypatch.setattr(kind, "__reduce_ex__", lambda self, protocol: (getattr, (metadata.Metadata, "__init__")))
     with pytest.raises(pickle.UnpicklingError, match="damaged"):
         filesystem.unpickled(io.BytesIO(filesystem.pickled(of_tensor)))
 

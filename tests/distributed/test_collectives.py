@@ -148,10 +148,7 @@ def messages(m, d):
     for one in d.batch_isend_irecv(ops):
         one.wait()
     itself = complaint(lambda: d.send(x, rank))[0]
-    wrong = [
-        complaint(lambda: d.P2POp(d.all_reduce, x, 0)),
-        complaint(lambda: d.batch_isend_irecv([3])),
-    ]
+    wrong = [complaint(lambda: d.P2POp(d.all_reduce, x, 0)), complaint(lambda: d.batch_isend_irecv([3]))]
     return y, source, z, w, got, itself, wrong
 
 
@@ -192,14 +189,7 @@ def without_waiting(m, d):
     waited = [w.wait() for w in works]
     z = mine(m, d, 2).float()
     halved = d.all_reduce(z, async_op=True).get_future().then(lambda f: f.value()[0] / 2)
-    return (
-        x,
-        y,
-        waited,
-        [w.is_completed() for w in works],
-        halved.wait(),
-        d.barrier(async_op=True).wait(),
-    )
+    return (x, y, waited, [w.is_completed() for w in works], halved.wait(), d.barrier(async_op=True).wait())
 
 
 @together
@@ -208,28 +198,15 @@ def groups(m, d):
     pair = d.new_group([0, 2])
     rest = d.new_group([1])
     outside = d.GroupMember.NON_GROUP_MEMBER
-    found = [
-        d.get_rank(pair),
-        d.get_world_size(pair),
-        pair is outside or pair == outside,
-        d.get_rank(rest),
-    ]
+    found = [d.get_rank(pair), d.get_world_size(pair), pair is outside or pair == outside, d.get_rank(rest)]
     x = mine(m, d, 2)
     if rank != 1:
         d.all_reduce(x, group=pair)
         y = mine(m, d, 2)
         d.broadcast(y, src=2, group=pair)
         d.broadcast(x, group_src=1, group=pair)
-        found += [
-            y,
-            d.get_process_group_ranks(pair),
-            d.get_group_rank(pair, 2),
-            d.get_global_rank(pair, 1),
-        ]
-        found += [
-            complaint(lambda: d.get_global_rank(pair, 5))[0],
-            complaint(lambda: d.broadcast(y, 1, group=pair))[0],
-        ]
+        found += [y, d.get_process_group_ranks(pair), d.get_group_rank(pair, 2), d.get_global_rank(pair, 1)]
+        found += [complaint(lambda: d.get_global_rank(pair, 5))[0], complaint(lambda: d.broadcast(y, 1, group=pair))[0]]
     else:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
@@ -240,8 +217,11 @@ def groups(m, d):
     found += [d.get_rank(own), d.get_process_group_ranks(own), len(subgroups), d.get_rank(turned)]
     outs = [m.zeros(1) for _ in range(3)]
     d.all_gather(outs, m.ones(1) * rank, group=turned)
-    wrong = [complaint(lambda: d.new_group([7])), complaint(lambda: d.new_subgroups(2))[0],
-             complaint(lambda: d.new_subgroups_by_enumeration([[0], [0]]))]  # fmt: skip
+    wrong = [
+        complaint(lambda: d.new_group([7])),
+        complaint(lambda: d.new_subgroups(2))[0],
+        complaint(lambda: d.new_subgroups_by_enumeration([[0], [0]])),
+    ]
     d.barrier()
     return x, found, outs, wrong
 
@@ -282,9 +262,7 @@ def gradients_through_collectives(m, d):
             "gather": lambda: sum((i + 1) * y for i, y in enumerate(f.gather(x, 1))),
             "scatter": lambda: f.scatter([x * (i + 1) for i in range(3)], 0),
             "reduce_scatter": lambda: f.reduce_scatter(m.zeros(3), [x * (i + 1) for i in range(3)]),
-            "all_to_all": lambda: sum(
-                f.all_to_all([m.zeros(3) for _ in range(3)], [x * (i + 1) for i in range(3)])
-            ),
+            "all_to_all": lambda: sum(f.all_to_all([m.zeros(3) for _ in range(3)], [x * (i + 1) for i in range(3)])),
             "all_to_all_single": lambda: f.all_to_all_single(m.zeros(3), x),
         }
         for name, call in calls.items():
@@ -358,16 +336,7 @@ def methods_of_a_group_with_lists(m, d):
 @together
 def options_of_methods(m, d):
     found = []
-    kinds = (
-        "Allreduce",
-        "Broadcast",
-        "Reduce",
-        "Gather",
-        "Scatter",
-        "ReduceScatter",
-        "AllToAll",
-        "Barrier",
-    )
+    kinds = ("Allreduce", "Broadcast", "Reduce", "Gather", "Scatter", "ReduceScatter", "AllToAll", "Barrier")
     for name in kinds:
         options = getattr(d, name + "Options")()
         found.append({k: getattr(options, k, None) for k in ("rootRank", "timeout", "asyncOp")})

@@ -29,13 +29,7 @@ def every_collective_that_xla_has(m, d):
 
     def program(x):
         found = []
-        for op in (
-            d.ReduceOp.SUM,
-            d.ReduceOp.AVG,
-            d.ReduceOp.MAX,
-            d.ReduceOp.MIN,
-            d.ReduceOp.PRODUCT,
-        ):
+        for op in (d.ReduceOp.SUM, d.ReduceOp.AVG, d.ReduceOp.MAX, d.ReduceOp.MIN, d.ReduceOp.PRODUCT):
             y = x.clone()
             d.all_reduce(y, op=op)
             found.append(y)

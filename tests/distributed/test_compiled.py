@@ -47,19 +47,7 @@ def every_collective_in_one_program(m, d):
         d.send(x, 1) if rank == 0 else d.recv(got, 0)
         work = d.all_reduce(one, async_op=True)
         work.wait()
-        return (
-            total,
-            parts,
-            largest,
-            mean,
-            sent,
-            one,
-            swapped,
-            at_root,
-            mine,
-            got,
-            (rooted if rank == 0 else None),
-        )
+        return (total, parts, largest, mean, sent, one, swapped, at_root, mine, got, (rooted if rank == 0 else None))
 
     run = compiled(m, program)
     return [run(m.tensor([1.0, 2.0]) * (rank + 1) + i) for i in range(3)]
@@ -97,9 +85,7 @@ def hooked(m, d, net):
 
 
 KINDS = {
-    "views of small buckets": lambda m, d, ddp: ddp(
-        model(m), gradient_as_bucket_view=True, bucket_cap_mb=1e-5
-    ),
+    "views of small buckets": lambda m, d, ddp: ddp(model(m), gradient_as_bucket_view=True, bucket_cap_mb=1e-5),
     "hook": lambda m, d, ddp: hooked(m, d, ddp(model(m), static_graph=True)),
 }
 
@@ -200,9 +186,7 @@ def values_and_gradients(m, d):
 
     results = []
     for run in (all_of_them, compiled(m, all_of_them)):
-        starts = [
-            m.arange(1.0, 1 + m.ones(shape).numel()).reshape(shape) for shape, _ in NEW.values()
-        ]
+        starts = [m.arange(1.0, 1 + m.ones(shape).numel()).reshape(shape) for shape, _ in NEW.values()]
         leaves = [(x + rank).requires_grad_() for x in starts]
         results.append([run(*leaves), [leaf.grad for leaf in leaves]])
     return results
@@ -237,7 +221,7 @@ def refusals(m, d):
         complaint(lambda: d.P2POp(d.isend, m.ones(1))),
         complaint(lambda: d.new_group([0, 0])),
         complaint(lambda: d.all_gather([m.zeros(3, requires_grad=True) for _ in range(2)], m.ones(3)))[0],
-    ]  # fmt: skip
+    ]
 
 
 def test_a_lost_process_is_named_by_a_program(tmp_path):

@@ -54,10 +54,14 @@ def gradients(net):
 
 
 OPTIONS = {
-    "plain": {}, "small buckets": {"bucket_cap_mb": 1e-6}, "views": {"gradient_as_bucket_view": True},
-    "static": {"static_graph": True}, "unused": {"find_unused_parameters": True},
-    "own buffers": {"broadcast_buffers": False}, "buffers at first": {"forward_sync_buffers": False},
-}  # fmt: skip
+    "plain": {},
+    "small buckets": {"bucket_cap_mb": 1e-6},
+    "views": {"gradient_as_bucket_view": True},
+    "static": {"static_graph": True},
+    "unused": {"find_unused_parameters": True},
+    "own buffers": {"broadcast_buffers": False},
+    "buffers at first": {"forward_sync_buffers": False},
+}
 
 
 @together
@@ -76,9 +80,7 @@ def training_step_by_step(m, d):
             loss = (ddp(batch(m, d, step)) ** 2).mean()
             loss.backward()
             optimizer.step()
-            steps.append(
-                [loss.detach(), gradients(net), [t.clone() for t in net.state_dict().values()]]
-            )
+            steps.append([loss.detach(), gradients(net), [t.clone() for t in net.state_dict().values()]])
         found[name] = steps
     return found
 
@@ -147,9 +149,16 @@ def a_hook_reduces(m, d):
     seen = []
 
     def halved(state, bucket):
-        seen.append([state, bucket.index(), bucket.is_last(), bucket.buffer().numel(),
-                     sorted(p.numel() for p in bucket.parameters()),
-                     sorted(round(float(g.sum()), 3) for g in bucket.gradients())])  # fmt: skip
+        seen.append(
+            [
+                state,
+                bucket.index(),
+                bucket.is_last(),
+                bucket.buffer().numel(),
+                sorted(p.numel() for p in bucket.parameters()),
+                sorted(round(float(g.sum()), 3) for g in bucket.gradients()),
+            ]
+        )
         work = d.all_reduce(bucket.buffer(), async_op=True)
         return work.get_future().then(lambda f: f.value()[0] / 4)
 
@@ -185,10 +194,11 @@ def trained(m, d, hook, state=None, steps=4):
 def hooks_that_are_there(m, d):
     default = hooks_of(m, ".default_hooks")
     plain = {
-        "average": default.allreduce_hook, "half": default.fp16_compress_hook,
+        "average": default.allreduce_hook,
+        "half": default.fp16_compress_hook,
         "wrapped": default.fp16_compress_wrapper(default.allreduce_hook),
         "none": hooks_of(m, ".debugging_hooks").noop_hook,
-    }  # fmt: skip
+    }
     kinds = hooks_of(m).DDPCommHookType
     named = {kind.name: kind for kind in (kinds.FP16_COMPRESS, kinds.ALLREDUCE, kinds.NOOP)}
     return {name: trained(m, d, hook) for name, hook in {**plain, **named}.items()}
@@ -197,10 +207,7 @@ def hooks_that_are_there(m, d):
 @together
 def hooks_that_have_a_number(m, d):
     found = []
-    for kind in (
-        m.distributed.BuiltinCommHookType.ALLREDUCE,
-        m.distributed.BuiltinCommHookType.FP16_COMPRESS,
-    ):
+    for kind in (m.distributed.BuiltinCommHookType.ALLREDUCE, m.distributed.BuiltinCommHookType.FP16_COMPRESS):
         net = model(m, d).eval()
         ddp = wrap(m, net)
         ddp._register_builtin_comm_hook(kind)
@@ -214,18 +221,9 @@ def what_packages_read(m, d):
     """Lightning asks which backend a device has and what a wrapped module was told; accelerate imports options."""
     fsdp = importlib.import_module(f"{m.__name__}.distributed.fsdp")
     beside = importlib.import_module(f"{m.__name__}.distributed.fsdp.fully_sharded_data_parallel")
-    options = [
-        n for n in vars(fsdp) if n.endswith(("Config", "Settings", "Strategy", "Prefetch", "Type"))
-    ]
+    options = [n for n in vars(fsdp) if n.endswith(("Config", "Settings", "Strategy", "Prefetch", "Type"))]
     told = wrap(m, model(m, d), static_graph=True)._get_ddp_logging_data()
-    names = (
-        "world_size",
-        "rank",
-        "module_name",
-        "backend_name",
-        "static_graph",
-        "find_unused_parameters",
-    )
+    names = ("world_size", "rank", "module_name", "backend_name", "static_graph", "find_unused_parameters")
     same = all(getattr(beside, n) is getattr(fsdp, n) for n in options)
     backends = [d.Backend.default_device_backend_map[kind] for kind in ("cpu", "cuda", "mps")]
     told = [told[name] if isinstance(told[name], str) else int(told[name]) for name in names]
@@ -248,24 +246,21 @@ def modules_that_are_replicated_in_place(m, d):
             net.set_requires_gradient_sync(step != 1)
             net(batch(m, d, step)).square().mean().backward()
             found.append(gradients(net))
-        found.append(
-            [
-                same is net,
-                type(net).__name__,
-                list(net.state_dict()),
-                isinstance(net, m.nn.Sequential),
-            ]
-        )
+        found.append([same is net, type(net).__name__, list(net.state_dict()), isinstance(net, m.nn.Sequential)])
         found.append([complaint(lambda net=net: copy.deepcopy(net)), type(net[:2]).__name__])
     wrong = complaint(lambda: replicate(model(m, d), device_id="cpu"))
     return found, wrong, complaint(lambda: replicate(net)), gradients(net)
 
 
 LOW_RANKS = {
-    "rank 1": {}, "rank 3": {"matrix_approximation_rank": 3}, "forgetful": {"use_error_feedback": False},
-    "cold": {"warm_start": False}, "careful": {"orthogonalization_epsilon": 1e-4},
-    "together": {"batch_tensors_with_same_shape": True}, "seldom worth it": {"min_compression_rate": 2},
-}  # fmt: skip
+    "rank 1": {},
+    "rank 3": {"matrix_approximation_rank": 3},
+    "forgetful": {"use_error_feedback": False},
+    "cold": {"warm_start": False},
+    "careful": {"orthogonalization_epsilon": 1e-4},
+    "together": {"batch_tensors_with_same_shape": True},
+    "seldom worth it": {"min_compression_rate": 2},
+}
 
 
 @together
@@ -396,22 +391,14 @@ def samples_of_each_process(m, d):
 def warnings_of_old_options(m, d):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        m.nn.parallel.DistributedDataParallel(
-            m.nn.Linear(1, 1), broadcast_buffers=True, check_reduction=True
-        )
+        m.nn.parallel.DistributedDataParallel(m.nn.Linear(1, 1), broadcast_buffers=True, check_reduction=True)
     return [[w.category.__name__, str(w.message)] for w in seen]
 
 
 @together
 def devices_of_the_arguments(m, d):
     ddp, cpu = wrap(m, model(m, d)), m.device("cpu")
-    names = (
-        "device_ids",
-        "output_device",
-        "device_type",
-        "is_multi_device_module",
-        "bucket_bytes_cap",
-    )
+    names = ("device_ids", "output_device", "device_type", "is_multi_device_module", "bucket_bytes_cap")
     other = [{"device_ids": [0]}, {"output_device": 0}, {"device_ids": [cpu], "output_device": cpu}]
     refused = [complaint(lambda more=more: wrap(m, model(m, d), **more))[0] for more in other]
     allowed = wrap(m, model(m, d), device_ids=[]).device_ids
@@ -426,9 +413,7 @@ def models_of_other_shapes_are_refused(m, d):
         return True
     text = complaint(lambda: wrap(m, m.nn.Linear(2, 2 + d.get_rank())))[1]
     fewer = complaint(lambda: wrap(m, m.nn.Linear(2, 2, bias=not d.get_rank())))[1]
-    return (
-        "params[0]" in text and "sizes [3, 2] appears not to match" in text and "2 params" in fewer
-    )
+    return "params[0]" in text and "sizes [3, 2] appears not to match" in text and "2 params" in fewer
 
 
 @together

@@ -20,12 +20,5 @@ def test_on_eight_devices(file: Path, request: pytest.FixtureRequest):
     }
     oracle = f"--oracle={request.config.getoption('--oracle')}"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    run = subprocess.run(
-        [*command, oracle, str(file)],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = subprocess.run([*command, oracle, str(file)], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-20000:]

@@ -9,30 +9,23 @@ from tests.alias.test_programs import differences
 
 from .processes import ROOT, environment
 
-SMALL = [
-    "--epochs",
-    "2",
-    "--examples",
-    "64",
-    "--batch-size",
-    "16",
-    "--width",
-    "16",
-    "--layers",
-    "1",
-]
+SMALL = ["--epochs", "2", "--examples", "64", "--batch-size", "16", "--width", "16", "--layers", "1"]
 RUN = ["-m", "torch.distributed.run", "--nproc-per-node=2", "examples/ddp.py", *SMALL]
-TORCH = [
-    "epoch 1: loss 2.41660, accuracy 0.1289",
-    "epoch 2: loss 2.38227, accuracy 0.1328",
-]
+TORCH = ["epoch 1: loss 2.41660, accuracy 0.1289", "epoch 2: loss 2.38227, accuracy 0.1328"]
 """What torch's torchrun printed."""
 
 
 def printed(*start: str, more: tuple[str, ...] = ()) -> list[str]:
     env = environment(TORCHGRAD_JAX_DISTRIBUTED=str(len(more)))
-    done = subprocess.run([sys.executable, *start, *RUN, *more], cwd=ROOT, env=env, text=True,
-                          capture_output=True, timeout=120, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, *start, *RUN, *more],
+        cwd=ROOT,
+        env=env,
+        text=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

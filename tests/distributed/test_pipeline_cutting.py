@@ -6,13 +6,7 @@ import warnings
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax.distributed.pipelining import (
-    Schedule1F1B,
-    ScheduleGPipe,
-    SplitPoint,
-    pipe_split,
-    pipeline,
-)
+from torchgrad_jax.distributed.pipelining import Schedule1F1B, ScheduleGPipe, SplitPoint, pipe_split, pipeline
 
 
 def pipelining(m):

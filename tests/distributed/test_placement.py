@@ -26,10 +26,7 @@ print(sum("python" in open(f"/proc/self/task/{t}/comm").read() for t in os.listd
 @pytest.mark.parametrize("how", ["flag", "setting"])
 def test_xla_has_threads_left_where_eight_devices_wait_for_each_other(how: str):
     """Fifteen may be blocked at once; with as many as devices, ordinary training hung now and then."""
-    there = {
-        "flag": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
-        "setting": {"JAX_NUM_CPU_DEVICES": "8"},
-    }
+    there = {"flag": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}, "setting": {"JAX_NUM_CPU_DEVICES": "8"}}
     env = environment(**there[how])
     env.pop("PJRT_NPROC", None)
     run = subprocess.run([sys.executable, "-c", COUNT], env=env, capture_output=True, text=True)
@@ -45,9 +42,7 @@ def test_writes_keep_the_placement():
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     script = Path(__file__).with_name("placed_writes.py")
-    run = subprocess.run(
-        [sys.executable, str(script)], env=env, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     page = (Path(__file__).parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
     picture = page.partition("```\n┌")[2].partition("```")[0]
@@ -68,6 +63,6 @@ def test_devices_that_are_asked_for_too_late_are_missed(name: str, monkeypatch: 
         lambda: fully_shard(layer),
         lambda: FullyShardedDataParallel(layer),
     ):
-        with pytest.raises(RuntimeError, match=f"asks for 64 devices .*, and JAX has {has}: .* before"):  # fmt: skip
+        with pytest.raises(RuntimeError, match=f"asks for 64 devices .*, and JAX has {has}: .* before"):
             make()
     assert fully_shard(layer, mesh=init_device_mesh("cpu", (1,))) is layer

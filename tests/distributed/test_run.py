@@ -17,13 +17,12 @@ from .processes import LIMIT, environment
 RUN = [sys.executable, "-m", "torchgrad_jax.distributed.run", "--nproc-per-node=2"]
 
 
-def start(
-    folder: Path, text: str, *options: str, program: str = "program.py"
-) -> "subprocess.Popen[str]":
+def start(folder: Path, text: str, *options: str, program: str = "program.py") -> "subprocess.Popen[str]":
     (folder / "program.py").write_text(text)
     env = environment(OMP_NUM_THREADS="1")
-    return subprocess.Popen([*RUN, *options, program], cwd=folder, env=env, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    return subprocess.Popen(
+        [*RUN, *options, program], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
 def test_training_and_environment(tmp_path):
@@ -110,9 +109,7 @@ open("out" + str(d.get_rank()), "w").write(f"{sys.argv[1:]} {mesh.get_group().si
     (tmp_path / "program.py").write_text(text)
     command = [RUN[0], "-m", "torchgrad_jax.distributed.launch", RUN[-1], "program.py", "x"]
     env = environment(OMP_NUM_THREADS="1")
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = [(tmp_path / f"out{r}").read_text() for r in (0, 1)]
     assert found == [f"['--local-rank={r}', 'x'] 2 xla" for r in (0, 1)]

@@ -54,16 +54,15 @@ def step(m, d, bn, batch, sizes, where=None):
     return [y.detach()[part].clone(), x.grad[part].clone(), grads, list(bn.state_dict().values())]
 
 
-SIZES = {
-    "equal": [2, 2, 2],
-    "different": [4, 1, 2],
-    "one value each": [1, 1, 1],
-    "none in one": [3, 0, 2],
-}
+SIZES = {"equal": [2, 2, 2], "different": [4, 1, 2], "one value each": [1, 1, 1], "none in one": [3, 0, 2]}
 OPTIONS = {
-    "plain": {}, "average": {"momentum": None}, "untracked": {"track_running_stats": False},
-    "without": {"affine": False}, "no offset": {"bias": False}, "large": {"momentum": 1.0, "eps": 0.5},
-}  # fmt: skip
+    "plain": {},
+    "average": {"momentum": None},
+    "untracked": {"track_running_stats": False},
+    "without": {"affine": False},
+    "no offset": {"bias": False},
+    "large": {"momentum": 1.0, "eps": 0.5},
+}
 
 
 @together
@@ -95,9 +94,7 @@ def training_steps_with_any_options(m, d):
     found = {}
     for name, options in OPTIONS.items():
         bn = layer(m, 3, kind_of(m), **options)
-        found[name] = [
-            step(m, d, bn, joined(m, [1, 2, 3], (3, 2)) + k, [1, 2, 3]) for k in range(3)
-        ]
+        found[name] = [step(m, d, bn, joined(m, [1, 2, 3], (3, 2)) + k, [1, 2, 3]) for k in range(3)]
         found[name, "evaluated"] = bn.eval()(joined(m, [4], (3, 2))).detach()
     return found
 
@@ -119,16 +116,8 @@ def other_dtypes(m, d):
 @together
 def strides_are_those_of_batch_norm(m, d):
     x = joined(m, [2], (3, 4, 5))
-    inputs = [
-        x,
-        x.to(memory_format=m.channels_last),
-        x.transpose(2, 3),
-        joined(m, [3], (2, 4, 5)).transpose(0, 1),
-    ]
-    inputs += [
-        joined(m, [2], (3, 4, 5, 2)).to(memory_format=m.channels_last_3d),
-        joined(m, [3], (2,)).t(),
-    ]
+    inputs = [x, x.to(memory_format=m.channels_last), x.transpose(2, 3), joined(m, [3], (2, 4, 5)).transpose(0, 1)]
+    inputs += [joined(m, [2], (3, 4, 5, 2)).to(memory_format=m.channels_last_3d), joined(m, [3], (2,)).t()]
     found = []
     for given in inputs:
         one = layer(m, given.dim(), "one")(given)
@@ -194,9 +183,15 @@ def network(m):
     m.manual_seed(0)
     nn = m.nn
     net = nn.Sequential(
-        nn.Conv2d(1, 3, 2), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 4), nn.BatchNorm1d(4), nn.Tanh(),
+        nn.Conv2d(1, 3, 2),
+        nn.BatchNorm2d(3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(12, 4),
+        nn.BatchNorm1d(4),
+        nn.Tanh(),
         nn.Linear(4, 2),
-    )  # fmt: skip
+    )
     with m.no_grad():
         for i, p in enumerate(net.parameters()):
             n = p.numel()

@@ -15,10 +15,7 @@ def zero(m, *args, **kwargs):
 
 def parameters(m):
     shapes = ((2,), (3, 4), (5,), (1, 2), (3,))
-    return [
-        ((m.arange(m.Size(s).numel()) * 3 + i) % 5 - 2.0).reshape(s).requires_grad_()
-        for i, s in enumerate(shapes)
-    ]
+    return [((m.arange(m.Size(s).numel()) * 3 + i) % 5 - 2.0).reshape(s).requires_grad_() for i, s in enumerate(shapes)]
 
 
 def train(m, optimizer, ps, steps=2):
@@ -32,9 +29,7 @@ def train(m, optimizer, ps, steps=2):
     return found
 
 
-OPTIMIZERS = {
-    "SGD": {"lr": 0.1, "momentum": 0.9}, "Adam": {"lr": 0.01, "amsgrad": True}, "AdamW": {},
-}  # fmt: skip
+OPTIMIZERS = {"SGD": {"lr": 0.1, "momentum": 0.9}, "Adam": {"lr": 0.01, "amsgrad": True}, "AdamW": {}}
 
 
 @together

@@ -33,7 +33,8 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "LKJCholesky": (lambda m, d: d.LKJCholesky(2, t(m, 0.5, 2.0)), [[1.0, 0.0], [0.6, 0.8]]),
     "RelaxedBernoulli": (lambda m, d: d.RelaxedBernoulli(t(m, 0.5), t(m, 0.3, 0.6)), [0.3, 0.7]),
     "RelaxedOneHotCategorical": (
-        lambda m, d: d.RelaxedOneHotCategorical(t(m, 0.5), logits=t(m, 0.3, 0.6, 0.1)), [0.3, 0.5, 0.2],
+        lambda m, d: d.RelaxedOneHotCategorical(t(m, 0.5), logits=t(m, 0.3, 0.6, 0.1)),
+        [0.3, 0.5, 0.2],
     ),
     "ContinuousBernoulli": (lambda m, d: d.ContinuousBernoulli(t(m, 0.3, 0.6, 0.5, 0.4995)), [0.3, 0.5, 0.2, 1.0]),
     "Pareto": (lambda m, d: d.Pareto(t(m, 0.5, 2.0), t(m, 1.5, 3.0)), [2.3, 3.7]),
@@ -47,7 +48,8 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
         [0.8, 0.7, 0.5],
     ),
     "LowRank": (
-        lambda m, d: d.LowRankMultivariateNormal(t(m, 0.0, 1.0), t(m, 1.0, 0.5)[:, None], t(m, 1.0, 2.0)), [0.3, 0.7],
+        lambda m, d: d.LowRankMultivariateNormal(t(m, 0.0, 1.0), t(m, 1.0, 0.5)[:, None], t(m, 1.0, 2.0)),
+        [0.3, 0.7],
     ),
     "MultivariateNormal": (lambda m, d: d.MultivariateNormal(m.zeros(3, 2).double(), square(m)), [0.3, 0.7]),
     "Wishart": (lambda m, d: d.Wishart(t(m, 4.0), square(m)), [[2.0, 0.5], [0.5, 1.0]]),
@@ -59,7 +61,7 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     ),
     "Gumbel": (lambda m, d: d.Gumbel(t(m, 0.5, -1.0), t(m, 1.0, 2.0)), [0.3, -0.7]),
     "HalfCauchy": (lambda m, d: d.HalfCauchy(t(m, 0.5, 2.0)), [0.3, 0.7]),
-}  # fmt: skip
+}
 
 COMMON: dict[str, tuple[Any, Any]] = {
     "Normal": (lambda m, d: d.Normal(numbers(m, 0.5, -1.0), numbers(m, 1.0, 2.0)), [0.3, -0.7]),
@@ -83,9 +85,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
         [0.3, 0.7],
     ),
     "Precision": (
-        lambda m, d: d.MultivariateNormal(
-            numbers(m, 0.5, -1.0), precision_matrix=m.tensor([[2.0, 0.5], [0.5, 1.0]])
-        ),
+        lambda m, d: d.MultivariateNormal(numbers(m, 0.5, -1.0), precision_matrix=m.tensor([[2.0, 0.5], [0.5, 1.0]])),
         [0.3, 0.7],
     ),
     "Independent": (lambda m, d: d.Independent(d.Normal(m.zeros(3, 2), m.ones(2)), 1), [0.3, 0.7]),
@@ -108,4 +108,4 @@ COMMON: dict[str, tuple[Any, Any]] = {
         ),
         [0.6, 0.7],
     ),
-}  # fmt: skip
+}

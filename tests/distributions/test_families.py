@@ -38,10 +38,16 @@ def look(name):
         seen += [repr(p), list(p.batch_shape), list(p.event_shape), p.has_rsample, str(p.support)]
         seen += [p.log_prob(value), larger.log_prob(value), type(p).__module__.rpartition(".")[2]]
         for f in (
-            lambda: p.mean, lambda: p.variance, lambda: p.stddev, lambda: p.mode, lambda: p.entropy(),
-            lambda: p.cdf(value), lambda: p.icdf(value), lambda: dist(m).kl_divergence(p, p),
+            lambda: p.mean,
+            lambda: p.variance,
+            lambda: p.stddev,
+            lambda: p.mode,
+            lambda: p.entropy(),
+            lambda: p.cdf(value),
+            lambda: p.icdf(value),
+            lambda: dist(m).kl_divergence(p, p),
             lambda: p.enumerate_support(),
-        ):  # fmt: skip
+        ):
             seen.append(kind(attempt(f)))
         return seen
 
@@ -133,11 +139,15 @@ def divergences_of_common_families(m):
     d = dist(m)
     a, b = numbers(m, 0.2, 0.7), numbers(m, 0.5, 0.6)
     pairs = [
-        (d.Categorical(a), d.Categorical(b)), (d.Geometric(a), d.Geometric(b)), (d.LogNormal(a, b), d.LogNormal(b, a)),
-        (d.OneHotCategorical(a), d.OneHotCategorical(b)), (d.Categorical(a), d.Normal(a, b)),
-        (d.Uniform(a, a + 1), d.Uniform(a - 1, a + 2)), (d.Binomial(3, a), d.Binomial(3, b)),
+        (d.Categorical(a), d.Categorical(b)),
+        (d.Geometric(a), d.Geometric(b)),
+        (d.LogNormal(a, b), d.LogNormal(b, a)),
+        (d.OneHotCategorical(a), d.OneHotCategorical(b)),
+        (d.Categorical(a), d.Normal(a, b)),
+        (d.Uniform(a, a + 1), d.Uniform(a - 1, a + 2)),
+        (d.Binomial(3, a), d.Binomial(3, b)),
         (d.Independent(d.Normal(a, b), 1), d.Independent(d.Normal(b, a), 1)),
-    ]  # fmt: skip
+    ]
     return [kind(attempt(lambda p=p, q=q: d.kl_divergence(p, q))) for p, q in pairs]
 
 
@@ -170,9 +180,7 @@ def new_rules(m):
 
 
 @pytest.mark.parametrize(
-    "program",
-    [divergences, divergences_of_common_families, registered, new_rules],
-    ids=lambda p: p.__name__,
+    "program", [divergences, divergences_of_common_families, registered, new_rules], ids=lambda p: p.__name__
 )
 def test_divergences(program, same):
     same(program)

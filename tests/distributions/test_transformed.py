@@ -38,14 +38,11 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "InverseGamma": (lambda m, d, x: d.InverseGamma(x, x + 1), 0.4),
     "Kumaraswamy": (lambda m, d, x: d.Kumaraswamy(x, x + 1), 0.4),
     "Laplace": (lambda m, d, x: d.Laplace(x, x + 1), 0.4),
-    "LowRankMultivariateNormal": (
-        lambda m, d, x: d.LowRankMultivariateNormal(x, x[:, None], x + 1), [0.2, 0.3, 0.5],
-    ),
-    "MixtureSameFamily": (
-        lambda m, d, x: d.MixtureSameFamily(d.Categorical(x), d.Normal(x, x + 1)), 0.4,
-    ),
+    "LowRankMultivariateNormal": (lambda m, d, x: d.LowRankMultivariateNormal(x, x[:, None], x + 1), [0.2, 0.3, 0.5]),
+    "MixtureSameFamily": (lambda m, d, x: d.MixtureSameFamily(d.Categorical(x), d.Normal(x, x + 1)), 0.4),
     "MultivariateNormal": (
-        lambda m, d, x: d.MultivariateNormal(x, scale_tril=m.linalg.cholesky(_spread(m, x))), [0.2, 0.3, 0.5],
+        lambda m, d, x: d.MultivariateNormal(x, scale_tril=m.linalg.cholesky(_spread(m, x))),
+        [0.2, 0.3, 0.5],
     ),
     "NegativeBinomial": (lambda m, d, x: d.NegativeBinomial(3.0, x), 2.0),
     "OneHotCategorical": (lambda m, d, x: d.OneHotCategorical(x), [0.0, 1.0, 0.0]),
@@ -55,7 +52,7 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "Uniform": (lambda m, d, x: d.Uniform(x - 1, x + 1), 0.4),
     "VonMises": (lambda m, d, x: d.VonMises(x, x + 1), 0.4),
     "Weibull": (lambda m, d, x: d.Weibull(x, x + 1), 0.4),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -71,9 +68,11 @@ def test_log_prob(name: str, same: Any) -> None:
 
         batch = m.stack([_x(m), _x(m) * 0.9])
         found = (
-            m.func.vmap(f)(batch), m.func.jacfwd(f)(_x(m)), m.func.hessian(lambda x: f(x).sum())(_x(m)),
+            m.func.vmap(f)(batch),
+            m.func.jacfwd(f)(_x(m)),
+            m.func.hessian(lambda x: f(x).sum())(_x(m)),
             m.func.vmap(m.func.grad(lambda x: f(x).sum()))(batch),
-        )  # fmt: skip
+        )
         return [(t.double() + 0.0).round(decimals=4) + 0.0 for t in found]
 
     same(log_prob, f"log_prob of {name}")
@@ -102,10 +101,8 @@ def what_does_not_fit_raises(m: Any) -> Any:
     return [
         complaint(lambda: m.func.vmap(lambda x: d.Normal(x, x).log_prob(x))(batch)),
         complaint(lambda: m.func.vmap(lambda x: d.Exponential(1.0).log_prob(x))(batch)),
-        complaint(
-            lambda: m.func.hessian(lambda x: d.Normal(x, -x).log_prob(x).sum())(_x(m))
-        )[1].partition(":\n")[0],
-    ]  # fmt: skip
+        complaint(lambda: m.func.hessian(lambda x: d.Normal(x, -x).log_prob(x).sum())(_x(m)))[1].partition(":\n")[0],
+    ]
 
 
 @program
@@ -114,12 +111,14 @@ def all_and_any_over_all_examples(m: Any) -> Any:
     out = []
     for f in (m._is_all_true, m._is_any_true):
         out += [
-            f(m.tensor([True, False])), f(m.zeros(0, dtype=m.bool)), m.ones(2, dtype=m.bool)._is_all_true(),
+            f(m.tensor([True, False])),
+            f(m.zeros(0, dtype=m.bool)),
+            m.ones(2, dtype=m.bool)._is_all_true(),
             vmap(lambda x, f=f: f(x > 0), out_dims=None)(batch),
             vmap(lambda x, f=f: x * (2 if f(x > 0) else 3))(batch),
             vmap(vmap(lambda x, f=f: f(x > 0), out_dims=None), out_dims=None)(batch),
             vmap(lambda x, f=f: vmap(lambda y: f(x + y > 3))(batch))(batch),
             vmap(lambda x, f=f: x * f(batch > 0))(batch),
             m.func.grad(lambda x, f=f: (x * f(x > 0)).sum())(batch),
-        ]  # fmt: skip
+        ]
     return out

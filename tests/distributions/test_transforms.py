@@ -27,7 +27,7 @@ TRANSFORMS = {
     "nothing": lambda m, t: t.ComposeTransform([]),
     "cat": lambda m, t: t.CatTransform([t.ExpTransform(), t.AffineTransform(1.0, 2.0)], dim=1, lengths=[1, 2]),
     "stack": lambda m, t: t.StackTransform([t.ExpTransform(), t.AffineTransform(1.0, 2.0)]),
-}  # fmt: skip
+}
 
 
 def modules(m):
@@ -43,12 +43,19 @@ def applied(name):
         size = m.Size((2, 3))
         seen = [repr(t), t(x), repr(t.domain), repr(t.codomain), t.bijective, t.inv.inv is t]
         rest = (
-            lambda: t.inv(t(x)), lambda: t.log_abs_det_jacobian(x, t(x)),
-            lambda: t.inv.log_abs_det_jacobian(t(x), x), lambda: t.event_dim, lambda: t.sign, lambda: repr(t.inv),
-            lambda: list(t.forward_shape(size)), lambda: list(t.inverse_shape(size)),
-            lambda: t.with_cache(1)._cache_size, lambda: t == t, lambda: t == transforms.ExpTransform(),
+            lambda: t.inv(t(x)),
+            lambda: t.log_abs_det_jacobian(x, t(x)),
+            lambda: t.inv.log_abs_det_jacobian(t(x), x),
+            lambda: t.event_dim,
+            lambda: t.sign,
+            lambda: repr(t.inv),
+            lambda: list(t.forward_shape(size)),
+            lambda: list(t.inverse_shape(size)),
+            lambda: t.with_cache(1)._cache_size,
+            lambda: t == t,
+            lambda: t == transforms.ExpTransform(),
             lambda: t(m.tensor(1.0)),
-        )  # fmt: skip
+        )
         return [*seen, *map(attempt, rest)]
 
     run.__name__ = name
@@ -65,12 +72,7 @@ def matrices(m):
     x = m.linspace(-1.0, 1.0, 9, dtype=m.float64).view(3, 3)
     out = []
     for t in (transforms.LowerCholeskyTransform(), transforms.PositiveDefiniteTransform()):
-        out += [
-            t(x),
-            t.inv(t(x)),
-            attempt(lambda t=t: t.log_abs_det_jacobian(x, t(x))),
-            t.event_dim,
-        ]
+        out += [t(x), t.inv(t(x)), attempt(lambda t=t: t.log_abs_det_jacobian(x, t(x))), t.event_dim]
     return out
 
 
@@ -83,12 +85,7 @@ def kept(m):
     chain = transforms.ComposeTransform([transforms.AffineTransform(0.0, 2.0), t])
     again = pickle.loads(pickle.dumps(chain))
     same_object = (t.inv(y) is x, t(x) is y)
-    return (
-        same_object,
-        again(x),
-        copy.deepcopy(chain)(x),
-        attempt(lambda: transforms.ExpTransform(2)),
-    )
+    return (same_object, again(x), copy.deepcopy(chain)(x), attempt(lambda: transforms.ExpTransform(2)))
 
 
 def shapes_that_do_not_fit(m):
@@ -130,16 +127,8 @@ def constraints_checked(m):
     )  # fmt: skip
     out = []
     for k in all_of_them:
-        out += [
-            repr(k),
-            attempt(lambda k=k: k.check(value)),
-            attempt(lambda k=k: k.check(m.eye(2))),
-        ]
-        out += [
-            attempt(lambda k=k: k.is_discrete),
-            attempt(lambda k=k: k.event_dim),
-            c.is_dependent(k),
-        ]
+        out += [repr(k), attempt(lambda k=k: k.check(value)), attempt(lambda k=k: k.check(m.eye(2)))]
+        out += [attempt(lambda k=k: k.is_discrete), attempt(lambda k=k: k.event_dim), c.is_dependent(k)]
     return out, sorted(c.__all__)
 
 
@@ -149,24 +138,31 @@ def registries(m):
     x = m.linspace(-1.0, 1.0, 6, dtype=m.float64)
     ends = m.arange(1.0, 7.0, dtype=m.float64)
     all_of_them = (
-        c.real, c.positive, c.greater_than(2.0), c.greater_than_eq(ends), c.less_than(3.0), c.interval(0.0, 1.0),
-        c.interval(-2.0, 3.0), c.half_open_interval(0, 1), c.simplex, c.corr_cholesky, c.independent(c.positive, 1),
-        c.cat([c.positive, c.real], 0, [2, 4]), c.stack([c.positive] * 6, 0), c.boolean, c.dependent,
-    )  # fmt: skip
+        c.real,
+        c.positive,
+        c.greater_than(2.0),
+        c.greater_than_eq(ends),
+        c.less_than(3.0),
+        c.interval(0.0, 1.0),
+        c.interval(-2.0, 3.0),
+        c.half_open_interval(0, 1),
+        c.simplex,
+        c.corr_cholesky,
+        c.independent(c.positive, 1),
+        c.cat([c.positive, c.real], 0, [2, 4]),
+        c.stack([c.positive] * 6, 0),
+        c.boolean,
+        c.dependent,
+    )
     out = []
     for k in all_of_them:
         for registry in (d.biject_to, d.transform_to):
-            out += [
-                attempt(lambda r=registry, k=k: repr(r(k))),
-                attempt(lambda r=registry, k=k: r(k)(x)),
-            ]
+            out += [attempt(lambda r=registry, k=k: repr(r(k))), attempt(lambda r=registry, k=k: r(k)(x))]
     return out, attempt(lambda: d.biject_to.register(3, 4))
 
 
 @pytest.mark.parametrize(
-    "program",
-    [matrices, kept, shapes_that_do_not_fit, constraints_checked, registries],
-    ids=lambda p: p.__name__,
+    "program", [matrices, kept, shapes_that_do_not_fit, constraints_checked, registries], ids=lambda p: p.__name__
 )
 def test_as_torch(program, same):
     same(program)

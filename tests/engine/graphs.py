@@ -27,9 +27,7 @@ def one(shape: tuple[int, ...], f: Callable[[Any, Any], Any], seed: bool = False
     return make
 
 
-def two(
-    a: tuple[int, ...], b: tuple[int, ...], f: Callable[[Any, Any, Any], Any], seed: bool = False
-) -> Graph:
+def two(a: tuple[int, ...], b: tuple[int, ...], f: Callable[[Any, Any, Any], Any], seed: bool = False) -> Graph:
     """The same of two leaves."""
 
     def make(m: Any) -> Any:

@@ -12,12 +12,7 @@ from tests.programs import Programs as Programs, attempt as attempt
 
 
 def leaf(
-    m: Any,
-    *shape: int,
-    start: float = -1.3,
-    stop: float = 2.1,
-    requires_grad: bool = True,
-    dtype: str = "float32",
+    m: Any, *shape: int, start: float = -1.3, stop: float = 2.1, requires_grad: bool = True, dtype: str = "float32"
 ) -> Any:
     """A tensor of the given shape whose values are evenly spread, the same under every module."""
     n = 1

@@ -141,12 +141,19 @@ def gradient_tensor_as_grad(m):
 
 
 FREED = {
-    "mul": lambda m, x: (x * x).sum(), "exp": lambda m, x: x.exp().sum(), "add": lambda m, x: (x + x).sum(),
-    "view": lambda m, x: x.view(3, 1).sum(), "matmul": lambda m, x: x @ x, "mul_number": lambda m, x: (x * 2).sum(),
-    "add_then_mul": lambda m, x: (x + x) @ m.ones(3), "mul_then_add": lambda m, x: (x * x + 1).sum(),
+    "mul": lambda m, x: (x * x).sum(),
+    "exp": lambda m, x: x.exp().sum(),
+    "add": lambda m, x: (x + x).sum(),
+    "view": lambda m, x: x.view(3, 1).sum(),
+    "matmul": lambda m, x: x @ x,
+    "mul_number": lambda m, x: (x * 2).sum(),
+    "add_then_mul": lambda m, x: (x + x) @ m.ones(3),
+    "mul_then_add": lambda m, x: (x * x + 1).sum(),
     "max": lambda m, x: x.max(),
-    "select": lambda m, x: x[0], "cat": lambda m, x: m.cat([x, x]).sum(), "pow": lambda m, x: x.pow(2).sum(),
-}  # fmt: skip
+    "select": lambda m, x: x[0],
+    "cat": lambda m, x: m.cat([x, x]).sum(),
+    "pow": lambda m, x: x.pow(2).sum(),
+}
 
 
 @pytest.mark.parametrize("name", FREED)
@@ -205,12 +212,7 @@ def inputs_free_only_what_ran(m):
     x, y = leaf(m, 3), leaf(m, 3)
     out = (x * 2).exp().sum() + (y * y).sum()
     out.backward(inputs=[x])
-    return (
-        attempt(lambda: out.backward(inputs=[y])),
-        attempt(lambda: out.backward(inputs=[x])),
-        x.grad,
-        y.grad,
-    )
+    return (attempt(lambda: out.backward(inputs=[y])), attempt(lambda: out.backward(inputs=[x])), x.grad, y.grad)
 
 
 @PROGRAMS

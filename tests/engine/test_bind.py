@@ -55,9 +55,18 @@ def test_wrong_arguments_are_type_or_value_errors(name, oracle):
         WRONG[name](torchgrad_jax, data(torchgrad_jax))
 
 
-WORDED = {"dim_out_of_range", "dim_negative_out_of_range", "repeated_dim", "shape_mismatch", "not_a_list",
-          "tensor_is_a_list",
-          "tensor_is_none", "matmul_mismatch", "list_with_a_number", "integers_have_no_mean"}  # fmt: skip
+WORDED = {
+    "dim_out_of_range",
+    "dim_negative_out_of_range",
+    "repeated_dim",
+    "shape_mismatch",
+    "not_a_list",
+    "tensor_is_a_list",
+    "tensor_is_none",
+    "matmul_mismatch",
+    "list_with_a_number",
+    "integers_have_no_mean",
+}
 
 
 @pytest.mark.parametrize("name", sorted(WORDED))
@@ -71,9 +80,18 @@ def test_texts_of_wrong_arguments(name, same):
 @PROGRAMS
 def numpys_names_of_arguments(m):
     x = data(m)
-    return [x.sum(axis=1), x.sum(axis=0, keepdims=True), m.mean(x, axis=1), x.argmax(axis=0),
-            m.softmax(x, axis=1), x.cumsum(axis=1),
-            m.add(x1=x, x2=x), x.max(axis=0)[0], m.flip(x, dims=(0,)), m.cat((x, x), axis=1)]  # fmt: skip
+    return [
+        x.sum(axis=1),
+        x.sum(axis=0, keepdims=True),
+        m.mean(x, axis=1),
+        x.argmax(axis=0),
+        m.softmax(x, axis=1),
+        x.cumsum(axis=1),
+        m.add(x1=x, x2=x),
+        x.max(axis=0)[0],
+        m.flip(x, dims=(0,)),
+        m.cat((x, x), axis=1),
+    ]
 
 
 @PROGRAMS
@@ -134,16 +152,7 @@ def out_forms(m):
     m.neg(x, out=strided)
     values, indices = m.empty(2), m.empty(2, dtype=m.int64)
     pair = m.max(x, 1, out=(values, indices))
-    return [
-        r is out,
-        everything(out),
-        same,
-        wide,
-        everything(strided),
-        values,
-        indices,
-        pair.values is values,
-    ]
+    return [r is out, everything(out), same, wide, everything(strided), values, indices, pair.values is values]
 
 
 @PROGRAMS
@@ -152,13 +161,7 @@ def out_that_does_not_fit(m):
     some, none, wrong = m.zeros(3), m.zeros(0), m.zeros(2, 3, dtype=m.int64)
     m.exp(x, out=some)
     m.exp(x, out=none)
-    return (
-        some,
-        none,
-        attempt(lambda: m.exp(x, out=wrong)),
-        some.shape,
-        attempt(lambda: m.exp(x, out=3)),
-    )
+    return (some, none, attempt(lambda: m.exp(x, out=wrong)), some.shape, attempt(lambda: m.exp(x, out=3)))
 
 
 @PROGRAMS
@@ -211,26 +214,13 @@ class Foreign:
 def test_foreign_operands_get_their_say():
     x = data(torchgrad_jax)
     f = Foreign()
-    assert [x + f, x * f, x - f, x / f, x @ f, x > f] == [
-        "radd",
-        "rmul",
-        "rsub",
-        "rtruediv",
-        "rmatmul",
-        "lt",
-    ]
+    assert [x + f, x * f, x - f, x / f, x @ f, x > f] == ["radd", "rmul", "rsub", "rtruediv", "rmatmul", "lt"]
 
 
 @PROGRAMS
 def operands_nobody_understands(m):
     x = data(m)
-    steps = [
-        lambda: x + object(),
-        lambda: object() - x,
-        lambda: x @ 3,
-        lambda: x < object(),
-        lambda: x + "a",
-    ]
+    steps = [lambda: x + object(), lambda: object() - x, lambda: x @ 3, lambda: x < object(), lambda: x + "a"]
     return [type(attempt(s)).__name__ for s in steps], x == object(), x != "a"
 
 
@@ -252,9 +242,7 @@ def named_tuples(m):
 
 def test_generated_functions_introspect():
     torchgrad_jax.ones(2).cumsum(0)  # the first call generates the code
-    assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith(
-        "(input=<required>, dim=<required>, *_more,"
-    )
+    assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith("(input=<required>, dim=<required>, *_more,")
     assert torchgrad_jax.exp.__name__ == "exp"
     assert torchgrad_jax.exp_.__name__ == "exp_"
     assert torchgrad_jax.Tensor.__add__.__name__ == "__add__"
@@ -264,18 +252,26 @@ def test_generated_functions_introspect():
 def cases(m):
     x, y = leaf(m, 2, 3), leaf(m, 2, 3, start=0.5)
     return {
-        "exp": (x,), "sin": (y,), "mul": (x, y), "div": (x, y), "matmul": (x, y.t()), "maximum": (x, y), "sub": (x, y),
-        "sigmoid": (x,), "atan2": (x, y), "relu": (x,), "logaddexp": (x, y), "minimum": (x, y.detach()),
-        "log": (y,), "tanh": (x * 1,),
-        "mean": (x,), "hypot": (x[:, :2], y.t()[:2].t()),
-    }  # fmt: skip
+        "exp": (x,),
+        "sin": (y,),
+        "mul": (x, y),
+        "div": (x, y),
+        "matmul": (x, y.t()),
+        "maximum": (x, y),
+        "sub": (x, y),
+        "sigmoid": (x,),
+        "atan2": (x, y),
+        "relu": (x,),
+        "logaddexp": (x, y),
+        "minimum": (x, y.detach()),
+        "log": (y,),
+        "tanh": (x * 1,),
+        "mean": (x,),
+        "hypot": (x[:, :2], y.t()[:2].t()),
+    }
 
 
-UNROLLED = sorted(
-    n
-    for n in cases(torchgrad_jax)
-    if hasattr(bind.ops, n) and unrollable(getattr(bind.ops, n).binding)
-)
+UNROLLED = sorted(n for n in cases(torchgrad_jax) if hasattr(bind.ops, n) and unrollable(getattr(bind.ops, n).binding))
 
 
 @pytest.mark.parametrize("name", UNROLLED)
@@ -303,9 +299,5 @@ def test_unrolled_code_does_what_the_general_path_does(name):
 
 def test_unrolled_code_is_the_common_case():
     assert len(UNROLLED) >= 10
-    fast = [
-        n
-        for n in vars(bind.ops)
-        if not n.endswith("_") and unrollable(getattr(bind.ops, n).binding)
-    ]
+    fast = [n for n in vars(bind.ops) if not n.endswith("_") and unrollable(getattr(bind.ops, n).binding)]
     assert len(fast) > 150

@@ -23,23 +23,26 @@ def _vectors(m, leaf=True):
 def products_of_conjugated_vectors(m):
     """Of two conjugated vectors the dot product is conjugated itself, of its operands' memory nothing is."""
     products = (
-        m.dot, m.vdot, m.matmul, m.inner, m.linalg.vecdot, lambda x, y: x @ y, lambda x, y: x.dot(y),
-        lambda x, y: m.tensordot(x, y, 1), lambda x, y: m.einsum("i,i->", x, y), lambda x, y: x[None] @ y[:, None],
-        lambda x, y: x[None] @ y, lambda x, y: (x * y).sum(),
-    )  # fmt: skip
+        m.dot,
+        m.vdot,
+        m.matmul,
+        m.inner,
+        m.linalg.vecdot,
+        lambda x, y: x @ y,
+        lambda x, y: x.dot(y),
+        lambda x, y: m.tensordot(x, y, 1),
+        lambda x, y: m.einsum("i,i->", x, y),
+        lambda x, y: x[None] @ y[:, None],
+        lambda x, y: x[None] @ y,
+        lambda x, y: (x * y).sum(),
+    )
     found = []
     for product in products:
         for kind in range(4):
             x, y = _vectors(m)
             left = x.conj() if kind & 1 else x * 1
             z = product(left, y.conj() if kind & 2 else y)
-            found += [
-                _reached(z),
-                z.clone().is_conj(),
-                (z * 2).is_conj(),
-                z.detach().is_conj(),
-                z.conj().is_conj(),
-            ]
+            found += [_reached(z), z.clone().is_conj(), (z * 2).is_conj(), z.detach().is_conj(), z.conj().is_conj()]
             found.append(complaint(lambda z=z: m.view_as_real(z)))
             z.abs().sum().backward()
             found.append(x.grad.resolve_conj())
@@ -50,14 +53,14 @@ def products_of_conjugated_vectors(m):
 def products_that_are_written_to(m):
     """A conjugated result goes on being one, and what is written to it comes back out of it."""
     found = []
-    for product in (
-        m.dot,
-        m.inner,
-        lambda x, y: m.vdot(x.conj(), y),
-        lambda x, y: m.tensordot(x, y, 1),
-    ):
-        for write in (lambda z, x: z.mul_(2), lambda z, x: z.mul_(x[0]), lambda z, x: z.copy_(x[1]),
-                      lambda z, x: z[None].add_(x[:1]), lambda z, x: z.conj().mul_(x[2])):  # fmt: skip
+    for product in (m.dot, m.inner, lambda x, y: m.vdot(x.conj(), y), lambda x, y: m.tensordot(x, y, 1)):
+        for write in (
+            lambda z, x: z.mul_(2),
+            lambda z, x: z.mul_(x[0]),
+            lambda z, x: z.copy_(x[1]),
+            lambda z, x: z[None].add_(x[:1]),
+            lambda z, x: z.conj().mul_(x[2]),
+        ):
             x, y = _vectors(m)
             z = product(x.conj(), y.conj())
             write(z, x)
@@ -97,17 +100,27 @@ def writes_to_views_of_conjugated_bases(m):
     start = m.tensor([1 + 2j, 3 - 1j, 2.0], dtype=m.complex128)
     x = start.clone()
     bases = (
-        lambda: x.conj().detach(), lambda: x.conj().data, lambda: x.conj().imag.detach(),
+        lambda: x.conj().detach(),
+        lambda: x.conj().data,
+        lambda: x.conj().imag.detach(),
         lambda: m.dot(x.conj(), x.conj()).view(1),
-    )  # fmt: skip
+    )
     views = (
-        lambda b: b[:1], lambda b: b.view(-1, 1), lambda b: b.conj(), lambda b: b[:2].conj(), lambda b: b.detach(),
-        lambda b: b.unfold(0, 1, 1), lambda b: b.conj()[:1].conj(),
-    )  # fmt: skip
+        lambda b: b[:1],
+        lambda b: b.view(-1, 1),
+        lambda b: b.conj(),
+        lambda b: b[:2].conj(),
+        lambda b: b.detach(),
+        lambda b: b.unfold(0, 1, 1),
+        lambda b: b.conj()[:1].conj(),
+    )
     writes = (
-        lambda v, u: v.mul_(2), lambda v, u: v.mul_(u), lambda v, u: v.copy_(u), lambda v, u: v.zero_(),
+        lambda v, u: v.mul_(2),
+        lambda v, u: v.mul_(u),
+        lambda v, u: v.copy_(u),
+        lambda v, u: v.zero_(),
         lambda v, u: v.add_(u * u),
-    )  # fmt: skip
+    )
     found = []
     for base in bases:
         for view in views:
@@ -122,11 +135,7 @@ def writes_to_views_of_conjugated_bases(m):
                     with m.set_grad_enabled(recorded):
                         write(v, u[: v.numel()].reshape(v.shape))
                     loss = ((b + 1j).abs() ** 2).sum() + ((v - 0.5j).abs() ** 2).sum()
-                    found += [
-                        m.autograd.grad(loss, w)[0].resolve_conj(),
-                        b._version,
-                        v.grad_fn and v.grad_fn.name(),
-                    ]
+                    found += [m.autograd.grad(loss, w)[0].resolve_conj(), b._version, v.grad_fn and v.grad_fn.name()]
                     found.append(b.detach().resolve_conj().resolve_neg())
     return found
 
@@ -199,9 +208,7 @@ def conjugated_gradients_on_their_way(m):
         y.retain_grad()
         y.register_hook(lambda g, found=found: found.append(_gradient(g)))
         x.register_hook(lambda g, found=found: found.append(_gradient(g)) or g.conj())
-        y.grad_fn.register_hook(
-            lambda given, came, found=found: found.append([_gradient(g) for g in given])
-        )
+        y.grad_fn.register_hook(lambda given, came, found=found: found.append([_gradient(g) for g in given]))
         given = m.ones_like(y) * (1 + 2j if y.is_complex() else 2.0)
         y.backward(given.conj())
         found += [_gradient(x.grad), _gradient(y.grad)]
@@ -249,13 +256,19 @@ def views_that_got_another_window_in_place(m):
     weights = m.tensor([3.0, 1.0, 2.0, 5.0])
     found = []
     for view in (
-        lambda v: v.real, lambda v: v.imag, lambda v: v.real.t(), lambda v: v.real[:1],
+        lambda v: v.real,
+        lambda v: v.imag,
+        lambda v: v.real.t(),
+        lambda v: v.real[:1],
         lambda v: m.view_as_real(v)[..., 0],
-    ):  # fmt: skip
+    ):
         for window in (
-            lambda t: t.squeeze_(), lambda t: t.unsqueeze_(0).squeeze_(0), lambda t: t.transpose_(0, 1),
-            lambda t: t.t_().t_(), lambda t: t.transpose_(0, 0),
-        ):  # fmt: skip
+            lambda t: t.squeeze_(),
+            lambda t: t.unsqueeze_(0).squeeze_(0),
+            lambda t: t.transpose_(0, 1),
+            lambda t: t.t_().t_(),
+            lambda t: t.transpose_(0, 0),
+        ):
             x = m.tensor(2.0, requires_grad=True)
             v = m.arange(4.0).view(2, 2) * (1 + 2j)
             u = view(v)

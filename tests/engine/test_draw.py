@@ -36,16 +36,14 @@ def test_boxes_and_edges():
         "",
         "saved: mat2, self",
     ]
-    assert sorted(b.title for b in shown.boxes if b.leaf) == [
-        "leaf [1, 3]",
-        "leaf [2]",
-        "leaf [3, 2]",
-    ]
+    assert sorted(b.title for b in shown.boxes if b.leaf) == ["leaf [1, 3]", "leaf [2]", "leaf [3, 2]"]
     assert len(shown.edges) == 7
     assert {(shown.boxes[a].title, shown.boxes[b].title) for a, b, _ in shown.edges if not shown.boxes[b].leaf} == {
-        ("SumBackward0", "MulBackward0"), ("MulBackward0", "TanhBackward0"), ("TanhBackward0", "AddBackward0"),
+        ("SumBackward0", "MulBackward0"),
+        ("MulBackward0", "TanhBackward0"),
+        ("TanhBackward0", "AddBackward0"),
         ("AddBackward0", "MmBackward0"),
-    }  # fmt: skip
+    }
 
 
 def test_freed_graphs_and_output_numbers():
@@ -102,9 +100,7 @@ def test_no_edge_runs_behind_a_box(graph):
     root = ET.fromstring(draw.svg(graph()))
     space = "{http://www.w3.org/2000/svg}"
     boxes = [
-        [float(r.attrib[k]) for k in ("x", "y", "width", "height")]
-        for r in root.iter(f"{space}rect")
-        if r.get("x")
+        [float(r.attrib[k]) for k in ("x", "y", "width", "height")] for r in root.iter(f"{space}rect") if r.get("x")
     ]
     paths = [p.attrib["d"] for p in root.iter(f"{space}path") if p.get("marker-end")]
     assert len(paths) >= 7

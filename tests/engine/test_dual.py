@@ -48,9 +48,7 @@ FUNCTIONS = {
     "view_after_write": lambda m, x: (lambda y: (y[0], y.mul_(3))[0])(x * 1),
     "setitem": lambda m, x: (lambda y: (y.__setitem__(0, 5.0), y)[1])(x * 1),
     "setitem_from": lambda m, x: (lambda y: (y.__setitem__(0, x[1]), y)[1])(m.zeros(2, 3)),
-    "write_into_a_plain_view": lambda m, x: (lambda y: (y[:, 1].add_(x[:, 0]), y)[1])(
-        m.zeros(2, 3)
-    ),
+    "write_into_a_plain_view": lambda m, x: (lambda y: (y[:, 1].add_(x[:, 0]), y)[1])(m.zeros(2, 3)),
 }
 
 
@@ -67,17 +65,14 @@ def test_tangents(name, same):
         fw = m.autograd.forward_ad
         with fw.dual_level():
             x = fw.make_dual(
-                leaf(m, 2, 3, requires_grad=False),
-                leaf(m, 2, 3, start=0.2, stop=1.2, requires_grad=False),
+                leaf(m, 2, 3, requires_grad=False), leaf(m, 2, 3, start=0.2, stop=1.2, requires_grad=False)
             )
             return shown(fw.unpack_dual(FUNCTIONS[name](m, x)))
 
     same(run, f"tangent_{name}")
 
 
-@pytest.mark.parametrize(
-    "name", ["mul", "exp", "matmul", "view", "exp_in_place", "write_to_view", "where"]
-)
+@pytest.mark.parametrize("name", ["mul", "exp", "matmul", "view", "exp_in_place", "write_to_view", "where"])
 def test_backward_through_tangents(name, same):
     """Reverse over forward: the tangent is part of the graph."""
 
@@ -127,9 +122,7 @@ def saved_self_that_was_overwritten(m):
     with fw.dual_level():
         x = fw.make_dual(p, t)
         out = fw.unpack_dual((x * 1).mul_(x))
-        return m.autograd.grad(out.tangent.sum(), [p, t], retain_graph=True), m.autograd.grad(
-            out.primal.sum(), p
-        )
+        return m.autograd.grad(out.tangent.sum(), [p, t], retain_graph=True), m.autograd.grad(out.primal.sum(), p)
 
 
 def test_tangents_accumulate_in_grad():
@@ -156,9 +149,7 @@ def test_dual_tensors_leave_no_mode_behind():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize(
-    "name", ["var", "std", "norm", "prod", "logsumexp", "mean", "amax", "nansum"]
-)
+@pytest.mark.parametrize("name", ["var", "std", "norm", "prod", "logsumexp", "mean", "amax", "nansum"])
 def test_tangents_of_reductions_in_half_precision(name, dtype):
     """They are those of float32, rounded."""
     torch = torchgrad_jax

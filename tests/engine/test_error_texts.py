@@ -34,9 +34,13 @@ def sums_of_products_name_the_operands_that_differ(m):
 def convolutions_name_what_differs_from_the_input(m):
     found, f = [], m.nn.functional
     convolutions = (
-        (f.conv1d, 3), (f.conv2d, 4), (f.conv3d, 5), (f.conv_transpose1d, 3), (f.conv_transpose2d, 4),
+        (f.conv1d, 3),
+        (f.conv2d, 4),
+        (f.conv3d, 5),
+        (f.conv_transpose1d, 3),
+        (f.conv_transpose2d, 4),
         (f.conv_transpose3d, 5),
-    )  # fmt: skip
+    )
 
     def said(conv: Any, *args: Any) -> Any:
         try:
@@ -51,10 +55,15 @@ def convolutions_name_what_differs_from_the_input(m):
             if kind in ("bfloat16", "float16"):  # torch's text tells what the processor computes in
                 continue
             x, c = one.to(getattr(m, kind)), b.to(getattr(m, kind))
-            found.append([
-                said(conv, x, one), said(conv, x, one, b), said(conv, x, x, b), said(conv, one, x),
-                said(conv, one, one, c),
-            ])  # fmt: skip
+            found.append(
+                [
+                    said(conv, x, one),
+                    said(conv, x, one, b),
+                    said(conv, x, x, b),
+                    said(conv, one, x),
+                    said(conv, one, one, c),
+                ]
+            )
     return found
 
 
@@ -75,18 +84,9 @@ def rows_are_renormalised_at_whole_numbers(m):
 @program
 def probabilities_are_printed_as_in_c(m):
     x, found = m.ones(2, 3), []
-    for name in (
-        "dropout",
-        "dropout_",
-        "alpha_dropout",
-        "feature_dropout",
-        "feature_alpha_dropout_",
-    ):
+    for name in ("dropout", "dropout_", "alpha_dropout", "feature_dropout", "feature_alpha_dropout_"):
         fn = getattr(m, name)
-        found += [
-            complaint(lambda p=p, fn=fn: fn(x, p, True))
-            for p in (2.0, -1, 1.5, 1e10, 123456789.0, float("nan"))
-        ]
+        found += [complaint(lambda p=p, fn=fn: fn(x, p, True)) for p in (2.0, -1, 1.5, 1e10, 123456789.0, float("nan"))]
     return found
 
 
@@ -109,10 +109,16 @@ def hooks_of_nodes_are_registered_by_position(m):
 def powers_take_no_modulus(m):
     x = m.ones(2)
     return [
-        complaint(lambda: pow(x, 2, 3)), complaint(lambda: pow(2, x, 3)), complaint(lambda: pow(x, x, x)),
-        complaint(lambda: pow(x, "a", 3)), complaint(lambda: pow(x, 2, 3.0)), pow(x, 2, None),
-        x.__pow__(2, 3) is NotImplemented, x.__rpow__(2, 3) is NotImplemented, x.__ipow__(2, 3) is NotImplemented,
-    ]  # fmt: skip
+        complaint(lambda: pow(x, 2, 3)),
+        complaint(lambda: pow(2, x, 3)),
+        complaint(lambda: pow(x, x, x)),
+        complaint(lambda: pow(x, "a", 3)),
+        complaint(lambda: pow(x, 2, 3.0)),
+        pow(x, 2, None),
+        x.__pow__(2, 3) is NotImplemented,
+        x.__rpow__(2, 3) is NotImplemented,
+        x.__ipow__(2, 3) is NotImplemented,
+    ]
 
 
 @program
@@ -134,10 +140,15 @@ def a_node_is_taken_away_by_setting_it_to_none(m):
         for view in (False, True):
             y = x * 2
             y = y[:1] if view else y
-            found.append([
-                complaint(lambda y=y, value=value: setattr(y, "_grad_fn", value)), y.grad_fn is None, y.requires_grad,
-                y.is_leaf, y._version,
-            ])  # fmt: skip
+            found.append(
+                [
+                    complaint(lambda y=y, value=value: setattr(y, "_grad_fn", value)),
+                    y.grad_fn is None,
+                    y.requires_grad,
+                    y.is_leaf,
+                    y._version,
+                ]
+            )
     y = x * 2
     part = y[:1]
     found.append([complaint(lambda: delattr(y, "_grad_fn")), type(y._grad_fn).__name__])

@@ -58,9 +58,7 @@ ERRORS = {
     ],
     "unknown_attribute_of_a_node": lambda m, x: (x * 2).grad_fn.something,
     "backward_of_none_gradient": lambda m, x: m.autograd.backward([x * 2], [None]),
-    "grad_with_wrong_count": lambda m, x: m.autograd.grad(
-        [x.sum()], [x], [m.tensor(1.0), m.tensor(1.0)]
-    ),
+    "grad_with_wrong_count": lambda m, x: m.autograd.grad([x.sum()], [x], [m.tensor(1.0), m.tensor(1.0)]),
     "one_hot_dtype": lambda m, x: m.nn.functional.one_hot(x),
 }
 

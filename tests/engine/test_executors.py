@@ -134,18 +134,13 @@ def test_the_same_call_gives_the_same_bits_each_time():
     x = tg.linspace(-3, 3, 50)
     first = [f(x).numpy().tobytes() for f in (tg.exp, tg.tanh, tg.sum, tg.var, tg.sigmoid)]
     for _ in range(20):
-        assert [
-            f(x).numpy().tobytes() for f in (tg.exp, tg.tanh, tg.sum, tg.var, tg.sigmoid)
-        ] == first
+        assert [f(x).numpy().tobytes() for f in (tg.exp, tg.tanh, tg.sum, tg.var, tg.sigmoid)] == first
 
 
 TREES = {
     "arrays": (lambda x, y: x + y, (np.ones(3), np.ones(3))),
     "two results": (lambda x, y: (x + y, x - y), (np.ones(3), np.ones(3))),
-    "lists": (
-        lambda xs, ys: ([x + y for x, y in zip(xs, ys)], xs[0]),
-        ([np.ones(3), np.ones(2)], [np.ones(1), 2.0]),
-    ),
+    "lists": (lambda xs, ys: ([x + y for x, y in zip(xs, ys)], xs[0]), ([np.ones(3), np.ones(2)], [np.ones(1), 2.0])),
     "nothing in its place": (lambda x, y, z: [x + z, None], (np.ones(3), None, np.ones(3))),
     "no arrays": (lambda xs: [], ([],)),
 }

@@ -19,18 +19,31 @@ def _leaf(m, *shape, by=0.0):
 
 
 _JOINED = (
-    lambda m, a, b: m.stack([a, b]), lambda m, a, b: m.stack([a, b], 1), lambda m, a, b: m.stack([a, b], -1),
-    lambda m, a, b: m.cat([a, b]), lambda m, a, b: m.cat([a, b], 1), lambda m, a, b: m.hstack([a, b]),
-    lambda m, a, b: m.dstack([a, b]), lambda m, a, b: m.cat([a.view(-1), b.view(-1)]),
-    lambda m, a, b: m.block_diag(a, b), lambda m, a, b: m.stack([a.t(), b.t()]),
-    lambda m, a, b: m.stack([a.sum(), b.sum()]), lambda m, a, b: m.stack([a.sum(0), b.sum(0)]),
-    lambda m, a, b: m.cat([a, a, b]), lambda m, a, b: m.stack([a, a, b]),
-    lambda m, a, b: m.view_as_real(m.complex(a, b)), lambda m, a, b: m.view_as_complex(m.stack([a, b], -1)).abs(),
-    lambda m, a, b: m.stack([a, b])[0] + a + b, lambda m, a, b: m.stack([m.cat([a, b]), m.cat([b, a])]),
-    lambda m, a, b: m.stack([a, b]).select_scatter(b, 0, 1) + a, lambda m, a, b: m.diag_embed(b, 1).sum(-1) + a,
-    lambda m, a, b: m.cat([a, m.zeros(2, 0, dtype=a.dtype), b], 1), lambda m, a, b: m.cat([a, m.zeros(0), b]),
-    lambda m, a, b: m.stack([m.complex(a, b), m.complex(b, a)]).abs(), lambda m, a, b: a + b,
-)  # fmt: skip
+    lambda m, a, b: m.stack([a, b]),
+    lambda m, a, b: m.stack([a, b], 1),
+    lambda m, a, b: m.stack([a, b], -1),
+    lambda m, a, b: m.cat([a, b]),
+    lambda m, a, b: m.cat([a, b], 1),
+    lambda m, a, b: m.hstack([a, b]),
+    lambda m, a, b: m.dstack([a, b]),
+    lambda m, a, b: m.cat([a.view(-1), b.view(-1)]),
+    lambda m, a, b: m.block_diag(a, b),
+    lambda m, a, b: m.stack([a.t(), b.t()]),
+    lambda m, a, b: m.stack([a.sum(), b.sum()]),
+    lambda m, a, b: m.stack([a.sum(0), b.sum(0)]),
+    lambda m, a, b: m.cat([a, a, b]),
+    lambda m, a, b: m.stack([a, a, b]),
+    lambda m, a, b: m.view_as_real(m.complex(a, b)),
+    lambda m, a, b: m.view_as_complex(m.stack([a, b], -1)).abs(),
+    lambda m, a, b: m.stack([a, b])[0] + a + b,
+    lambda m, a, b: m.stack([m.cat([a, b]), m.cat([b, a])]),
+    lambda m, a, b: m.stack([a, b]).select_scatter(b, 0, 1) + a,
+    lambda m, a, b: m.diag_embed(b, 1).sum(-1) + a,
+    lambda m, a, b: m.cat([a, m.zeros(2, 0, dtype=a.dtype), b], 1),
+    lambda m, a, b: m.cat([a, m.zeros(0), b]),
+    lambda m, a, b: m.stack([m.complex(a, b), m.complex(b, a)]).abs(),
+    lambda m, a, b: a + b,
+)
 
 
 @program
@@ -103,15 +116,28 @@ def gradients_of_what_came_in(m):
     functional = m.nn.functional
     table, row, column, number = (2, 3), (3,), (2, 1), ()
     cases = [
-        (m.add, [table, row]), (m.add, [table, number]), (m.add, [table, column]),
-        (lambda a, b: a - b, [table, row]), (lambda a, b: a - b, [row, table]), (lambda a, b: a + b, [column, (1, 3)]),
-        (lambda a, b: a + b, [(1, 3), row]), (lambda a, b: a + b, [(1, 1), number]), (lambda a, b: a * b, [table, row]),
-        (lambda a, b: m.add(a, b, alpha=2), [table, row]), (lambda a, b: m.rsub(a, b), [table, row]),
-        (lambda a, b: a.clone().add_(b), [table, row]), (lambda a, b, c: a + b + c, [table, row, number]),
-        (functional.linear, [table, (4, 3), (4,)]), (m.addmm, [(4,), table, (3, 4)]), (m.addcmul, [row, table, column]),
-        (m.maximum, [table, row]), (m.maximum, [table, table]), (m.minimum, [row, table]),
-        (m.div, [table, table]), (m.lerp, [table, row, column]),
-    ]  # fmt: skip
+        (m.add, [table, row]),
+        (m.add, [table, number]),
+        (m.add, [table, column]),
+        (lambda a, b: a - b, [table, row]),
+        (lambda a, b: a - b, [row, table]),
+        (lambda a, b: a + b, [column, (1, 3)]),
+        (lambda a, b: a + b, [(1, 3), row]),
+        (lambda a, b: a + b, [(1, 1), number]),
+        (lambda a, b: a * b, [table, row]),
+        (lambda a, b: m.add(a, b, alpha=2), [table, row]),
+        (lambda a, b: m.rsub(a, b), [table, row]),
+        (lambda a, b: a.clone().add_(b), [table, row]),
+        (lambda a, b, c: a + b + c, [table, row, number]),
+        (functional.linear, [table, (4, 3), (4,)]),
+        (m.addmm, [(4,), table, (3, 4)]),
+        (m.addcmul, [row, table, column]),
+        (m.maximum, [table, row]),
+        (m.maximum, [table, table]),
+        (m.minimum, [row, table]),
+        (m.div, [table, table]),
+        (m.lerp, [table, row, column]),
+    ]
     found = []
     for fn, sizes in cases:
         for picked in ([0], [1], range(len(sizes))):
@@ -127,9 +153,11 @@ def gradients_of_what_came_in(m):
 
 
 _CALLS = {
-    "a sum": tg.Tensor.add, "a difference": tg.Tensor.sub, "a stack": lambda a, b: tg.stack([a, b]),
+    "a sum": tg.Tensor.add,
+    "a difference": tg.Tensor.sub,
+    "a stack": lambda a, b: tg.stack([a, b]),
     "a broadcast sum": lambda a, b: a.expand(2, 2, 3) + b,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("recorded", [False, True])

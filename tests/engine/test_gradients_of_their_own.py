@@ -40,53 +40,16 @@ RECORDED = (
 
 PROGRAMS: dict[str, tuple[str, ...]] = {
     # torch saves these although no gradient reads them, and so refuses what comes after.
-    "kept_gather": (
-        DATA,
-        "a = x * 1",
-        "y = a.gather(0, places)",
-        "a.mul_(2)",
-        "y.sum().backward()",
-    ),
+    "kept_gather": (DATA, "a = x * 1", "y = a.gather(0, places)", "a.mul_(2)", "y.sum().backward()"),
     "kept_take": (DATA, "a = x * 1", "y = a.take(rows)", "a.mul_(2)", "y.sum().backward()"),
-    "kept_index_copy": (
-        DATA,
-        "s = (x * 1)[:1]",
-        "y = t.index_copy(0, rows[:1], s)",
-        "s.mul_(2)",
-        "y.sum().backward()",
-    ),
-    "kept_index_add": (
-        DATA,
-        "s = (x * 1)[:1]",
-        "y = t.index_add(0, rows[:1], s)",
-        "s.mul_(2)",
-        "y.sum().backward()",
-    ),
-    "kept_complex": (
-        DATA,
-        "a = x * 1",
-        "y = torch.complex(a, t)",
-        "a.mul_(2)",
-        "y.real.sum().backward()",
-    ),
+    "kept_index_copy": (DATA, "s = (x * 1)[:1]", "y = t.index_copy(0, rows[:1], s)", "s.mul_(2)", "y.sum().backward()"),
+    "kept_index_add": (DATA, "s = (x * 1)[:1]", "y = t.index_add(0, rows[:1], s)", "s.mul_(2)", "y.sum().backward()"),
+    "kept_complex": (DATA, "a = x * 1", "y = torch.complex(a, t)", "a.mul_(2)", "y.real.sum().backward()"),
     "kept_prod": (DATA, "a = x[0, 0] * 1", "y = a.prod()", "a.mul_(2)", "y.backward()"),
-    "freed_complex": (
-        DATA,
-        "y = torch.complex(x, t)",
-        "y.real.sum().backward()",
-        "y.imag.sum().backward()",
-    ),
+    "freed_complex": (DATA, "y = torch.complex(x, t)", "y.real.sum().backward()", "y.imag.sum().backward()"),
     # Formulas that do not fit their arguments raise when they run.
-    "addcdiv_integers": (
-        DATA,
-        "y = torch.addcdiv(b, x, torch.tensor([1, 2, 3]))",
-        "y.sum().backward()",
-    ),
-    "addcdiv_integers_elsewhere": (
-        DATA,
-        "y = torch.addcdiv(b, torch.tensor([1, 2, 3]), x)",
-        "y.sum().backward()",
-    ),
+    "addcdiv_integers": (DATA, "y = torch.addcdiv(b, x, torch.tensor([1, 2, 3]))", "y.sum().backward()"),
+    "addcdiv_integers_elsewhere": (DATA, "y = torch.addcdiv(b, torch.tensor([1, 2, 3]), x)", "y.sum().backward()"),
     "where_complex": (DATA, "y = torch.where(mask, x, z)", "y.abs().sum().backward()"),
     "masked_fill_complex": (DATA, "y = z.masked_fill(mask, x[0, 0])", "y.abs().sum().backward()"),
     "fill_complex": (DATA, "y = z.clone().fill_(x[0, 0])", "y.abs().sum().backward()"),
@@ -140,10 +103,23 @@ def test_recorded_gradients_of_nothing(shape: tuple[int, ...], same: Any) -> Non
     def run(m: Any) -> Any:
         found = []
         for fn in (
-            m.abs, m.sgn, m.relu, m.sin, m.square, lambda x: m.remainder(x, x + 1), lambda x: m.fmod(x, x + 1), m.sqrt,
-            lambda x: x.clamp(0, 1), lambda x: m.lerp(x, x * 2, 0.3), lambda x: m.where(x > 0, x, x * 2), m.trapezoid,
-            m.nn.functional.mish, m.nn.functional.leaky_relu, lambda x: m.maximum(x, x), lambda x: x.norm(),
-        ):  # fmt: skip
+            m.abs,
+            m.sgn,
+            m.relu,
+            m.sin,
+            m.square,
+            lambda x: m.remainder(x, x + 1),
+            lambda x: m.fmod(x, x + 1),
+            m.sqrt,
+            lambda x: x.clamp(0, 1),
+            lambda x: m.lerp(x, x * 2, 0.3),
+            lambda x: m.where(x > 0, x, x * 2),
+            m.trapezoid,
+            m.nn.functional.mish,
+            m.nn.functional.leaky_relu,
+            lambda x: m.maximum(x, x),
+            lambda x: x.norm(),
+        ):
             for steps in (0, 1):
                 x = m.ones(shape, dtype=m.float64, requires_grad=True)
                 y, row = fn(x * 1 if steps else x), []
@@ -160,9 +136,7 @@ PARTS = ("y[0]", "y[:1]", "y.view(3, 1)", "y.unsqueeze(0)", "y[1:].view(2, 1)", 
 
 
 @pytest.mark.parametrize("name", ["exp_", "tanh_", "sigmoid_", "sqrt_", "reciprocal_"])
-def test_second_gradient_through_the_saved_result_of_a_write_to_a_part(
-    name: str, same: Any
-) -> None:
+def test_second_gradient_through_the_saved_result_of_a_write_to_a_part(name: str, same: Any) -> None:
     def run(m: Any) -> Any:
         found = []
         for part in PARTS:

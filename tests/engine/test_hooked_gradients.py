@@ -20,22 +20,28 @@ def gradients_of_what_was_joined(m):
     found = []
     constant = m.ones(3)
     joins = (
-        lambda x, w: m.cat([x, w]), lambda x, w: m.cat([x, constant, w]), lambda x, w: m.cat([constant, x]),
-        lambda x, w: m.stack([x, constant, w]), lambda x, w: m.vstack([x, w]), lambda x, w: m.hstack([constant, x, w]),
-        lambda x, w: x.split(1)[1], lambda x, w: x * w, lambda x, w: m.where(x > 0, x, w),
-    )  # fmt: skip
+        lambda x, w: m.cat([x, w]),
+        lambda x, w: m.cat([x, constant, w]),
+        lambda x, w: m.cat([constant, x]),
+        lambda x, w: m.stack([x, constant, w]),
+        lambda x, w: m.vstack([x, w]),
+        lambda x, w: m.hstack([constant, x, w]),
+        lambda x, w: x.split(1)[1],
+        lambda x, w: x * w,
+        lambda x, w: m.where(x > 0, x, w),
+    )
     for join in joins:
         for mode in range(5):
             x, w = m.ones(3, requires_grad=True), m.ones(3, requires_grad=True)
             y = join(x, w)
-            y.grad_fn.register_hook(
-                lambda given, came, found=found: found.append([_looks(g) for g in given])
-            )
+            y.grad_fn.register_hook(lambda given, came, found=found: found.append([_looks(g) for g in given]))
             passes = (
-                lambda x, w, y: y.sum().backward(), lambda x, w, y: m.autograd.grad(y.sum(), x),
-                lambda x, w, y: m.autograd.grad(y.sum(), w), lambda x, w, y: m.autograd.grad(y.sum(), y),
+                lambda x, w, y: y.sum().backward(),
+                lambda x, w, y: m.autograd.grad(y.sum(), x),
+                lambda x, w, y: m.autograd.grad(y.sum(), w),
+                lambda x, w, y: m.autograd.grad(y.sum(), y),
                 lambda x, w, y: m.autograd.grad(y.sum(), x, create_graph=True),
-            )  # fmt: skip
+            )
             found.append(complaint(lambda p=passes[mode], x=x, w=w, y=y: p(x, w, y)))
             found += [_looks(x.grad), _looks(w.grad)]
     return found
@@ -46,9 +52,14 @@ def replaced_gradients_are_added(m):
     found = []
     kept: list[Any] = []
     replacements = (
-        lambda g: g * 2, lambda g: kept.append(g * 2) or kept[-1], lambda g: (g * 2).view_as(g), lambda g: g,
-        lambda g: kept.append((g * 2).detach()) or kept[-1].detach(), lambda g: kept.append(g), lambda g: None,
-    )  # fmt: skip
+        lambda g: g * 2,
+        lambda g: kept.append(g * 2) or kept[-1],
+        lambda g: (g * 2).view_as(g),
+        lambda g: g,
+        lambda g: kept.append((g * 2).detach()) or kept[-1].detach(),
+        lambda g: kept.append(g),
+        lambda g: None,
+    )
     for give in replacements:
         for kind in range(4):
             for late in (False, True):
@@ -66,11 +77,7 @@ def replaced_gradients_are_added(m):
                 elif kind == 2:
                     node.register_prehook(lambda came, give=give: (give(came[0]),))
                 else:
-                    node.register_hook(
-                        lambda given, came, give=give: tuple(
-                            g if g is None else give(g) for g in given
-                        )
-                    )
+                    node.register_hook(lambda given, came, give=give: tuple(g if g is None else give(g) for g in given))
                 out = u.sum() + summed + y.sum()
                 found.append(complaint(out.backward))
                 found += [_looks(w.grad), _looks(x.grad)]
@@ -101,15 +108,21 @@ def data_of_another_shape(m):
 @program
 def gradients_of_real_parts_that_nobody_asked_for(m):
     functions = (
-        lambda r, c: m.where(r > 0, r, c), lambda r, c: m.where(r > 0, c, r), lambda r, c: c.masked_fill(r > 0, r[0]),
-        lambda r, c: m.cat([r, c]), lambda r, c: m.stack([r, c]), lambda r, c: r * c,
-    )  # fmt: skip
+        lambda r, c: m.where(r > 0, r, c),
+        lambda r, c: m.where(r > 0, c, r),
+        lambda r, c: c.masked_fill(r > 0, r[0]),
+        lambda r, c: m.cat([r, c]),
+        lambda r, c: m.stack([r, c]),
+        lambda r, c: r * c,
+    )
     passes = (
-        lambda z, y, r, c: z.backward(), lambda z, y, r, c: z.backward(inputs=[y]),
-        lambda z, y, r, c: z.backward(inputs=[c]), lambda z, y, r, c: z.backward(inputs=[r]),
+        lambda z, y, r, c: z.backward(),
+        lambda z, y, r, c: z.backward(inputs=[y]),
+        lambda z, y, r, c: z.backward(inputs=[c]),
+        lambda z, y, r, c: z.backward(inputs=[r]),
         lambda z, y, r, c: m.autograd.grad(z, y),
         lambda z, y, r, c: m.autograd.backward([z, (r * r).sum()], inputs=[y]),
-    )  # fmt: skip
+    )
     found = []
     for fn in functions:
         for run in passes:
@@ -162,9 +175,13 @@ def hooks_on_a_node_that_accumulates_may_return_nothing_else(m):
 def what_a_hook_before_a_leaf_returns_is_its_gradient(m):
     found, kept = [], []
     hooks = (
-        lambda g: None, lambda g: g, lambda g: (g[0] * 2,), lambda g: (None,), lambda g: kept.append(g[0]),
+        lambda g: None,
+        lambda g: g,
+        lambda g: (g[0] * 2,),
+        lambda g: (None,),
+        lambda g: kept.append(g[0]),
         lambda g: (g[0].expand(2),),
-    )  # fmt: skip
+    )
     for hook in hooks:
         for after in (None, lambda gi, go: None):
             x = m.ones(2, requires_grad=True)

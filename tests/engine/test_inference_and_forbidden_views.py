@@ -42,26 +42,14 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "uncounted_view": (INFERENCE, "a.data = torch.ones(2, 3)", "b = a[0]", "c = a * 2"),
     "uncounted_saved": (INFERENCE, LEAF, "a.data = torch.ones(2, 3)", "y = x * a"),
     "uncounted_detached": (INFERENCE, "a.data = torch.ones(2, 3)", "b = a.detach()", "b.mul_(2)"),
-    "uncounted_in_mode": (
-        INFERENCE,
-        "a.data = torch.ones(2, 3)",
-        "with torch.inference_mode(): b = a.view(-1)",
-    ),
+    "uncounted_in_mode": (INFERENCE, "a.data = torch.ones(2, 3)", "with torch.inference_mode(): b = a.view(-1)"),
     "inference_copied": (
         LEAF,
         "import copy",
         "with torch.inference_mode(): b = copy.deepcopy(x); c = copy.copy(x.detach())",
     ),
-    "inference_detach": (
-        LEAF,
-        "y = x * 2",
-        "v = y[0]",
-        "with torch.inference_mode(): y.detach_(); v.detach_()",
-    ),
-    "inference_edge": (
-        LEAF,
-        "with torch.inference_mode(): torch.autograd.graph.get_gradient_edge(x)",
-    ),
+    "inference_detach": (LEAF, "y = x * 2", "v = y[0]", "with torch.inference_mode(): y.detach_(); v.detach_()"),
+    "inference_edge": (LEAF, "with torch.inference_mode(): torch.autograd.graph.get_gradient_edge(x)"),
     "inference_hooks": (
         LEAF,
         "with torch.inference_mode(): torch.autograd.graph.register_multi_grad_hook([x], print)",
@@ -88,11 +76,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "b.cumsum_(0)",
         "torch.ones(2, dtype=torch.bool).cumprod_(0)",
     ),
-    "untracked_overlap": (
-        LEAF,
-        "with torch.no_grad(): v = x.as_strided((2, 3), (0, 1))",
-        "v[v > 0] = 3",
-    ),
+    "untracked_overlap": (LEAF, "with torch.no_grad(): v = x.as_strided((2, 3), (0, 1))", "v[v > 0] = 3"),
     "baddbmm_of_matrices": (
         "a, b = torch.ones(2, 3), torch.ones(3, 4)",
         "torch.baddbmm(a, a, b)",
@@ -100,13 +84,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "torch.baddbmm(a, torch.ones(()), b)",
     ),
     # A Function that writes forgets the gradient of what it wrote to, even if it may not write.
-    "forgotten": (
-        WRITE,
-        LEAF,
-        "v = x[0:1]",
-        "torch.autograd.backward(v.sum(), inputs=[v, x])",
-        "Write.apply(v, v)",
-    ),
+    "forgotten": (WRITE, LEAF, "v = x[0:1]", "torch.autograd.backward(v.sum(), inputs=[v, x])", "Write.apply(v, v)"),
     "unreadable": (READS, LEAF, "y = Reads.apply(x)", "seen = torch.tensor(y.grad_fn.seen)"),
     "retained_after_detaching": (
         LEAF,
@@ -144,12 +122,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "x = torch.tensor([0.5, 4.0], dtype=torch.float64, requires_grad=True)",
         "torch.nn.functional.hardsigmoid(x).sum().backward()",
     ),
-    "empty_min": (
-        "x = torch.zeros(0, 3, requires_grad=True)",
-        "y, i = x.min(-1)",
-        "i.mul_(i)",
-        "y.sum().backward()",
-    ),
+    "empty_min": ("x = torch.zeros(0, 3, requires_grad=True)", "y, i = x.min(-1)", "i.mul_(i)", "y.sum().backward()"),
     "transforms_of_what_nobody_counts": (
         "with torch.inference_mode(): i, a = torch.ones(2, 2), torch.ones(2, 2)",
         "a.data = torch.full((2, 2), 3.0)",
@@ -180,6 +153,6 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "y = torch.cat([x, x]).tanh()",
         "g, = torch.autograd.grad(y.sum(), x, create_graph=True)",
     ),
-}  # fmt: skip
+}
 
 test_program = played(PROGRAMS)

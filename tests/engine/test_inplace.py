@@ -53,13 +53,7 @@ def test_operation(name, where, same):
         y = x.repeat(2, 1) if where == "view" else x * 1
         target = y[1:3] if where == "view" else y
         out = OPERATIONS[name](m, target)
-        seen = [
-            out is target,
-            everything(target),
-            everything(y),
-            tree(target.grad_fn),
-            tree(y.grad_fn),
-        ]
+        seen = [out is target, everything(target), everything(y), tree(target.grad_fn), tree(y.grad_fn)]
         error = attempt(lambda: y.square().sum().backward() and None) if y.requires_grad else None
         return seen, error, everything(x)
 
@@ -72,9 +66,15 @@ test_same_as_torch = PROGRAMS.test()
 @PROGRAMS
 def leaf_is_not_written(m):
     x = leaf(m, 3)
-    steps = [lambda: x.add_(1), lambda: x.mul_(x), lambda: x.zero_(), lambda: x.__setitem__(0, 1.0),
-             lambda: x.copy_(m.ones(3)),
-             lambda: x.__iadd__(1), lambda: x.fill_(0)]  # fmt: skip
+    steps = [
+        lambda: x.add_(1),
+        lambda: x.mul_(x),
+        lambda: x.zero_(),
+        lambda: x.__setitem__(0, 1.0),
+        lambda: x.copy_(m.ones(3)),
+        lambda: x.__iadd__(1),
+        lambda: x.fill_(0),
+    ]
     errors = [attempt(s) for s in steps]
     with m.no_grad():
         x.add_(1)
@@ -134,11 +134,7 @@ CHECKED = {
     "constant_factor_written": lambda m, x: ((c := m.ones(3)), (x * c).sum(), c.add_(1))[1],
     "through_a_view": lambda m, x: ((y := x * 1), y.exp().sin().sum(), y[0].fill_(3), y)[1],
     "saved_by_a_view": lambda m, x: ((y := x * 1), y[:2].sin().sum(), y.add_(1))[1],
-    "written_elsewhere_in_the_storage": lambda m, x: (
-        (y := x * 1),
-        y[:2].sin().sum(),
-        y[2:].add_(1),
-    )[1],
+    "written_elsewhere_in_the_storage": lambda m, x: ((y := x * 1), y[:2].sin().sum(), y[2:].add_(1))[1],
     "through_detach": lambda m, x: ((y := x * 1), y.sin().sum(), y.detach().add_(1))[1],
     "through_data": lambda m, x: ((y := x * 1), y.sin().sum(), y.data.add_(1))[1],
     "max_saves_indices": lambda m, x: ((y := x * 1), y.max(0)[0].sum(), y.add_(1))[1],

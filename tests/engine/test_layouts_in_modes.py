@@ -35,9 +35,7 @@ def products_of_blocks_keep_the_layout_that_a_view_can_have(m):
 def arrays_are_laid_out_like_the_tensors_that_they_come_from(m):
     x = m.arange(24.0).view(2, 3, 4)
     views = (x.permute(2, 0, 1), x.transpose(0, 1), x.mT.clone())
-    return [
-        (v.numpy().tolist(), v.numpy().strides, m.from_numpy(v.numpy()).stride()) for v in views
-    ]
+    return [(v.numpy().tolist(), v.numpy().strides, m.from_numpy(v.numpy()).stride()) for v in views]
 
 
 # --- numbers ----------------------------------------------------------------------------------------
@@ -140,9 +138,15 @@ def unsafe_pieces_in_inference_mode_are_views_that_count_on_their_own(m):
         other, *_ = x.unsafe_chunk(3)
         first.add_(1)
     return [
-        first.stride(), first._is_view(), first._version, other._version, x._version, x,
-        first.is_inference(), other,
-    ]  # fmt: skip
+        first.stride(),
+        first._is_view(),
+        first._version,
+        other._version,
+        x._version,
+        x,
+        first.is_inference(),
+        other,
+    ]
 
 
 @program
@@ -187,9 +191,7 @@ def _saving(m: Any, f: Any, x: Any) -> list[Any]:
 def empty_tensors_save_what_full_ones_do(m):
     x = m.zeros(0, 3, dtype=m.float64).requires_grad_()
     functions = ("softmax", "log_softmax", "cumprod", "logcumsumexp")
-    recorded = [
-        m.autograd.grad(getattr(x, f)(-1).sum(), x, create_graph=True)[0] for f in functions
-    ]
+    recorded = [m.autograd.grad(getattr(x, f)(-1).sum(), x, create_graph=True)[0] for f in functions]
     return [g.requires_grad for g in recorded[:2]], [
         _saving(m, lambda t, f=f, d=d: getattr(t, f)(d), x) for f in functions for d in (0, 1)
     ]
@@ -209,10 +211,13 @@ def a_power_of_0_saves_what_it_was_taken_of(m):
 def results_are_packed_in_the_order_of_their_names(m):
     x = _square(m)[:, :2].sin().requires_grad_()
     functions = (
-        lambda t: m.linalg.svd(t, full_matrices=False)[1], m.linalg.svdvals, lambda t: m.linalg.lu(t)[1],
-        lambda t: m.linalg.det(t.mT @ t), lambda t: m.linalg.solve(t.mT @ t, t.mT),
+        lambda t: m.linalg.svd(t, full_matrices=False)[1],
+        m.linalg.svdvals,
+        lambda t: m.linalg.lu(t)[1],
+        lambda t: m.linalg.det(t.mT @ t),
+        lambda t: m.linalg.solve(t.mT @ t, t.mT),
         lambda t: m.linalg.slogdet(t.mT @ t)[1],
-    )  # fmt: skip
+    )
     return [_saving(m, f, x) for f in functions]
 
 
@@ -223,15 +228,16 @@ def looking_at_one_saved_value_leaves_the_others_alone(m):
     out = x * y
     x.detach().add_(1)
     seen = []
-    with m.autograd.graph.saved_tensors_hooks(
-        lambda t: t, lambda t: (seen.append(t.detach()), t)[1]
-    ):
+    with m.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: (seen.append(t.detach()), t)[1]):
         packed = y * x.sin()
     node = out.grad_fn
     return [
-        node._saved_other, complaint(lambda: node._saved_self), packed.grad_fn._saved_self, len(seen),
+        node._saved_other,
+        complaint(lambda: node._saved_self),
+        packed.grad_fn._saved_self,
+        len(seen),
         node._raw_saved_other.unpack() if hasattr(node._raw_saved_other, "unpack") else node._saved_other,
-    ]  # fmt: skip
+    ]
 
 
 # --- errors -----------------------------------------------------------------------------------------
@@ -243,9 +249,12 @@ def comparisons_do_not_ask_where_a_forbidden_view_comes_from(m):
     part = x.split(1)[0]
     part.detach().mul_(2)
     return [
-        complaint(lambda: part > 0), complaint(lambda: part < part), part == 0,
-        complaint(lambda: part + m.ones(7)), complaint(lambda: part == m.ones(7)),
-    ]  # fmt: skip
+        complaint(lambda: part > 0),
+        complaint(lambda: part < part),
+        part == 0,
+        complaint(lambda: part + m.ones(7)),
+        complaint(lambda: part == m.ones(7)),
+    ]
 
 
 # --- transforms inside of vmap ----------------------------------------------------------------------
@@ -262,12 +271,15 @@ def what_a_function_makes_of_captured_tensors_is_its_own(m):
     out = m.vmap(f.grad(doubled))(x)
     drawn = m.vmap(f.grad(lambda t: (m.rand(2).zero_() + t).sum()), randomness="same")(x)
     return [
-        out, m.autograd.grad(out.sum(), c), drawn,
-        m.vmap(f.hessian(doubled))(x).tolist(), m.vmap(f.jacrev(doubled))(x).tolist(),
+        out,
+        m.autograd.grad(out.sum(), c),
+        drawn,
+        m.vmap(f.hessian(doubled))(x).tolist(),
+        m.vmap(f.jacrev(doubled))(x).tolist(),
         m.vmap(lambda t: f.vjp(lambda s: (c.detach() * 2).mul_(2) * s, t)[1](t)[0])(x),
         f.grad(lambda s: m.vmap(f.grad(lambda t: (s.clone().mul_(2) * t * t).sum()))(x).sum())(x[0]),
         complaint(lambda: m.vmap(f.grad(lambda t: (c.detach().add_(1) * t).sum()))(x)),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -297,8 +309,10 @@ def tangents_of_a_batch_go_into_what_the_function_made(m):
         return z
 
     options = {"strategy": "forward-mode", "vectorize": True}
-    return [m.autograd.functional.jacobian(f, x, **options).tolist()
-            for f in (put, lambda t: put(t).sum(), lambda t: put(t.detach()) * t)]  # fmt: skip
+    return [
+        m.autograd.functional.jacobian(f, x, **options).tolist()
+        for f in (put, lambda t: put(t).sum(), lambda t: put(t.detach()) * t)
+    ]
 
 
 @program
@@ -312,8 +326,15 @@ def _linearized(m: Any) -> Any:
     x = m.tensor([1.0, 0.0, 2.0], dtype=m.float64, requires_grad=True)
     y, z = x.detach().add(1).requires_grad_(), x.detach() + 2
     seen = []
-    for f in (lambda t: t * t * y, lambda t: t * y, lambda t: t * z, lambda t: t.sin(), lambda t: (t * t).sum(),
-              lambda t: (t > 0).double() * t, lambda t: y.exp() * 2):  # fmt: skip
+    for f in (
+        lambda t: t * t * y,
+        lambda t: t * y,
+        lambda t: t * z,
+        lambda t: t.sin(),
+        lambda t: (t * t).sum(),
+        lambda t: (t > 0).double() * t,
+        lambda t: y.exp() * 2,
+    ):
         for start in (x, x.detach()):
             out, push = m.func.linearize(f, start)
             along = (y * 3).detach().requires_grad_()
@@ -321,9 +342,7 @@ def _linearized(m: Any) -> Any:
                 found = push(tangent)
                 seen += [found.tolist(), found.requires_grad]
                 if found.requires_grad:
-                    seen.append(
-                        m.autograd.grad(found.pow(2).sum(), [x, y, along], allow_unused=True)
-                    )
+                    seen.append(m.autograd.grad(found.pow(2).sum(), [x, y, along], allow_unused=True))
             seen += [out.requires_grad, m.autograd.functional.jvp(push, along, along)[1].tolist()]
     out, push = m.func.linearize(lambda t: (t.exp() * t).sum(), x)
     out.backward()
@@ -339,15 +358,7 @@ def _linearized(m: Any) -> Any:
 def tangents_of_running_sums_of_exponentials_with_infinities_and_nan(m):
     inf, nan, found = float("inf"), float("nan"), []
     level = m.autograd.forward_ad
-    for row in (
-        [1, nan, 2],
-        [nan, 1, 2],
-        [1, 2, nan],
-        [-inf, nan, 1],
-        [inf, 1, 2],
-        [1, inf, 2],
-        [-inf, 1, 2],
-    ):
+    for row in ([1, nan, 2], [nan, 1, 2], [1, 2, nan], [-inf, nan, 1], [inf, 1, 2], [1, inf, 2], [-inf, 1, 2]):
         x = m.tensor([row, [1.0, 2.0, 3.0]], dtype=m.float64)
         with level.dual_level():
             dual = level.make_dual(x, m.arange(1.0, 7.0, dtype=m.float64).view(2, 3))
@@ -378,10 +389,7 @@ def gradients_of_functions_in_vmap_are_summed_to_what_was_expanded(m):
     for rows, other in (((3, 2), (3, 2)), ((3, 1), (2, 3)), ((3, 2, 1), (2, 3)), ((3,), (3,))):
         x = m.arange(1.0, 7.0, dtype=m.float64)[: m.Size(rows).numel()].view(rows).requires_grad_()
         y = m.arange(2.0, 8.0, dtype=m.float64)[: m.Size(other).numel()].view(other)
-        for f in (
-            lambda t, y=y: Times.apply(t, y).sum(),
-            lambda t, y=y: Times.apply(y, t).pow(2).sum(),
-        ):
+        for f in (lambda t, y=y: Times.apply(t, y).sum(), lambda t, y=y: Times.apply(y, t).pow(2).sum()):
             out = m.vmap(f)(x)
             found += [out.tolist(), m.autograd.grad(out.pow(2).sum(), x)]
     return found

@@ -163,9 +163,7 @@ def test_dropped_after_a_retained_and_a_recorded_pass(name):
 
 
 @pytest.mark.parametrize(
-    "step",
-    [lambda x: x.exp(), lambda x: x.sin(), lambda x: x * x.detach()],
-    ids=["exp", "sin", "mul"],
+    "step", [lambda x: x.exp(), lambda x: x.sin(), lambda x: x * x.detach()], ids=["exp", "sin", "mul"]
 )
 def test_backward_frees_what_was_saved(step):
     x = leaf(3)
@@ -184,12 +182,20 @@ def test_backward_frees_what_was_saved(step):
 
 @pytest.mark.parametrize(
     "step,kept",
-    [(lambda h: h + 1, False), (lambda h: h.exp(), False), (lambda h: h.sum(), False),
-     (lambda h: h * 2, False), (lambda h: -h, False),
-     (lambda h: h.view(1, 3), True), (lambda h: h.sin(), True), (lambda h: h * h, True),
-     (lambda h: h.relu(), False), (lambda h: h.sigmoid(), False)],
+    [
+        (lambda h: h + 1, False),
+        (lambda h: h.exp(), False),
+        (lambda h: h.sum(), False),
+        (lambda h: h * 2, False),
+        (lambda h: -h, False),
+        (lambda h: h.view(1, 3), True),
+        (lambda h: h.sin(), True),
+        (lambda h: h * h, True),
+        (lambda h: h.relu(), False),
+        (lambda h: h.sigmoid(), False),
+    ],
     ids=["add", "exp", "sum", "scale", "neg", "view", "sin", "square", "relu", "sigmoid"],
-)  # fmt: skip
+)
 def test_a_node_pins_only_what_it_needs(step, kept):
     h = leaf(3) * 1
     ref = weakref.ref(h._st)
@@ -307,11 +313,7 @@ def _written(write, part):
 def test_hooks_on_nodes_of_parts_that_save_their_results_are_freed(write):
     left = []
     for name, part in PARTS.items():
-        for on, register in (
-            ("part", "register_hook"),
-            ("base", "register_hook"),
-            ("base", "register_prehook"),
-        ):
+        for on, register in (("part", "register_hook"), ("base", "register_hook"), ("base", "register_prehook")):
             base, v = _written(write, part)
             hook = _Hook()
             ref = weakref.ref(hook)

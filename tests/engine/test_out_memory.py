@@ -50,53 +50,35 @@ def _ways(m: Any, fn: Callable[[Any, Any], Any], *shape: int, dtype: Any = None)
 @program
 def elementwise_ones_may_write_to_what_they_read_but_not_beside_it(m):
     o = m.ones(3)
-    one = [
-        m.sin,
-        m.neg,
-        m.abs,
-        m.round,
-        m.logical_not,
-        m.logit,
-        m.nan_to_num,
-        m.special.erfcx,
-        m.frac,
-    ]
+    one = [m.sin, m.neg, m.abs, m.round, m.logical_not, m.logit, m.nan_to_num, m.special.erfcx, m.frac]
     found = {f.__name__: _ways(m, lambda x, out, f=f: f(x, out=out), 3) for f in one}
-    two = (
-        m.add,
-        m.sub,
-        m.mul,
-        m.div,
-        m.pow,
-        m.eq,
-        m.atan2,
-        m.maximum,
-        m.fmod,
-        m.floor_divide,
-        m.xlogy,
-        m.hypot,
-    )
+    two = (m.add, m.sub, m.mul, m.div, m.pow, m.eq, m.atan2, m.maximum, m.fmod, m.floor_divide, m.xlogy, m.hypot)
     for f in two:
         found[f"{f.__name__} 0"] = _ways(m, lambda x, out, f=f: f(x, o, out=out), 3)
         found[f"{f.__name__} 1"] = _ways(m, lambda x, out, f=f: f(o, x, out=out), 3)
-        found[f"{f.__name__} 2"] = _ways(
-            m, lambda x, out, f=f: f(x, 2, out=out) if f is not m.atan2 else 0, 3
-        )
-    return [[k, v] for k, v in found.items()]  # fmt: skip
+        found[f"{f.__name__} 2"] = _ways(m, lambda x, out, f=f: f(x, 2, out=out) if f is not m.atan2 else 0, 3)
+    return [[k, v] for k, v in found.items()]
 
 
 @program
 def so_do_those_with_more_operands_and_those_along_a_dimension(m):
     o, yes = m.ones(3), m.ones(3) > 0
     cases = (
-        lambda x, out: m.addcmul(x, o, o, out=out), lambda x, out: m.addcdiv(o, o, x, out=out),
-        lambda x, out: m.lerp(x, o, 0.5, out=out), lambda x, out: m.clamp(x, 0.0, out=out),
-        lambda x, out: m.clamp(x, o, out=out), lambda x, out: m.where(yes, x, o, out=out),
-        lambda x, out: m.where(yes, o, x, out=out), lambda x, out: m.polygamma(1, x, out=out),
-        lambda x, out: m.div(x, o, rounding_mode="floor", out=out), lambda x, out: m.cumsum(x, 0, out=out),
-        lambda x, out: m.cumprod(x, 0, out=out), lambda x, out: m.logcumsumexp(x, 0, out=out),
-        lambda x, out: m.add(x, x.double(), out=out), lambda x, out: m.ldexp(x, m.ones(3), out=out),
-    )  # fmt: skip
+        lambda x, out: m.addcmul(x, o, o, out=out),
+        lambda x, out: m.addcdiv(o, o, x, out=out),
+        lambda x, out: m.lerp(x, o, 0.5, out=out),
+        lambda x, out: m.clamp(x, 0.0, out=out),
+        lambda x, out: m.clamp(x, o, out=out),
+        lambda x, out: m.where(yes, x, o, out=out),
+        lambda x, out: m.where(yes, o, x, out=out),
+        lambda x, out: m.polygamma(1, x, out=out),
+        lambda x, out: m.div(x, o, rounding_mode="floor", out=out),
+        lambda x, out: m.cumsum(x, 0, out=out),
+        lambda x, out: m.cumprod(x, 0, out=out),
+        lambda x, out: m.logcumsumexp(x, 0, out=out),
+        lambda x, out: m.add(x, x.double(), out=out),
+        lambda x, out: m.ldexp(x, m.ones(3), out=out),
+    )
     return [_ways(m, f, 3) for f in cases]
 
 
@@ -104,18 +86,26 @@ def so_do_those_with_more_operands_and_those_along_a_dimension(m):
 def those_that_copy_their_first_argument_look_at_it_alone_or_at_all(m):
     o, at, s, b = m.ones(3), m.arange(3), m.ones(3, 3), m.ones(2, 3, 3)
     flat = (
-        lambda x, out: m.addmv(x, s, o, out=out), lambda x, out: m.addmv(o, s, x, out=out),
-        lambda x, out: m.index_copy(x, 0, at, o, out=out), lambda x, out: m.index_copy(o, 0, at, x, out=out),
-        lambda x, out: m.index_add(x, 0, at, o, out=out), lambda x, out: m.index_add(o, 0, at, x, out=out),
-        lambda x, out: m.scatter(x, 0, at, o, out=out), lambda x, out: m.scatter(o, 0, at, x, out=out),
-        lambda x, out: m.scatter(x, 0, at, 2.0, out=out), lambda x, out: m.scatter_add(x, 0, at, o, out=out),
+        lambda x, out: m.addmv(x, s, o, out=out),
+        lambda x, out: m.addmv(o, s, x, out=out),
+        lambda x, out: m.index_copy(x, 0, at, o, out=out),
+        lambda x, out: m.index_copy(o, 0, at, x, out=out),
+        lambda x, out: m.index_add(x, 0, at, o, out=out),
+        lambda x, out: m.index_add(o, 0, at, x, out=out),
+        lambda x, out: m.scatter(x, 0, at, o, out=out),
+        lambda x, out: m.scatter(o, 0, at, x, out=out),
+        lambda x, out: m.scatter(x, 0, at, 2.0, out=out),
+        lambda x, out: m.scatter_add(x, 0, at, o, out=out),
         lambda x, out: m.scatter_reduce(o, 0, at, x, "sum", out=out),
-    )  # fmt: skip
+    )
     square = (
-        lambda x, out: m.addmm(x, s, s, out=out), lambda x, out: m.addmm(s, x, s, out=out),
-        lambda x, out: m.addr(x, o, o, out=out), lambda x, out: m.addr(s, x[0], o, out=out),
-        lambda x, out: m.addbmm(x, b, b, out=out), lambda x, out: m.outer(x[0], o, out=out),
-    )  # fmt: skip
+        lambda x, out: m.addmm(x, s, s, out=out),
+        lambda x, out: m.addmm(s, x, s, out=out),
+        lambda x, out: m.addr(x, o, o, out=out),
+        lambda x, out: m.addr(s, x[0], o, out=out),
+        lambda x, out: m.addbmm(x, b, b, out=out),
+        lambda x, out: m.outer(x[0], o, out=out),
+    )
     found = [_ways(m, f, 3)[:-1] for f in flat]  # the last: they do not resize
     return found + [_ways(m, f, 3, 3)[:-1] for f in square]
 
@@ -161,11 +151,14 @@ def gradients_whose_elements_share_memory_take_no_sum(m):
     found = [
         complaint(lambda grad=grad, again=again: added(grad(), again))
         for grad in (
-            lambda: m.ones(1).expand(2), lambda: m.ones(1, 2).expand(2, 2), lambda: m.ones(()).expand(1),
-            lambda: m.ones(1).expand(0), lambda: m.ones(2).expand(1, 2),
+            lambda: m.ones(1).expand(2),
+            lambda: m.ones(1, 2).expand(2, 2),
+            lambda: m.ones(()).expand(1),
+            lambda: m.ones(1).expand(0),
+            lambda: m.ones(2).expand(1, 2),
         )
         for again in (1, 4)
-    ]  # fmt: skip
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a cycle
         return found, added(m.ones(1).expand(2), create_graph=True), added(m.ones(2).expand(1, 2))

@@ -116,9 +116,7 @@ def gradients_of_post_hooks(m):
     for hook in (lambda g: g * 2, lambda g: g, lambda g: g.clone()):
         x = _leaf(m)
         k, z, y = x.sin(), x * 3, x * 2
-        y.grad_fn.register_hook(
-            lambda gs, _, hook=hook: tuple(g if g is None else hook(g) for g in gs)
-        )
+        y.grad_fn.register_hook(lambda gs, _, hook=hook: tuple(g if g is None else hook(g) for g in gs))
         (z * y + k).sum().backward()
         found.append(x.grad.clone())
     return found
@@ -157,9 +155,12 @@ def hooks_on_saved_tensors_and_transforms(m):
     found = [complaint(lambda: m.func.grad(hooked)(x)), complaint(lambda: m.func.vjp(hooked, x))]
     with hooks(lambda s: s, lambda s: s):
         calls = (
-            lambda: m.func.grad(total)(x), lambda: m.func.vjp(total, x), lambda: m.func.jacrev(m.sin)(x),
-            lambda: m.func.hessian(total)(x), lambda: m.vmap(m.func.grad(m.sin))(x),
-        )  # fmt: skip
+            lambda: m.func.grad(total)(x),
+            lambda: m.func.vjp(total, x),
+            lambda: m.func.jacrev(m.sin)(x),
+            lambda: m.func.hessian(total)(x),
+            lambda: m.vmap(m.func.grad(m.sin))(x),
+        )
         found += [complaint(call) for call in calls]
         found.append(m.func.jvp(m.sin, (x,), (x,)))
     return [*found, m.func.grad(total)(x)]
@@ -167,9 +168,7 @@ def hooks_on_saved_tensors_and_transforms(m):
 
 @program
 def recorded_gradients_without_elements(m):
-    functions = (
-        lambda x: x.diagonal(1) * 1, lambda x: x.exp(), lambda x: x.sum(0), lambda x: m.cat([x, x]),
-    )  # fmt: skip
+    functions = (lambda x: x.diagonal(1) * 1, lambda x: x.exp(), lambda x: x.sum(0), lambda x: m.cat([x, x]))
     found = []
     for fn in functions:
         x = m.zeros((0, 3), dtype=m.float64, requires_grad=True)
@@ -203,11 +202,7 @@ def written_parts_that_are_written_again(m):
     """The result that a write to a part saved is named after the part while that is in use."""
     found = []
     for view in (lambda b: b[0:1], lambda b: b.view(-1), lambda b: b.t()):
-        for again in (
-            lambda b, v: b.mul_(3),
-            lambda b, v: v.add_(1),
-            lambda b, v: (b.mul_(3), v.grad_fn),
-        ):
+        for again in (lambda b, v: b.mul_(3), lambda b, v: v.add_(1), lambda b, v: (b.mul_(3), v.grad_fn)):
             b = m.ones(2, 3, dtype=m.float64, requires_grad=True) * 2
             part = view(b)
             part.exp_()
@@ -222,9 +217,7 @@ def written_parts_that_are_written_again(m):
         part = b[0:1]
         part.exp_()
         part.add_(1)
-        found += [
-            complaint(lambda b=b, keep=keep: b.sum().backward(retain_graph=keep)) for _ in range(2)
-        ]
+        found += [complaint(lambda b=b, keep=keep: b.sum().backward(retain_graph=keep)) for _ in range(2)]
     return found
 
 
@@ -234,11 +227,19 @@ def out_tensors_that_overlap(m):
     a = m.arange(6.0, dtype=m.float64).view(2, 3)
     at = m.tensor([[0, 1]])
     calls = (
-        lambda o: m.add(a, a, out=o), lambda o: m.exp(a, out=o), lambda o: m.where(a > 2, a, a, out=o),
-        lambda o: m.outer(a[0], a[0], out=o), lambda o: m.addcmul(a, a, a, out=o), lambda o: m.stack([a], out=o),
-        lambda o: m.cat([a, a], out=o), lambda o: m.column_stack([a, a], out=o), lambda o: m.gather(a, 0, at, out=o),
-        lambda o: m.index_select(a, 0, at[0], out=o), lambda o: m.mm(a, a.t(), out=o), lambda o: m.sum(a, 0, out=o),
-    )  # fmt: skip
+        lambda o: m.add(a, a, out=o),
+        lambda o: m.exp(a, out=o),
+        lambda o: m.where(a > 2, a, a, out=o),
+        lambda o: m.outer(a[0], a[0], out=o),
+        lambda o: m.addcmul(a, a, a, out=o),
+        lambda o: m.stack([a], out=o),
+        lambda o: m.cat([a, a], out=o),
+        lambda o: m.column_stack([a, a], out=o),
+        lambda o: m.gather(a, 0, at, out=o),
+        lambda o: m.index_select(a, 0, at[0], out=o),
+        lambda o: m.mm(a, a.t(), out=o),
+        lambda o: m.sum(a, 0, out=o),
+    )
     found = []
     for call in calls:
         o = m.ones((), dtype=m.float64).expand(7, 2)
@@ -256,16 +257,29 @@ def complaints_before_overlaps(m):
     z, b, f = m.complex128, m.bool, m.float64
     five = m.ones(5, dtype=f)
     calls = (
-        lambda: lying(z).floor_(), lambda: lying(z).sign_(), lambda: lying(z).relu_(), lambda: lying(z).erf_(),
-        lambda: lying(b).neg_(), lambda: lying(b).sub_(lying(b)), lambda: lying(b).abs_(), lambda: lying(f).add_(five),
-        lambda: lying(f).add_(1j), lambda: lying(f).clamp_min_(five), lambda: lying(b).clamp_(0),
-        lambda: lying(b).cumsum_(0), lambda: lying(f).heaviside_(lying(z)), lambda: lying(f).lerp_(lying(z), 0.5),
+        lambda: lying(z).floor_(),
+        lambda: lying(z).sign_(),
+        lambda: lying(z).relu_(),
+        lambda: lying(z).erf_(),
+        lambda: lying(b).neg_(),
+        lambda: lying(b).sub_(lying(b)),
+        lambda: lying(b).abs_(),
+        lambda: lying(f).add_(five),
+        lambda: lying(f).add_(1j),
+        lambda: lying(f).clamp_min_(five),
+        lambda: lying(b).clamp_(0),
+        lambda: lying(b).cumsum_(0),
+        lambda: lying(f).heaviside_(lying(z)),
+        lambda: lying(f).lerp_(lying(z), 0.5),
         lambda: lying(z).index_copy_(0, m.tensor([0]), m.ones(1, 3)),
         lambda: lying(f).index_copy_(7, m.tensor([0]), m.ones(1, 3)),
-        lambda: lying(f).masked_scatter_(m.ones(3), five), lambda: lying(f).add_(1, alpha=1j),
-        lambda: m.ones(3, dtype=b).lerp_(lying(b), 0.5), lambda: lying(f).uniform_(3, 1),
-        lambda: lying(f).normal_(0, -1), lambda: lying(f).bernoulli_(5.0),
-    )  # fmt: skip
+        lambda: lying(f).masked_scatter_(m.ones(3), five),
+        lambda: lying(f).add_(1, alpha=1j),
+        lambda: m.ones(3, dtype=b).lerp_(lying(b), 0.5),
+        lambda: lying(f).uniform_(3, 1),
+        lambda: lying(f).normal_(0, -1),
+        lambda: lying(f).bernoulli_(5.0),
+    )
     return [complaint(call) for call in (*calls, *calls)]
 
 
@@ -280,14 +294,7 @@ def outputs_that_got_another_shape(m):
                 v = x * x
                 with m.no_grad():
                     change(v)
-                found.append(
-                    (
-                        complaint(
-                            lambda v=v: v.backward(m.arange(float(v.numel())).reshape(v.shape))
-                        ),
-                        x.grad,
-                    )
-                )
+                found.append((complaint(lambda v=v: v.backward(m.arange(float(v.numel())).reshape(v.shape))), x.grad))
     return found
 
 
@@ -310,9 +317,15 @@ def views_of_what_is_tracked_later_as_inputs(m):
 def saved_inputs_that_were_detached(m):
     """torch refuses to use them, unless they had no node when they were saved."""
     functions = (
-        lambda u, x: x * u, lambda u, x: x / u, lambda u, x: u.exp(), lambda u, x: x**u, lambda u, x: u.sin(),
-        lambda u, x: u + x, lambda u, x: m.maximum(u, x), lambda u, x: m.where(u > 0, u * u, x),
-    )  # fmt: skip
+        lambda u, x: x * u,
+        lambda u, x: x / u,
+        lambda u, x: u.exp(),
+        lambda u, x: x**u,
+        lambda u, x: u.sin(),
+        lambda u, x: u + x,
+        lambda u, x: m.maximum(u, x),
+        lambda u, x: m.where(u > 0, u * u, x),
+    )
     found = []
     for fn in functions:
         for keep in (False, True, False):
@@ -320,12 +333,7 @@ def saved_inputs_that_were_detached(m):
             u = x * 2
             y = fn(u, x)
             u.detach_()
-            found.append(
-                (
-                    complaint(lambda y=y, keep=keep: y.sum().backward(create_graph=keep)),
-                    x.grad is None,
-                )
-            )
+            found.append((complaint(lambda y=y, keep=keep: y.sum().backward(create_graph=keep)), x.grad is None))
             later = fn(u, x).sum()  # saved as it is now
             if later.requires_grad:
                 found.append(complaint(later.backward))
@@ -336,10 +344,18 @@ def saved_inputs_that_were_detached(m):
 def recorded_gradients_of_writes_to_parts(m):
     """What such a gradient does not read, it does not depend on."""
     writes = (
-        lambda a, b: a.div_(b, rounding_mode="floor"), lambda a, b: a.div_(b), lambda a, b: a.mul_(b),
-        lambda a, b: a.copy_(b), lambda a, b: a.copysign_(b), lambda a, b: a.fill_(b[0]), lambda a, b: a.sub_(b),
-        lambda a, b: a.lerp_(b, 0.5), lambda a, b: a.pow_(b), lambda a, b: a.heaviside_(b), lambda a, b: a.fmod_(b),
-    )  # fmt: skip
+        lambda a, b: a.div_(b, rounding_mode="floor"),
+        lambda a, b: a.div_(b),
+        lambda a, b: a.mul_(b),
+        lambda a, b: a.copy_(b),
+        lambda a, b: a.copysign_(b),
+        lambda a, b: a.fill_(b[0]),
+        lambda a, b: a.sub_(b),
+        lambda a, b: a.lerp_(b, 0.5),
+        lambda a, b: a.pow_(b),
+        lambda a, b: a.heaviside_(b),
+        lambda a, b: a.fmod_(b),
+    )
     found = []
     for write in writes:
         for part in (lambda u: u, lambda u: u.view_as(u), lambda u: u[:]):
@@ -360,10 +376,13 @@ def numbers_of_another_dtype_written_by_a_mask(m):
     found = []
     at, mask = m.tensor([1]), m.tensor([True, False, True])
     writes = (
-        lambda x, v: x.__setitem__(mask, v), lambda x, v: x.view(1, 3).__setitem__((slice(None), mask), v),
-        lambda x, v: x.__setitem__(mask, v[None]), lambda x, v: x.index_fill_(0, at, v),
-        lambda x, v: x.masked_fill_(mask, v), lambda x, v: x.lerp_(x.detach(), v),
-    )  # fmt: skip
+        lambda x, v: x.__setitem__(mask, v),
+        lambda x, v: x.view(1, 3).__setitem__((slice(None), mask), v),
+        lambda x, v: x.__setitem__(mask, v[None]),
+        lambda x, v: x.index_fill_(0, at, v),
+        lambda x, v: x.masked_fill_(mask, v),
+        lambda x, v: x.lerp_(x.detach(), v),
+    )
     for mine, other in (
         (m.complex64, m.float64),
         (m.float32, m.complex64),
@@ -386,13 +405,23 @@ def what_may_be_added_to_in_place(m):
     c, wide = m.ones(3, 3) * 2, m.ones(2, 3, 3) * 3
     functional = m.nn.functional
     parts = (
-        lambda x: x.clone().t() * c, lambda x: x.clone().unsqueeze(0) * c, lambda x: x.clone().view(9) * 2,
-        lambda x: x.clone() * wide, lambda x: x * wide, lambda x: x + wide, lambda x: x.expand(2, 3, 3) * wide,
-        lambda x: m.where(wide > 0, x, wide), lambda x: m.addcmul(wide, x, x), lambda x: x.sum(0) * wide,
-        lambda x: m.stack([x.clone(), c]) * 2, lambda x: m.cat([x.clone(), c]) * 2, lambda x: x.clone().clone() * c,
-        lambda x: functional.conv1d(x.clone(), x.clone()[None]), lambda x: functional.linear(x.clone(), x.clone()),
+        lambda x: x.clone().t() * c,
+        lambda x: x.clone().unsqueeze(0) * c,
+        lambda x: x.clone().view(9) * 2,
+        lambda x: x.clone() * wide,
+        lambda x: x * wide,
+        lambda x: x + wide,
+        lambda x: x.expand(2, 3, 3) * wide,
+        lambda x: m.where(wide > 0, x, wide),
+        lambda x: m.addcmul(wide, x, x),
+        lambda x: x.sum(0) * wide,
+        lambda x: m.stack([x.clone(), c]) * 2,
+        lambda x: m.cat([x.clone(), c]) * 2,
+        lambda x: x.clone().clone() * c,
+        lambda x: functional.conv1d(x.clone(), x.clone()[None]),
+        lambda x: functional.linear(x.clone(), x.clone()),
         lambda x: functional.conv1d(x[None], x[None], x[:1, 0]),
-    )  # fmt: skip
+    )
     found = []
     for part in parts:
         for _ in range(3):
@@ -408,12 +437,7 @@ def variances_without_degrees_of_freedom(m):
     found = []
     for name in ("var", "std"):
         for values in ([1.0, 2.0, 4.0], [[1.0, 3.0], [2.0, 2.0]], 3.0, [3.0]):
-            for options in (
-                {"dim": 0, "correction": 3},
-                {"correction": 9},
-                {"dim": -1, "correction": 5},
-                {},
-            ):
+            for options in ({"dim": 0, "correction": 3}, {"correction": 9}, {"dim": -1, "correction": 5}, {}):
                 x = m.tensor(values, dtype=m.float64, requires_grad=True)
                 y = getattr(m, name)(x, **options)
                 (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
@@ -445,15 +469,13 @@ def which_output_was_modified(m):
             return g * 2 + h * ctx.saved_tensors[0].exp()
 
     makers = (
-        lambda x: Pair.apply(x), lambda x: x.aminmax(dim=0), lambda x: m.linalg.qr(x), lambda x: m.linalg.eigh(x @ x.T),
+        lambda x: Pair.apply(x),
+        lambda x: x.aminmax(dim=0),
+        lambda x: m.linalg.qr(x),
+        lambda x: m.linalg.eigh(x @ x.T),
         lambda x: m.var_mean(x, 0),
-    )  # fmt: skip
-    uses = (
-        lambda t: t * t,
-        lambda t: t.detach() * t,
-        lambda t: Pair.apply(t)[0],
-        lambda t: t.sum(),
     )
+    uses = (lambda t: t * t, lambda t: t.detach() * t, lambda t: Pair.apply(t)[0], lambda t: t.sum())
     found = []
     for maker in makers:
         for use in uses:
@@ -483,10 +505,12 @@ def what_forward_transforms_give_to_a_graph(m):
     x = m.tensor([1.0, 2.0], requires_grad=True)
     ones = m.ones(2)
     results = (
-        m.func.jvp(m.sin, (x,), (ones,)), m.func.jvp(lambda t: (t * 2, t.sum()), (x * 1,), (ones,))[0],
-        m.func.jvp(lambda t: t * x, (ones,), (ones,))[:1], m.func.jvp(m.sin, (ones,), (x * 1,))[:1],
+        m.func.jvp(m.sin, (x,), (ones,)),
+        m.func.jvp(lambda t: (t * 2, t.sum()), (x * 1,), (ones,))[0],
+        m.func.jvp(lambda t: t * x, (ones,), (ones,))[:1],
+        m.func.jvp(m.sin, (ones,), (x * 1,))[:1],
         m.func.jvp(lambda t: (t * 2, t + x), (ones,), (ones,), has_aux=True),
-    )  # fmt: skip
+    )
     return [
         (t.grad_fn and t.grad_fn.name(), t._is_view(), t._version, t.requires_grad)
         for result in results

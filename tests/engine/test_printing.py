@@ -110,12 +110,7 @@ def _f32(*values: Any) -> np.ndarray:
 RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
     "fixed": (_f32(1, 2.5, -3.14159), {}, {}, "tensor([ 1.0000,  2.5000, -3.1416])"),
     "whole": (_f32(1, 2, -30), {}, {}, "tensor([  1.,   2., -30.])"),
-    "whole_non_finite": (
-        _f32(1, NAN, INF, -INF, -0.0),
-        {},
-        {},
-        "tensor([1., nan, inf, -inf, -0.])",
-    ),
+    "whole_non_finite": (_f32(1, NAN, INF, -INF, -0.0), {}, {}, "tensor([1., nan, inf, -inf, -0.])"),
     "fixed_non_finite": (
         _f32(1.5, NAN, INF, -INF, 0, -0.0),
         {},
@@ -123,43 +118,23 @@ RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
         "tensor([1.5000,    nan,    inf,   -inf, 0.0000, -0.0000])",
     ),
     "no_regular_value": (_f32(0, NAN, -INF), {}, {"sci_mode": True}, "tensor([0., nan, -inf])"),
-    "sci_by_ratio": (
-        _f32(0.5, 1000, 0, INF),
-        {},
-        {},
-        "tensor([5.0000e-01, 1.0000e+03, 0.0000e+00,        inf])",
-    ),
+    "sci_by_ratio": (_f32(0.5, 1000, 0, INF), {}, {}, "tensor([5.0000e-01, 1.0000e+03, 0.0000e+00,        inf])"),
     "sci_by_size": (_f32(2e8, 1e8), {}, {}, "tensor([2.0000e+08, 1.0000e+08])"),
     "sci_by_smallness": (_f32(9e-5, 1e-4), {}, {}, "tensor([9.0000e-05, 1.0000e-04])"),
-    "sci_forbidden": (
-        _f32(1e-5, 1e5),
-        {},
-        {"sci_mode": False},
-        "tensor([     0.0000, 100000.0000])",
-    ),
+    "sci_forbidden": (_f32(1e-5, 1e5), {}, {"sci_mode": False}, "tensor([     0.0000, 100000.0000])"),
     "sci_forced": (_f32(1, 2), {}, {"sci_mode": True}, "tensor([1.0000e+00, 2.0000e+00])"),
     "precision": (_f32(1.23456, 2), {}, {"precision": 2}, "tensor([1.23, 2.00])"),
     "scalar": (np.array(2.5, np.float32), {}, {}, "tensor(2.5000)"),
     "scalar_whole": (np.array(-2.0, np.float32), {}, {}, "tensor(-2.)"),
     "scalar_int": (np.array(7), {}, {}, "tensor(7)"),
-    "matrix": (
-        _f32([1, 2], [3, 4.5]),
-        {},
-        {},
-        ("tensor([[1.0000, 2.0000],\n        [3.0000, 4.5000]])"),
-    ),
+    "matrix": (_f32([1, 2], [3, 4.5]), {}, {}, ("tensor([[1.0000, 2.0000],\n        [3.0000, 4.5000]])")),
     "cube": (
         np.arange(8).reshape(2, 2, 2),
         {},
         {},
         ("tensor([[[0, 1],\n         [2, 3]],\n\n        [[4, 5],\n         [6, 7]]])"),
     ),
-    "bool": (
-        np.array([[True, False], [True, True]]),
-        {},
-        {},
-        ("tensor([[ True, False],\n        [ True,  True]])"),
-    ),
+    "bool": (np.array([[True, False], [True, True]]), {}, {}, ("tensor([[ True, False],\n        [ True,  True]])")),
     "uint8": (np.array([1, 200], np.uint8), {}, {}, "tensor([  1, 200], dtype=torch.uint8)"),
     "uint64": (
         np.array([2**64 - 1, 5], np.uint64),
@@ -175,18 +150,8 @@ RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
     ),
     "float64": (np.array([0.1]), {}, {}, "tensor([0.1000], dtype=torch.float64)"),
     "float64_default": (np.array([0.1]), {"default_dtype": "float64"}, {}, "tensor([0.1000])"),
-    "float32_not_default": (
-        _f32(0.1),
-        {"default_dtype": "float64"},
-        {},
-        "tensor([0.1000], dtype=torch.float32)",
-    ),
-    "bfloat16": (
-        np.array([0.1, 3], ml_dtypes.bfloat16),
-        {},
-        {},
-        "tensor([0.1001, 3.0000], dtype=torch.bfloat16)",
-    ),
+    "float32_not_default": (_f32(0.1), {"default_dtype": "float64"}, {}, "tensor([0.1000], dtype=torch.float32)"),
+    "bfloat16": (np.array([0.1, 3], ml_dtypes.bfloat16), {}, {}, "tensor([0.1001, 3.0000], dtype=torch.bfloat16)"),
     "float8": (
         np.array([0.1, 3], ml_dtypes.float8_e4m3fn),
         {},
@@ -205,12 +170,7 @@ RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
         {},
         "tensor(0., dtype=torch.float8_e8m0fnu)",
     ),
-    "complex": (
-        np.array([1 + 2j, -0.5 - 10.25j], np.complex64),
-        {},
-        {},
-        "tensor([ 1.0000+2.0000j, -0.5000-10.2500j])",
-    ),
+    "complex": (np.array([1 + 2j, -0.5 - 10.25j], np.complex64), {}, {}, "tensor([ 1.0000+2.0000j, -0.5000-10.2500j])"),
     "complex_nan": (
         np.array([complex(NAN, -0.0), complex(-1, INF)], np.complex64),
         {},
@@ -218,12 +178,7 @@ RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
         "tensor([nan-0.j, -1.+infj])",
     ),
     "complex128": (np.array([[1 + 2j]]), {}, {}, "tensor([[1.+2.j]], dtype=torch.complex128)"),
-    "complex128_default": (
-        np.array([[1 + 2j]]),
-        {"default_dtype": "float64"},
-        {},
-        "tensor([[1.+2.j]])",
-    ),
+    "complex128_default": (np.array([[1 + 2j]]), {"default_dtype": "float64"}, {}, "tensor([[1.+2.j]])"),
     "complex_scalar": (np.array(1 - 2.5j, np.complex64), {}, {}, "tensor(1.-2.5000j)"),
     "empty": (_f32(), {}, {}, "tensor([])"),
     "empty_matrix": (np.zeros((2, 0), np.float32), {}, {}, "tensor([], size=(2, 0))"),
@@ -335,10 +290,7 @@ RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
         np.ones(15, np.float32),
         {"grad_fn": "AliasBackward0"},
         {},
-        (
-            "tensor([1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1.],\n"
-            "       grad_fn=<AliasBackward0>)"
-        ),
+        ("tensor([1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1.],\n       grad_fn=<AliasBackward0>)"),
     ),
     "suffixes_new_line": (
         np.ones((2, 12), np.float16),
@@ -356,29 +308,14 @@ RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
         {},
         ("Parameter containing:\ntensor([[1., 2.]], requires_grad=True)"),
     ),
-    "parameter_frozen": (
-        _f32(1),
-        {"is_parameter": True},
-        {},
-        ("Parameter containing:\ntensor([1.])"),
-    ),
+    "parameter_frozen": (_f32(1), {"is_parameter": True}, {}, ("Parameter containing:\ntensor([1.])")),
     "parameter_subclass": (
         _f32([1, 2], [3, 4]),
-        {
-            "requires_grad": True,
-            "is_parameter": True,
-            "class_name": "Mine",
-            "parameter_heading": True,
-        },
+        {"requires_grad": True, "is_parameter": True, "class_name": "Mine", "parameter_heading": True},
         {},
         ("Parameter containing:\nParameter(Mine([[1., 2.],\n      [3., 4.]], requires_grad=True))"),
     ),
-    "subclass": (
-        _f32([1, 2], [3, 4]),
-        {"class_name": "Mine"},
-        {},
-        ("Mine([[1., 2.],\n      [3., 4.]])"),
-    ),
+    "subclass": (_f32([1, 2], [3, 4]), {"class_name": "Mine"}, {}, ("Mine([[1., 2.],\n      [3., 4.]])")),
     "subclass_flagged_parameter": (
         _f32(1),
         {"requires_grad": True, "is_parameter": True, "class_name": "Mine"},
@@ -389,9 +326,7 @@ RECORDED: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("array, meta, options, expected", RECORDED.values(), ids=RECORDED)
-def test_recorded(
-    array: np.ndarray, meta: dict[str, Any], options: dict[str, Any], expected: str
-) -> None:
+def test_recorded(array: np.ndarray, meta: dict[str, Any], options: dict[str, Any], expected: str) -> None:
     with printing.printoptions(**options):
         assert ours(array, **meta) == expected
 
@@ -415,15 +350,9 @@ def _elsewhere(**meta: Any) -> str:
         ({"device": "cpu:0"}, "tensor([1., 1.])"),
         ({"device": "cuda:0"}, "tensor([1., 1.], device='cuda:0')"),
         ({"device": "cuda:0", "default_device": "cuda"}, "tensor([1., 1.])"),
-        (
-            {"device": "cuda:1", "default_device": "cuda"},
-            "tensor([1., 1.], device='cuda:1')",
-        ),
+        ({"device": "cuda:1", "default_device": "cuda"}, "tensor([1., 1.], device='cuda:1')"),
         ({"device": "cpu", "default_device": "cuda"}, "tensor([1., 1.], device='cpu')"),
-        (
-            {"device": "mps:0", "default_device": "mps"},
-            "tensor([1., 1.], device='mps:0')",
-        ),
+        ({"device": "mps:0", "default_device": "mps"}, "tensor([1., 1.], device='mps:0')"),
         (
             {"device": "cuda:0", "dtype": "float16", "requires_grad": True},
             "tensor([1., 1.], device='cuda:0', dtype=torch.float16, requires_grad=True)",
@@ -464,11 +393,7 @@ def test_meta_record(torch: Any, shape: tuple[int, ...], dtype: str, expected: s
 def _values(torch: Any, rng: np.random.Generator, count: int, dtype: str) -> Any:
     """Draw values that reach every style: whole, fixed, scientific, zeros and non-finite ones."""
     if dtype in INTS:
-        high = (
-            2
-            if dtype == "bool"
-            else int(rng.choice([3, 100, torch.iinfo(to_dtype(torch, dtype)).max]))
-        )
+        high = 2 if dtype == "bool" else int(rng.choice([3, 100, torch.iinfo(to_dtype(torch, dtype)).max]))
         low = 0 if dtype == "bool" or dtype.startswith("u") or rng.random() < 0.5 else -high
         draws = [int(low + rng.random() * (high - low)) for _ in range(count)]
         return torch.tensor(draws, dtype=to_dtype(torch, dtype))
@@ -537,9 +462,7 @@ def test_random_against_torch(torch: Any, dtype: str) -> None:
         array = to_numpy(x.clone(), dtype)
         with both_options(torch, options):
             expected = torch_repr(torch, x, **meta)
-            got = printing.format_tensor(
-                array, **{"dtype": dtype, "shape": shape, "default_dtype": "float32"} | meta
-            )
+            got = printing.format_tensor(array, **{"dtype": dtype, "shape": shape, "default_dtype": "float32"} | meta)
         assert got == expected, f"{array!r}\n{meta}\n{options}"
 
 

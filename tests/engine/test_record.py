@@ -80,10 +80,19 @@ def nothing_is_recorded_without_need(m):
         b = x * 2
     with m.enable_grad(), m.no_grad(), m.enable_grad():
         d = x * 2
-    return [(c * 2).grad_fn, a.grad_fn, b.grad_fn, d.grad_fn.name(), a.requires_grad, b.is_inference(),
-            (x > 0).requires_grad,
-            x.argmax().requires_grad, x.long().requires_grad, x.detach().requires_grad,
-            x.sign().requires_grad]  # fmt: skip
+    return [
+        (c * 2).grad_fn,
+        a.grad_fn,
+        b.grad_fn,
+        d.grad_fn.name(),
+        a.requires_grad,
+        b.is_inference(),
+        (x > 0).requires_grad,
+        x.argmax().requires_grad,
+        x.long().requires_grad,
+        x.detach().requires_grad,
+        x.sign().requires_grad,
+    ]
 
 
 @PROGRAMS
@@ -91,9 +100,7 @@ def outputs_that_never_require_grad(m):
     x = leaf(m, 2, 3)
     values, indices = x.max(1)
     mantissa, exponent = m.frexp(x)
-    return [
-        everything(t) for t in (values, indices, mantissa, exponent)
-    ], values.grad_fn is mantissa.grad_fn
+    return [everything(t) for t in (values, indices, mantissa, exponent)], values.grad_fn is mantissa.grad_fn
 
 
 @PROGRAMS
@@ -133,9 +140,7 @@ def test_plans_are_shared_by_calls_alike():
     assert (x * y).grad_fn.gp is not (x * y.detach()).grad_fn.gp
     assert plan_of(x * 2) is plan_of(x * 3)
     assert plan_of(x * 2) is not plan_of(x * 2.0)
-    assert plan_of(x.sum(0)).call is plan_of(y.sum(-1)).call or plan_of(x.sum(0)) is plan_of(
-        y.sum(0)
-    )
+    assert plan_of(x.sum(0)).call is plan_of(y.sum(-1)).call or plan_of(x.sum(0)) is plan_of(y.sum(0))
     assert type((x * y).grad_fn) is type((x * 2).grad_fn)
 
 
@@ -152,9 +157,7 @@ def test_only_what_the_mask_needs_is_saved():
 
 def test_a_function_of_ones_own():
     """`apply` takes any pure function of a fixed number of leaves, differentiable by JAX."""
-    call = Call(
-        "cube_plus", lambda v: v[0] ** 3 + v[1], node_name="CubePlusBackward0", argnames=("x", "y")
-    )
+    call = Call("cube_plus", lambda v: v[0] ** 3 + v[1], node_name="CubePlusBackward0", argnames=("x", "y"))
     x = torchgrad_jax.tensor([1.0, 2.0], requires_grad=True)
     y = torchgrad_jax.tensor([1.0, 1.0], requires_grad=True)
     out = record.apply(call, (x, y))

@@ -16,9 +16,7 @@ def _leaf(m: Any, *shape: int, by: float = 0.0) -> Any:
     n = 1
     for s in shape:
         n *= s
-    return (
-        (m.arange(1.0, 1.0 + n, dtype=m.float64) * 0.37 + by).sin().reshape(shape).requires_grad_()
-    )
+    return (m.arange(1.0, 1.0 + n, dtype=m.float64) * 0.37 + by).sin().reshape(shape).requires_grad_()
 
 
 def _nodes(y: Any) -> list[Any]:
@@ -38,21 +36,23 @@ def losses(m):
     functional = m.nn.functional
     x, y = _leaf(m, 5, 3), _leaf(m, 5, 3, by=1.0)
     made = [
-        functional.kl_div(x, y, reduction="sum"), functional.kl_div(x, y, reduction="batchmean", log_target=True),
+        functional.kl_div(x, y, reduction="sum"),
+        functional.kl_div(x, y, reduction="batchmean", log_target=True),
         functional.poisson_nll_loss(x, y, full=True),
         functional.poisson_nll_loss(x.exp(), y.exp(), log_input=False, full=True),
         functional.gaussian_nll_loss(x, y, x.exp(), full=True),
         functional.cosine_embedding_loss(x, y, m.tensor([1, -1, 1, -1, 1]), margin=0.25),
-        functional.margin_ranking_loss(x, y, x.detach().sign()), functional.triplet_margin_loss(x, y, x * 2, swap=True),
+        functional.margin_ranking_loss(x, y, x.detach().sign()),
+        functional.triplet_margin_loss(x, y, x * 2, swap=True),
         functional.hinge_embedding_loss(x, y.detach().sign()),
         functional.binary_cross_entropy_with_logits(x, y.sigmoid()),
-        functional.cross_entropy(x, y.softmax(1), label_smoothing=0.1), functional.cosine_similarity(x, y),
+        functional.cross_entropy(x, y.softmax(1), label_smoothing=0.1),
+        functional.cosine_similarity(x, y),
         functional.cross_entropy(x, m.tensor([0, 1, 2, 0, 1]), label_smoothing=0.1),
-        functional.multilabel_soft_margin_loss(x, y.sigmoid()), functional.pairwise_distance(x, y),
-    ]  # fmt: skip
-    return [
-        (_nodes(t), t.detach(), *m.autograd.grad(t.sum(), (x, y), allow_unused=True)) for t in made
+        functional.multilabel_soft_margin_loss(x, y.sigmoid()),
+        functional.pairwise_distance(x, y),
     ]
+    return [(_nodes(t), t.detach(), *m.autograd.grad(t.sum(), (x, y), allow_unused=True)) for t in made]
 
 
 @program
@@ -60,17 +60,22 @@ def slopes_and_areas(m):
     x, y = _leaf(m, 5, 3), _leaf(m, 5, 3, by=1.0)
     places = (m.tensor([0.0, 0.5, 2.0, 2.5, 4.0]).double(), m.tensor([0.0, 1.0, 3.0]).double())
     made = [
-        m.trapezoid(x, y), m.trapezoid(x), m.trapezoid(x, places[1]), m.cumulative_trapezoid(x, y),
-        m.cumulative_trapezoid(x), m.tensordot(x, y, ([0], [0])), m.tensordot(x, y, 2), m.inner(x, y),
-        m.tensordot(x.t(), y.t(), 2), m.tensordot(x.t(), y, 1),
-    ]  # fmt: skip
+        m.trapezoid(x, y),
+        m.trapezoid(x),
+        m.trapezoid(x, places[1]),
+        m.cumulative_trapezoid(x, y),
+        m.cumulative_trapezoid(x),
+        m.tensordot(x, y, ([0], [0])),
+        m.tensordot(x, y, 2),
+        m.inner(x, y),
+        m.tensordot(x.t(), y.t(), 2),
+        m.tensordot(x.t(), y, 1),
+    ]
     for order in (1, 2):
         made += m.gradient(x, edge_order=order)
         made += m.gradient(x, spacing=0.3, edge_order=order)
         made += m.gradient(x, spacing=places, edge_order=order)
-    return [
-        (_nodes(t), t.detach(), *m.autograd.grad(t.sum(), (x, y), allow_unused=True)) for t in made
-    ]
+    return [(_nodes(t), t.detach(), *m.autograd.grad(t.sum(), (x, y), allow_unused=True)) for t in made]
 
 
 @program
@@ -79,11 +84,17 @@ def hooks_of_layers(m):
     functional, found = m.nn.functional, []
     x = _leaf(m, 4, 6)
     for y in (
-        functional.layer_norm(x, (6,)), functional.layer_norm(x, (6,), x[0], x[1]),
-        m.native_layer_norm(x, (6,), None, None, 1e-5)[0], functional.batch_norm(x, None, None, training=True),
-        functional.group_norm(x, 2), functional.instance_norm(x[None]), x.topk(2)[0], x.split(2)[1],
-        m.linalg.svd(x + m.eye(4, 6, dtype=m.float64))[1], m.var_mean(x)[0],
-    ):  # fmt: skip
+        functional.layer_norm(x, (6,)),
+        functional.layer_norm(x, (6,), x[0], x[1]),
+        m.native_layer_norm(x, (6,), None, None, 1e-5)[0],
+        functional.batch_norm(x, None, None, training=True),
+        functional.group_norm(x, 2),
+        functional.instance_norm(x[None]),
+        x.topk(2)[0],
+        x.split(2)[1],
+        m.linalg.svd(x + m.eye(4, 6, dtype=m.float64))[1],
+        m.var_mean(x)[0],
+    ):
         y.grad_fn.register_prehook(lambda g: found.append([t is None for t in g]))
         y.grad_fn.register_hook(lambda i, g: found.append([len(i), [t is None for t in g]]))
         y.sum().backward()
@@ -99,10 +110,15 @@ def missing_formulas(m):
     x = m.ones(3, 3, dtype=m.float64).cumsum(0).requires_grad_()
     found = []
     for fn in (
-        m.unique, m.unique_consecutive, lambda t: m.unique(t, dim=0), lambda t: m.geqrf(t)[0],
-        lambda t: m.linalg.ldl_factor(t)[0], lambda t: m.heaviside(t, t), lambda t: m.histogram(t, 3)[0],
+        m.unique,
+        m.unique_consecutive,
+        lambda t: m.unique(t, dim=0),
+        lambda t: m.geqrf(t)[0],
+        lambda t: m.linalg.ldl_factor(t)[0],
+        lambda t: m.heaviside(t, t),
+        lambda t: m.histogram(t, 3)[0],
         lambda t: m.bincount(m.tensor([1, 2, 2]), t[0]),
-    ):  # fmt: skip
+    ):
         y = fn(x)
         found.append((y.requires_grad, y.grad_fn.name(), complaint(lambda y=y: y.sum().backward())))
     empty = m.empty(0, 3, dtype=m.complex64, requires_grad=True)
@@ -148,10 +164,19 @@ def values_for_edges_that_lead_nowhere(m):
     """torch asks whether there is an edge where one gradient alone reads a value; it complains of what it saved."""
     v, u = m.tensor([[1.0, 0.3], [-1.3, 2.0]], dtype=m.float64), m.ones(2, 2, dtype=m.float64)
     calls = [
-        m.mul, m.hypot, m.fmod, m.atan2, m.div, m.mm, m.xlogy,
-        lambda a, b: m.addmm(u, a, b), lambda a, b: m.addcmul(u, a, b), lambda a, b: m.addcdiv(u, a, b),
-        lambda a, b: a[0].dot(b[0]), lambda a, b: m.lerp(a, b, 0.5),
-    ]  # fmt: skip
+        m.mul,
+        m.hypot,
+        m.fmod,
+        m.atan2,
+        m.div,
+        m.mm,
+        m.xlogy,
+        lambda a, b: m.addmm(u, a, b),
+        lambda a, b: m.addcmul(u, a, b),
+        lambda a, b: m.addcdiv(u, a, b),
+        lambda a, b: a[0].dot(b[0]),
+        lambda a, b: m.lerp(a, b, 0.5),
+    ]
     found = []
     for call in calls:
         for pick in range(6):
@@ -170,13 +195,9 @@ def values_for_edges_that_lead_nowhere(m):
             a, b = pairs[pick]
             if pick == 5 and call not in calls[:1]:
                 continue
-            with m.autograd.graph.saved_tensors_hooks(
-                lambda t: found.append(t.detach()) or t, lambda t: t
-            ):
+            with m.autograd.graph.saved_tensors_hooks(lambda t: found.append(t.detach()) or t, lambda t: t):
                 out = call(a, b)
-            found.append(
-                [getattr(out.grad_fn, n) is None for n in dir(out.grad_fn) if n == "_saved_other"]
-            )
+            found.append([getattr(out.grad_fn, n) is None for n in dir(out.grad_fn) if n == "_saved_other"])
             out = call(a, b)
             base.mul_(1)
             found.append(complaint(out.sum().backward))
@@ -220,18 +241,12 @@ def parameters_that_second_derivatives_do_not_reach(m):
         lambda x, w, b: F.conv_transpose1d(x[None], w[:, None, None], b[:1]),
         lambda x, w, b: F.grid_sample(x[None, None], w[:2].reshape(1, 1, 1, 2) / 3 + b.sum() * 0),
         lambda x, w, b: F.prelu(x - 2.2, w[:1]) + b,
-    ]  # fmt: skip
+    ]
     found = []
     for call in calls:
         for tracked in ((1, 1, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0)):
-            values = (
-                [[1.0, 2.0, 3.5], [0.5, 2.0, 2.5], [1.0, 0.7, 2.0]],
-                [0.3, 1.5, 0.7],
-                [0.1, 0.2, 0.3],
-            )
-            given = [
-                m.tensor(v, dtype=m.float64, requires_grad=bool(t)) for v, t in zip(values, tracked)
-            ]
+            values = ([[1.0, 2.0, 3.5], [0.5, 2.0, 2.5], [1.0, 0.7, 2.0]], [0.3, 1.5, 0.7], [0.1, 0.2, 0.3])
+            given = [m.tensor(v, dtype=m.float64, requires_grad=bool(t)) for v, t in zip(values, tracked)]
             leaves = [t for t in given if t.requires_grad]
             y = call(*given)
             if not y.requires_grad:
@@ -242,10 +257,7 @@ def parameters_that_second_derivatives_do_not_reach(m):
             found.append([(g.detach(), g.requires_grad) for g in first if g is not None])
             if isinstance(penalty, m.Tensor) and penalty.requires_grad:
                 found.append(
-                    [
-                        complaint(lambda p=penalty, t=t: m.autograd.grad(p, t, retain_graph=True))
-                        for t in leaves
-                    ]
+                    [complaint(lambda p=penalty, t=t: m.autograd.grad(p, t, retain_graph=True)) for t in leaves]
                 )
                 penalty.backward()
                 found.append([t.grad for t in leaves])
@@ -279,9 +291,14 @@ def complaints_before_arguments(m):
     found = []
     for t in (part, quiet):
         uses = (
-            lambda t: t[:1], lambda t: t[None, :1], lambda t: t.reshape(3).shape, lambda t: t.rot90(),
-            lambda t: t.std(4), lambda t: t.T, lambda t: t.repeat(()),
-        )  # fmt: skip
+            lambda t: t[:1],
+            lambda t: t[None, :1],
+            lambda t: t.reshape(3).shape,
+            lambda t: t.rot90(),
+            lambda t: t.std(4),
+            lambda t: t.T,
+            lambda t: t.repeat(()),
+        )
         found += [complaint(functools.partial(use, t)) for use in uses]
     zero = m.tensor(1.0)
     return found, [
@@ -329,10 +346,19 @@ def inference_tensors_beside_views_without_edges(m):
     with m.inference_mode():
         given = m.full((3,), 2.0, dtype=m.float64)
     calls = (
-        lambda: v * given, lambda: given * v, lambda: v + given, lambda: w * given, lambda: m.addcmul(w, v, given),
-        lambda: m.where(given > 0, v, w), lambda: v.pow(given), lambda: v @ given, lambda: m.lerp(w, v, given),
-        lambda: v / given, lambda: given.sin() * w, lambda: m.atan2(v, given),
-    )  # fmt: skip
+        lambda: v * given,
+        lambda: given * v,
+        lambda: v + given,
+        lambda: w * given,
+        lambda: m.addcmul(w, v, given),
+        lambda: m.where(given > 0, v, w),
+        lambda: v.pow(given),
+        lambda: v @ given,
+        lambda: m.lerp(w, v, given),
+        lambda: v / given,
+        lambda: given.sin() * w,
+        lambda: m.atan2(v, given),
+    )
     return [complaint(lambda fn=fn: fn().sum().backward()) for fn in calls], w.grad
 
 
@@ -341,12 +367,7 @@ def slopes_of_slopes(m):
     """The second derivative of hardswish is 1/3 or 0: what is only compared lets nothing through."""
     x = m.tensor([-1.0, 1.0, 0.5, 4.0, -4.0], dtype=m.float64, requires_grad=True)
     found = []
-    for fn in (
-        m.nn.functional.hardswish,
-        m.nn.functional.silu,
-        m.nn.functional.relu,
-        m.nn.functional.hardtanh,
-    ):
+    for fn in (m.nn.functional.hardswish, m.nn.functional.silu, m.nn.functional.relu, m.nn.functional.hardtanh):
         y = fn(x)
         for _ in range(2):
             (y,) = m.autograd.grad(y.sum(), x, create_graph=True)

@@ -21,11 +21,20 @@ def _told(g):
 def writes_to_parts(m):
     found = []
     for write in (
-        lambda v, b: v.div_(b), lambda v, b: v.mul_(b), lambda v, b: v.pow_(b), lambda v, b: v.sub_(b),
-        lambda v, b: v.copy_(b), lambda v, b: v.lerp_(b, 0.25), lambda v, b: v.addcmul_(b, b), lambda v, b: v.sin_(),
-        lambda v, b: v.masked_fill_(v > 0.3, b.sum()), lambda v, b: v.fill_(2.0), lambda v, b: v.sqrt_(),
-        lambda v, b: v.cumsum_(0), lambda v, b: v.__setitem__(0, b.expand(2)),
-    ):  # fmt: skip
+        lambda v, b: v.div_(b),
+        lambda v, b: v.mul_(b),
+        lambda v, b: v.pow_(b),
+        lambda v, b: v.sub_(b),
+        lambda v, b: v.copy_(b),
+        lambda v, b: v.lerp_(b, 0.25),
+        lambda v, b: v.addcmul_(b, b),
+        lambda v, b: v.sin_(),
+        lambda v, b: v.masked_fill_(v > 0.3, b.sum()),
+        lambda v, b: v.fill_(2.0),
+        lambda v, b: v.sqrt_(),
+        lambda v, b: v.cumsum_(0),
+        lambda v, b: v.__setitem__(0, b.expand(2)),
+    ):
         for part in (lambda x: x[:2, :2], lambda x: x[1:, 1:].t()):
             for size in ((), (2,)):
                 for recorded in (False, True):
@@ -34,13 +43,9 @@ def writes_to_parts(m):
                     x = a * 1
                     write(part(x), b)
                     given = m.arange(1.0, 10, dtype=m.float64).view(3, 3).requires_grad_(recorded)
-                    grads = m.autograd.grad(
-                        x * 1, [a, b], given, create_graph=True, allow_unused=True
-                    )
+                    grads = m.autograd.grad(x * 1, [a, b], given, create_graph=True, allow_unused=True)
                     found.append([_told(g) for g in grads])
-                    total = sum(
-                        g.sum() * g.sum() for g in grads if g is not None and g.requires_grad
-                    )
+                    total = sum(g.sum() * g.sum() for g in grads if g is not None and g.requires_grad)
                     if isinstance(total, m.Tensor):
                         again = m.autograd.grad(total, [a, b], allow_unused=True)
                         found.append([None if g is None else g.detach().clone() for g in again])
@@ -78,15 +83,15 @@ def parts_outside_of_memory_and_overlapping_ones(m):
 def products_with_zeros(m):
     """The recorded gradient of a product with a zero is computed from the factors alone."""
     found = []
-    for values in (
-        [[1.0, 2, 3], [0.5, 0.25, 3]],
-        [[1.0, 0, 3], [0.5, 0.25, 3]],
-        [[0.0, 0, 3], [2, 0, 3]],
-    ):
+    for values in ([[1.0, 2, 3], [0.5, 0.25, 3]], [[1.0, 0, 3], [0.5, 0.25, 3]], [[0.0, 0, 3], [2, 0, 3]]):
         for fn in (
-            lambda x: x.prod(), lambda x: x.prod(0), lambda x: x.prod(1, keepdim=True), lambda x: x.cumprod(0),
-            lambda x: x.cumprod(1), lambda x: m.cat([x, x]).prod(0, keepdim=True),
-        ):  # fmt: skip
+            lambda x: x.prod(),
+            lambda x: x.prod(0),
+            lambda x: x.prod(1, keepdim=True),
+            lambda x: x.cumprod(0),
+            lambda x: x.cumprod(1),
+            lambda x: m.cat([x, x]).prod(0, keepdim=True),
+        ):
             a = m.tensor(values, dtype=m.float64, requires_grad=True)
             x = a * 1
             y = fn(x)
@@ -123,9 +128,7 @@ def factors_that_are_finer_numbers(m):
                     y = fn(m.full((2, 3), 1.5, dtype=coarse), t1, t2, value=value)
                     grads = m.autograd.grad(y.sum().abs(), [a, b], allow_unused=True)
                     found += [y.detach(), *[g if g is None else g.to(coarse) for g in grads]]
-    y = m.addcdiv(
-        m.full((2, 3), 1.5), m.tensor(0.37, dtype=m.float64), m.tensor(0.41, dtype=m.float64)
-    )
+    y = m.addcdiv(m.full((2, 3), 1.5), m.tensor(0.37, dtype=m.float64), m.tensor(0.41, dtype=m.float64))
     x = m.tensor(0.37, dtype=m.float64, requires_grad=True)
     (g,) = m.autograd.grad(m.addcdiv(m.full((2, 3), 1.5), x, x).sum(), x)
     return [*found, y, g.item() == 0]
@@ -139,18 +142,25 @@ def second_derivatives_of_products_of_several_zeros(m):
     for values in (*rows, [[0.0, 0], [3, 4]]):  # each shape is compiled anew
         x = m.tensor(values, dtype=m.float64, requires_grad=True)
         for fn in (
-            lambda x: x.prod(), lambda x: x.prod(0).sum(), lambda x: x.prod(-1, keepdim=True).sum(),
-            lambda x: x.cumprod(0).sum(), lambda x: m.linalg.vecdot(x, x.cumprod(-1)).sum(),
-        ):  # fmt: skip
+            lambda x: x.prod(),
+            lambda x: x.prod(0).sum(),
+            lambda x: x.prod(-1, keepdim=True).sum(),
+            lambda x: x.cumprod(0).sum(),
+            lambda x: m.linalg.vecdot(x, x.cumprod(-1)).sum(),
+        ):
             found += [m.autograd.grad(fn(x), x)[0], m.autograd.functional.hessian(fn, x)]
             found.append(m.func.hessian(fn)(x).detach())
     return found
 
 
 _READING = {
-    "product": lambda a, b: a * b, "quotient": lambda a, b: a / b, "sine": lambda a, b: a.sin() + b,
-    "matrices": lambda a, b: a @ b, "part": lambda a, b: a[0] * b[:, 1], "average": lambda a, b: tg.lerp(a, b, a),
-}  # fmt: skip
+    "product": lambda a, b: a * b,
+    "quotient": lambda a, b: a / b,
+    "sine": lambda a, b: a.sin() + b,
+    "matrices": lambda a, b: a @ b,
+    "part": lambda a, b: a[0] * b[:, 1],
+    "average": lambda a, b: tg.lerp(a, b, a),
+}
 
 
 @pytest.mark.parametrize("written", ["nothing", "the inputs", "the result", "the gradient given"])
@@ -168,9 +178,7 @@ def test_second_gradients_read_what_was_there_when_the_first_were_recorded(name,
         given = tg.ones_like(y) * 2
         grads = tg.autograd.grad(y, (a, b), given, create_graph=True, allow_unused=True)
         with tg.no_grad():
-            for t in {"the inputs": (a, b), "the result": (y,), "the gradient given": (given,)}.get(
-                write, ()
-            ):
+            for t in {"the inputs": (a, b), "the result": (y,), "the gradient given": (given,)}.get(write, ()):
                 t.mul_(3)
         total: Any = sum((g * g).sum() for g in grads if g is not None)
         found = tg.autograd.grad(total, (a, b), allow_unused=True)

@@ -15,13 +15,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "v.mul_(2)",
         "a.mul_(3)",
     ),
-    "no_view_follows": (
-        "a=torch.arange(6.)",
-        "v=a.view(2,3)",
-        "a.set_(torch.ones(4))",
-        "v.mul_(5)",
-        "a.mul_(2)",
-    ),
+    "no_view_follows": ("a=torch.arange(6.)", "v=a.view(2,3)", "a.set_(torch.ones(4))", "v.mul_(5)", "a.mul_(2)"),
     "views_before_and_after_set": (
         "a=torch.arange(6.)",
         "v=a.view(2,3)",
@@ -78,12 +72,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "v.set_(torch.ones(4))",
         "v.mul_(2)",
     ),
-    "set_detached": (
-        "a=torch.arange(6.)",
-        "v=a.detach()",
-        "v.set_(torch.ones(4))",
-        "v.mul_(2)",
-    ),
+    "set_detached": ("a=torch.arange(6.)", "v=a.detach()", "v.set_(torch.ones(4))", "v.mul_(2)"),
     "set_view_to_something_tracked": (
         "a=torch.arange(6.)",
         "v=a.view(2,3)",
@@ -149,20 +138,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "a.mul_(2)",
         "v.mul_(2)",
     ),
-    "data_of_the_base": (
-        "a=torch.arange(6.)",
-        "v=a.view(2,3)",
-        "a.data=torch.ones(2)",
-        "v.add_(1)",
-        "a.mul_(3)",
-    ),
-    "data_of_a_view": (
-        "a=torch.arange(6.)",
-        "v=a.view(2,3)",
-        "v.data=torch.ones(2)",
-        "v.add_(1)",
-        "a.mul_(3)",
-    ),
+    "data_of_the_base": ("a=torch.arange(6.)", "v=a.view(2,3)", "a.data=torch.ones(2)", "v.add_(1)", "a.mul_(3)"),
+    "data_of_a_view": ("a=torch.arange(6.)", "v=a.view(2,3)", "v.data=torch.ones(2)", "v.add_(1)", "a.mul_(3)"),
     "data_of_a_tracked_view": (
         "a=torch.arange(6.,requires_grad=True)*1",
         "v=a.view(2,3)",

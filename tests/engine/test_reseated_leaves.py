@@ -9,11 +9,7 @@ import torchgrad_jax as tg
 from tests.differential import describe, difference
 from tests.programs import complaint
 
-RECORDED = {
-    "product": lambda x: (x * 2).sum(),
-    "exponential": lambda x: x.exp().sum(),
-    "index": lambda x: x[0] * 2,
-}
+RECORDED = {"product": lambda x: (x * 2).sum(), "exponential": lambda x: x.exp().sum(), "index": lambda x: x[0] * 2}
 
 
 def _set(make):
@@ -72,9 +68,7 @@ def _backward(x, z, **options):
 PASSES = {
     "grad": lambda m, x, z: m.autograd.grad(z, x),
     "grad, recorded": lambda m, x, z: m.autograd.grad(z, x, create_graph=True),
-    "grad, unused allowed": lambda m, x, z: m.autograd.grad(
-        z, x, allow_unused=True, materialize_grads=True
-    ),
+    "grad, unused allowed": lambda m, x, z: m.autograd.grad(z, x, allow_unused=True, materialize_grads=True),
     "backward": lambda m, x, z: _backward(x, z),
     "backward, recorded": lambda m, x, z: [g.detach() for g in _backward(x, z, create_graph=True)],
     "backward to inputs": lambda m, x, z: _backward(x, z, inputs=[x]),
@@ -90,8 +84,7 @@ def _shown(m, change, record, run):
     def all_of_it():
         change(m, x)
         found.extend(
-            None if g is None else (str(g.dtype).split(".")[-1], tuple(g.shape), g.tolist())
-            for g in run(m, x, z)
+            None if g is None else (str(g.dtype).split(".")[-1], tuple(g.shape), g.tolist()) for g in run(m, x, z)
         )
 
     return [complaint(all_of_it), found]

@@ -10,14 +10,9 @@ test_same_as_torch = program.test()
 
 
 def _data(m):
-    x = m.tensor(
-        [[0.3, -1.2, 0.5], [1.4, 0.2, -0.6], [0.9, 2.0, 1.1], [-0.7, 0.1, 0.4]], dtype=m.float64
-    )
+    x = m.tensor([[0.3, -1.2, 0.5], [1.4, 0.2, -0.6], [0.9, 2.0, 1.1], [-0.7, 0.1, 0.4]], dtype=m.float64)
     weight = m.tensor([0.5, 1.5, -2.0], dtype=m.float64, requires_grad=True)
-    statistics = (
-        m.tensor([0.1, 0.2, 0.3], dtype=m.float64),
-        m.tensor([1.0, 2.0, 3.0], dtype=m.float64),
-    )
+    statistics = (m.tensor([0.1, 0.2, 0.3], dtype=m.float64), m.tensor([1.0, 2.0, 3.0], dtype=m.float64))
     return (x.requires_grad_(), weight, *statistics)
 
 
@@ -43,11 +38,7 @@ def versions(m):
 def statistics_that_require_a_gradient(m):
     x, weight, mean, var = _data(m)
     mean.requires_grad_()
-    return (
-        complaint(lambda: m.nn.functional.batch_norm(x, mean, var, weight, training=True)),
-        mean,
-        mean._version,
-    )
+    return (complaint(lambda: m.nn.functional.batch_norm(x, mean, var, weight, training=True)), mean, mean._version)
 
 
 @program
@@ -67,13 +58,7 @@ def evaluation_before_training_of_a_module(m):
     a = bn(x)
     bn.train()
     (a * bn(x)).sum().backward()
-    return (
-        bn.running_mean,
-        bn.running_var,
-        bn.running_var._version,
-        bn.num_batches_tracked._version,
-        x.grad,
-    )
+    return (bn.running_mean, bn.running_var, bn.running_var._version, bn.num_batches_tracked._version, x.grad)
 
 
 @program
@@ -115,10 +100,6 @@ def a_hook_that_fails(m):
             return t
 
         with m.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            said = complaint(
-                lambda x=x, w=weight, a=mean, b=var: m.nn.functional.batch_norm(
-                    x, a, b, w, training=True
-                )
-            )
+            said = complaint(lambda x=x, w=weight, a=mean, b=var: m.nn.functional.batch_norm(x, a, b, w, training=True))
         found.append((said, mean, var))
     return found

@@ -41,19 +41,30 @@ SAVED = (
 
 # Functions made of others: the nodes that a user can walk through.
 STEPS = (
-    "torch.quantile(x, 0.3)", "torch.quantile(m, 0.3, 0)", "torch.quantile(m, 0.3, -1, True)",
-    "torch.quantile(m, torch.tensor([0.2, 0.7]), 1)", "torch.quantile(m, torch.tensor([0.2, 0.7]))",
-    "torch.nanquantile(m, 0.4, 0, True)", "torch.quantile(x, 0.3, interpolation='lower')",
+    "torch.quantile(x, 0.3)",
+    "torch.quantile(m, 0.3, 0)",
+    "torch.quantile(m, 0.3, -1, True)",
+    "torch.quantile(m, torch.tensor([0.2, 0.7]), 1)",
+    "torch.quantile(m, torch.tensor([0.2, 0.7]))",
+    "torch.nanquantile(m, 0.4, 0, True)",
+    "torch.quantile(x, 0.3, interpolation='lower')",
     "torch.quantile(m, 0.3, None, True, interpolation='midpoint')",
     "torch.quantile(m, 0.6, 1, interpolation='nearest')",
-    "torch.nn.functional.pad(m, (1, 2), mode='circular')", "torch.nn.functional.pad(m, (-1, 1), mode='circular')",
+    "torch.nn.functional.pad(m, (1, 2), mode='circular')",
+    "torch.nn.functional.pad(m, (-1, 1), mode='circular')",
     "torch.nn.functional.pad(m[None], (1, 0, 0, 2), mode='circular')",
-    "torch.nn.functional.pad(m, (0, 0), mode='circular')", "torch.nn.functional.rms_norm(m, (3,), x)",
-    "torch.nn.functional.cosine_embedding_loss(x[None], q[None], torch.tensor([1]))", "torch.gradient(x)[0]",
-    "torch.gradient(x, spacing=2.0)[0]", "torch.trapezoid(m, x)", "torch.trapezoid(x, q)",
+    "torch.nn.functional.pad(m, (0, 0), mode='circular')",
+    "torch.nn.functional.rms_norm(m, (3,), x)",
+    "torch.nn.functional.cosine_embedding_loss(x[None], q[None], torch.tensor([1]))",
+    "torch.gradient(x)[0]",
+    "torch.gradient(x, spacing=2.0)[0]",
+    "torch.trapezoid(m, x)",
+    "torch.trapezoid(x, q)",
     "torch.trapezoid(m, x, dim=0)",
-    "torch.cumulative_trapezoid(m, x)", "torch.norm(x, 0)", "torch.linalg.vector_norm(m, 0, 1)",
-)  # fmt: skip
+    "torch.cumulative_trapezoid(m, x)",
+    "torch.norm(x, 0)",
+    "torch.linalg.vector_norm(m, 0, 1)",
+)
 
 PROGRAMS: dict[str, tuple[str, ...]] = {
     # A single root always runs its hooks; of several, those that lead to no input are left out.
@@ -146,8 +157,16 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "index_of_a_number": (
         DATA,
         "y = x[0]",
-        "y[0]", "y[-1]", "y[1]", "y[0, 0]", "y[None, -1]", "y[..., 0]", "y[0:1]",
-        "y[0] = 1.0", "y[-1] = 1.0", "y[0, 0] = 1.0",
+        "y[0]",
+        "y[-1]",
+        "y[1]",
+        "y[0, 0]",
+        "y[None, -1]",
+        "y[..., 0]",
+        "y[0:1]",
+        "y[0] = 1.0",
+        "y[-1] = 1.0",
+        "y[0, 0] = 1.0",
     ),
     "number_unflattened": (
         DATA,
@@ -171,15 +190,19 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "m.index_add(0, torch.tensor([-1]), x[None], alpha=2)",
         "x.index_add(0, torch.tensor([-1]), x[:1])",
     ),
-}  # fmt: skip
+}
 
 # Gradients of normalisations depend on all arguments, of what only compares on none.
 RECORDED = (
     "torch.nn.functional.batch_norm(m, torch.zeros(3), torch.ones(3), x, q)",
-    "torch.nn.functional.batch_norm(m, torch.zeros(3), torch.ones(3))", "torch.nn.functional.layer_norm(m, (3,), x, q)",
-    "torch.nn.functional.layer_norm(b, (3,), None, q)", "torch.nn.functional.pad(x[None], (1, 1), mode='replicate')",
-    "x.scatter_reduce(0, rows, q, 'amax')", "x.index_reduce(0, rows[:1], q[:1], 'amax')", "torch.quantile(x, 0.3)",
-)  # fmt: skip
+    "torch.nn.functional.batch_norm(m, torch.zeros(3), torch.ones(3))",
+    "torch.nn.functional.layer_norm(m, (3,), x, q)",
+    "torch.nn.functional.layer_norm(b, (3,), None, q)",
+    "torch.nn.functional.pad(x[None], (1, 1), mode='replicate')",
+    "x.scatter_reduce(0, rows, q, 'amax')",
+    "x.index_reduce(0, rows[:1], q[:1], 'amax')",
+    "torch.quantile(x, 0.3)",
+)
 
 test_program = played(PROGRAMS)
 
@@ -206,13 +229,7 @@ def test_steps(how: str, same: Any) -> None:
         exec(f"{DATA}; y = {how}", env)
         x, y = env["x"], env["y"]
         grad = m.autograd.grad(y.sum(), x, allow_unused=True)[0]
-        return [
-            y._version,
-            y.stride(),
-            y.tolist(),
-            _graph(y.grad_fn),
-            grad if grad is None else grad.tolist(),
-        ]
+        return [y._version, y.stride(), y.tolist(), _graph(y.grad_fn), grad if grad is None else grad.tolist()]
 
     same(run, f"steps {how}")
 
@@ -223,9 +240,7 @@ def test_recorded_gradients(how: str, same: Any) -> None:
         env: dict[str, Any] = {"torch": m}
         exec(f"{DATA}; y = {how}", env)
         inputs = [env["x"], env["q"], env["m"]]
-        grads = m.autograd.grad(
-            env["y"].sum(), inputs, create_graph=True, allow_unused=True, retain_graph=True
-        )
+        grads = m.autograd.grad(env["y"].sum(), inputs, create_graph=True, allow_unused=True, retain_graph=True)
         return [g if g is None else g.requires_grad for g in grads]
 
     same(run, f"recorded {how}")

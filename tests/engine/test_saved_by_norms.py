@@ -30,9 +30,7 @@ def _saved(m, run):
     while node.name().startswith("View"):
         node = node.next_functions[0][0]
     shown = {name: getattr(node, name) for name in dir(node) if name.startswith("_saved_")}
-    tensors = {
-        k: (t, t.requires_grad, t.is_leaf) for k, t in shown.items() if isinstance(t, m.Tensor)
-    }
+    tensors = {k: (t, t.requires_grad, t.is_leaf) for k, t in shown.items() if isinstance(t, m.Tensor)}
     return seen, sorted(shown), tensors, [k for k, t in shown.items() if t is None]
 
 
@@ -112,9 +110,7 @@ def gradients_and_those_of_gradients(m):
             )
             for y in runs:
                 grads = m.autograd.grad((y * y.sin()).sum(), inputs, create_graph=True)
-                again = m.autograd.grad(
-                    sum((g * g).sum() for g in grads), inputs, allow_unused=True
-                )
+                again = m.autograd.grad(sum((g * g).sum() for g in grads), inputs, allow_unused=True)
                 found.append([t if t is None else t.detach() for t in (*grads, *again)])
     return found
 
@@ -130,9 +126,7 @@ def statistics_that_are_returned(m):
         m.native_layer_norm(x, (6,), None, None, 1e-5),
         m.native_group_norm(x, None, None, 4, 6, 1, 2, 1e-5),
     )
-    return [
-        (t, t.requires_grad, t._is_view(), t._version, t.output_nr) for out in outs for t in out
-    ]
+    return [(t, t.requires_grad, t._is_view(), t._version, t.output_nr) for out in outs for t in out]
 
 
 @program

@@ -15,10 +15,9 @@ def _nodes(m, node):
         if node is None or node.name().endswith("AccumulateGrad"):
             break
         shown = {k: getattr(node, k) for k in sorted(dir(node)) if k.startswith("_saved_")}
-        found.append((
-            node.name(),
-            {k: (list(v.shape), v._version) if isinstance(v, m.Tensor) else v for k, v in shown.items()},
-        ))  # fmt: skip
+        found.append(
+            (node.name(), {k: (list(v.shape), v._version) if isinstance(v, m.Tensor) else v for k, v in shown.items()})
+        )
         node = node.next_functions[0][0]
     return found
 

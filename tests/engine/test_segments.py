@@ -24,9 +24,7 @@ def way(monkeypatch):
         monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
         monkeypatch.setattr(segments, "NODE_COST", 0)  # never worth it for being uncompiled
         for times in ("WALKS_BEFORE_NUMPY", "WALKS_BEFORE_XLA"):
-            monkeypatch.setattr(
-                segments, times, {"whole": 0, "short": 0, "mixed": 1}.get(name, NEVER)
-            )
+            monkeypatch.setattr(segments, times, {"whole": 0, "short": 0, "mixed": 1}.get(name, NEVER))
         monkeypatch.setattr(segments, "WHOLE", 0 if name in ("short", "mixed") else NEVER)
         monkeypatch.setattr(segments, "SIZE", 5 if name == "mixed" else 3)
         monkeypatch.setattr(segments, "SHORT", 1)
@@ -78,9 +76,7 @@ def test_ways_agree(name, way):
             assert way.count["compiled"] <= 1, way.count
 
 
-@pytest.mark.parametrize(
-    "name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "chunk", "t_mul_number"]
-)
+@pytest.mark.parametrize("name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "chunk", "t_mul_number"])
 def test_ways_agree_when_accumulating(name, way):
     way("node by node")
     want = outcome(name, again=True)
@@ -90,17 +86,7 @@ def test_ways_agree_when_accumulating(name, way):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "dag",
-        "recurrence",
-        "linear",
-        "copy_slices",
-        "two_roots",
-        "slices",
-        "transposed_leaf",
-        "outer",
-    ],
+    "name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "slices", "transposed_leaf", "outer"]
 )
 def test_captured_gradients_agree(name, way):
     def captured():
@@ -231,9 +217,7 @@ def _break(monkeypatch, how):
 
 
 @pytest.mark.parametrize("kind", ["whole", "short"])
-@pytest.mark.parametrize(
-    "error", [RuntimeError("no"), NotImplementedError("no"), MemoryError("no")]
-)
+@pytest.mark.parametrize("error", [RuntimeError("no"), NotImplementedError("no"), MemoryError("no")])
 @pytest.mark.parametrize("name", ["recurrence", "copy_slices", "two_roots"])
 def test_what_cannot_be_compiled_runs_node_by_node(name, error, kind, way, monkeypatch, caplog):
     way("node by node")
@@ -277,9 +261,7 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "times"),
-    [(3, segments.WALKS_BEFORE_NUMPY), (400, segments.WALKS_BEFORE_XLA)],
-    ids=["NumPy", "XLA"],
+    ("n", "times"), [(3, segments.WALKS_BEFORE_NUMPY), (400, segments.WALKS_BEFORE_XLA)], ids=["NumPy", "XLA"]
 )
 def test_when_a_pass_is_compiled(monkeypatch, n, times):
     """NumPy code costs milliseconds, and a kernel of XLA's a second."""

@@ -8,9 +8,7 @@ INFERENCE = "with torch.inference_mode(): a = torch.tensor([[1.0, 2.0, 3.0], [4.
 LEAF = "x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)"
 COMPLEX = "x = torch.tensor([[1 + 2j, 3j], [1.0, 2 - 1j]], requires_grad=True); y = x * 1"
 EXPANDED = "b = torch.tensor([1.0, 2.0, 3.0]); a = b.expand(2, 3); i = torch.tensor([0])"
-DUAL = (
-    "import_level = torch.autograd.forward_ad; level = import_level.dual_level(); level.__enter__()"
-)
+DUAL = "import_level = torch.autograd.forward_ad; level = import_level.dual_level(); level.__enter__()"
 SIGN = """
 class Sign(torch.autograd.Function):
     @staticmethod
@@ -62,10 +60,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "inference_transposed": (INFERENCE, "a.t_()"),
     "inference_unsqueezed": (INFERENCE, "a.unsqueeze_(0)"),
     "inference_shape_error_first": (INFERENCE, "a.add_(torch.ones(2))"),
-    "inference_dtype_error_first": (
-        "with torch.inference_mode(): a = torch.ones(3, dtype=torch.bool)",
-        "a /= 2.0",
-    ),
+    "inference_dtype_error_first": ("with torch.inference_mode(): a = torch.ones(3, dtype=torch.bool)", "a /= 2.0"),
     "inference_detached_counts": (
         INFERENCE,
         "b = a.detach()",
@@ -75,19 +70,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "d.mul_(2)",
     ),
     "inference_data_counts": (INFERENCE, "b = a.data", "b.mul_(2)", "b.requires_grad_()"),
-    "inference_detached_inside": (
-        INFERENCE,
-        "with torch.inference_mode(): b = a.detach(); c = a.data",
-        "b.mul_(2)",
-    ),
-    "inference_into_data": (
-        INFERENCE,
-        "b = torch.ones(2, 3)",
-        "b.data = a",
-        "b.mul_(2)",
-        LEAF,
-        "y = x * b",
-    ),
+    "inference_detached_inside": (INFERENCE, "with torch.inference_mode(): b = a.detach(); c = a.data", "b.mul_(2)"),
+    "inference_into_data": (INFERENCE, "b = torch.ones(2, 3)", "b.data = a", "b.mul_(2)", LEAF, "y = x * b"),
     "inference_data_replaced": (INFERENCE, "b = torch.ones(2, 3)", "a.data = b", "a.mul_(2)"),
     "inference_returned_by_function": (TWICE, INFERENCE, "b = Same.apply(a)"),
     "inference_dual": (
@@ -119,24 +103,12 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     ),
     "expanded_assigned": (EXPANDED, "a[a > 1] = 0.0"),
     "expanded_triangle": (EXPANDED, "a.tril_()"),
-    "expanded_fill_gradient": (
-        LEAF,
-        "y = x * 1",
-        "z = y[0].expand(2, 3)",
-        "z.fill_(4.0)",
-        "y.sum().backward()",
-    ),
+    "expanded_fill_gradient": (LEAF, "y = x * 1", "z = y[0].expand(2, 3)", "z.fill_(4.0)", "y.sum().backward()"),
     "overlap_index_add": ("a = torch.arange(3.0)", "a.index_add_(0, torch.tensor([0]), a[:1])"),
-    "overlap_index_copy_of_one": (
-        "a = torch.ones(1, 1)",
-        "a.index_copy_(0, torch.tensor([0]), a[-1:])",
-    ),
+    "overlap_index_copy_of_one": ("a = torch.ones(1, 1)", "a.index_copy_(0, torch.tensor([0]), a[-1:])"),
     "overlap_scatter": ("a = torch.ones(2, 2)", "a.scatter_(0, torch.tensor([[0, 1]]), a)"),
     "overlap_index_put": ("a = torch.ones(2, 2)", "a.index_put_((torch.tensor([0]),), a[1])"),
-    "overlap_diagonal_assigned": (
-        "a = torch.ones(3, 3).diagonal(1)",
-        "a[torch.tensor([0, 1])] = a",
-    ),
+    "overlap_diagonal_assigned": ("a = torch.ones(3, 3).diagonal(1)", "a[torch.tensor([0, 1])] = a"),
     "overlap_mask_assigned": ("a = torch.arange(3)", "b = a[1:2]", "a[a > 0] = b"),
     # In-place forms whose result has a wider type.
     "in_place_cumsum_bool": ("a = torch.tensor([True, False])", "a.cumsum_(0)", "a.cumprod_(0)"),
@@ -153,17 +125,9 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "b = torch.addcdiv(a, a.long(), a.long())",
         "c = torch.addcdiv(a, a, a.long())",
     ),
-    "nan_times_false": (
-        "a = torch.tensor([float('nan'), 1.0])",
-        "b = a * torch.tensor([False, True])",
-    ),
+    "nan_times_false": ("a = torch.tensor([float('nan'), 1.0])", "b = a * torch.tensor([False, True])"),
     # Flags and history.
-    "flag_turned_off_after": (
-        LEAF,
-        "y = x.expand(2, 2, 3)",
-        "x.requires_grad_(False)",
-        "y.sum().backward()",
-    ),
+    "flag_turned_off_after": (LEAF, "y = x.expand(2, 2, 3)", "x.requires_grad_(False)", "y.sum().backward()"),
     "flag_of_stale_view": (
         LEAF,
         "v, w = x.unbind()",
@@ -172,13 +136,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "w.requires_grad = False",
     ),
     "view_of_detached": (LEAF, "v = x.view(3, 2)", "x.detach_()", "w = x.view(-1)", "w.squeeze_()"),
-    "view_written_unlooked": (
-        LEAF,
-        "b = torch.ones(2, 3)",
-        "v = b[::2]",
-        "b[0:1].mul_(x[0])",
-        "v.mul_(2)",
-    ),
+    "view_written_unlooked": (LEAF, "b = torch.ones(2, 3)", "v = b[::2]", "b[0:1].mul_(x[0])", "v.mul_(2)"),
     "view_written_after_look": (
         LEAF,
         "b = torch.ones(2, 3)",
@@ -187,17 +145,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "fn = v.grad_fn",
         "v.mul_(2)",
     ),
-    "view_in_place_unrecorded": (
-        LEAF,
-        "v, w = x.unbind()",
-        "with torch.no_grad(): v.unsqueeze_(0)",
-    ),
-    "shape_in_place_unrecorded": (
-        LEAF,
-        "y = x * 2",
-        "with torch.no_grad(): y.unsqueeze_(0)",
-        "y.sum().backward()",
-    ),
+    "view_in_place_unrecorded": (LEAF, "v, w = x.unbind()", "with torch.no_grad(): v.unsqueeze_(0)"),
+    "shape_in_place_unrecorded": (LEAF, "y = x * 2", "with torch.no_grad(): y.unsqueeze_(0)", "y.sum().backward()"),
     "shape_in_place_misfit": (
         "x = torch.ones(1, 3, requires_grad=True)",
         "y = x * 2",
@@ -205,19 +154,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "(y * y).sum().backward()",
     ),
     "leaf_before_dims": ("x = torch.ones(2, 1, 3, requires_grad=True)", "x.t_()"),
-    "data_of_view": (
-        "x = torch.ones(2)",
-        "v = x[0:1]",
-        "v.data = torch.zeros(1)",
-        "v.mul_(2)",
-        "x.mul_(2)",
-    ),
-    "data_with_shared_counter": (
-        "x = torch.ones(2)",
-        "d = x.detach()",
-        "x.data = torch.zeros(2)",
-        "x.mul_(2)",
-    ),
+    "data_of_view": ("x = torch.ones(2)", "v = x[0:1]", "v.data = torch.zeros(1)", "v.mul_(2)", "x.mul_(2)"),
+    "data_with_shared_counter": ("x = torch.ones(2)", "d = x.detach()", "x.data = torch.zeros(2)", "x.mul_(2)"),
     "data_of_inference_view": (
         LEAF,
         "y = x * 1",
@@ -225,11 +163,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "v.data = torch.zeros(3)",
         "y.neg_()",
     ),
-    "function_writes_view_leaf": (
-        TWICE,
-        "v = torch.zeros(3).view(-1).requires_grad_()",
-        "y = Twice.apply(v)",
-    ),
+    "function_writes_view_leaf": (TWICE, "v = torch.zeros(3).view(-1).requires_grad_()", "y = Twice.apply(v)"),
     "function_result_written": (
         SIGN,
         "x = torch.tensor([[1.0, 2.0]], requires_grad=True)",
@@ -240,34 +174,16 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "v[0:1] = w",
     ),
     "function_returns_odd_strides": (TWICE, "a = torch.zeros(3, 3)[None, 0]", "b = Same.apply(a)"),
-    "unimplemented_first": (
-        LEAF,
-        "z = torch.ones(2, 3, requires_grad=True)",
-        "(x // 2 - z).sum().backward()",
-    ),
-    "unimplemented_last": (
-        LEAF,
-        "z = torch.ones(2, 3, requires_grad=True)",
-        "(z - x // 2).sum().backward()",
-    ),
-    "message_names_variant": (
-        LEAF,
-        "y = x.prod(0)",
-        "with torch.no_grad(): y.mul_(2)",
-        "y.sum().backward()",
-    ),
+    "unimplemented_first": (LEAF, "z = torch.ones(2, 3, requires_grad=True)", "(x // 2 - z).sum().backward()"),
+    "unimplemented_last": (LEAF, "z = torch.ones(2, 3, requires_grad=True)", "(z - x // 2).sum().backward()"),
+    "message_names_variant": (LEAF, "y = x.prod(0)", "with torch.no_grad(): y.mul_(2)", "y.sum().backward()"),
     "materialized_requires_grad": (
         LEAF,
         "z = torch.ones(1, requires_grad=True)",
         "g, h = torch.autograd.grad((x * x).sum(), [z, x], create_graph=True, materialize_grads=True)",
     ),
     # Views and their nodes.
-    "reshape_of_gaps": (
-        LEAF,
-        "y = x[:, 0].reshape(-1)",
-        "z = x.t().reshape(3, 1, 2)",
-        "w = x.reshape(-1)",
-    ),
+    "reshape_of_gaps": (LEAF, "y = x[:, 0].reshape(-1)", "z = x.t().reshape(3, 1, 2)", "w = x.reshape(-1)"),
     "dtype_view_of_same": (LEAF, "y = x.view(torch.float32)"),
     "odd_strides": (
         "a = torch.ones(2, 3).t().t()[:1]",
@@ -333,13 +249,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "with torch.inference_mode(): v = x.t()",
         "w = __import__('copy').deepcopy(v)",
     ),
-    "function_saves_forbidden_view": (
-        SAVES,
-        LEAF,
-        "v, w = x.split([1, 1])",
-        "d = w.detach()",
-        "y = Saves.apply(d, v)",
-    ),
+    "function_saves_forbidden_view": (SAVES, LEAF, "v, w = x.split([1, 1])", "d = w.detach()", "y = Saves.apply(d, v)"),
     "expanded_number_assigned": (EXPANDED, "a[...] = 0.5", "a[:, 1] = 1.5"),
     # Errors of indexing.
     "index_place": (
@@ -350,10 +260,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "b[0, -4]",
         "b[None, 5]",
     ),
-    "index_entry_by_entry": (
-        "a = torch.ones(1, 1)",
-        "a[torch.tensor([0, 1]), torch.tensor([1, 0])]",
-    ),
+    "index_entry_by_entry": ("a = torch.ones(1, 1)", "a[torch.tensor([0, 1]), torch.tensor([1, 0])]"),
     "index_select_empty": (
         "a = torch.ones(0, 3)",
         "a.index_select(0, torch.tensor([1]))",
@@ -399,13 +306,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "v = F.binary_cross_entropy_with_logits(x, torch.ones(2, 3), torch.ones(2, 3))",
         "u = F.nll_loss(x, torch.tensor([0, 1]), torch.ones(3))",
     ),
-    "result_saved_by_write_to_part": (
-        LEAF,
-        "y = x.sum(0)",
-        "y[::2].exp_()",
-        "y.clamp_min_(0)",
-        "y.sum().backward()",
-    ),
+    "result_saved_by_write_to_part": (LEAF, "y = x.sum(0)", "y[::2].exp_()", "y.clamp_min_(0)", "y.sum().backward()"),
     "result_saved_of_one_element": (
         "x = torch.tensor(2.0, requires_grad=True)",
         "y = x.cumprod(0); y.fill_(2.0)",
@@ -475,11 +376,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "y = x.clone().masked_fill_(x > 3, torch.tensor(True))",
         "z = x.clone().index_fill_(0, torch.tensor([0]), torch.tensor(1))",
     ),
-    "repeat_interleave_flattens": (
-        LEAF,
-        "y = torch.repeat_interleave(x, 2)",
-        "z = torch.repeat_interleave(x.t(), 2)",
-    ),
+    "repeat_interleave_flattens": (LEAF, "y = torch.repeat_interleave(x, 2)", "z = torch.repeat_interleave(x.t(), 2)"),
     "forbidden_view_before_shapes": (
         LEAF,
         "with torch.no_grad(): a, b = x.clone().unbind()",
@@ -504,10 +401,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "z = torch.floor_divide(x, torch.tensor(2))",
         "w = torch.heaviside(x, x)",
     ),
-    "passes_from_nothing": (
-        LEAF,
-        *["torch.autograd.grad([], [x])"] * 4,
-    ),
+    "passes_from_nothing": (LEAF, *["torch.autograd.grad([], [x])"] * 4),
     # Dtypes of what is assigned.
     "assigned_number_of_other_dtype": (
         "a = torch.zeros(3)",

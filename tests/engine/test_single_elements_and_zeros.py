@@ -159,12 +159,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         *(
             f"{x}.{call}"
             for x in ("c", "i", "f")
-            for call in (
-                "fill_(2.0)",
-                "zero_()",
-                "index_fill_(0, torch.tensor([0]), 1.0)",
-                "__setitem__(0, 4.0)",
-            )
+            for call in ("fill_(2.0)", "zero_()", "index_fill_(0, torch.tensor([0]), 1.0)", "__setitem__(0, 4.0)")
         ),
         "c[torch.tensor([True, False])] = 1.0",
         "i[torch.tensor([1])] = 1.0",
@@ -226,10 +221,21 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 test_program = played(PROGRAMS)
 
 ONE_ELEMENT = (
-    "x.sum()", "x.reshape(1).sum()", "x.prod()", "x.mean()", "x.amax()", "x.clone()",
-    "x.expand(x.shape)", "x.view(x.shape)", "x + 1",
-    "x.sum(-1)", "x.prod(-1)", "x.sum(-1, keepdim=True)", "x.cumsum(-1)", "x.cumprod(-1)",
-)  # fmt: skip
+    "x.sum()",
+    "x.reshape(1).sum()",
+    "x.prod()",
+    "x.mean()",
+    "x.amax()",
+    "x.clone()",
+    "x.expand(x.shape)",
+    "x.view(x.shape)",
+    "x + 1",
+    "x.sum(-1)",
+    "x.prod(-1)",
+    "x.sum(-1, keepdim=True)",
+    "x.cumsum(-1)",
+    "x.cumprod(-1)",
+)
 
 
 @pytest.mark.parametrize("how", ONE_ELEMENT)
@@ -252,13 +258,17 @@ def test_the_gradient_of_a_single_element(how: str, same: Any) -> None:
 def test_tangents_lie_as_their_primals_do(grad_mode: bool, same: Any) -> None:
     def run(m: Any) -> Any:
         made = {
-            "leaf": lambda: m.ones(3, requires_grad=True), "part": lambda: m.ones(3, 3)[1],
+            "leaf": lambda: m.ones(3, requires_grad=True),
+            "part": lambda: m.ones(3, 3)[1],
             "other part": lambda: m.ones(3, 3)[2],
             "part of a result": lambda: (m.ones(3, 3, requires_grad=True) * 1)[1],
-            "unbound": lambda: m.ones(3, 3).unbind()[0], "half": lambda: m.ones(6)[3:], "steps": lambda: m.ones(6)[::2],
-            "whole": lambda: m.ones(1, 3)[0], "real": lambda: m.ones(3, dtype=m.complex64).real,
+            "unbound": lambda: m.ones(3, 3).unbind()[0],
+            "half": lambda: m.ones(6)[3:],
+            "steps": lambda: m.ones(6)[::2],
+            "whole": lambda: m.ones(1, 3)[0],
+            "real": lambda: m.ones(3, dtype=m.complex64).real,
             "imaginary": lambda: m.ones(2, 3, dtype=m.complex64).imag[1],
-        }  # fmt: skip
+        }
         seen = {}
         for a, primal in made.items():
             for b, tangent in made.items():

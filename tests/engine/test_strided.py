@@ -35,11 +35,19 @@ def _random_patterns(count):
 
 
 PATTERNS = [
-    ((2, 3), (3, 1), 0), ((3, 2), (1, 3), 5), ((2, 0, 3), (3, 3, 1), 0), ((), (), 7), ((SIZE,), (1,), 0),
+    ((2, 3), (3, 1), 0),
+    ((3, 2), (1, 3), 5),
+    ((2, 0, 3), (3, 3, 1), 0),
+    ((), (), 7),
+    ((SIZE,), (1,), 0),
     ((4,), (5,), 3),
-    ((4, 12), (12, 1), 0), ((12, 4), (1, 12), 0), ((3, 3), (1, 1), 2), ((2, 3), (0, 1), 4), ((2, 1, 3), (0, 9, 0), 1),
+    ((4, 12), (12, 1), 0),
+    ((12, 4), (1, 12), 0),
+    ((3, 3), (1, 1), 2),
+    ((2, 3), (0, 1), 4),
+    ((2, 1, 3), (0, 9, 0), 1),
     *_random_patterns(40),
-]  # fmt: skip
+]
 each = pytest.mark.parametrize("shape,strides,offset", PATTERNS, ids=str)
 
 
@@ -48,9 +56,7 @@ def window(flat, shape, strides, offset):
 
 
 def places(shape, strides, offset):
-    return (
-        window(np.arange(SIZE), shape, strides, offset) if 0 not in shape else np.zeros(shape, int)
-    )
+    return window(np.arange(SIZE), shape, strides, offset) if 0 not in shape else np.zeros(shape, int)
 
 
 @each
@@ -88,11 +94,19 @@ def test_scatter_add_is_the_transpose_of_gather(shape, strides, offset):
 
 @pytest.mark.parametrize(
     "shape,strides",
-    [((2, 3), None), ((3, 2), (1, 3)), ((2, 3, 4), (4, 8, 1)), ((2, 1, 3), (3, 99, 1)), ((4, 1), (1, 1)),
-     ((2, 3), (6, 2)),
-     ((0, 3), None), ((), None), ((5,), (2,))],
+    [
+        ((2, 3), None),
+        ((3, 2), (1, 3)),
+        ((2, 3, 4), (4, 8, 1)),
+        ((2, 1, 3), (3, 99, 1)),
+        ((4, 1), (1, 1)),
+        ((2, 3), (6, 2)),
+        ((0, 3), None),
+        ((), None),
+        ((5,), (2,)),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_memory_order_and_back(shape, strides):
     m = meta(shape, dtypes.float32, default_device(), strides)
     x = np.arange(m.numel, dtype=np.float32).reshape(shape)
@@ -104,10 +118,19 @@ def test_memory_order_and_back(shape, strides):
     np.testing.assert_array_equal(strided.from_flat(flat, m), x)
 
 
-@pytest.mark.parametrize("source,target", [("float32", "int32"), ("float64", "float32"), ("int16", "int64"),
-                                           ("complex64", "float32"),
-                                           ("float32", "complex64"), ("bool", "uint8"), ("uint8", "bool"),
-                                           ("complex128", "int8")])  # fmt: skip
+@pytest.mark.parametrize(
+    "source,target",
+    [
+        ("float32", "int32"),
+        ("float64", "float32"),
+        ("int16", "int64"),
+        ("complex64", "float32"),
+        ("float32", "complex64"),
+        ("bool", "uint8"),
+        ("uint8", "bool"),
+        ("complex128", "int8"),
+    ],
+)
 def test_reinterpret_keeps_the_bytes(source, target):
     bits = np.arange(32, dtype=np.uint8)
     flat = (bits % 2).view(source) if "bool" in (source, target) else bits.view(source)
@@ -119,11 +142,18 @@ def test_reinterpret_keeps_the_bytes(source, target):
 
 @pytest.mark.parametrize(
     "shape,strides,fits",
-    [((2, 3), (3, 1), True), ((3, 2), (1, 3), True), ((2, 2), (4, 2), True), ((3, 3), (1, 1), False),
-     ((2, 3), (2, 1), False),
-     ((2, 3), (0, 1), True), ((3,), (4,), True), ((2, 3), (7, 3), True)],
+    [
+        ((2, 3), (3, 1), True),
+        ((3, 2), (1, 3), True),
+        ((2, 2), (4, 2), True),
+        ((3, 3), (1, 1), False),
+        ((2, 3), (2, 1), False),
+        ((2, 3), (0, 1), True),
+        ((3,), (4,), True),
+        ((2, 3), (7, 3), True),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_which_patterns_nest(shape, strides, fits):
     assert (strided._nested(shape, strides) is not None) == fits
 

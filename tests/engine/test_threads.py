@@ -38,10 +38,7 @@ MODES = {
     "inference": (lambda: tg.inference_mode(), tg.is_inference_mode_enabled),
     "anomaly": (lambda: tg.autograd.set_detect_anomaly(True), lambda: STATE.anomaly is not None),
     "dual_level": (lambda: tg.autograd.forward_ad.dual_level(), lambda: _has_level()),
-    "packing": (
-        lambda: tg.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
-        lambda: _packs(),
-    ),
+    "packing": (lambda: tg.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t), lambda: _packs()),
 }
 
 
@@ -226,10 +223,7 @@ def test_of_many_passes_through_one_graph_one_succeeds(name, how):
         outcomes = _outcomes(lambda _: run())  # noqa: B023
         assert outcomes.count(None) == 1
         refused = {told for told in outcomes if told is not None}
-        assert all(
-            told.startswith("Trying to backward through the graph a second time")
-            for told in refused
-        )
+        assert all(told.startswith("Trying to backward through the graph a second time") for told in refused)
         if how == "backward":
             alone = tg.full((3,), 0.5, requires_grad=True)
             GRAPHS[name](alone).backward()
@@ -282,7 +276,7 @@ WRITES = {
     "addcmul_": (lambda t, i: t.addcmul_(tg.ones(16), tg.ones(16)), 1.0),
     "data": (lambda t, i: t.data.add_(1), 1.0),
     "out=": (lambda t, i: tg.add(t, 1, out=t), 1.0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.usefixtures("many_switches")

@@ -117,19 +117,10 @@ def formulas_depend_on_what_they_use_and_no_more(m):
 
 ORDERS = {
     "power": (lambda x: x**5, lambda x: [5 * x**4, 20 * x**3, 60 * x**2, 120 * x, 120.0]),
-    "sin": (
-        lambda x: x.sin(),
-        lambda x: [math.cos(x), -math.sin(x), -math.cos(x), math.sin(x), math.cos(x)],
-    ),
+    "sin": (lambda x: x.sin(), lambda x: [math.cos(x), -math.sin(x), -math.cos(x), math.sin(x), math.cos(x)]),
     "exp": (lambda x: (x * 2).exp(), lambda x: [2**n * math.exp(2 * x) for n in range(1, 6)]),
-    "reciprocal": (
-        lambda x: 1 / x,
-        lambda x: [(-1) ** n * math.factorial(n) / x ** (n + 1) for n in range(1, 6)],
-    ),
-    "log": (
-        lambda x: x.log(),
-        lambda x: [(-1) ** (n - 1) * math.factorial(n - 1) / x**n for n in range(1, 6)],
-    ),
+    "reciprocal": (lambda x: 1 / x, lambda x: [(-1) ** n * math.factorial(n) / x ** (n + 1) for n in range(1, 6)]),
+    "log": (lambda x: x.log(), lambda x: [(-1) ** (n - 1) * math.factorial(n - 1) / x**n for n in range(1, 6)]),
     "product": (lambda x: x * x * x, lambda x: [3 * x * x, 6 * x, 6.0]),
     "in_place": (lambda x: (x * 1).mul_(x).mul_(x), lambda x: [3 * x * x, 6 * x, 6.0]),
 }

@@ -73,12 +73,7 @@ def test_metadata(name, same):
     def run(m):
         x = leaf(m, 2, 4, requires_grad=False)
         v = ALL[name](m, x)
-        return (
-            everything(v),
-            v._base is x,
-            v.data_ptr() - x.data_ptr() == v.storage_offset() * 4,
-            everything(x),
-        )
+        return (everything(v), v._base is x, v.data_ptr() - x.data_ptr() == v.storage_offset() * 4, everything(x))
 
     same(run, f"metadata_{name}")
 
@@ -301,29 +296,33 @@ def view_of_view_dtype(m):
     x = leaf(m, 2, 4, requires_grad=False)
     v = x.view(m.int32)
     v.zero_()
-    return (
-        everything(x),
-        v,
-        v.stride(),
-        v._version,
-        attempt(lambda: x.t().view(m.int64)),
-        x.view(m.int64).shape,
-    )
+    return (everything(x), v, v.stride(), v._version, attempt(lambda: x.t().view(m.int64)), x.view(m.int64).shape)
 
 
 @PROGRAMS
 def views_that_torch_refuses(m):
     x = leaf(m, 2, 4, requires_grad=False)
     steps = [
-        lambda: x.t().view(8), lambda: x.view(3, 3), lambda: x.view(-1, -1), lambda: x.view(-1, 3),
+        lambda: x.t().view(8),
+        lambda: x.view(3, 3),
+        lambda: x.view(-1, -1),
+        lambda: x.view(-1, 3),
         lambda: x.expand(3, 4),
-        lambda: x.narrow(1, 2, 3), lambda: x.select(2, 0), lambda: x.unfold(1, 5, 1),
+        lambda: x.narrow(1, 2, 3),
+        lambda: x.select(2, 0),
+        lambda: x.unfold(1, 5, 1),
         lambda: x.as_strided((3, 3), (4, 1)),
-        lambda: x.as_strided((1,), (1,), 8), lambda: x.diagonal(0, 1, 1), lambda: x[2], lambda: x[:, 4],
+        lambda: x.as_strided((1,), (1,), 8),
+        lambda: x.diagonal(0, 1, 1),
+        lambda: x[2],
+        lambda: x[:, 4],
         lambda: x[0, 0, 0],
-        lambda: x.transpose(0, 2), lambda: x.permute(0, 0), lambda: x.permute(0), lambda: x.squeeze(3),
+        lambda: x.transpose(0, 2),
+        lambda: x.permute(0, 0),
+        lambda: x.permute(0),
+        lambda: x.squeeze(3),
         lambda: x.unsqueeze(4),
-    ]  # fmt: skip
+    ]
     return [attempt(s) for s in steps]
 
 

@@ -74,10 +74,7 @@ def test_dual_numbers_inside_vmap():
 def test_linearize_inside_of_grad():
     """Gradients reach the tangents, and nothing of the inner derivative is left in the result."""
     x = tg.tensor([1.0, 2.0])
-    for f, want in (
-        (lambda x, push: push(x).sum(), [2.0, 4.0]),
-        (lambda x, push: push(x + 1).dot(x), [6.0, 20.0]),
-    ):
+    for f, want in ((lambda x, push: push(x).sum(), [2.0, 4.0]), (lambda x, push: push(x + 1).dot(x), [6.0, 20.0])):
         g = grad(lambda x, f=f: f(x, tg.func.linearize(lambda x: x**2, x)[1]))(x)
         assert g.tolist() == want
         assert not g.requires_grad
@@ -85,15 +82,11 @@ def test_linearize_inside_of_grad():
 
 def test_different_numbers_in_every_example_of_every_batch():
     tg.manual_seed(0)
-    out = vmap(vmap(lambda x: tg.poisson(x), randomness="different"), randomness="different")(
-        tg.full((20, 30), 4.0)
-    )
+    out = vmap(vmap(lambda x: tg.poisson(x), randomness="different"), randomness="different")(tg.full((20, 30), 4.0))
     assert len(set(out.flatten().tolist())) > 5
     assert out.mean().item() == pytest.approx(4.0, abs=0.3)
     assert out.var().item() == pytest.approx(4.0, abs=0.8)
-    heads = vmap(lambda n, p: tg.binomial(n, p), randomness="different")(
-        tg.full((500,), 10.0), tg.full((500,), 0.3)
-    )
+    heads = vmap(lambda n, p: tg.binomial(n, p), randomness="different")(tg.full((500,), 10.0), tg.full((500,), 0.3))
     assert heads.mean().item() == pytest.approx(3.0, abs=0.25)
     assert heads.min().item() >= 0
     assert heads.max().item() <= 10
@@ -183,9 +176,7 @@ def test_inputs_that_need_no_gradient_of_a_generated_rule():
         @staticmethod
         def backward(ctx, g):
             x, y = ctx.saved_tensors
-            return (g * y if ctx.needs_input_grad[0] else None), (
-                g * x if ctx.needs_input_grad[1] else None
-            )
+            return (g * y if ctx.needs_input_grad[0] else None), (g * x if ctx.needs_input_grad[1] else None)
 
     x, y = tg.tensor([1.0, 2.0]), tg.tensor([3.0, 4.0], requires_grad=True)
     assert tg.autograd.grad(vmap(Picky.apply)(x, y).sum(), y)[0].tolist() == [1, 2]

@@ -40,8 +40,7 @@ HOW = {
 
 
 @pytest.mark.parametrize(
-    ("name", "how"),
-    [*[(n, "") for n in LOSSES], ("max_pool", "of batches"), ("layer_norm", "last")],
+    ("name", "how"), [*[(n, "") for n in LOSSES], ("max_pool", "of batches"), ("layer_norm", "last")]
 )
 def test_op(name: str, how: str, same: Any) -> None:
     shape, op = LOSSES[name]

@@ -51,11 +51,7 @@ def test_forward_mode(name: str, same: Any) -> None:
             ]
 
         # torch refuses to fill a primal differently for each direction, which is possible here
-        return [
-            drawn(how)
-            for how in ("same", "different", "error")
-            if (name, how) != ("bernoulli_", "different")
-        ]
+        return [drawn(how) for how in ("same", "different", "error") if (name, how) != ("bernoulli_", "different")]
 
     same(forward, f"forward mode of {name}")
 
@@ -75,10 +71,7 @@ def test_batches(name: str, same: Any) -> None:
             return [
                 _seen(m, lambda: vmap(f, randomness=how)(batch)),
                 _seen(m, lambda: vmap(lambda x: f(x * 0.5), randomness=how)(batch)),
-                _seen(
-                    m,
-                    lambda: vmap(vmap(f, randomness=how), randomness=how)(m.stack([batch, batch])),
-                ),
+                _seen(m, lambda: vmap(vmap(f, randomness=how), randomness=how)(m.stack([batch, batch]))),
                 _seen(m, lambda: vmap(lambda y: f(x) + y, randomness=how)(batch)),
             ]
 

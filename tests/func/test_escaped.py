@@ -14,6 +14,9 @@ def used_later(m: Any) -> Any:
     m.func.vmap(lambda x: kept.append(x * 2) or x)(m.ones(2, 2))
     (t,) = kept
     return [
-        t.shape, complaint(lambda: t + 1), complaint(lambda: m.ones(2) + t), complaint(lambda: t * t),
+        t.shape,
+        complaint(lambda: t + 1),
+        complaint(lambda: m.ones(2) + t),
+        complaint(lambda: t * t),
         complaint(lambda: m.ones(2, 2) @ t),
-    ]  # fmt: skip
+    ]

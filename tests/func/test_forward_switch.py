@@ -106,11 +106,7 @@ def jvpjvp_inner_around(m):
 @program
 def jvpjvp_around(m):
     with fg(m)(False):
-        return m.func.jvp(
-            lambda x: m.func.jvp(lambda y: y.sin(), (x,), (m.ones(3),)),
-            (m.arange(3.0),),
-            (m.ones(3),),
-        )
+        return m.func.jvp(lambda x: m.func.jvp(lambda y: y.sin(), (x,), (m.ones(3),)), (m.arange(3.0),), (m.ones(3),))
 
 
 @program
@@ -145,9 +141,7 @@ def vmapjvp_inside(m):
 @program
 def vmap_around(m):
     with fg(m)(False):
-        return m.func.vmap(lambda x: m.func.jvp(lambda x: x.sin(), (x,), (m.ones(()),)))(
-            m.arange(3.0)
-        )
+        return m.func.vmap(lambda x: m.func.jvp(lambda x: x.sin(), (x,), (m.ones(()),)))(m.arange(3.0))
 
 
 @program
@@ -236,9 +230,7 @@ def a_function(m):
         with fg(m)(False):
             return F.apply(x)
 
-    return m.func.jvp(f, (m.arange(3.0),), (m.ones(3),)), m.func.jvp(
-        F.apply, (m.arange(3.0),), (m.ones(3),)
-    )
+    return m.func.jvp(f, (m.arange(3.0),), (m.ones(3),)), m.func.jvp(F.apply, (m.arange(3.0),), (m.ones(3),))
 
 
 @pytest.mark.parametrize("name", ["jvp", "linearize"])

@@ -7,15 +7,22 @@ from typing import Any
 import pytest
 
 FORWARDS = {
-    "as it is": lambda x: x, "written": lambda x: x.mul_(2), "same shape": lambda x: x.view_as(x),
+    "as it is": lambda x: x,
+    "written": lambda x: x.mul_(2),
+    "same shape": lambda x: x.view_as(x),
     "flat": lambda x: x.view(-1),
-    "beside a new one": lambda x: (x, x * 2), "detached": lambda x: x.detach(),
-}  # fmt: skip
+    "beside a new one": lambda x: (x, x * 2),
+    "detached": lambda x: x.detach(),
+}
 TRANSFORMS = {
-    "none": lambda u, f, x: f(x.requires_grad_()), "grad": lambda u, f, x: u.grad(lambda x: f(x).sum())(x),
-    "jvp": lambda u, f, x: u.jvp(f, (x,), (x.clone(),)), "jacrev": lambda u, f, x: u.jacrev(f)(x),
-    "jacfwd": lambda u, f, x: u.jacfwd(f)(x), "hessian": lambda u, f, x: u.hessian(lambda x: f(x).sum())(x),
-    "vmap": lambda u, f, x: u.vmap(f)(x), "vmap along 1": lambda u, f, x: u.vmap(f, 1)(x),
+    "none": lambda u, f, x: f(x.requires_grad_()),
+    "grad": lambda u, f, x: u.grad(lambda x: f(x).sum())(x),
+    "jvp": lambda u, f, x: u.jvp(f, (x,), (x.clone(),)),
+    "jacrev": lambda u, f, x: u.jacrev(f)(x),
+    "jacfwd": lambda u, f, x: u.jacfwd(f)(x),
+    "hessian": lambda u, f, x: u.hessian(lambda x: f(x).sum())(x),
+    "vmap": lambda u, f, x: u.vmap(f)(x),
+    "vmap along 1": lambda u, f, x: u.vmap(f, 1)(x),
     "vmap of a leaf": lambda u, f, x: u.vmap(f)(x.requires_grad_()),
     "vmap twice": lambda u, f, x: u.vmap(u.vmap(f), 1)(x),
     "vmap of grad": lambda u, f, x: u.vmap(u.grad(lambda x: f(x).sum()))(x),
@@ -26,7 +33,7 @@ TRANSFORMS = {
     "grad of grad": lambda u, f, x: u.grad(lambda x: u.grad(lambda x: f(x).sum())(x).sum())(x),
     "jvp of grad": lambda u, f, x: u.jvp(u.grad(lambda x: f(x).sum()), (x,), (x.clone(),)),
     "jvp of jvp": lambda u, f, x: u.jvp(lambda x: u.jvp(f, (x,), (x.detach().clone(),))[1], (x,), (x.clone(),)),
-}  # fmt: skip
+}
 OTHER_TEXTS = ("hessian", "jvp of vmap", "grad of grad", "jvp of grad", "jvp of jvp")
 """Where both refuse to write to the argument of a nested transform itself, or torch alone does."""
 
@@ -49,9 +56,7 @@ def _function(m: Any, kind: str, rule: str) -> Any:
 
         @staticmethod
         def backward(ctx, *g):
-            return (
-                (g[0] + g[1] * 2 if len(g) == 2 else g[0]) * (2 if kind == "written" else 1)
-            ).view(ctx.shape)
+            return ((g[0] + g[1] * 2 if len(g) == 2 else g[0]) * (2 if kind == "written" else 1)).view(ctx.shape)
 
         @staticmethod
         def jvp(ctx, t):
@@ -159,10 +164,11 @@ def test_whose_tangents(rule: str, same: Any) -> None:
             "jvp of vmap": u.jvp(u.vmap(F.apply), (x,), (x * 1,)),
             "both": u.vmap(lambda x: u.jvp(u.vmap(F.apply), (x,), (x * 1,)))(x),
             "vmap twice": u.vmap(u.vmap(lambda x: u.jvp(F.apply, (x,), (x * 1,))))(x),
-            "jacfwd": u.jacfwd(F.apply)(x), "vmap of jacfwd": u.vmap(u.jacfwd(F.apply))(x),
+            "jacfwd": u.jacfwd(F.apply)(x),
+            "vmap of jacfwd": u.vmap(u.jacfwd(F.apply))(x),
             "reverse over forward": u.jacrev(u.jacfwd(lambda x: F.apply(x * x).sum()))(x),
             "forward over reverse": u.hessian(lambda x: F.apply(x * x).sum())(x),
             "gradient outside": u.grad(lambda x: u.jvp(u.vmap(F.apply), (x * x,), (x,))[1].sum())(x),
-        }  # fmt: skip
+        }
 
     same(run, rule)

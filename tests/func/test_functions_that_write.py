@@ -54,7 +54,7 @@ TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
     "hessian": lambda f, fn: f.hessian(fn),
     "reverse over forward": lambda f, fn: f.grad(lambda x: (f.jacfwd(fn)(x) ** 2).sum()),
     "of each example": lambda f, fn: lambda x: f.vmap(f.grad(lambda x: fn(x).sum()))(x.expand(2, 2) * 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", TRANSFORMS)

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 TRANSFORMS = {
-    "none": lambda u, f, x: f(x), "vmap": lambda u, f, x: u.vmap(f)(x),
+    "none": lambda u, f, x: f(x),
+    "vmap": lambda u, f, x: u.vmap(f)(x),
     "vmap twice": lambda u, f, x: u.vmap(u.vmap(f))(x),
-    "grad": lambda u, f, x: u.grad(lambda x: f(x).sum())(x), "jvp": lambda u, f, x: u.jvp(f, (x,), (x,)),
-}  # fmt: skip
+    "grad": lambda u, f, x: u.grad(lambda x: f(x).sum())(x),
+    "jvp": lambda u, f, x: u.jvp(f, (x,), (x,)),
+}
 
 
 @pytest.mark.parametrize("setup", [True, False])

@@ -64,9 +64,7 @@ def many_directions(m: Any) -> Any:
 @program
 def functional(m: Any) -> Any:
     def of(f: Any) -> Any:
-        return m.autograd.functional.jacobian(
-            f, _x(m), strategy="forward-mode", vectorize=True
-        ).detach()
+        return m.autograd.functional.jacobian(f, _x(m), strategy="forward-mode", vectorize=True).detach()
 
     return [of(f) for f in FUNCTIONS[:4]]
 
@@ -79,9 +77,7 @@ def places_of_nonzero(m: Any) -> Any:
 @program
 def captured_values(m: Any) -> Any:
     a = m.tensor([2.0, 3.0])
-    return m.func.vmap(lambda x: m.func.jacfwd(lambda a: a * a if a.sum() > 4 else a)(a) * x)(
-        m.ones(3, 1)
-    )
+    return m.func.vmap(lambda x: m.func.jacfwd(lambda a: a * a if a.sum() > 4 else a)(a) * x)(m.ones(3, 1))
 
 
 @program
@@ -91,7 +87,5 @@ def what_differs_is_not_known(m: Any) -> Any:
 
     told = []
     m.func.vmap(lambda x: (told.append(truth(x)), x)[1])(m.ones(2, 2))
-    m.func.vmap(lambda t: (told.append(truth(m.func.jvp(m.sin, (_x(m),), (t,))[1])), t)[1])(
-        m.eye(3)
-    )
+    m.func.vmap(lambda t: (told.append(truth(m.func.jvp(m.sin, (_x(m),), (t,))[1])), t)[1])(m.eye(3))
     return told

@@ -27,9 +27,14 @@ def _second(ctx: Any, x: Any, y: Any) -> Any:
 WRITES: dict[Any, tuple[int, ...]] = {_times: (0,), _both: (0, 1), _beside: (0,), _second: (1,)}
 """Which inputs each writes to."""
 MAPPED = {
-    "both": ((0, 0), 0), "first": ((0, None), 0), "second": ((None, 0), 0), "along 1": ((1, 1), 0),
-    "turned": ((0, 0), 1), "of copies": ((0, 0), 0), "differentiated": ((0, 0), 0),
-}  # fmt: skip
+    "both": ((0, 0), 0),
+    "first": ((0, None), 0),
+    "second": ((None, 0), 0),
+    "along 1": ((1, 1), 0),
+    "turned": ((0, 0), 1),
+    "of copies": ((0, 0), 0),
+    "differentiated": ((0, 0), 0),
+}
 
 
 def _function(m: Any, write: Any) -> Any:

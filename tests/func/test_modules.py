@@ -43,10 +43,16 @@ def replaced(m):
     call = m.func.functional_call
     layer, w, x = linear(m)
     return [
-        call(layer, w, x), call(layer, w, (x,)), call(layer, [w, {}], x), call(layer, (w,), x),
-        call(layer, [{"weight": w["weight"]}, {"bias": w["bias"]}], x), call(layer, w, None, {"input": x}),
-        call(layer, w, x, {}), layer.weight.shape, type(layer.weight).__name__,
-    ]  # fmt: skip
+        call(layer, w, x),
+        call(layer, w, (x,)),
+        call(layer, [w, {}], x),
+        call(layer, (w,), x),
+        call(layer, [{"weight": w["weight"]}, {"bias": w["bias"]}], x),
+        call(layer, w, None, {"input": x}),
+        call(layer, w, x, {}),
+        layer.weight.shape,
+        type(layer.weight).__name__,
+    ]
 
 
 @program
@@ -56,10 +62,16 @@ def refused(m):
     return [
         result_or_error(lambda args=args: call(*args))
         for args in (
-            (layer, [w, w], x), (layer, 3, x), (layer, [3], x), (layer, {"a.b": x}, x), (layer, {"": x}, x),
-            (layer, {"weight": 3.0}, x), (layer, {"in_features": x}, x), (layer, w, x, {"input": x}),
+            (layer, [w, w], x),
+            (layer, 3, x),
+            (layer, [3], x),
+            (layer, {"a.b": x}, x),
+            (layer, {"": x}, x),
+            (layer, {"weight": 3.0}, x),
+            (layer, {"in_features": x}, x),
+            (layer, w, x, {"input": x}),
         )
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -87,13 +99,15 @@ def tied_weights(m):
     module, eye, x = tied(m)
     w = eye * 2
     return [
-        call(module, {"a.weight": w}, x), call(module, {"b.weight": w}, x), module.c,
+        call(module, {"a.weight": w}, x),
+        call(module, {"b.weight": w}, x),
+        module.c,
         result_or_error(lambda: call(module, {"a.weight": w, "b.weight": eye}, x)),
         call(module, {"a.weight": w, "b.weight": w}, x),
         call(module, {"a.weight": w, "b.weight": eye * 3}, x, tie_weights=False),
         result_or_error(lambda: call(module, {"a.weight": w}, x, strict=True)),
         call(module, {"a.weight": w, "c": x}, x, strict=True),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -158,10 +172,13 @@ def not_stacked(m):
     return [
         result_or_error(lambda models=models: call(models))
         for models in (
-            [], [m.nn.Linear(2, 1), m.nn.BatchNorm1d(2)], [m.nn.Linear(2, 1), m.nn.Linear(2, 1).eval()],
-            [m.nn.Linear(2, 1), frozen], [m.nn.Linear(2, 1), m.nn.Linear(3, 1)],
+            [],
+            [m.nn.Linear(2, 1), m.nn.BatchNorm1d(2)],
+            [m.nn.Linear(2, 1), m.nn.Linear(2, 1).eval()],
+            [m.nn.Linear(2, 1), frozen],
+            [m.nn.Linear(2, 1), m.nn.Linear(3, 1)],
         )
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -178,11 +195,7 @@ def without_running_statistics(m):
     out = m.func.replace_all_batch_norm_modules_(model)
     layers = [model[0], model[1][0]]
     ran = m.func.vmap(model[0])(m.arange(12.0).reshape(2, 3, 2)).detach()
-    return (
-        out is model,
-        [(b.running_mean, b.num_batches_tracked, b.track_running_stats) for b in layers],
-        ran,
-    )
+    return (out is model, [(b.running_mean, b.num_batches_tracked, b.track_running_stats) for b in layers], ran)
 
 
 @program

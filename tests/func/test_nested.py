@@ -41,11 +41,14 @@ def levels_over_different_arguments(m):
     return [
         _seen(t)
         for t in (
-            both(a, b), product(a, b), m.func.grad(_squares(m, _squares(m, _f), argnums=1))(a, b),
+            both(a, b),
+            product(a, b),
+            m.func.grad(_squares(m, _squares(m, _f), argnums=1))(a, b),
             *[m.func.vmap(fn, (None, 0))(a, batch) for fn in (both, product)],
-            m.func.jacrev(m.func.jacfwd(_f, 0), 1)(a, b), m.func.jacfwd(m.func.jacrev(_f, 0), 1)(a, b),
+            m.func.jacrev(m.func.jacfwd(_f, 0), 1)(a, b),
+            m.func.jacfwd(m.func.jacrev(_f, 0), 1)(a, b),
         )
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -95,9 +98,11 @@ def transforms_in_a_backward(m):
 def _second_derivatives(m, f, x):
     t = m.ones_like(x)
     return [
-        m.func.hessian(f)(x), m.func.jvp(m.func.grad(f), (x,), (t,))[1], m.func.jacrev(m.func.jacfwd(f))(x),
+        m.func.hessian(f)(x),
+        m.func.jvp(m.func.grad(f), (x,), (t,))[1],
+        m.func.jacrev(m.func.jacfwd(f))(x),
         m.func.jacfwd(m.func.jacfwd(f))(x),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -110,19 +115,11 @@ def logcumsumexp_along_tangents(m):
 @program
 def logcumsumexp_of_what_is_not_finite(m):
     inf, nan = float("inf"), float("nan")
-    points = (
-        [0.5, inf, 1.0],
-        [-inf, 1.0, -inf],
-        [-inf, -inf, 1.0],
-        [nan, 1.0, 2.0],
-        [1.0, nan, inf],
-        [1.0, 2.0, inf],
-    )
+    points = ([0.5, inf, 1.0], [-inf, 1.0, -inf], [-inf, -inf, 1.0], [nan, 1.0, 2.0], [1.0, nan, inf], [1.0, 2.0, inf])
     tangents = ([1.0, 1.0, 1.0], [-1.0, 2.0, -1.0], [-1.0, 0.0, nan], [0.0, inf, 1.0])
     return [
-        m.func.jvp(lambda x: x.logcumsumexp(0), (m.tensor(x),), (m.tensor(t),))[1]
-        for x in points for t in tangents
-    ]  # fmt: skip
+        m.func.jvp(lambda x: x.logcumsumexp(0), (m.tensor(x),), (m.tensor(t),))[1] for x in points for t in tangents
+    ]
 
 
 def _of_scattered(m, f, s):
@@ -136,9 +133,12 @@ def _of_scattered(m, f, s):
         warnings.filterwarnings("ignore", ".*GraphModule")
         push = m.func.linearize(f, s)[1]
     return [
-        push(s), m.func.jvp(along, (s,), (s + 1,))[1], m.func.jacfwd(m.func.jacfwd(f))(s),
-        complaint(lambda: m.func.grad(total)(s)), complaint(lambda: m.func.jvp(m.func.grad(total), (s,), (s,))),
-    ]  # fmt: skip
+        push(s),
+        m.func.jvp(along, (s,), (s + 1,))[1],
+        m.func.jacfwd(m.func.jacfwd(f))(s),
+        complaint(lambda: m.func.grad(total)(s)),
+        complaint(lambda: m.func.jvp(m.func.grad(total), (s,), (s,))),
+    ]
 
 
 @program
@@ -173,12 +173,8 @@ UNRECORDED = {
     "and detached": lambda m, x: _unrecorded(m, m.sin, x) * x.detach() * x,
     "write": lambda m, x: _written(m, x) * x,
     "switched": lambda m, x: m.set_grad_enabled(True)(m.set_grad_enabled(False)(m.sin))(x) * x,
-    "recorded inside": lambda m, x: (
-        _unrecorded(m, lambda x: m.enable_grad()(m.sin)(x), x) * x.cos()
-    ),
-    "with a gradient inside": lambda m, x: (
-        _unrecorded(m, m.func.grad(lambda x: x.sin().sum()), x) * x
-    ),
+    "recorded inside": lambda m, x: _unrecorded(m, lambda x: m.enable_grad()(m.sin)(x), x) * x.cos(),
+    "with a gradient inside": lambda m, x: _unrecorded(m, m.func.grad(lambda x: x.sin().sum()), x) * x,
 }
 
 
@@ -202,9 +198,7 @@ def tangents_go_through_no_grad(m):
         del along["linearize"]
         for outer in along.values():
             found += [outer(t(lambda x, f=f: f(m, x)))(x) for t in along.values()]
-        found.append(
-            m.func.jacfwd(m.func.vmap(m.func.jacfwd(lambda x, f=f: f(m, x))))(m.stack([x, x * 2]))
-        )
+        found.append(m.func.jacfwd(m.func.vmap(m.func.jacfwd(lambda x, f=f: f(m, x))))(m.stack([x, x * 2])))
         found.append(m.func.jacfwd(m.func.jacfwd(m.func.jacfwd(lambda x, f=f: f(m, x))))(x))
     return found
 

@@ -76,7 +76,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "jvp of grad": lambda g: jvp(grad(g), (_X,), (_DIRECTION,))[1],
     "for each direction": lambda g: vmap(lambda t: jvp(grad(g), (_X,), (t,))[1])(_DIRECTION[None])[0],
     "dual level": _through_dual_level,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 FUNCTIONS = {
-    "sine": lambda m, x: x.sin(), "square": lambda m, x: x * x, "written": lambda m, x: (x * 1).mul_(x),
-    "view": lambda m, x: x.view(-1)[:2] * x.sum(), "product": lambda m, x: m.outer(x, x).sum(0),
-}  # fmt: skip
+    "sine": lambda m, x: x.sin(),
+    "square": lambda m, x: x * x,
+    "written": lambda m, x: (x * 1).mul_(x),
+    "view": lambda m, x: x.view(-1)[:2] * x.sum(),
+    "product": lambda m, x: m.outer(x, x).sum(0),
+}
 MAPS = {"along 0": lambda u, f: u.vmap(f), "along 1": lambda u, f: u.vmap(f, 1, 1)}
 
 
@@ -20,13 +23,14 @@ def _along(u: Any, g: Any) -> Any:
 AROUND = {
     "grad": lambda u, g, x: u.grad(lambda x: _along(u, g)(x).sum())(x),
     "of the tangent": lambda u, g, x: u.grad(lambda t: u.jvp(g, (x,), (t,))[1].sum())(x),
-    "vjp": lambda u, g, x: u.vjp(_along(u, g), x)[1](g(x)), "jacrev": lambda u, g, x: u.jacrev(_along(u, g))(x),
+    "vjp": lambda u, g, x: u.vjp(_along(u, g), x)[1](g(x)),
+    "jacrev": lambda u, g, x: u.jacrev(_along(u, g))(x),
     "jvp": lambda u, g, x: u.jvp(_along(u, g), (x,), (x * 3,)),
     "vmap of grad": lambda u, g, x: u.vmap(lambda s: u.grad(lambda x: _along(u, g)(x).sum())(x * s))(x[:, 0]),
     "grad of vmap": lambda u, g, x: u.grad(lambda x: u.vmap(lambda s: _along(u, g)(x * s))(x[:, 0]).sum())(x),
     "grad of grad": lambda u, g, x: u.grad(lambda x: u.grad(lambda x: _along(u, g)(x).sum())(x * x).sum())(x),
     "jvp of grad": lambda u, g, x: u.jvp(u.grad(lambda x: _along(u, g)(x).sum()), (x,), (x,)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("place", MAPS)
@@ -45,20 +49,20 @@ CAPTURED = {
     "matmul": lambda m, x, w: x.sin() @ m.outer(w, w),
     "detached": lambda m, x, w: x.sin() * w * (x * w).detach(),
     "unrecorded": lambda m, x, w: x.sin() * _unrecorded(m, x * w) * w,
-}  # fmt: skip
+}
 """Functions of what is differentiated, and of a tensor that has a tangent and needs no gradient."""
 MAPPED = {
     "jacrev": lambda u, f, rows: u.jacrev(f),
     "vmap of a pullback": lambda u, f, rows: lambda x, w: u.vmap(u.vjp(lambda x: f(x, w), x)[1])(rows)[0],
     "pullback in vmap": lambda u, f, rows: lambda x, w: u.vmap(lambda e: u.vjp(lambda x: f(x, w), x)[1](e)[0])(rows),
     "grad in vmap": lambda u, f, rows: lambda x, w: u.vmap(lambda e: u.grad(lambda x: (f(x, w) * e).sum())(x))(rows),
-}  # fmt: skip
+}
 OUTSIDE = {
     "grad": lambda u, g: u.grad(lambda x, w: g(x, w).sum()),
     "jacrev": lambda u, g: u.jacrev(g),
     "grad of grad": lambda u, g: u.grad(lambda x, w: u.grad(lambda x: g(x, w).sum())(x).sum()),
     "vmap": lambda u, g: u.vmap(g, (None, 0)),
-}  # fmt: skip
+}
 
 
 def _unrecorded(m: Any, x: Any) -> Any:

@@ -131,21 +131,11 @@ FAILING = {
     "an index": (IndexError, lambda: vmap(lambda i: W[i])(torch.tensor([1, 7]))),
     "a negative index": (IndexError, lambda: vmap(lambda i: W[i])(torch.tensor([-6, 4]))),
     "an index that all share": (IndexError, lambda: vmap(lambda a: a[torch.tensor([7])])(A)),
-    "an index in two levels": (
-        IndexError, lambda: vmap(vmap(lambda i: W[i]))(torch.tensor([[1, 0], [0, 9]])),
-    ),
-    "gather": (
-        RuntimeError, lambda: vmap(lambda a, i: a.gather(0, i))(A, torch.tensor([[0], [3]])),
-    ),
-    "a class": (
-        IndexError, lambda: vmap(torch.nn.functional.cross_entropy)(A, torch.tensor([1, 5])),
-    ),
-    "a class under grad": (
-        IndexError, lambda: vmap(grad(torch.nn.functional.cross_entropy))(A, torch.tensor([1, -2])),
-    ),
-    "division by zero": (
-        RuntimeError, lambda: vmap(lambda a, b: a // b)(torch.tensor([3, 4]), torch.tensor([1, 0])),
-    ),
+    "an index in two levels": (IndexError, lambda: vmap(vmap(lambda i: W[i]))(torch.tensor([[1, 0], [0, 9]]))),
+    "gather": (RuntimeError, lambda: vmap(lambda a, i: a.gather(0, i))(A, torch.tensor([[0], [3]]))),
+    "a class": (IndexError, lambda: vmap(torch.nn.functional.cross_entropy)(A, torch.tensor([1, 5]))),
+    "a class under grad": (IndexError, lambda: vmap(grad(torch.nn.functional.cross_entropy))(A, torch.tensor([1, -2]))),
+    "division by zero": (RuntimeError, lambda: vmap(lambda a, b: a // b)(torch.tensor([3, 4]), torch.tensor([1, 0]))),
     "a probability": (
         RuntimeError,
         lambda: vmap(torch.nn.functional.binary_cross_entropy)(
@@ -157,13 +147,9 @@ FAILING = {
         torch.linalg.LinAlgError,
         lambda: vmap(vmap(torch.linalg.inv))(ZERO_SECOND.expand(2, 2, 2, 2)),
     ),
-    "not definite": (
-        torch.linalg.LinAlgError, lambda: vmap(torch.linalg.cholesky)(ZERO_SECOND - 0.5),
-    ),
-    "a row of a jacobian": (
-        IndexError, lambda: jacrev(lambda a: a[torch.tensor([0, 3])])(A[0]),
-    ),
-}  # fmt: skip
+    "not definite": (torch.linalg.LinAlgError, lambda: vmap(torch.linalg.cholesky)(ZERO_SECOND - 0.5)),
+    "a row of a jacobian": (IndexError, lambda: jacrev(lambda a: a[torch.tensor([0, 3])])(A[0])),
+}
 
 
 @pytest.mark.parametrize("name", FAILING)
@@ -179,16 +165,11 @@ def test_right_values_pass():
     assert vmap(vmap(lambda i: W[i]))(torch.tensor([[1, 0], [0, 4]])).tolist() == [[1, 0], [0, 4]]
     out = vmap(torch.nn.functional.cross_entropy)(A, torch.tensor([1, 2]))
     np.testing.assert_allclose(out.numpy(), [1.4076059, 0.4076059], rtol=1e-6)
-    assert vmap(torch.linalg.inv)(torch.eye(2).expand(2, 2, 2) * 2)[1].tolist() == [
-        [0.5, 0],
-        [0, 0.5],
-    ]
+    assert vmap(torch.linalg.inv)(torch.eye(2).expand(2, 2, 2) * 2)[1].tolist() == [[0.5, 0], [0, 0.5]]
 
 
 def test_the_element_of_the_batch_is_named():
-    with pytest.raises(
-        torch.linalg.LinAlgError, match=r"^linalg.inv: \(Batch element 1\): The diagonal element 1"
-    ):
+    with pytest.raises(torch.linalg.LinAlgError, match=r"^linalg.inv: \(Batch element 1\): The diagonal element 1"):
         vmap(torch.linalg.inv)(ZERO_SECOND)
 
 

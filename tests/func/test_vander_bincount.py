@@ -15,10 +15,13 @@ def powers(m: Any) -> Any:
     with warnings.catch_warnings():  # torch runs one example after the other, and says so
         warnings.simplefilter("ignore")
         return [
-            m.func.vmap(vander)(batch), m.func.vmap(lambda x: vander(x, 3, True))(batch),
-            m.func.vmap(lambda x: vander(x, 1))(batch), m.func.vmap(vander)(m.arange(8).reshape(2, 4)),
-            m.func.jacfwd(vander)(batch[0]), m.func.vmap(lambda y: vander(batch[0]) + y)(m.ones(2)),
-        ]  # fmt: skip
+            m.func.vmap(vander)(batch),
+            m.func.vmap(lambda x: vander(x, 3, True))(batch),
+            m.func.vmap(lambda x: vander(x, 1))(batch),
+            m.func.vmap(vander)(m.arange(8).reshape(2, 4)),
+            m.func.jacfwd(vander)(batch[0]),
+            m.func.vmap(lambda y: vander(batch[0]) + y)(m.ones(2)),
+        ]
 
 
 @program

@@ -15,13 +15,13 @@ KEPT = {
     "output": lambda i, o: o if isinstance(o, tuple) else (o,),
     "other": lambda i, o: i[1:],
 }
-RETURNED = {
-    "beside": lambda x, y: (x * y, x), "alone": lambda x, y: x, "a view": lambda x, y: (x * y, x.view_as(x)),
-}  # fmt: skip
+RETURNED = {"beside": lambda x, y: (x * y, x), "alone": lambda x, y: x, "a view": lambda x, y: (x * y, x.view_as(x))}
 RUNS = {
-    "plain": lambda m, f, x: f(x, x + 1), "recorded": lambda m, f, x: f(x.requires_grad_(), x + 1),
-    "vmap": lambda m, f, x: m.vmap(f)(x, x + 1), "jvp": lambda m, f, x: m.func.jvp(f, (x, x + 1), (x, x)),
-}  # fmt: skip
+    "plain": lambda m, f, x: f(x, x + 1),
+    "recorded": lambda m, f, x: f(x.requires_grad_(), x + 1),
+    "vmap": lambda m, f, x: m.vmap(f)(x, x + 1),
+    "jvp": lambda m, f, x: m.func.jvp(f, (x, x + 1), (x, x)),
+}
 
 
 @program

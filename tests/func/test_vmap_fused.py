@@ -35,9 +35,14 @@ def test_a_reduction_of_all_of_an_example_leaves_one_dimension():
     """In torch another overload, with a node of another name."""
     x = torch.rand(3, 4, requires_grad=True) * 1
     names = {
-        "sum": "SumBackward1", "mean": "MeanBackward1", "prod": "ProdBackward1", "median": "MedianBackward1",
-        "max": "MaxBackward0", "min": "MinBackward0", "amax": "AmaxBackward0",
-    }  # fmt: skip
+        "sum": "SumBackward1",
+        "mean": "MeanBackward1",
+        "prod": "ProdBackward1",
+        "median": "MedianBackward1",
+        "max": "MaxBackward0",
+        "min": "MinBackward0",
+        "amax": "AmaxBackward0",
+    }
     for name, node in names.items():
         assert vmap(getattr(torch, name))(x).grad_fn.name() == node
     assert vmap(lambda v: v.sum(0))(x).grad_fn.name() == "SumBackward1"

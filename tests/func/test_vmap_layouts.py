@@ -14,10 +14,16 @@ def _inputs(m):
     z = m.arange(24.0).view(2, 3, 4)
     q = m.arange(120.0).view(2, 3, 4, 5)
     return (
-        (x, (0, 1)), (x.t(), (0, 1)), (m.arange(12.0).view(4, 3)[::2], (0, 1)), (z, (0, 1, 2)),
-        (z.permute(2, 0, 1), (0, 1, 2)), (z.transpose(0, 1), (0, 1, 2)), (x.unsqueeze(-1).expand(2, 3, 2), (0, 1)),
-        (q, (0, 3)), (q.permute(0, 2, 3, 1), (1, 3)),
-    )  # fmt: skip
+        (x, (0, 1)),
+        (x.t(), (0, 1)),
+        (m.arange(12.0).view(4, 3)[::2], (0, 1)),
+        (z, (0, 1, 2)),
+        (z.permute(2, 0, 1), (0, 1, 2)),
+        (z.transpose(0, 1), (0, 1, 2)),
+        (x.unsqueeze(-1).expand(2, 3, 2), (0, 1)),
+        (q, (0, 3)),
+        (q.permute(0, 2, 3, 1), (1, 3)),
+    )
 
 
 def _looks(m, t):
@@ -27,42 +33,61 @@ def _looks(m, t):
 def _every(m, functions):
     return {
         f"{name} of {i} along {dim}": _looks(m, m.func.vmap(fn, in_dims=dim)(batch))
-        for i, (batch, dims) in enumerate(_inputs(m)) for dim in dims for name, fn in functions.items()
-    }  # fmt: skip
+        for i, (batch, dims) in enumerate(_inputs(m))
+        for dim in dims
+        for name, fn in functions.items()
+    }
 
 
 @program
 def elementwise_functions(m):
     """The order of dimensions in memory is kept, the batch's among them."""
-    return _every(m, {
-        "mul": lambda u: u * 2, "add": lambda u: u + m.arange(float(u.shape[-1])), "clone": lambda u: u.clone(),
-        "relu": m.relu, "where": lambda u: m.where(u > 1, u, -u), "zeros_like": lambda u: m.zeros_like(u) + u,
-        "gt": lambda u: u > 1, "double": lambda u: u.double(), "in place": lambda u: (u * 2).add_(u).mul_(u),
-        "full_like": lambda u: m.full_like(u, 2.0) * u, "empty_like": lambda u: m.empty_like(u).copy_(u),
-        "unsqueeze": lambda u: (u * 2).unsqueeze(0) + u, "mT": lambda u: u.mT * 2 if u.dim() > 1 else u,
-        "lerp": lambda u: m.lerp(u, u * 2, 0.5), "detach": lambda u: u.detach() * 2,
-    })  # fmt: skip
+    return _every(
+        m,
+        {
+            "mul": lambda u: u * 2,
+            "add": lambda u: u + m.arange(float(u.shape[-1])),
+            "clone": lambda u: u.clone(),
+            "relu": m.relu,
+            "where": lambda u: m.where(u > 1, u, -u),
+            "zeros_like": lambda u: m.zeros_like(u) + u,
+            "gt": lambda u: u > 1,
+            "double": lambda u: u.double(),
+            "in place": lambda u: (u * 2).add_(u).mul_(u),
+            "full_like": lambda u: m.full_like(u, 2.0) * u,
+            "empty_like": lambda u: m.empty_like(u).copy_(u),
+            "unsqueeze": lambda u: (u * 2).unsqueeze(0) + u,
+            "mT": lambda u: u.mT * 2 if u.dim() > 1 else u,
+            "lerp": lambda u: m.lerp(u, u * 2, 0.5),
+            "detach": lambda u: u.detach() * 2,
+        },
+    )
 
 
 @program
 def results_with_the_batch_last(m):
-    return [
-        _looks(m, m.func.vmap(m.neg, in_dims=d, out_dims=-1)(b))
-        for b, dims in _inputs(m)
-        for d in dims
-    ]
+    return [_looks(m, m.func.vmap(m.neg, in_dims=d, out_dims=-1)(b)) for b, dims in _inputs(m) for d in dims]
 
 
 @program
 def other_functions(m):
     """What is no elementwise operator makes memory in which the batch comes first."""
-    return _every(m, {
-        "sum": lambda u: u.sum(-1), "softmax": lambda u: u.softmax(-1), "flip": lambda u: u.flip(-1),
-        "cat": lambda u: m.cat([u, u], -1), "reshape": lambda u: (u * 2).reshape(-1),
-        "contiguous": lambda u: (u * 2).contiguous() * 1, "matmul": lambda u: u @ u.mT if u.dim() > 1 else u @ u,
-        "stack": lambda u: m.stack([u, u]), "new_zeros": lambda u: u.new_zeros(u.shape) + u,
-        "slice": lambda u: (u * 2)[..., 1:] * 3, "mean": lambda u: u.mean(),
-    })  # fmt: skip
+    return _every(
+        m,
+        {
+            "sum": lambda u: u.sum(-1),
+            "softmax": lambda u: u.softmax(-1),
+            "flip": lambda u: u.flip(-1),
+            "cat": lambda u: m.cat([u, u], -1),
+            "reshape": lambda u: (u * 2).reshape(-1),
+            "contiguous": lambda u: (u * 2).contiguous() * 1,
+            "matmul": lambda u: u @ u.mT if u.dim() > 1 else u @ u,
+            "stack": lambda u: m.stack([u, u]),
+            "new_zeros": lambda u: u.new_zeros(u.shape) + u,
+            "slice": lambda u: (u * 2)[..., 1:] * 3,
+            "mean": lambda u: u.mean(),
+        },
+    )
 
 
 @program
@@ -73,8 +98,11 @@ def pairs(m):
     functions = (m.mul, m.sub, m.maximum, lambda a, b: m.where(a > b, a, b))
     return [
         _looks(m, m.func.vmap(fn, in_dims=dims)(a, b))
-        for a in batches for b in batches for dims in ((0, 0), (1, 1), (0, None), (None, 0)) for fn in functions
-    ]  # fmt: skip
+        for a in batches
+        for b in batches
+        for dims in ((0, 0), (1, 1), (0, None), (None, 0))
+        for fn in functions
+    ]
 
 
 @program
@@ -88,13 +116,7 @@ def functions_of_one_tensor_along_shared_memory(m):
 @program
 def gradients_that_are_the_same_for_all_examples(m):
     """Their seeds were made like the batch, so that each example has memory of its own."""
-    vmap, grad, jacrev, jacfwd, vjp = (
-        m.func.vmap,
-        m.func.grad,
-        m.func.jacrev,
-        m.func.jacfwd,
-        m.func.vjp,
-    )
+    vmap, grad, jacrev, jacfwd, vjp = (m.func.vmap, m.func.grad, m.func.jacrev, m.func.jacfwd, m.func.vjp)
     x, c, y = m.ones(2, 3), m.full((3,), 2.0), m.ones(2, 4, 3)
 
     def double(x):
@@ -104,12 +126,18 @@ def gradients_that_are_the_same_for_all_examples(m):
         return (x * 2).sum()
 
     results = (
-        vmap(jacrev(double))(x), vmap(grad(total))(x), *vmap(grad(total, (0, 1)))(x, x), vmap(jacfwd(double))(x),
-        vmap(jacrev(jacrev(lambda x: (x * x).sum())))(x), vmap(grad(lambda x: m.dot(x, c)))(x),
-        vmap(grad(total), out_dims=1)(x), vmap(vmap(grad(total)))(y), vmap(grad(lambda x: total(x.t())), 1)(y),
+        vmap(jacrev(double))(x),
+        vmap(grad(total))(x),
+        *vmap(grad(total, (0, 1)))(x, x),
+        vmap(jacfwd(double))(x),
+        vmap(jacrev(jacrev(lambda x: (x * x).sum())))(x),
+        vmap(grad(lambda x: m.dot(x, c)))(x),
+        vmap(grad(total), out_dims=1)(x),
+        vmap(vmap(grad(total)))(y),
+        vmap(grad(lambda x: total(x.t())), 1)(y),
         *vmap(lambda x: vjp(double, x)[1](x))(x),
         *vmap(lambda x: m.func.jvp(lambda x: x.detach(), (x,), (c,)))(x),
-    )  # fmt: skip
+    )
     return list(results)
 
 

@@ -76,11 +76,18 @@ THEMSELVES: dict[str, Function] = {
 }  # fmt: skip
 """What hands back its input or a part of it, most after a write."""
 COPIES: dict[str, Function] = {
-    "clone": lambda m, x: x.clone(), "product": lambda m, x: x * 1, "flip": lambda m, x: x.flip(0),
-    "cat": lambda m, x: m.cat((x,)), "roll": lambda m, x: x.roll(1, 0), "gather": lambda m, x: x[m.tensor([0, 1])],
-    "narrow_copy": lambda m, x: x.narrow_copy(0, 0, 1), "contiguous": lambda m, x: x.transpose(0, 1).contiguous(),
-    "diag_embed": lambda m, x: m.diag_embed(x), "abs": lambda m, x: x.abs(), "double": lambda m, x: x.double(),
-}  # fmt: skip
+    "clone": lambda m, x: x.clone(),
+    "product": lambda m, x: x * 1,
+    "flip": lambda m, x: x.flip(0),
+    "cat": lambda m, x: m.cat((x,)),
+    "roll": lambda m, x: x.roll(1, 0),
+    "gather": lambda m, x: x[m.tensor([0, 1])],
+    "narrow_copy": lambda m, x: x.narrow_copy(0, 0, 1),
+    "contiguous": lambda m, x: x.transpose(0, 1).contiguous(),
+    "diag_embed": lambda m, x: m.diag_embed(x),
+    "abs": lambda m, x: x.abs(),
+    "double": lambda m, x: x.double(),
+}
 FUNCTIONS = {
     f"{kind}: {name}": fn
     for kind, table in (("view", VIEWS), ("itself", THEMSELVES), ("copy", COPIES))
@@ -139,8 +146,9 @@ def _observed(m: Any, fn: Function, place: Any, transposed: bool, requires: bool
     inside = [y.untyped_storage().data_ptr() == memory for y in outs]
     laid = [
         [list(y.shape), list(y.stride()), y.storage_offset(), y is x, y._base is x, y.requires_grad]
-        for y, lies in zip(outs, inside) if lies
-    ]  # fmt: skip
+        for y, lies in zip(outs, inside)
+        if lies
+    ]
     return [inside, laid, *_shares(m, outs, x)]
 
 

@@ -5,11 +5,22 @@ import pytest
 import torchgrad_jax as torch
 
 PAIRS = [
-    ("absolute", "abs"), ("arccos", "acos"), ("arctan2", "atan2"), ("clip", "clamp"), ("concat", "cat"),
-    ("divide", "div"), ("ger", "outer"), ("greater", "gt"), ("moveaxis", "movedim"), ("multiply", "mul"),
-    ("negative", "neg"), ("row_stack", "vstack"), ("subtract", "sub"), ("swapaxes", "transpose"),
+    ("absolute", "abs"),
+    ("arccos", "acos"),
+    ("arctan2", "atan2"),
+    ("clip", "clamp"),
+    ("concat", "cat"),
+    ("divide", "div"),
+    ("ger", "outer"),
+    ("greater", "gt"),
+    ("moveaxis", "movedim"),
+    ("multiply", "mul"),
+    ("negative", "neg"),
+    ("row_stack", "vstack"),
+    ("subtract", "sub"),
+    ("swapaxes", "transpose"),
     ("trapz", "trapezoid"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("alias", "name"), PAIRS)
@@ -21,17 +32,7 @@ def test_an_alias_shows_its_own_name(alias, name):
 
 
 def test_methods_and_in_place_forms_too():
-    for name in (
-        "arcsin_",
-        "absolute_",
-        "clip_",
-        "pow_",
-        "div_",
-        "divide_",
-        "scatter_",
-        "square_",
-        "index_put_",
-    ):
+    for name in ("arcsin_", "absolute_", "clip_", "pow_", "div_", "divide_", "scatter_", "square_", "index_put_"):
         assert getattr(torch.Tensor, name).__name__ == name
     x = torch.tensor([-1.0, 2.0], requires_grad=True)
     y = x.absolute()

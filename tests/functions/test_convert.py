@@ -29,9 +29,7 @@ def values_of(m, t):
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")
-@pytest.mark.parametrize(
-    "source", ["float64", "float32", "int64", "float16", "bfloat16", "complex64", "uint8", "bool"]
-)
+@pytest.mark.parametrize("source", ["float64", "float32", "int64", "float16", "bfloat16", "complex64", "uint8", "bool"])
 def test_every_cast_of_awkward_values_is_torchs(oracle, source):
     """Overflowing and fractional values included: integers wrap around as they do on x86."""
     for target in [d.name for d in dtypes.ALL]:
@@ -47,8 +45,7 @@ def test_every_cast_of_awkward_values_is_torchs(oracle, source):
 @pytest.mark.parametrize("target", TAME)
 def test_nan_and_infinities_cast_as_in_torch(oracle, target):
     got, want = (
-        [str(v) for v in values_of(m, m.tensor([np.nan, np.inf, -np.inf]).to(getattr(m, target)))]
-        for m in (tg, oracle)
+        [str(v) for v in values_of(m, m.tensor([np.nan, np.inf, -np.inf]).to(getattr(m, target)))] for m in (tg, oracle)
     )
     assert got == want
 
@@ -118,33 +115,18 @@ assert str(tg.ones(1).device) == "cuda:0"
 
 def test_copies_between_devices_and_their_gradients():
     """A second CPU device stands in for a GPU, in a process of its own."""
-    env = {
-        **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        "JAX_PLATFORMS": "cpu",
-    }
-    run = subprocess.run(
-        [sys.executable, "-c", ON_TWO_DEVICES], env=env, capture_output=True, text=True, check=False
-    )
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    run = subprocess.run([sys.executable, "-c", ON_TWO_DEVICES], env=env, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 
 def test_without_a_gpu_cuda_says_so():
     if tg.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    assert (tg.cuda.device_count(), tg.cuda.memory_allocated(), tg.cuda.is_initialized()) == (
-        0,
-        0,
-        False,
-    )
+    assert (tg.cuda.device_count(), tg.cuda.memory_allocated(), tg.cuda.is_initialized()) == (0, 0, False)
     tg.cuda.manual_seed_all(0)
     tg.cuda.empty_cache()
-    for call in (
-        tg.cuda.current_device,
-        tg.cuda.synchronize,
-        tg.cuda.get_device_name,
-        tg.cuda.get_rng_state,
-    ):
+    for call in (tg.cuda.current_device, tg.cuda.synchronize, tg.cuda.get_device_name, tg.cuda.get_rng_state):
         with pytest.raises(RuntimeError, match="JAX sees no GPU backend"):
             call()
     with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
@@ -220,13 +202,7 @@ def test_subclasses_construct_their_own():
 
 
 def test_settings_and_types_survive_pickling():
-    for value in (
-        tg.ones(2, 3).t(),
-        tg.float64,
-        tg.contiguous_format,
-        tg.Size([2]),
-        tg.device("cpu"),
-    ):
+    for value in (tg.ones(2, 3).t(), tg.float64, tg.contiguous_format, tg.Size([2]), tg.device("cpu")):
         back = pickle.loads(pickle.dumps(value))
         assert repr(back) == repr(value)
     assert pickle.loads(pickle.dumps(tg.channels_last)) is tg.channels_last

@@ -17,9 +17,7 @@ test_as_torch_does = table(__file__, "create.txt")
 SIZES = (1, 3, 64, 5000)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "int32", "uint8", "bool", "complex64", "float16"]
-)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool", "complex64", "float16"])
 @pytest.mark.parametrize("make", ["tensor", "as_tensor", "asarray", "from_numpy"])
 def test_later_writes_to_the_source_are_seen_where_memory_is_shared(make, dtype):
     for n in SIZES:
@@ -43,10 +41,7 @@ def test_constants_share_one_array_and_writes_stay_apart():
 
 
 def test_constants_that_compare_equal_are_told_apart():
-    assert [str(v) for v in (tg.full((1,), 0.0).item(), tg.full((1,), -0.0).item())] == [
-        "0.0",
-        "-0.0",
-    ]
+    assert [str(v) for v in (tg.full((1,), 0.0).item(), tg.full((1,), -0.0).item())] == ["0.0", "-0.0"]
     kinds = [tg.full((1,), v).dtype for v in (1, 1.0, True, 1 + 0j)]
     assert kinds == [tg.int64, tg.float32, tg.bool, tg.complex64]
 
@@ -62,9 +57,7 @@ def test_the_cache_of_constants_is_bounded():
 def test_arrays_on_the_default_device_are_uncommitted():
     """Kernels would otherwise be compiled once for each mixture of committed and uncommitted arguments."""
     n = transfer.SMALL + 1  # smaller ones are NumPy's
-    made = [
-        tg.tensor([1.0] * n), tg.zeros(n), tg.rand(n), tg.arange(n), tg.from_numpy(np.ones(n)), tg.eye(n // 99),
-    ]  # fmt: skip
+    made = [tg.tensor([1.0] * n), tg.zeros(n), tg.rand(n), tg.arange(n), tg.from_numpy(np.ones(n)), tg.eye(n // 99)]
     assert not any(t._st.array.committed for t in made)
 
 
@@ -123,11 +116,7 @@ def test_linspace_rounds_as_torch_does(oracle, dtype):
         ends = rng.uniform(-9, 9, 2) if "int" not in dtype else rng.integers(-99, 99, 2)
         a, b = (e.item() for e in ends)
         want = oracle.linspace(a, b, steps, dtype=getattr(oracle, dtype))
-        assert exact(tg.linspace(a, b, steps, dtype=getattr(tg, dtype))) == exact(want), (
-            a,
-            b,
-            steps,
-        )
+        assert exact(tg.linspace(a, b, steps, dtype=getattr(tg, dtype))) == exact(want), (a, b, steps)
 
 
 def test_arange_has_torchs_length_and_values_to_a_rounding(oracle):
@@ -161,9 +150,7 @@ def test_overlapping_strides_are_one_storage():
     assert tg.from_numpy(rows).tolist() == [[0.0, 1.0]] * 3
 
 
-@pytest.mark.parametrize(
-    "call", ["zeros(2)", "tensor([1.0])", "rand(2)", "arange(3.0)", "empty_strided((2,), (1,))"]
-)
+@pytest.mark.parametrize("call", ["zeros(2)", "tensor([1.0])", "rand(2)", "arange(3.0)", "empty_strided((2,), (1,))"])
 def test_factories_make_inference_tensors_in_inference_mode(call):
     with tg.inference_mode():
         made = eval(f"tg.{call}")

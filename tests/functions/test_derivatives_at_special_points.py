@@ -33,9 +33,7 @@ def derivatives(m, fn, xs):
     for k, g in enumerate(firsts):
         found[f"d{k}"] = g if g is None else g.detach()
         if g is not None and g.requires_grad:
-            seconds = m.autograd.grad(
-                g, leaves, m.ones_like(g), retain_graph=True, allow_unused=True
-            )
+            seconds = m.autograd.grad(g, leaves, m.ones_like(g), retain_graph=True, allow_unused=True)
             for j, h in enumerate(seconds):
                 # The sum gives memory to a tangent, also to one that torch has no memory for.
                 found[f"d{k}{j}"] = h if h is None else h + 0
@@ -91,9 +89,12 @@ def smallest_of_two(m):
 def limits_that_are_tensors(m):
     """torch's reverse and forward mode differ where a limit is equal to the input, or NaN."""
     pairs = {
-        "from below": lambda x, y: m.clamp(x, min=y), "from above": lambda x, y: m.clamp(x, max=y),
-        "clamp_min": m.clamp_min, "clamp_max": m.clamp_max, "to a number": lambda x, y: m.clamp(x, y, y),
-    }  # fmt: skip
+        "from below": lambda x, y: m.clamp(x, min=y),
+        "from above": lambda x, y: m.clamp(x, max=y),
+        "clamp_min": m.clamp_min,
+        "clamp_max": m.clamp_max,
+        "to a number": lambda x, y: m.clamp(x, y, y),
+    }
     return grid(m, pairs, PAIRED, 2) | grid(m, {"clamp": m.clamp}, TRIPLES, 3)
 
 
@@ -107,15 +108,11 @@ def slopes_of_prelu(m):
 def distances_that_are_no_numbers(m):
     f = m.nn.functional
     losses = {
-        "mse": f.mse_loss, "smooth_l1": f.smooth_l1_loss,
+        "mse": f.mse_loss,
+        "smooth_l1": f.smooth_l1_loss,
         "narrow": lambda x, y, reduction: f.smooth_l1_loss(x, y, beta=0.5, reduction=reduction),
-    }  # fmt: skip
-    return grid(
-        m,
-        {k: lambda x, y, loss=loss: loss(x, y, reduction="none") for k, loss in losses.items()},
-        PAIRED,
-        2,
-    )
+    }
+    return grid(m, {k: lambda x, y, loss=loss: loss(x, y, reduction="none") for k, loss in losses.items()}, PAIRED, 2)
 
 
 @program

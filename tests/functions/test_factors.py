@@ -63,7 +63,7 @@ def factors_of_a_larger_matrix(m):
     return [
         [*m.linalg.cholesky_ex(a.index_put((m.tensor(k), m.tensor(k)), m.tensor(-3.0, dtype=m.float64)))]
         for k in (0, 3, 5)
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -95,7 +95,7 @@ HALVES = {
     "unit triangular_solve": lambda m, a, b: m.triangular_solve(b, a, unitriangular=True)[0],
     "solve_triangular": lambda m, a, b: m.linalg.solve_triangular(a, b, upper=True),
     "lu_solve": lambda m, a, b: m.linalg.lu_solve(a, m.tensor([2, 2, 3], dtype=m.int32), b),
-}  # fmt: skip
+}
 
 
 def halves(name):
@@ -120,9 +120,7 @@ def a_transposed_system_moves_as_its_equation_says(m):
     a, b = m.tensor(WHOLE).triu(), m.tensor(RIGHT)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return m.func.jvp(
-            lambda a, b: m.triangular_solve(b, a, transpose=True)[0], (a, b), (m.eye(3), b)
-        )
+        return m.func.jvp(lambda a, b: m.triangular_solve(b, a, transpose=True)[0], (a, b), (m.eye(3), b))
 
 
 @program

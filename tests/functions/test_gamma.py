@@ -39,12 +39,17 @@ def draws(m):
     (slope,) = m.autograd.grad(drawn.sum(), a, create_graph=True)
     shares = m._sample_dirichlet(a)
     return [
-        drawn, slope, shares, m.rand(2), m._standard_gamma(m.ones(3), m.Generator().manual_seed(2)),
-        drawn.grad_fn._saved_result, drawn.grad_fn._saved_self,
+        drawn,
+        slope,
+        shares,
+        m.rand(2),
+        m._standard_gamma(m.ones(3), m.Generator().manual_seed(2)),
+        drawn.grad_fn._saved_result,
+        drawn.grad_fn._saved_self,
         attempt(lambda: slope.sum().backward()),
         attempt(lambda: shares.sum().backward()),
         attempt(lambda: m._standard_gamma_grad(a, drawn).sum().backward()),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -71,8 +76,4 @@ def batched_draws(m):
     a = m.full((4, 500), 3.0)
     m.manual_seed(0)
     drawn = m.func.vmap(m._standard_gamma, randomness="different")(a)
-    return (
-        list(drawn.shape),
-        bool((drawn.mean() - 3.0).abs() < 0.3),
-        bool((drawn[0] != drawn[1]).any()),
-    )
+    return (list(drawn.shape), bool((drawn.mean() - 3.0).abs() < 0.3), bool((drawn[0] != drawn[1]).any()))

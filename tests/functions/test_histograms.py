@@ -17,9 +17,7 @@ CONSTANTS = (0.0, 1.0, -3.0, 1e8, 16777216.0, 8388608.0, 1e30)
 @program
 def constants(m):
     return [
-        [*m.histogram(m.full((3,), v), bins), m.histc(m.full((3,), v), bins)]
-        for v in CONSTANTS
-        for bins in (1, 2, 5)
+        [*m.histogram(m.full((3,), v), bins), m.histc(m.full((3,), v), bins)] for v in CONSTANTS for bins in (1, 2, 5)
     ]
 
 
@@ -58,12 +56,17 @@ def edges(m):
 def what_is_refused(m):
     x = m.ones(4)
     calls = [
-        lambda: m.histogram(x, m.tensor([0.0])), lambda: m.histogram(x, m.tensor([])),
-        lambda: m.histogram(x, 4, range=(0.0, INF)), lambda: m.histogram(x, 4, range=(NAN, 1.0)),
-        lambda: m.histogram(x, 4, range=(1.0,)), lambda: m.histogram(x, 4, range=(2.0, 1.0)),
-        lambda: m.histogram(x, 4, weight=x.double()), lambda: m.histogram(x, 0),
-        lambda: m.histogram(x * INF, 4), lambda: m.histc(x, 4, 2, 1),
-    ]  # fmt: skip
+        lambda: m.histogram(x, m.tensor([0.0])),
+        lambda: m.histogram(x, m.tensor([])),
+        lambda: m.histogram(x, 4, range=(0.0, INF)),
+        lambda: m.histogram(x, 4, range=(NAN, 1.0)),
+        lambda: m.histogram(x, 4, range=(1.0,)),
+        lambda: m.histogram(x, 4, range=(2.0, 1.0)),
+        lambda: m.histogram(x, 4, weight=x.double()),
+        lambda: m.histogram(x, 0),
+        lambda: m.histogram(x * INF, 4),
+        lambda: m.histc(x, 4, 2, 1),
+    ]
     return [complaint(call) for call in calls]
 
 
@@ -74,7 +77,7 @@ GRIDS = {
     "a range": lambda m, x, w: m.histogramdd(x, [2, 3], range=[0.0, 4.0, 0.0, 5.0], density=True),
     "edges": lambda m, x, w: m.histogramdd(x, [x.new_tensor([0, 2, 4]), x.new_tensor([0, 1, 9])], weight=w),
     "several dimensions": lambda m, x, w: m.histogramdd(x[None], 2, weight=w[None]),
-}  # fmt: skip
+}
 
 
 @program
@@ -103,11 +106,7 @@ def points_far_out_in_float32(m):
 @program
 def points_that_are_refused(m):
     x = m.tensor([[0.0, INF], [1.0, 2.0]])
-    calls = [
-        lambda: m.histogramdd(x, 2),
-        lambda: m.histogramdd(x[1:], [2, 0]),
-        lambda: m.histogramdd(x[1:], [2]),
-    ]
+    calls = [lambda: m.histogramdd(x, 2), lambda: m.histogramdd(x[1:], [2, 0]), lambda: m.histogramdd(x[1:], [2])]
     return [complaint(call) for call in calls], *m.histogramdd(x[:0], 2)
 
 

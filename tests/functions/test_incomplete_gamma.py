@@ -11,7 +11,7 @@ test_same_as_torch = program.test()
 INF = float("inf")
 LARGE = [
     (a, a * ratio) for a in (9.9, 10.0, 150.0, 1e3, 3e4) for ratio in (0.59, 0.61, 0.9, 1.0, 1.001, 1.1, 1.39, 1.41)
-]  # fmt: skip
+]
 HUGE = [(1e9, 1e9), (1e17, 1e17), (1e30, 1e30), (1e30, 2e30), (1e30, 3e29)]
 
 
@@ -39,9 +39,7 @@ def huge(m):
 
 @program
 def at_the_edges(m):
-    a, x = columns(
-        m, [(p, q) for p in (0.0, 1.0, 50.0, INF) for q in (0.0, 0.5, 50.0, INF)], m.float32
-    )
+    a, x = columns(m, [(p, q) for p in (0.0, 1.0, 50.0, INF) for q in (0.0, 0.5, 50.0, INF)], m.float32)
     return m.igamma(a, x), m.igammac(a.half(), x.half())
 
 
@@ -49,7 +47,7 @@ def at_the_edges(m):
 def gradients(m):
     a, x = columns(m, LARGE, m.float64)
     x.requires_grad_()
-    slopes = [m.autograd.grad(f(a, x).sum(), x, create_graph=True)[0] for f in (m.igamma, m.igammac)]  # fmt: skip
+    slopes = [m.autograd.grad(f(a, x).sum(), x, create_graph=True)[0] for f in (m.igamma, m.igammac)]
     return [*[s.detach() for s in slopes], m.autograd.grad((slopes[0] * a).sum(), x)[0]]
 
 

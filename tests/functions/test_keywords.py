@@ -14,15 +14,14 @@ def square(m):
 def sizes(m):
     x = m.arange(6.0)
     functions = [
-        m.reshape(input=x, shape=(3, 2)), m.tile(input=x, dims=(2,)), m.broadcast_to(input=x, size=(2, 6)),
-        m.permute(input=x.view(2, 3), dims=(1, 0)), m.flip(input=x, dims=(0,)), m.roll(input=x, shifts=1),
-    ]  # fmt: skip
-    methods = [
-        x.reshape(shape=(2, 3)),
-        x.view(size=(3, 2)),
-        x.expand(size=(2, 6)),
-        x.repeat(repeats=(1, 2)),
+        m.reshape(input=x, shape=(3, 2)),
+        m.tile(input=x, dims=(2,)),
+        m.broadcast_to(input=x, size=(2, 6)),
+        m.permute(input=x.view(2, 3), dims=(1, 0)),
+        m.flip(input=x, dims=(0,)),
+        m.roll(input=x, shifts=1),
     ]
+    methods = [x.reshape(shape=(2, 3)), x.view(size=(3, 2)), x.expand(size=(2, 6)), x.repeat(repeats=(1, 2))]
     return functions, methods
 
 
@@ -57,10 +56,7 @@ def other_tensors(m):
 def matrices(m):
     x = square(m)
     names = ("norm", "matrix_norm", "ldl_factor", "ldl_factor_ex")
-    return [
-        tuple(getattr(m.linalg, n)(input=x)) if "ldl" in n else getattr(m.linalg, n)(input=x)
-        for n in names
-    ]
+    return [tuple(getattr(m.linalg, n)(input=x)) if "ldl" in n else getattr(m.linalg, n)(input=x) for n in names]
 
 
 @program
@@ -74,21 +70,16 @@ def histograms(m):
 def complaints(m):
     x = square(m)
     return [
-        complaint(lambda: x.view(dtype="a")), complaint(lambda: x.view(dtype=1)),
+        complaint(lambda: x.view(dtype="a")),
+        complaint(lambda: x.view(dtype=1)),
         complaint(lambda: m.ormqr(x, x, x)),
-    ]  # fmt: skip
+    ]
 
 
 @program
 def overloads(m):
     x = square(m)
-    sums = [
-        m.sub(x, 2.0, 3),
-        m.add(x, 2.0, 3),
-        x.subtract(2.0, 3),
-        x.clone().add_(1, 2),
-        m.nuclear_norm(x, True),
-    ]
+    sums = [m.sub(x, 2.0, 3), m.add(x, 2.0, 3), x.subtract(2.0, 3), x.clone().add_(1, 2), m.nuclear_norm(x, True)]
     losses = m.nn.functional.margin_ranking_loss(x[0], x[1], x[0], reduction="none")._version
     m.manual_seed(0)
     sums.append(complaint(lambda: m.subtract(x, x, 2))[0])
@@ -99,12 +90,14 @@ def overloads(m):
 def texts(m):
     x = square(m)
     calls = [
-        lambda: m.gru_cell(x, x, m.ones(6, 3), m.ones(6, 2)), lambda: m.gru_cell(x, x, m.ones(5, 2), m.ones(6, 2)),
+        lambda: m.gru_cell(x, x, m.ones(6, 3), m.ones(6, 2)),
+        lambda: m.gru_cell(x, x, m.ones(5, 2), m.ones(6, 2)),
         lambda: m.gru_cell(x, x, m.ones(6, 2), m.ones(5, 2)),
         lambda: m.gru_cell(x[0], x[0], m.ones(6, 2), m.ones(6, 2)),
         lambda: m.rnn_tanh_cell(x, x, m.ones(3, 2), m.ones(2, 2)),
         lambda: m.lstm_cell(x, (x, x), m.ones(8, 2), m.ones(8, 3)),
-        lambda: m.nanquantile(x.long(), 0.5), lambda: m.repeat_interleave(x),
+        lambda: m.nanquantile(x.long(), 0.5),
+        lambda: m.repeat_interleave(x),
         lambda: m.repeat_interleave(m.tensor([[1, 2]])),
-    ]  # fmt: skip
+    ]
     return [complaint(call) for call in calls]

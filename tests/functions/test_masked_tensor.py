@@ -38,13 +38,7 @@ def shown(x):
     if type(x).__name__ != "MaskedTensor":
         return x
     mask = x.get_mask()
-    return (
-        x.get_data().detach().masked_fill(~mask, 0),
-        mask,
-        mask.stride(),
-        repr(x),
-        x.requires_grad,
-    )
+    return (x.get_data().detach().masked_fill(~mask, 0), mask, mask.stride(), repr(x), x.requires_grad)
 
 
 FIRST_ONLY = ((True, False, True), (False, False, False))
@@ -55,9 +49,13 @@ def one_argument(m):
     x = made(m)
     same = x.neg_()
     return (
-        [shown(f(made(m))) for f in (m.exp, m.abs, m.sqrt, m.isnan, m.Tensor.sigmoid)], shown(x), same is x,
-        shown(made(m).clamp(0, 1)), shown(made(m) ** 2), shown(-made(m)),
-    )  # fmt: skip
+        [shown(f(made(m))) for f in (m.exp, m.abs, m.sqrt, m.isnan, m.Tensor.sigmoid)],
+        shown(x),
+        same is x,
+        shown(made(m).clamp(0, 1)),
+        shown(made(m) ** 2),
+        shown(-made(m)),
+    )
 
 
 @quietly
@@ -68,10 +66,20 @@ def two_arguments(m):
     return [
         shown(v)
         for v in (
-            x + x, x * plain, plain - x, x / 2, 1 / x, x < 1, x == 3, m.maximum(x, plain), y, x + m.ones(3),
-            made(m)[0] + plain, x < made(m, mask=FIRST_ONLY),
+            x + x,
+            x * plain,
+            plain - x,
+            x / 2,
+            1 / x,
+            x < 1,
+            x == 3,
+            m.maximum(x, plain),
+            y,
+            x + m.ones(3),
+            made(m)[0] + plain,
+            x < made(m, mask=FIRST_ONLY),
         )
-    ]  # fmt: skip
+    ]
 
 
 @quietly
@@ -81,7 +89,7 @@ def reductions(m):
     return [
         (n, [shown(getattr(v, n)(*a)) for v in (x, y) for a in ((), (1,), (0, True))], shown(getattr(m, n)(x)))
         for n in names
-    ] + [shown(x.sum(1, dtype=m.float64)), shown(x.softmax(-1)), shown(x.sum((0, 1)))]  # fmt: skip
+    ] + [shown(x.sum(1, dtype=m.float64)), shown(x.softmax(-1)), shown(x.sum((0, 1)))]
 
 
 @quietly
@@ -103,11 +111,24 @@ def answers(m):
     x = made(m)
     kind = m.masked.MaskedTensor
     return (
-        x.shape, x.size(0), x.dim(), x.numel(), len(x), str(x.dtype), x.is_floating_point(), x.is_contiguous(),
-        m.masked.is_masked_tensor(x), m.masked.is_masked_tensor(x.get_data()), isinstance(x, m.Tensor),
-        kind.__name__, x.to_tensor(7.0), x[0, 0].item(), repr(x.sum()), repr(made(m)[None]),
+        x.shape,
+        x.size(0),
+        x.dim(),
+        x.numel(),
+        len(x),
+        str(x.dtype),
+        x.is_floating_point(),
+        x.is_contiguous(),
+        m.masked.is_masked_tensor(x),
+        m.masked.is_masked_tensor(x.get_data()),
+        isinstance(x, m.Tensor),
+        kind.__name__,
+        x.to_tensor(7.0),
+        x[0, 0].item(),
+        repr(x.sum()),
+        repr(made(m)[None]),
         repr(m.masked.masked_tensor(m.arange(3), m.tensor([True, False, True]))),
-    )  # fmt: skip
+    )
 
 
 @quietly
@@ -122,14 +143,22 @@ def gradients(m):
         [
             of(fn)
             for fn in (
-                lambda x: x.sum(), lambda x: x.mean(), lambda x: (x * x).sum(), lambda x: x.exp().sum(),
-                lambda x: x.prod(), lambda x: x.amax(), lambda x: x.var(), lambda x: (x.softmax(-1) ** 2).sum(),
-                lambda x: x.to_tensor(0.0).sum(), lambda x: x.get_data().sum(), lambda x: m.cat([x, x]).sum(),
+                lambda x: x.sum(),
+                lambda x: x.mean(),
+                lambda x: (x * x).sum(),
+                lambda x: x.exp().sum(),
+                lambda x: x.prod(),
+                lambda x: x.amax(),
+                lambda x: x.var(),
+                lambda x: (x.softmax(-1) ** 2).sum(),
+                lambda x: x.to_tensor(0.0).sum(),
+                lambda x: x.get_data().sum(),
+                lambda x: m.cat([x, x]).sum(),
             )
         ],
         shown(m.autograd.grad((x * 2).sum(), x)),
         [f(x).grad_fn.name() for f in (m.exp, lambda x: x + 1, lambda x: x[0], lambda x: x.get_data())],
-    )  # fmt: skip
+    )
 
 
 @quietly
@@ -157,12 +186,21 @@ def refusals(m):
     x, data = made(m), m.ones(2, 3)
     other = made(m, mask=FIRST_ONLY)
     calls = [
-        partial(new, [1.0], mask), partial(new, data, [True]), partial(new, x, mask), partial(new, data, x),
-        partial(new, data, mask.float()), partial(new, data, mask[0]), partial(new, data, mask[:1]),
-        partial(new, data.to(m.complex64), mask), partial(new, data.bfloat16(), mask), partial(m.add, x, other),
-        partial(m.lt, x, other), partial(m.pow, x, x), partial(x.amin, -1, dtype=m.float64),
+        partial(new, [1.0], mask),
+        partial(new, data, [True]),
+        partial(new, x, mask),
+        partial(new, data, x),
+        partial(new, data, mask.float()),
+        partial(new, data, mask[0]),
+        partial(new, data, mask[:1]),
+        partial(new, data.to(m.complex64), mask),
+        partial(new, data.bfloat16(), mask),
+        partial(m.add, x, other),
+        partial(m.lt, x, other),
+        partial(m.pow, x, x),
+        partial(x.amin, -1, dtype=m.float64),
         partial(m.add, x, x, alpha=2),
-    ]  # fmt: skip
+    ]
     return [attempt(call) for call in calls]
 
 

@@ -24,11 +24,14 @@ def passed(m, fn, x, *args):
 def per_tensor(m):
     fn, x = m.fake_quantize_per_tensor_affine, numbers(m)
     return (
-        passed(m, fn, x, 0.3, 1, -2, 3), passed(m, fn, x.t(), 0.25, 0, -8, 7), passed(m, fn, x.double(), 0.3, 1, -2, 3),
+        passed(m, fn, x, 0.3, 1, -2, 3),
+        passed(m, fn, x.t(), 0.25, 0, -8, 7),
+        passed(m, fn, x.double(), 0.3, 1, -2, 3),
         passed(m, fn, x.bfloat16(), 0.3, 1, -2, 3),
         passed(m, fn, x, m.tensor(0.3), m.tensor(1, dtype=m.int32), -2, 3),
-        passed(m, fn, x, m.tensor([0.3]), m.tensor([1.7]), -2, 3), passed(m, fn, x, m.tensor(0.3), 1, -2, 3),
-    )  # fmt: skip
+        passed(m, fn, x, m.tensor([0.3]), m.tensor([1.7]), -2, 3),
+        passed(m, fn, x, m.tensor(0.3), 1, -2, 3),
+    )
 
 
 @program
@@ -37,10 +40,13 @@ def per_channel(m):
     scale = m.tensor([0.1, 0.2, 0.3])
     whole, parts = m.tensor([0, 1, -1], dtype=m.int32), m.tensor([0.0, 1.0, -1.5])
     return (
-        passed(m, fn, x, scale, whole, 0, -2, 3), passed(m, fn, x, scale, parts, 0, -2, 3),
-        passed(m, fn, x.t(), scale, whole, 1, -2, 3), passed(m, fn, x.double(), scale, whole, 0, -2, 3),
-        passed(m, fn, x.half(), scale, parts.half(), 0, -2, 3), fn(x, scale, parts + 9, 0, -2, 3),
-    )  # fmt: skip
+        passed(m, fn, x, scale, whole, 0, -2, 3),
+        passed(m, fn, x, scale, parts, 0, -2, 3),
+        passed(m, fn, x.t(), scale, whole, 1, -2, 3),
+        passed(m, fn, x.double(), scale, whole, 0, -2, 3),
+        passed(m, fn, x.half(), scale, parts.half(), 0, -2, 3),
+        fn(x, scale, parts + 9, 0, -2, 3),
+    )
 
 
 @program
@@ -61,13 +67,20 @@ def refusals(m):
     return [
         attempt(partial(f, *given))
         for f, *given in (
-            (one, x.long(), 0.3, 1, -2, 3), (one, x, 0.3, 9, -2, 3), (one, x, 0.3, 1, 3, -2),
+            (one, x.long(), 0.3, 1, -2, 3),
+            (one, x, 0.3, 9, -2, 3),
+            (one, x, 0.3, 1, 3, -2),
             (one, x, m.tensor([0.3, 0.2]), m.tensor(1), -2, 3),
             (one, x, m.tensor(0.3, requires_grad=True), m.tensor(1), -2, 3),
-            (two, x, scale, zero.long(), 0, -2, 3), (two, x, scale.double(), zero, 0, -2, 3),
-            (two, x, scale[:2], zero[:2], 0, -2, 3), (two, x, scale[:2], zero, 0, -2, 3),
-            (two, x, scale, zero, 5, -2, 3), (two, x, scale, zero, -2, -2, 3), (two, x, scale, zero, 0, 3, -2),
-            (two, x, scale, zero + 8, 0, -2, 3), (two, x, scale[None], zero, 0, -2, 3),
+            (two, x, scale, zero.long(), 0, -2, 3),
+            (two, x, scale.double(), zero, 0, -2, 3),
+            (two, x, scale[:2], zero[:2], 0, -2, 3),
+            (two, x, scale[:2], zero, 0, -2, 3),
+            (two, x, scale, zero, 5, -2, 3),
+            (two, x, scale, zero, -2, -2, 3),
+            (two, x, scale, zero, 0, 3, -2),
+            (two, x, scale, zero + 8, 0, -2, 3),
+            (two, x, scale[None], zero, 0, -2, 3),
             (two, x.int(), scale, zero, 0, -2, 3),
         )
-    ]  # fmt: skip
+    ]

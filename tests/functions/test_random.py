@@ -35,12 +35,7 @@ LAYOUTS = {
     "permuted": lambda m, dt: m.zeros(2, 3, 4, dtype=dt).permute(2, 0, 1),
     "offset": lambda m, dt: m.zeros(40, dtype=dt)[3:25],
 }
-INEXACT = {
-    ("normal", "float64"),
-    ("log_normal", "float64"),
-    ("exponential", "float64"),
-    ("cauchy", "float64"),
-}
+INEXACT = {("normal", "float64"), ("log_normal", "float64"), ("exponential", "float64"), ("cauchy", "float64")}
 """Where results may differ from torch's by some units in the last place, see `_core/rng.py`."""
 
 
@@ -78,9 +73,7 @@ def test_multinomial_of_rows(oracle, replacement, transposed):
     results = []
     for m in (oracle, tg):
         m.manual_seed(5)
-        weights = (
-            m.arange(1.0, 13.0).view(4, 3).t() if transposed else m.arange(1.0, 13.0).view(3, 4)
-        )
+        weights = m.arange(1.0, 13.0).view(4, 3).t() if transposed else m.arange(1.0, 13.0).view(3, 4)
         results.append(m.multinomial(weights, 3, replacement).tolist())
     assert results[0] == results[1]
 
@@ -96,20 +89,7 @@ def test_a_script_of_mixed_draws_stays_in_step(oracle):
         mask = m.bernoulli(m.full((4, 4), 0.5))
         pick = m.multinomial(m.rand(6), 2)
         again = m.randn(1)
-        return [
-            exact(t)
-            for t in (
-                w,
-                order,
-                b,
-                noise,
-                mask,
-                pick,
-                again,
-                m.randint(0, 9, (3,)),
-                m.get_rng_state(),
-            )
-        ]
+        return [exact(t) for t in (w, order, b, noise, mask, pick, again, m.randint(0, 9, (3,)), m.get_rng_state())]
 
     assert script(tg) == script(oracle)
 

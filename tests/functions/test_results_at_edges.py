@@ -10,9 +10,19 @@ from tests.programs import Programs
 program = Programs()
 test_same_as_torch = program.test()
 WINDOWS = (
-    ((1, 3), (1, 1)), ((3, 1), (1, 5)), ((2, 1, 3), (3, 7, 1)), ((1, 3), (0, 1)), ((1, 1), (5, 7)), ((2, 3), (1, 2)),
-    ((2, 3), (6, 2)), ((2, 3), (0, 1)), ((3, 2), (0, 0)), ((1,), (3,)), ((1,), (0,)), ((0,), (4,)),
-)  # fmt: skip
+    ((1, 3), (1, 1)),
+    ((3, 1), (1, 5)),
+    ((2, 1, 3), (3, 7, 1)),
+    ((1, 3), (0, 1)),
+    ((1, 1), (5, 7)),
+    ((2, 3), (1, 2)),
+    ((2, 3), (6, 2)),
+    ((2, 3), (0, 1)),
+    ((3, 2), (0, 0)),
+    ((1,), (3,)),
+    ((1,), (0,)),
+    ((0,), (4,)),
+)
 
 
 def _window(m: Any, shape: Any, strides: Any, dtype: Any) -> Any:
@@ -31,13 +41,23 @@ def strides_of_parts_of_complex_numbers(m):
 
 
 _OF_COMPLEX = (
-    lambda m, v: v + v, lambda m, v: v.conj() + v, lambda m, v: -v + v, lambda m, v: v.exp() + v,
-    lambda m, v: v.real * v.imag, lambda m, v: v.real * v.real * v.imag, lambda m, v: v.real[0] + v.imag[1],
-    lambda m, v: v.real.t() + v.imag, lambda m, v: m.view_as_real(v) + m.view_as_real(v),
-    lambda m, v: v.abs() + v.real, lambda m, v: v.real + v.abs(), lambda m, v: m.addcmul(v, v, v),
-    lambda m, v: m.complex(v.real, v.imag), lambda m, v: m.polar(v.abs(), v.angle()),
-    lambda m, v: m.view_as_complex(m.view_as_real(v) * 2), lambda m, v: v.conj().imag + v.imag,
-)  # fmt: skip
+    lambda m, v: v + v,
+    lambda m, v: v.conj() + v,
+    lambda m, v: -v + v,
+    lambda m, v: v.exp() + v,
+    lambda m, v: v.real * v.imag,
+    lambda m, v: v.real * v.real * v.imag,
+    lambda m, v: v.real[0] + v.imag[1],
+    lambda m, v: v.real.t() + v.imag,
+    lambda m, v: m.view_as_real(v) + m.view_as_real(v),
+    lambda m, v: v.abs() + v.real,
+    lambda m, v: v.real + v.abs(),
+    lambda m, v: m.addcmul(v, v, v),
+    lambda m, v: m.complex(v.real, v.imag),
+    lambda m, v: m.polar(v.abs(), v.angle()),
+    lambda m, v: m.view_as_complex(m.view_as_real(v) * 2),
+    lambda m, v: v.conj().imag + v.imag,
+)
 
 
 @program
@@ -52,12 +72,21 @@ def gradients_of_complex_numbers_that_meet(m):
 
 
 _OF_BOTH = (
-    lambda m, x, z: x * z, lambda m, x, z: z + x, lambda m, x, z: x - z, lambda m, x, z: z / x,
-    lambda m, x, z: m.pow(z, x), lambda m, x, z: m.where(x > 2, x, z), lambda m, x, z: m.addcmul(z, x, z),
-    lambda m, x, z: m.polar(x, x.detach()) + z, lambda m, x, z: m.complex(x.detach(), x) * z,
-    lambda m, x, z: m.cat([x, z]), lambda m, x, z: x.to(m.complex64) @ z.mT, lambda m, x, z: (z * 1).copy_(x),
-    lambda m, x, z: z.masked_fill(z.abs() > 3, 1) * x, lambda m, x, z: (z * 1).fill_(x.sum()) + x,
-)  # fmt: skip
+    lambda m, x, z: x * z,
+    lambda m, x, z: z + x,
+    lambda m, x, z: x - z,
+    lambda m, x, z: z / x,
+    lambda m, x, z: m.pow(z, x),
+    lambda m, x, z: m.where(x > 2, x, z),
+    lambda m, x, z: m.addcmul(z, x, z),
+    lambda m, x, z: m.polar(x, x.detach()) + z,
+    lambda m, x, z: m.complex(x.detach(), x) * z,
+    lambda m, x, z: m.cat([x, z]),
+    lambda m, x, z: x.to(m.complex64) @ z.mT,
+    lambda m, x, z: (z * 1).copy_(x),
+    lambda m, x, z: z.masked_fill(z.abs() > 3, 1) * x,
+    lambda m, x, z: (z * 1).fill_(x.sum()) + x,
+)
 
 
 @program
@@ -76,12 +105,19 @@ def gradients_of_real_and_complex_numbers(m):
 
 
 _TRANSFORMED = (
-    lambda m, x: m.fft.fft(x, dim=0), lambda m, x: m.fft.fft2(x), lambda m, x: m.fft.irfft(x),
-    lambda m, x: m.fft.irfft(x, 2), lambda m, x: m.fft.hfft(x, dim=0), lambda m, x: m.sgn(x),
-    lambda m, x: m.nn.functional.pad(x, (1, 1)), lambda m, x: m.nn.functional.pad(x, (-1, 1)),
-    lambda m, x: m.fft.rfft(x if not x.is_complex() else x.real, dim=0), lambda m, x: x.to(m.complex64),
-    lambda m, x: m.fft.rfft2(x if not x.is_complex() else x.imag), lambda m, x: m.linalg.eigvals(x[:3, :3]),
-)  # fmt: skip
+    lambda m, x: m.fft.fft(x, dim=0),
+    lambda m, x: m.fft.fft2(x),
+    lambda m, x: m.fft.irfft(x),
+    lambda m, x: m.fft.irfft(x, 2),
+    lambda m, x: m.fft.hfft(x, dim=0),
+    lambda m, x: m.sgn(x),
+    lambda m, x: m.nn.functional.pad(x, (1, 1)),
+    lambda m, x: m.nn.functional.pad(x, (-1, 1)),
+    lambda m, x: m.fft.rfft(x if not x.is_complex() else x.real, dim=0),
+    lambda m, x: x.to(m.complex64),
+    lambda m, x: m.fft.rfft2(x if not x.is_complex() else x.imag),
+    lambda m, x: m.linalg.eigvals(x[:3, :3]),
+)
 
 
 @program
@@ -90,11 +126,7 @@ def gradients_of_transforms(m):
     for x in (m.eye(3, 4), m.eye(4, 3).t(), m.ones(4).expand(3, 4), m.eye(3, 8)[:, ::2]):
         for dtype in (m.float64, m.complex128):
             for f in _TRANSFORMED:
-                v = (
-                    (x.to(dtype) + 0.5).detach().requires_grad_()
-                    if x.stride()[0]
-                    else x.to(dtype).requires_grad_()
-                )
+                v = (x.to(dtype) + 0.5).detach().requires_grad_() if x.stride()[0] else x.to(dtype).requires_grad_()
                 y = f(m, v)
                 turned = m.ones(y.shape[::-1], dtype=y.dtype).permute(*range(y.dim() - 1, -1, -1))
                 gs = m.ones_like(y), turned, m.ones((), dtype=y.dtype).expand(y.shape)
@@ -103,10 +135,13 @@ def gradients_of_transforms(m):
 
 
 _WRITTEN_OVER = (
-    lambda x, z: (z * 1).copy_(x), lambda x, z: (z * 1).fill_(x.sum()) + 0 * x, lambda x, z: (z * 1).zero_() + x,
-    lambda x, z: z.clone().fill_(2) * x, lambda x, z: (x * z).index_put_((x.to(int).new_tensor([0, 1]),), x),
+    lambda x, z: (z * 1).copy_(x),
+    lambda x, z: (z * 1).fill_(x.sum()) + 0 * x,
+    lambda x, z: (z * 1).zero_() + x,
+    lambda x, z: z.clone().fill_(2) * x,
+    lambda x, z: (x * z).index_put_((x.to(int).new_tensor([0, 1]),), x),
     lambda x, z: (z * x).index_put((x.to(int).new_tensor([1, 0]),), x, accumulate=True),
-)  # fmt: skip
+)
 
 
 @program
@@ -121,9 +156,15 @@ def gradients_of_what_is_written_over(m):
 
 
 _PARTS = (
-    lambda y: y.t(), lambda y: y[:, ::2], lambda y: y[:, 1:].t(), lambda y: y[:, 0], lambda y: y.diagonal(),
-    lambda y: y.view(-1) if y.is_contiguous() else y.t().view(-1), lambda y: y.t().t(), lambda y: y[None].mT,
-)  # fmt: skip
+    lambda y: y.t(),
+    lambda y: y[:, ::2],
+    lambda y: y[:, 1:].t(),
+    lambda y: y[:, 0],
+    lambda y: y.diagonal(),
+    lambda y: y.view(-1) if y.is_contiguous() else y.t().view(-1),
+    lambda y: y.t().t(),
+    lambda y: y[None].mT,
+)
 
 
 def _written_to(m: Any, write: Any) -> list[Any]:
@@ -131,11 +172,7 @@ def _written_to(m: Any, write: Any) -> list[Any]:
     found = []
     for x in (m.ones(2, 3), m.ones(3, 2).t()):
         for part in _PARTS:
-            for g in (
-                m.arange(6.0).reshape(2, 3),
-                m.arange(6.0).reshape(3, 2).t(),
-                m.ones(()).expand(2, 3),
-            ):
+            for g in (m.arange(6.0).reshape(2, 3), m.arange(6.0).reshape(3, 2).t(), m.ones(()).expand(2, 3)):
                 x = x.detach().requires_grad_()
                 y = x.clone()
                 v = part(y)
@@ -179,8 +216,15 @@ def _looks(gradients: Any) -> list[Any]:
 @program
 def isclose_is_written_to(m):
     x, z, i = m.ones(2), m.ones(2) * 1j, m.tensor([1, 2])
-    pairs = (x, {}), (x, {"equal_nan": True}), (i, {"equal_nan": True}), (z, {"equal_nan": True}), (
-        x, {"rtol": 0, "atol": 0}), (x, {"rtol": 0, "atol": 0, "equal_nan": True}), (m.ones(0), {})  # fmt: skip
+    pairs = (
+        (x, {}),
+        (x, {"equal_nan": True}),
+        (i, {"equal_nan": True}),
+        (z, {"equal_nan": True}),
+        (x, {"rtol": 0, "atol": 0}),
+        (x, {"rtol": 0, "atol": 0, "equal_nan": True}),
+        (m.ones(0), {}),
+    )
     return [m.isclose(t, t, **options)._version for t, options in pairs]
 
 
@@ -213,9 +257,7 @@ def _unsafe(name: str, *args: Any) -> Any:
     return parts
 
 
-UNSAFE = (
-    ("unsafe_chunk", 2), ("unsafe_chunk", 2, 1), ("unsafe_split", 1), ("unsafe_split_with_sizes", [1, 1]),
-)  # fmt: skip
+UNSAFE = (("unsafe_chunk", 2), ("unsafe_chunk", 2, 1), ("unsafe_split", 1), ("unsafe_split_with_sizes", [1, 1]))
 for _name, *_args in UNSAFE:
     program(_unsafe(_name, *_args))
 
@@ -246,9 +288,15 @@ def ldexp_by_infinite_powers(m):
 def tangents_under_a_mask_do_not_require_grad(m):
     forward_ad = m.autograd.forward_ad
     functions = (
-        lambda d: d.max(), lambda d: d.amax(0), lambda d: d.clamp(0, 1), lambda d: m.maximum(d, d.detach() * 2),
-        lambda d: d.median(), lambda d: m.aminmax(d)[0], lambda d: m.fmax(d, d.detach() * 2), lambda d: d.relu(),
-    )  # fmt: skip
+        lambda d: d.max(),
+        lambda d: d.amax(0),
+        lambda d: d.clamp(0, 1),
+        lambda d: m.maximum(d, d.detach() * 2),
+        lambda d: d.median(),
+        lambda d: m.aminmax(d)[0],
+        lambda d: m.fmax(d, d.detach() * 2),
+        lambda d: d.relu(),
+    )
     found = []
     for fn in functions:
         x = m.tensor([[1.0, 3.0, 2.0], [3.0, 0.0, 1.0]], dtype=m.float64, requires_grad=True)
@@ -261,8 +309,19 @@ def tangents_under_a_mask_do_not_require_grad(m):
 @program
 def zeros_keep_their_sign(m):
     z, o, f = -m.zeros(3), m.zeros(3), m.nn.functional
-    outs = (z.relu(), z.clamp(0, 1), z.clamp(min=0), o.clamp(max=-0.0), o.clamp(-1, -0.0), z.clamp(min=o),
-            o.clamp(max=z), z.clamp(o, o + 1), f.relu6(z), f.hardtanh(z, 0.0, 1.0), z.clone().relu_())  # fmt: skip
+    outs = (
+        z.relu(),
+        z.clamp(0, 1),
+        z.clamp(min=0),
+        o.clamp(max=-0.0),
+        o.clamp(-1, -0.0),
+        z.clamp(min=o),
+        o.clamp(max=z),
+        z.clamp(o, o + 1),
+        f.relu6(z),
+        f.hardtanh(z, 0.0, 1.0),
+        z.clone().relu_(),
+    )
     return [m.signbit(t).tolist() for t in outs]
 
 
@@ -302,9 +361,13 @@ def view_grows(base, table, part):
 @program
 def strides_of_addr(m):
     given = (
-        m.ones(3, 4), m.ones(4, 3).t(), m.ones(4), m.ones(3, 1).expand(3, 4), m.ones(3, 8)[:, ::2],
+        m.ones(3, 4),
+        m.ones(4, 3).t(),
+        m.ones(4),
+        m.ones(3, 1).expand(3, 4),
+        m.ones(3, 8)[:, ::2],
         m.ones(8, 3).t()[:, ::2],
-    )  # fmt: skip
+    )
     return [tuple(m.addr(t, m.ones(6)[::2], m.ones(4)).stride()) for t in given]
 
 
@@ -314,14 +377,7 @@ def strides_of_lines_and_points(m):
     found = []
     F = m.nn.functional
     makers = m.deg2rad, m.rad2deg, m.isreal, F.hardtanh, F.relu6, m.clone, m.exp, F.relu
-    windows = (
-        ((1,), (4,)),
-        ((1, 1), (4, 7)),
-        ((2, 1), (1, 9)),
-        ((1, 2), (9, 1)),
-        ((2,), (3,)),
-        ((1, 3), (5, 2)),
-    )
+    windows = (((1,), (4,)), ((1, 1), (4, 7)), ((2, 1), (1, 9)), ((1, 2), (9, 1)), ((2,), (3,)), ((1, 3), (5, 2)))
     for shape, strides in windows:
         x = m.arange(24, dtype=m.float64).as_strided(shape, strides)
         found.append([tuple(maker(x).stride()) for maker in makers])
@@ -335,8 +391,20 @@ def strides_of_nothing_and_a_number(m):
     for shape in ((0, 1), (0, 3), (3, 0), (1, 0, 2), (2, 0, 1)):
         x = m.zeros(shape)
         outs = (
-            x * 1.5, x + x, x > 0, x + m.zeros(()), m.where(x > 0, x, 0.0), -x, x**2, 1 - x, x.double() + x,
-            m.lerp(x, x, 0.5), x.clamp(0, 1), x + m.zeros(shape[1:]), m.addcmul(x, x, m.ones(())), x / 2,
-        )  # fmt: skip
+            x * 1.5,
+            x + x,
+            x > 0,
+            x + m.zeros(()),
+            m.where(x > 0, x, 0.0),
+            -x,
+            x**2,
+            1 - x,
+            x.double() + x,
+            m.lerp(x, x, 0.5),
+            x.clamp(0, 1),
+            x + m.zeros(shape[1:]),
+            m.addcmul(x, x, m.ones(())),
+            x / 2,
+        )
         found.append([(tuple(t.stride()), t[..., -1:].storage_offset()) for t in outs])
     return found

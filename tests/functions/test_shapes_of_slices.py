@@ -11,11 +11,22 @@ test_same_as_torch = program.test()
 
 # Shapes of an input, of an index into it and of a source, and a dimension.
 SHAPES = (
-    ((2, 3), (2,), (2, 3), 0), ((2, 3), (2,), (2, 2), 1), ((2, 3), (), (), 0), ((2, 3), (1,), (2,), 1),
-    ((2, 3), (1,), (3,), 0), ((2, 3), (1,), (1, 2), 0), ((2, 3), (2, 3), (2, 3), 5), ((), (1,), (1,), 0),
-    ((), (1,), (), 0), ((), (), (), 0), ((3,), (1,), (), 0), ((3,), (2,), (3,), 0), ((3,), (1,), (1, 1), 0),
-    ((2, 0), (1,), (1, 0), 0), ((2, 3), (2, 3), (2, 3), 0),
-)  # fmt: skip
+    ((2, 3), (2,), (2, 3), 0),
+    ((2, 3), (2,), (2, 2), 1),
+    ((2, 3), (), (), 0),
+    ((2, 3), (1,), (2,), 1),
+    ((2, 3), (1,), (3,), 0),
+    ((2, 3), (1,), (1, 2), 0),
+    ((2, 3), (2, 3), (2, 3), 5),
+    ((), (1,), (1,), 0),
+    ((), (1,), (), 0),
+    ((), (), (), 0),
+    ((3,), (1,), (), 0),
+    ((3,), (2,), (3,), 0),
+    ((3,), (1,), (1, 1), 0),
+    ((2, 0), (1,), (1, 0), 0),
+    ((2, 3), (2, 3), (2, 3), 0),
+)
 
 
 def wrote(m, name, x, index, source, dim):
@@ -26,11 +37,7 @@ def wrote(m, name, x, index, source, dim):
 
 @program
 def slices_that_fit(m):
-    return {
-        f"{name} {shapes}": wrote(m, name, *shapes)
-        for name in ("index_add", "index_copy")
-        for shapes in SHAPES
-    }
+    return {f"{name} {shapes}": wrote(m, name, *shapes) for name in ("index_add", "index_copy") for shapes in SHAPES}
 
 
 @program
@@ -86,7 +93,7 @@ def masks_and_counts(m):
         *[complaint(partial(m.masked_scatter, m.zeros(a), yes[b], m.ones(9))) for a in shapes for b in shapes],
         *[complaint(partial(m.mv, m.ones(a), m.ones(b))) for a in ((), (2,), (2, 3)) for b in ((), (2,))],
         *[m.bincount(m.tensor([], dtype=m.int64), w, 2) for w in (None, m.ones(0), m.ones(3))],
-    ]  # fmt: skip
+    ]
 
 
 @program

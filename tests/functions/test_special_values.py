@@ -65,9 +65,7 @@ def special_functions(m):
 @program
 def activations(m):
     """Not of NaN, on which torch's loops for vectors and for the rest of a tensor disagree."""
-    return {
-        name: of_one(m, getattr(m.nn.functional, name), POINTS[:-1]) for name in ACTIVATIONS.split()
-    }
+    return {name: of_one(m, getattr(m.nn.functional, name), POINTS[:-1]) for name in ACTIVATIONS.split()}
 
 
 @program
@@ -89,7 +87,7 @@ def losses(m):
     return {
         name: of_two(m, lambda x, y, name=name: getattr(m.nn.functional, name)(x, y, reduction="none"))
         for name in LOSSES.split()
-    }  # fmt: skip
+    }
 
 
 @program
@@ -132,10 +130,7 @@ def a_masked_entropy_stays_finite(m):
     loss = m.where(p.detach() > 0, m.xlogy(p, p), 0.0)
     (g,) = m.autograd.grad(loss[:4].sum(), p, create_graph=True)
     (h,) = m.autograd.grad(g[[0, 3]].sum(), p)
-    x, y = (
-        m.tensor(v, dtype=m.float64, requires_grad=True)
-        for v in ([2.0, 2.0, 2.0], [3.0, 0.0, -1.0])
-    )
+    x, y = (m.tensor(v, dtype=m.float64, requires_grad=True) for v in ([2.0, 2.0, 2.0], [3.0, 0.0, -1.0]))
     (slope,) = m.autograd.grad(m.xlogy(x, y).sum(), x, create_graph=True)
     return g.detach(), h, slope.detach(), m.autograd.grad(slope.sum(), y)[0]
 
@@ -158,8 +153,7 @@ def complex_infinities_and_branch_cuts(m):
     z = m.tensor(points, dtype=m.complex128)
     ordinary = z[z.isfinite()]
     found = {
-        name: merged(m, getattr(m, name)(ordinary if name in ("atan", "atanh") else z))
-        for name in COMPLEX.split()
+        name: merged(m, getattr(m, name)(ordinary if name in ("atan", "atanh") else z)) for name in COMPLEX.split()
     }
     found |= {f"power {p}": merged(m, z**p) for p in (2, -1, -2, 0.5, -0.5, 2.5)}
     found["powers of two"] = merged(m, 2.0**ordinary)
@@ -168,9 +162,7 @@ def complex_infinities_and_branch_cuts(m):
 
 @program
 def complex_quotients(m):
-    points = [
-        complex(a, b) for a, b in itertools.product((0.0, 1.0, -2.0, INF, NAN), (0.0, -1.0, -INF))
-    ]
+    points = [complex(a, b) for a, b in itertools.product((0.0, 1.0, -2.0, INF, NAN), (0.0, -1.0, -INF))]
     top, bottom = zip(*itertools.product(points, points))
     x, y = (m.tensor(v, dtype=m.complex128, requires_grad=True) for v in (top, bottom))
     q = x / y
@@ -184,15 +176,11 @@ def complex_quotients(m):
 
 @program
 def slopes_beside_branch_cuts(m):
-    points = [
-        complex(a, b) for a, b in ((-2, 0.0), (-2, -0.0), (2, -0.0), (0.5, 1), (-0.0, 2), (0.0, -2))
-    ]
+    points = [complex(a, b) for a, b in ((-2, 0.0), (-2, -0.0), (2, -0.0), (0.5, 1), (-0.0, 2), (0.0, -2))]
     found = []
     for name in ("sqrt", "asin", "acos", "atan", "asinh", "acosh", "atanh", "rsqrt", "exp"):
         z = m.tensor(points, dtype=m.complex128, requires_grad=True)
-        (g,) = m.autograd.grad(
-            getattr(m, name)(z).sum(), z, m.tensor(1 + 1j, dtype=m.complex128), create_graph=True
-        )
+        (g,) = m.autograd.grad(getattr(m, name)(z).sum(), z, m.tensor(1 + 1j, dtype=m.complex128), create_graph=True)
         (h,) = m.autograd.grad(g.sum(), z, m.tensor(1 - 2j, dtype=m.complex128))
         found.append((g.detach(), h))
     return found
@@ -208,14 +196,7 @@ def signs_of_zeros(m):
         return m.copysign(m.ones_like(t), t.detach())
 
     found = []
-    for fn in (
-        functional.leaky_relu,
-        functional.softplus,
-        functional.softshrink,
-        m.i0,
-        functional.silu,
-        m.tanh,
-    ):
+    for fn in (functional.leaky_relu, functional.softplus, functional.softshrink, m.i0, functional.silu, m.tanh):
         for _ in range(6):
             x = zeros.clone().requires_grad_()
             y = fn(x)
@@ -232,23 +213,11 @@ def signs_of_zeros(m):
 @program
 def zeros_of_running_and_leading_numbers(m):
     """Running sums begin with 0, running extrema show the zero that stands there, equals stay in order for topk."""
-    rows = (
-        [-0.0],
-        [-0.0, 0.0],
-        [0.0, -0.0, 0.0],
-        [-0.0, 1.0, 0.0, -1.0],
-        [0.0, -0.0, -1.0, 1.0, 0.5],
-    )
+    rows = ([-0.0], [-0.0, 0.0], [0.0, -0.0, 0.0], [-0.0, 1.0, 0.0, -1.0], [0.0, -0.0, -1.0, 1.0, 0.5])
     found = []
     for row in rows:
         for x in (m.tensor(row, dtype=m.float64), m.tensor([row, row]).t(), m.tensor(row[0])):
-            for y in (
-                x.cumsum(0),
-                x.cummax(0),
-                x.cummin(0),
-                x.cumsum(-1),
-                x.to(m.complex64).cumsum(0),
-            ):
+            for y in (x.cumsum(0), x.cummax(0), x.cummin(0), x.cumsum(-1), x.to(m.complex64).cumsum(0)):
                 y = m.view_as_real(y) if isinstance(y, m.Tensor) and y.is_complex() else y
                 found.append((y, m.signbit(y if isinstance(y, m.Tensor) else y[0])))
     for row in rows[1:3]:
@@ -271,18 +240,9 @@ def numbers_on_the_edges_of_bins(m):
 def products_of_several_zeros(m):
     """The gradient of the product of all elements is 0 then, whatever else there is."""
     found = []
-    for row in (
-        [0.0, 0.0, NAN],
-        [0.0, 0.0, INF],
-        [0.0, NAN, 1.0],
-        [0.0, INF, 2.0],
-        [0.0, 0.0, 2.0],
-        [0.0, 3.0, 2.0],
-    ):
+    for row in ([0.0, 0.0, NAN], [0.0, 0.0, INF], [0.0, NAN, 1.0], [0.0, INF, 2.0], [0.0, 0.0, 2.0], [0.0, 3.0, 2.0]):
         x = m.tensor(row, dtype=m.float64, requires_grad=True)
-        found += [
-            m.autograd.grad(y, x)[0] for y in (x.prod(), x.prod(0), x[:1].prod(), x[None].prod())
-        ]
+        found += [m.autograd.grad(y, x)[0] for y in (x.prod(), x.prod(0), x[:1].prod(), x[None].prod())]
     return found
 
 
@@ -290,18 +250,22 @@ def products_of_several_zeros(m):
 def reductions(m):
     rows = ((0.0, 0.0, 0.0), (NAN, 1.0, 2.0), (NAN, NAN, NAN), (1.0, INF, 2.0), (3.0, -1.0, 0.0))
     functions = {
-        "nansum": lambda x: x.nansum(1), "nanmean": lambda x: x.nanmean(1), "norm": lambda x: x.norm(dim=1),
-        "norm 3": lambda x: x.norm(3, dim=1), "norm 1.5": lambda x: m.linalg.vector_norm(x, 1.5, dim=1),
-        "logsumexp": lambda x: x.logsumexp(1), "std": lambda x: x.std(1), "prod": lambda x: x.prod(1),
-        "max": lambda x: x.amax(1), "softmax": lambda x: x.softmax(1).sum(1),
-    }  # fmt: skip
+        "nansum": lambda x: x.nansum(1),
+        "nanmean": lambda x: x.nanmean(1),
+        "norm": lambda x: x.norm(dim=1),
+        "norm 3": lambda x: x.norm(3, dim=1),
+        "norm 1.5": lambda x: m.linalg.vector_norm(x, 1.5, dim=1),
+        "logsumexp": lambda x: x.logsumexp(1),
+        "std": lambda x: x.std(1),
+        "prod": lambda x: x.prod(1),
+        "max": lambda x: x.amax(1),
+        "softmax": lambda x: x.softmax(1).sum(1),
+    }
     found = {}
     for name, fn in functions.items():
         for g in (1.0, 0.0, INF, NAN):
             x = m.tensor(rows, dtype=m.float64, requires_grad=True)
-            found[f"{name} {g}"] = m.autograd.grad(
-                fn(x), x, m.full((len(rows),), g, dtype=m.float64)
-            )[0]
+            found[f"{name} {g}"] = m.autograd.grad(fn(x), x, m.full((len(rows),), g, dtype=m.float64))[0]
     return found
 
 
@@ -311,14 +275,12 @@ def saved_for_one_gradient_of_several(m):
     a, b, c = (m.tensor([0.5, 0.25]) for _ in range(3))
     one = m.tensor([0.5, 0.75], requires_grad=True)
     nodes = {
-        "addcdiv": m.addcdiv(one, b, c), "lerp": m.lerp(a, b, one),
+        "addcdiv": m.addcdiv(one, b, c),
+        "lerp": m.lerp(a, b, one),
         "logits": m.nn.functional.binary_cross_entropy_with_logits(a, one),
-    }  # fmt: skip
-    names = ("tensor1", "tensor2", "weight", "self", "end", "target")
-    return {
-        k: [(n, getattr(t.grad_fn, f"_saved_{n}", "none such") is None) for n in names]
-        for k, t in nodes.items()
     }
+    names = ("tensor1", "tensor2", "weight", "self", "end", "target")
+    return {k: [(n, getattr(t.grad_fn, f"_saved_{n}", "none such") is None) for n in names] for k, t in nodes.items()}
 
 
 @program
@@ -332,10 +294,7 @@ def strides_of_empty_results(m):
         (wide[:1], wide),
         (m.zeros(2, 1, 3, 0).permute(3, 2, 1, 0), m.zeros(1)),
     )
-    return [
-        (list((x * y).shape), list((x * y).stride()), (x * y)[..., 1:].storage_offset())
-        for x, y in pairs
-    ]
+    return [(list((x * y).shape), list((x * y).stride()), (x * y)[..., 1:].storage_offset()) for x, y in pairs]
 
 
 @program
@@ -344,11 +303,17 @@ def factors_of_zero(m):
     values = m.tensor([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [1.0, 0.25, -3.0]], dtype=m.float64)
     by = m.tensor([[0.5, -1.0, 2.0], [1.0, 1.0, 0.0]], dtype=m.float64)
     functions = (
-        lambda x: m.addmm(x, x, x, beta=0), lambda x: m.baddbmm(x[None], x[None], x[None], beta=0, alpha=2),
-        lambda x: m.addr(x, x[0], x[1], beta=0), lambda x: m.addmv(x[0], x, x[1], beta=0),
-        lambda x: m.cdist(x, by), lambda x: m.cdist(x, by, p=INF), lambda x: m.cdist(x, by, p=0.5),
-        lambda x: m.cdist(x, by, p=3.0), lambda x: m.nn.functional.pdist(x, INF), m.nn.functional.pdist,
-    )  # fmt: skip
+        lambda x: m.addmm(x, x, x, beta=0),
+        lambda x: m.baddbmm(x[None], x[None], x[None], beta=0, alpha=2),
+        lambda x: m.addr(x, x[0], x[1], beta=0),
+        lambda x: m.addmv(x[0], x, x[1], beta=0),
+        lambda x: m.cdist(x, by),
+        lambda x: m.cdist(x, by, p=INF),
+        lambda x: m.cdist(x, by, p=0.5),
+        lambda x: m.cdist(x, by, p=3.0),
+        lambda x: m.nn.functional.pdist(x, INF),
+        m.nn.functional.pdist,
+    )
     found = []
     for fn in functions:
         for g in (1.0, 0.0, INF, NAN):
@@ -378,10 +343,11 @@ def what_recorded_gradients_are_said_to_depend_on(m):
     image = m.arange(16.0, dtype=m.float64).reshape(1, 1, 4, 4) / 7
     grid = m.tensor([[[[0.25, 0.5], [-0.5, 0.75]]]], dtype=m.float64)
     functions = (
-        lambda x: functional.adaptive_avg_pool2d(x, 3), lambda x: functional.adaptive_avg_pool3d(x[None], 2),
+        lambda x: functional.adaptive_avg_pool2d(x, 3),
+        lambda x: functional.adaptive_avg_pool3d(x[None], 2),
         lambda x: functional.grid_sample(x, grid, align_corners=False),
         lambda x: functional.nll_loss(x.expand(1, 2, 4, 4), m.zeros(1, 4, 4, dtype=m.int64)),
-    )  # fmt: skip
+    )
     found = []
     for fn in functions:
         x = image.clone().requires_grad_()
@@ -453,10 +419,12 @@ def divided_bowls(m):
         (slope,) = m.autograd.grad(loss.sum(), x)
         d = x.detach()
         inside = d.abs() < beta
-        found.append([
-            (loss.detach() == m.where(inside, 0.5 * d * d / beta, d.abs() - 0.5 * beta)).tolist(),
-            (slope == m.where(inside, d / beta, d.sign())).tolist(),
-        ])  # fmt: skip
+        found.append(
+            [
+                (loss.detach() == m.where(inside, 0.5 * d * d / beta, d.abs() - 0.5 * beta)).tolist(),
+                (slope == m.where(inside, d / beta, d.sign())).tolist(),
+            ]
+        )
     return found
 
 
@@ -510,11 +478,7 @@ def second_gradients_where_formulas_have_cases(m):
     same = second_along(m, lambda x: m.ldexp(x, x), powers)
     apart = second_along(m, m.ldexp, powers, powers)
     softplus = m.nn.functional.softplus
-    return [
-        same,
-        apart,
-        second_along(m, lambda x: softplus(x, 2, 1), [0.5, 1.0, 0.2, 0.4999, -3.0]),
-    ]
+    return [same, apart, second_along(m, lambda x: softplus(x, 2, 1), [0.5, 1.0, 0.2, 0.4999, -3.0])]
 
 
 @program

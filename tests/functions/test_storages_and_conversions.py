@@ -77,9 +77,7 @@ def test_a_loop_keeps_the_number_of_its_values():
         tg.while_loop(lambda i: i < 3, lambda i: (i, i), (tg.tensor(0),))
 
 
-@pytest.mark.parametrize(
-    "name", ["set_overwrite_module_params_on_conversion", "set_swap_module_params_on_conversion"]
-)
+@pytest.mark.parametrize("name", ["set_overwrite_module_params_on_conversion", "set_swap_module_params_on_conversion"])
 def test_conversions_of_modules_work_in_one_way(name):
     future = getattr(tg, "__future__")  # noqa: B009 - the name would be mangled in a class
     getattr(future, name)(False)

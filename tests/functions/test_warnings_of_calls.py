@@ -46,9 +46,12 @@ def sequences_that_count_as_tuples_of_indices(m):
 @program
 def arrays_and_buffers_that_may_only_be_read(m):
     shared = [
-        lambda: m.from_numpy(_read_only()), lambda: m.from_numpy(np.ones(3)), lambda: m.tensor(_read_only()),
-        lambda: m.frombuffer(b"1234", dtype=m.uint8), lambda: m.frombuffer(bytearray(b"1234"), dtype=m.uint8),
-    ]  # fmt: skip
+        lambda: m.from_numpy(_read_only()),
+        lambda: m.from_numpy(np.ones(3)),
+        lambda: m.tensor(_read_only()),
+        lambda: m.frombuffer(b"1234", dtype=m.uint8),
+        lambda: m.frombuffer(bytearray(b"1234"), dtype=m.uint8),
+    ]
     found: list[Any] = [_told(m, fn) for fn in shared]
     for fn in (shared[0], shared[3]):
         _told(m, fn, False)
@@ -60,9 +63,16 @@ def arrays_and_buffers_that_may_only_be_read(m):
 def transposes_of_other_than_matrices(m):
     cube, row, number = m.ones(2, 3, 4), m.ones(2), m.ones(())
     looks = [
-        lambda: cube.T, lambda: row.T, lambda: number.T, lambda: number.H, lambda: number.mT, lambda: number.mH,
-        lambda: m.adjoint(number), lambda: m.ones(2, 2).T, lambda: cube.mT,
-    ]  # fmt: skip
+        lambda: cube.T,
+        lambda: row.T,
+        lambda: number.T,
+        lambda: number.H,
+        lambda: number.mT,
+        lambda: number.mH,
+        lambda: m.adjoint(number),
+        lambda: m.ones(2, 2).T,
+        lambda: cube.mT,
+    ]
     found: list[Any] = [_told(m, fn) for fn in looks]
     _told(m, looks[0], False)
     return found, _told(m, looks[1], False), m.adjoint(number), cube.T.shape

@@ -98,9 +98,19 @@ def divisors_of_the_least_integer(m):
 def membership_of_truth_values(m):
     t, f = m.tensor([True, False]), m.tensor([1.0])
     pairs = [
-        (t, t), (t, f), (f, t), (t, True), (True, t), (f, True), (t, 1), (t, 1.5),
-        (m.tensor([1]), m.tensor([1j])), (m.tensor([1j]), t), (t, m.tensor([1j])), (t[:0], f),
-    ]  # fmt: skip
+        (t, t),
+        (t, f),
+        (f, t),
+        (t, True),
+        (True, t),
+        (f, True),
+        (t, 1),
+        (t, 1.5),
+        (m.tensor([1]), m.tensor([1j])),
+        (m.tensor([1j]), t),
+        (t, m.tensor([1j])),
+        (t[:0], f),
+    ]
     return [complaint(lambda a=a, b=b: m.isin(a, b)) for a, b in pairs]
 
 
@@ -108,33 +118,26 @@ def membership_of_truth_values(m):
 def membership(m):
     x = m.tensor([[1, 2], [3, 4]])
     return [
-        m.isin(x, m.tensor([2, 3])), m.isin(x, 2.0), m.isin(2, x), m.isin(x, m.tensor([]), invert=True),
+        m.isin(x, m.tensor([2, 3])),
+        m.isin(x, 2.0),
+        m.isin(2, x),
+        m.isin(x, m.tensor([]), invert=True),
         m.isin(m.tensor([float("nan"), float("inf")]), m.tensor([float("nan"), float("inf")])),
-        m.isin(x, x[0], assume_unique=True), m.isin(x.to(m.uint8), m.arange(1, 20, 2)),
-    ]  # fmt: skip
+        m.isin(x, x[0], assume_unique=True),
+        m.isin(x.to(m.uint8), m.arange(1, 20, 2)),
+    ]
 
 
-NUMBERS = (
-    -0.5,
-    -1.0,
-    -1,
-    -128.5,
-    127.5,
-    255.0,
-    255.5,
-    256,
-    32768.0,
-    1e19,
-    2.0**63,
-    float("nan"),
-    float("-inf"),
-)
+NUMBERS = (-0.5, -1.0, -1, -128.5, 127.5, 255.0, 255.5, 256, 32768.0, 1e19, 2.0**63, float("nan"), float("-inf"))
 WRITES = {
-    "full": lambda m, x, v: m.full((2,), v, dtype=x.dtype), "fill_": lambda m, x, v: x.fill_(v),
-    "full_like": lambda m, x, v: m.full_like(x, v), "masked_fill": lambda m, x, v: x.masked_fill(x == 0, v),
-    "assignment": lambda m, x, v: x.__setitem__(0, v) or x, "tensor": lambda m, x, v: m.tensor(v, dtype=x.dtype),
+    "full": lambda m, x, v: m.full((2,), v, dtype=x.dtype),
+    "fill_": lambda m, x, v: x.fill_(v),
+    "full_like": lambda m, x, v: m.full_like(x, v),
+    "masked_fill": lambda m, x, v: x.masked_fill(x == 0, v),
+    "assignment": lambda m, x, v: x.__setitem__(0, v) or x,
+    "tensor": lambda m, x, v: m.tensor(v, dtype=x.dtype),
     "a tensor's number": lambda m, x, v: x.masked_fill(x == 0, m.tensor(v)),
-}  # fmt: skip
+}
 
 
 @program
@@ -146,7 +149,7 @@ def numbers_that_a_dtype_does_not_hold(m):
         for kind in ("uint8", "int8", "int64")
         for v in NUMBERS
         if not (kind == "int64" and v == 2.0**63)  # its conversion is up to the processor
-    }  # fmt: skip
+    }
 
 
 def test_a_compiled_function_refuses_numbers_that_do_not_fit():
@@ -165,9 +168,20 @@ def half_precision_divided_by_numbers(m):
         for v in (0.1, 0.3, 1e-9, 1e5, -0.7, 3):
             t = m.tensor(v)
             found[f"{dtype} {v}"] = [
-                x // v, x.div(v, rounding_mode="floor"), x.div(v, rounding_mode="trunc"), x.clone().floor_divide_(v),
-                v // x, x // t, t // x, x / v, v / x, x / t, t / x, x % v, m.fmod(x, v),
-            ]  # fmt: skip
+                x // v,
+                x.div(v, rounding_mode="floor"),
+                x.div(v, rounding_mode="trunc"),
+                x.clone().floor_divide_(v),
+                v // x,
+                x // t,
+                t // x,
+                x / v,
+                v / x,
+                x / t,
+                t / x,
+                x % v,
+                m.fmod(x, v),
+            ]
     return found
 
 
@@ -179,11 +193,7 @@ def small_angles_in_half_precision(m):
 @program
 def bool_tensors_have_no_bounds(m):
     x = m.tensor([True, False])
-    return [
-        complaint(lambda: m.clamp(x, x, x)),
-        m.clamp(x, min=x),
-        complaint(lambda: x.round(decimals=1)),
-    ]
+    return [complaint(lambda: m.clamp(x, x, x)), m.clamp(x, min=x), complaint(lambda: x.round(decimals=1))]
 
 
 @program
@@ -194,14 +204,10 @@ def numbers_that_are_put_around(m):
         f"{kind} {v}": attempt(lambda k=kind, v=v: pad(m.zeros(2, dtype=getattr(m, k)), (1, 1), value=v))
         for kind in ("uint8", "int8", "int16", "int32", "float16", "bfloat16", "float32")
         for v in (300, -1, -1.5, 1e5, 1e20, 1e300, 2.5)
-    }  # fmt: skip
+    }
 
 
 @program
 def distinct_elements_by_their_inner_name(m):
     x = m.tensor([3, 1, 1, 2])
-    return [
-        m._unique2(x, return_inverse=i, return_counts=c)
-        for i in (False, True)
-        for c in (False, True)
-    ]
+    return [m._unique2(x, return_inverse=i, return_counts=c) for i in (False, True) for c in (False, True)]

@@ -297,10 +297,15 @@ def _told(m: Any, calls: str) -> dict[str, list[str]]:
 
 
 for _name, _calls in {
-    "positions": POSITIONS, "counts": COUNTS, "overloads": OVERLOADS, "sizes": SIZES, "functional": FUNCTIONAL,
-    "numbers_and_none": NUMBERS_AND_NONE, "empty": EMPTY,
+    "positions": POSITIONS,
+    "counts": COUNTS,
+    "overloads": OVERLOADS,
+    "sizes": SIZES,
+    "functional": FUNCTIONAL,
+    "numbers_and_none": NUMBERS_AND_NONE,
+    "empty": EMPTY,
     "others": OTHERS,
-}.items():  # fmt: skip
+}.items():
     _told_of = functools.partial(_told, calls=_calls)
     _told_of.__name__ = _name
     program(_told_of)
@@ -310,11 +315,7 @@ for _name, _calls in {
 def names_that_no_call_writes_out(m):
     x = m.ones(2, 3)
     named = {"dim": "a"}
-    calls = [
-        lambda: x.argmax(**named),
-        lambda: m.add(*(x, "a")),
-        lambda: x.softmax(**named),
-    ]
+    calls = [lambda: x.argmax(**named), lambda: m.add(*(x, "a")), lambda: x.softmax(**named)]
     return [complaint(call)[0] for call in calls]
 
 

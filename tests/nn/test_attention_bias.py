@@ -4,12 +4,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax.nn import functional as F
-from torchgrad_jax.nn.attention.bias import (
-    CausalBias,
-    CausalVariant,
-    causal_lower_right,
-    causal_upper_left,
-)
+from torchgrad_jax.nn.attention.bias import CausalBias, CausalVariant, causal_lower_right, causal_upper_left
 
 Q = torch.arange(24.0).reshape(1, 1, 3, 8).sin()
 K = torch.arange(40.0).reshape(1, 1, 5, 8).cos()

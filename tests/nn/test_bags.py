@@ -23,37 +23,25 @@ def result_or_error(call):
 
 def bag(m, indices, offsets=None, **options):
     table = m.arange(12.0).reshape(4, 3)
-    return result_or_error(
-        lambda: m.nn.functional.embedding_bag(indices, table, offsets, **options)
-    )
+    return result_or_error(lambda: m.nn.functional.embedding_bag(indices, table, offsets, **options))
 
 
 def raw(m, indices, offsets, mode=0, shares=None, last=False):
     table = m.arange(12.0).reshape(4, 3)
-    return result_or_error(
-        lambda: m.embedding_bag(table, indices, offsets, False, mode, False, shares, last)[0]
-    )
+    return result_or_error(lambda: m.embedding_bag(table, indices, offsets, False, mode, False, shares, last)[0])
 
 
 @program
 def dtypes_of_indices_and_offsets(m):
     kinds = (m.int16, m.int32, m.int64, m.bool, m.float32, m.float64, m.complex64)
-    return [
-        bag(m, m.tensor([0, 1, 1, 0], dtype=i), m.tensor([0, 1], dtype=o))
-        for i in kinds
-        for o in kinds
-    ]
+    return [bag(m, m.tensor([0, 1, 1, 0], dtype=i), m.tensor([0, 1], dtype=o)) for i in kinds for o in kinds]
 
 
 @program
 def bags_in_rows(m):
     """They have no offsets, and so none of them is the last one."""
     indices, shares = m.tensor([[0, 1], [2, 3]]), m.tensor([[1.0, 2.0], [3.0, 4.0]])
-    rows = [
-        bag(m, indices, mode=mode, include_last_offset=last)
-        for mode in MODES
-        for last in (False, True)
-    ]
+    rows = [bag(m, indices, mode=mode, include_last_offset=last) for mode in MODES for last in (False, True)]
     shared = bag(m, indices, mode="sum", per_sample_weights=shares, include_last_offset=True)
     none = [bag(m, m.zeros(n, 2 - n, dtype=m.int64)) for n in (0, 2)]
     return [*rows, shared, *none]
@@ -62,38 +50,22 @@ def bags_in_rows(m):
 @program
 def shapes_of_offsets(m):
     indices = m.tensor([0, 1, 2, 3])
-    offsets = [
-        m.tensor(0),
-        m.tensor([[0, 2]]),
-        m.tensor([1]),
-        m.tensor([0, 5]),
-        m.tensor([0, 4, 4]),
-    ]
+    offsets = [m.tensor(0), m.tensor([[0, 2]]), m.tensor([1]), m.tensor([0, 5]), m.tensor([0, 4, 4])]
     of_the_row = [raw(m, indices, o) for o in offsets]
     ends = [m.tensor([0]), m.tensor([0, 4]), m.zeros(0, dtype=m.int64)]
     return [
         *[bag(m, indices, o) for o in offsets],
         *of_the_row,
-        *[
-            bag(m, indices[:0] if o.numel() == 1 else indices, o, include_last_offset=True)
-            for o in ends
-        ],
+        *[bag(m, indices[:0] if o.numel() == 1 else indices, o, include_last_offset=True) for o in ends],
     ]
 
 
 @program
 def shares_of_samples(m):
     indices, offsets = m.tensor([0, 1, 2, 3]), m.tensor([0, 2])
-    shares = [m.ones(shape) for shape in ((4,), (3,), (5,), (2, 2), ())] + [
-        m.ones(4).double(),
-        m.ones(4).int(),
-    ]
+    shares = [m.ones(shape) for shape in ((4,), (3,), (5,), (2, 2), ())] + [m.ones(4).double(), m.ones(4).int()]
     return [
-        *[
-            bag(m, indices, offsets, mode=mode, per_sample_weights=s)
-            for mode in MODES
-            for s in shares
-        ],
+        *[bag(m, indices, offsets, mode=mode, per_sample_weights=s) for mode in MODES for s in shares],
         *[raw(m, indices, offsets, mode, s) for mode in range(4) for s in shares],
     ]
 
@@ -107,15 +79,11 @@ WRONG_ORDER = {
 
 
 @pytest.mark.parametrize("offsets", WRONG_ORDER, ids=str)
-@pytest.mark.parametrize(
-    "way", [lambda f: f, tg.compile, tg.vmap], ids=["eager", "compiled", "vmap"]
-)
+@pytest.mark.parametrize("way", [lambda f: f, tg.compile, tg.vmap], ids=["eager", "compiled", "vmap"])
 def test_offsets_that_do_not_ascend_are_refused(offsets, way):
     table, indices = tg.ones(4, 3), tg.tensor([0, 1, 2, 3])
     given = tg.tensor([offsets, offsets] if way is tg.vmap else offsets)
     run = way(lambda o: tg.nn.functional.embedding_bag(indices, table, o))
     with pytest.raises(RuntimeError) as error:
         run(given)
-    assert (
-        str(error.value) == f"offsets has to be in ascending order, but got {WRONG_ORDER[offsets]}"
-    )
+    assert str(error.value) == f"offsets has to be in ascending order, but got {WRONG_ORDER[offsets]}"

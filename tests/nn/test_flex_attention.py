@@ -36,10 +36,7 @@ def masks(m):
     f = flex(m)
     near = f.and_masks(causal, lambda b, h, q, kv: q - kv < 2)
     more = f.or_masks(causal, lambda b, h, q, kv: kv == 3)
-    shapes = [
-        tuple(f.create_mask(causal, b, h, 2, 3, device="cpu").shape)
-        for b, h in ((None, None), (2, 3))
-    ]
+    shapes = [tuple(f.create_mask(causal, b, h, 2, 3, device="cpu").shape) for b, h in ((None, None), (2, 3))]
     made = [f.create_mask(mask, 1, 2, 4, 4, device="cpu") for mask in (near, more, f.noop_mask)]
     return made, shapes, complaint(lambda: f.and_masks(causal, 3))[0]
 
@@ -49,12 +46,18 @@ def blocks(m):
     out = []
     for size, sizes in ((2, (6, 6)), ((2, 3), (5, 7)), (128, (6, 6))):
         mask = flex(m).create_block_mask(causal, None, None, *sizes, device="cpu", BLOCK_SIZE=size)
-        names = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices",
-                 "full_q_num_blocks", "full_q_indices")  # fmt: skip
-        out.append([getattr(mask, n) for n in names])
-        out.append(
-            [mask.shape, round(mask.sparsity(), 6), mask.to_dense(), mask.numel(), mask.BLOCK_SIZE]
+        names = (
+            "kv_num_blocks",
+            "kv_indices",
+            "full_kv_num_blocks",
+            "full_kv_indices",
+            "q_num_blocks",
+            "q_indices",
+            "full_q_num_blocks",
+            "full_q_indices",
         )
+        out.append([getattr(mask, n) for n in names])
+        out.append([mask.shape, round(mask.sparsity(), 6), mask.to_dense(), mask.numel(), mask.BLOCK_SIZE])
     return out
 
 
@@ -62,11 +65,13 @@ def blocks(m):
 def scores(m):
     q, k, v = inputs(m)
     bias = m.arange(2.0)
-    mods = (None, lambda s, b, h, i, j: s + (i - j) * 0.1 * (h + 1), lambda s, b, h, i, j: s * bias[h],
-            lambda s, b, h, i, j: m.where(i >= j, s, -float("inf")))  # fmt: skip
-    return [attend(m, q, k, v, score_mod=mod) for mod in mods], attend(
-        m, q, k, v, scale=0.3, return_lse=True
+    mods = (
+        None,
+        lambda s, b, h, i, j: s + (i - j) * 0.1 * (h + 1),
+        lambda s, b, h, i, j: s * bias[h],
+        lambda s, b, h, i, j: m.where(i >= j, s, -float("inf")),
     )
+    return [attend(m, q, k, v, score_mod=mod) for mod in mods], attend(m, q, k, v, scale=0.3, return_lse=True)
 
 
 @program
@@ -121,11 +126,7 @@ def more_than_the_result(m):
         _, more = attend(m, q, k, v, return_aux=request)
         out.append((type(more).__name__, tuple(more)))
     asked = f.AuxRequest(lse=True)
-    return (
-        out,
-        repr(asked),
-        complaint(lambda: attend(m, q, k, v, return_lse=True, return_aux=asked)),
-    )
+    return (out, repr(asked), complaint(lambda: attend(m, q, k, v, return_lse=True, return_aux=asked)))
 
 
 def test_the_highest_scores():

@@ -57,21 +57,23 @@ test_same_as_torch = program.test()
 def gains(m):
     g = m.nn.init.calculate_gain
     names = ("linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu", "selu", "what")
-    return (
-        [attempt(lambda n=n: g(n)) for n in names],
-        g("leaky_relu", 0.5),
-        attempt(lambda: g("leaky_relu", "a")),
-    )
+    return ([attempt(lambda n=n: g(n)) for n in names], g("leaky_relu", 0.5), attempt(lambda: g("leaky_relu", "a")))
 
 
 @program
 def refused(m):
     i, one, two = m.nn.init, m.empty(2), m.empty(2, 2)
     tries = [
-        lambda: i.xavier_uniform_(one), lambda: i.kaiming_normal_(one), lambda: i.kaiming_uniform_(two, mode="x"),
-        lambda: i.eye_(one), lambda: i.dirac_(two), lambda: i.dirac_(m.empty(3, 1, 1), 2), lambda: i.orthogonal_(one),
-        lambda: i.sparse_(one, 0.5), lambda: i.uniform_(two, 2, 1),
-    ]  # fmt: skip
+        lambda: i.xavier_uniform_(one),
+        lambda: i.kaiming_normal_(one),
+        lambda: i.kaiming_uniform_(two, mode="x"),
+        lambda: i.eye_(one),
+        lambda: i.dirac_(two),
+        lambda: i.dirac_(m.empty(3, 1, 1), 2),
+        lambda: i.orthogonal_(one),
+        lambda: i.sparse_(one, 0.5),
+        lambda: i.uniform_(two, 2, 1),
+    ]
     return [attempt(t) for t in tries]
 
 
@@ -87,14 +89,7 @@ def generators(m):
     t = m.empty(2, 3)
     g = m.Generator()
     seen = []
-    for name in (
-        "uniform_",
-        "normal_",
-        "xavier_uniform_",
-        "kaiming_normal_",
-        "orthogonal_",
-        "trunc_normal_",
-    ):
+    for name in ("uniform_", "normal_", "xavier_uniform_", "kaiming_normal_", "orthogonal_", "trunc_normal_"):
         g.manual_seed(4)
         seen.append(getattr(m.nn.init, name)(t, generator=g).clone())
     return seen
@@ -105,6 +100,9 @@ def skipped(m):
     m.manual_seed(3)
     layer = m.nn.utils.skip_init(m.nn.Linear, 2, 3, dtype=m.float64)
     return (
-        layer.weight.shape, str(layer.weight.dtype), m.rand(2), attempt(lambda: m.nn.utils.skip_init(m.nn.ReLU)),
+        layer.weight.shape,
+        str(layer.weight.dtype),
+        m.rand(2),
+        attempt(lambda: m.nn.utils.skip_init(m.nn.ReLU)),
         attempt(lambda: m.nn.utils.skip_init(int)),
-    )  # fmt: skip
+    )

@@ -122,9 +122,14 @@ def test_layer(row, same):
         out = layer(*inputs)
         weighted(out).backward()
         return (
-            seen, out.detach(), [x.grad for x in inputs], gradients(layer), list(layer.buffers()), repr(layer),
+            seen,
+            out.detach(),
+            [x.grad for x in inputs],
+            gradients(layer),
+            list(layer.buffers()),
+            repr(layer),
             [n for n, _ in layer.named_parameters()],
-        )  # fmt: skip
+        )
 
     same(program, name)
 
@@ -136,18 +141,7 @@ test_same_as_torch = program.test()
 @program
 def in_place_activations(m):
     seen = []
-    for name in (
-        "ReLU",
-        "ELU",
-        "SiLU",
-        "Hardtanh",
-        "LeakyReLU",
-        "Mish",
-        "SELU",
-        "CELU",
-        "ReLU6",
-        "Hardswish",
-    ):
+    for name in ("ReLU", "ELU", "SiLU", "Hardtanh", "LeakyReLU", "Mish", "SELU", "CELU", "ReLU6", "Hardswish"):
         layer = getattr(m.nn, name)(inplace=True)
         x = numbers(m, 4)
         seen += [repr(layer), layer(x) is x, x]
@@ -183,23 +177,27 @@ def refused_constructions(m):
         lambda: nn.Linear("a", 1), lambda: nn.LinearCrossEntropyLoss(2, 3, weight=m.ones(2)),
         lambda: nn.LinearCrossEntropyLoss(2, 3, label_smoothing=2),
     ]  # fmt: skip
-    return (
-        [attempt(t) for t in tries[:-3]],
-        [attempt(t) for t in tries[-2:]],
-        type(attempt(tries[-3])).__name__,
-    )
+    return ([attempt(t) for t in tries[:-3]], [attempt(t) for t in tries[-2:]], type(attempt(tries[-3])).__name__)
 
 
 @program
 def refused_inputs(m):
     nn, x = m.nn, m.ones(2, 3)
     tries = [
-        lambda: nn.BatchNorm1d(3)(m.ones(3)), lambda: nn.BatchNorm2d(3)(x), lambda: nn.BatchNorm3d(3)(x),
-        lambda: nn.BatchNorm1d(3)(m.ones(1, 3)), lambda: nn.InstanceNorm1d(3)(m.ones(3)),
-        lambda: nn.InstanceNorm2d(3)(x), lambda: nn.InstanceNorm3d(3)(x),
-        lambda: nn.InstanceNorm1d(5, affine=True)(m.ones(2, 3, 4)), lambda: nn.InstanceNorm1d(5)(m.ones(2, 3, 4)).shape,
-        lambda: nn.SyncBatchNorm(1)(m.ones(1)), lambda: nn.CircularPad1d(1)(m.ones(3)), lambda: nn.CrossMapLRN2d(2)(x),
-        lambda: nn.Softmax2d()(x), lambda: nn.LazyConv1d(1, 1)(m.ones(3)),
+        lambda: nn.BatchNorm1d(3)(m.ones(3)),
+        lambda: nn.BatchNorm2d(3)(x),
+        lambda: nn.BatchNorm3d(3)(x),
+        lambda: nn.BatchNorm1d(3)(m.ones(1, 3)),
+        lambda: nn.InstanceNorm1d(3)(m.ones(3)),
+        lambda: nn.InstanceNorm2d(3)(x),
+        lambda: nn.InstanceNorm3d(3)(x),
+        lambda: nn.InstanceNorm1d(5, affine=True)(m.ones(2, 3, 4)),
+        lambda: nn.InstanceNorm1d(5)(m.ones(2, 3, 4)).shape,
+        lambda: nn.SyncBatchNorm(1)(m.ones(1)),
+        lambda: nn.CircularPad1d(1)(m.ones(3)),
+        lambda: nn.CrossMapLRN2d(2)(x),
+        lambda: nn.Softmax2d()(x),
+        lambda: nn.LazyConv1d(1, 1)(m.ones(3)),
         lambda: nn.LazyConv2d(2, 1, groups=2)(m.ones(1, 3, 1, 1)),
         lambda: nn.ConvTranspose1d(1, 1, 2, stride=3)(m.ones(1, 1, 2), output_size=[9]),
         lambda: nn.ConvTranspose1d(1, 1, 2, stride=3)(m.ones(1, 1, 2), output_size=[1, 2]),
@@ -208,7 +206,7 @@ def refused_inputs(m):
         lambda: nn.AdaptiveLogSoftmaxWithLoss(3, 5, [2])(x, m.tensor([1, 7])),
         lambda: nn.AdaptiveLogSoftmaxWithLoss(3, 5, [2])(x, m.tensor([[1, 7]])),
         lambda: nn.AdaptiveLogSoftmaxWithLoss(3, 5, [2])(x, m.tensor(1)),
-    ]  # fmt: skip
+    ]
     return [attempt(t) for t in tries]
 
 
@@ -225,9 +223,17 @@ def embeddings(m):
     g = m.nn.EmbeddingBag.from_pretrained(m.ones(2, 2), freeze=False)
     e.reset_parameters()
     return (
-        rows.detach(), e.weight.grad, e.weight.detach(), f.weight, f.padding_idx, bags.detach(), b.weight.grad,
-        g.weight.requires_grad, repr(f), repr(g),
-    )  # fmt: skip
+        rows.detach(),
+        e.weight.grad,
+        e.weight.detach(),
+        f.weight,
+        f.padding_idx,
+        bags.detach(),
+        b.weight.grad,
+        g.weight.requires_grad,
+        repr(f),
+        repr(g),
+    )
 
 
 @program
@@ -253,50 +259,34 @@ def adaptive_softmax(m):
     a(x, m.tensor([0, 1, 4, 2, 6])).loss.backward()
     single = a(x[0], m.tensor(4))
     return (
-        out.detach(), loss.detach(), x.grad, grads, gradients(a), a.log_prob(x).detach(), a.predict(x),
-        single.output.detach(), repr(a),
-    )  # fmt: skip
+        out.detach(),
+        loss.detach(),
+        x.grad,
+        grads,
+        gradients(a),
+        a.log_prob(x).detach(),
+        a.predict(x),
+        single.output.detach(),
+        repr(a),
+    )
 
 
 @program
 def lazy_modules(m):
     m.manual_seed(0)
-    n = m.nn.Sequential(
-        m.nn.LazyConv1d(2, 2),
-        m.nn.LazyBatchNorm1d(),
-        m.nn.Flatten(),
-        m.nn.LazyLinear(3, bias=False),
-    )
-    seen = [
-        repr(n),
-        list(n.state_dict()),
-        n[0].has_uninitialized_params(),
-        attempt(lambda: n[0].weight.shape),
-    ]
+    n = m.nn.Sequential(m.nn.LazyConv1d(2, 2), m.nn.LazyBatchNorm1d(), m.nn.Flatten(), m.nn.LazyLinear(3, bias=False))
+    seen = [repr(n), list(n.state_dict()), n[0].has_uninitialized_params(), attempt(lambda: n[0].weight.shape)]
     m.manual_seed(0)
     n(m.ones(2, 3, 4))
     seen += [repr(n), [type(x).__name__ for x in n], list(n.state_dict().items())]
     other = m.nn.Sequential(
-        m.nn.LazyConv1d(2, 2),
-        m.nn.LazyBatchNorm1d(),
-        m.nn.Flatten(),
-        m.nn.LazyLinear(3, bias=False),
+        m.nn.LazyConv1d(2, 2), m.nn.LazyBatchNorm1d(), m.nn.Flatten(), m.nn.LazyLinear(3, bias=False)
     )
     other.load_state_dict(n.state_dict())
-    seen += [
-        type(other[0]).__name__,
-        other[0].weight.shape,
-        other(m.ones(2, 3, 4)).shape,
-        type(other[3]).__name__,
-    ]
+    seen += [type(other[0]).__name__, other[0].weight.shape, other(m.ones(2, 3, 4)).shape, type(other[3]).__name__]
     late = m.nn.LazyLinear(2)
     late.load_state_dict(m.nn.Linear(4, 2).state_dict())
-    return (
-        seen,
-        attempt(lambda: late(m.ones(1, 3))),
-        late(m.ones(1, 4)).shape,
-        len(late._forward_pre_hooks),
-    )
+    return (seen, attempt(lambda: late(m.ones(1, 3))), late(m.ones(1, 4)).shape, len(late._forward_pre_hooks))
 
 
 @program
@@ -321,15 +311,7 @@ def arguments_that_a_layer_has_not(m):
     class Own(m.nn.ReLU):
         pass
 
-    kinds = [
-        m.nn.ReLU,
-        m.nn.SiLU,
-        m.nn.Hardshrink,
-        m.nn.Softmin,
-        m.nn.LogSoftmax,
-        m.nn.Softmax,
-        Own,
-    ]
+    kinds = [m.nn.ReLU, m.nn.SiLU, m.nn.Hardshrink, m.nn.Softmin, m.nn.LogSoftmax, m.nn.Softmax, Own]
     seen = [attempt(partial(kind, other=1)) for kind in kinds]
     return seen, repr(m.nn.Mish(True)), repr(m.nn.Softshrink(0.2)), m.nn.Softmin(1).dim
 
@@ -339,10 +321,12 @@ def bags_of_bad_weights(m):
     bag, i, at = m.nn.functional.embedding_bag, m.tensor([1, 2, 0]), m.tensor([0])
     w, s = m.ones(4, 3), m.ones(3, dtype=m.float64)
     return [
-        attempt(lambda: bag(i, w[0], at)), attempt(lambda: bag(i, w[None], at)), attempt(lambda: bag(i, w.long(), at)),
+        attempt(lambda: bag(i, w[0], at)),
+        attempt(lambda: bag(i, w[None], at)),
+        attempt(lambda: bag(i, w.long(), at)),
         attempt(lambda: bag(i, w.to(m.complex64), at)),
         attempt(lambda: bag(i, w, at, per_sample_weights=s, mode="sum")),
-    ]  # fmt: skip
+    ]
 
 
 @program

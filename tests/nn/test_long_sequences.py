@@ -14,9 +14,7 @@ from torchgrad_jax.nn import functional as F
 
 N, HEADS, FEATURES = 2100, 2, 4  # five blocks of queries and of keys, the last of which are smaller
 draw = np.random.RandomState(0)
-Q, K, V, TQ, TK, TV = (
-    torch.from_numpy(draw.randn(1, HEADS, N, FEATURES).astype(np.float32)) for _ in range(6)
-)
+Q, K, V, TQ, TK, TV = (torch.from_numpy(draw.randn(1, HEADS, N, FEATURES).astype(np.float32)) for _ in range(6))
 MASKS = {
     "none": None,
     "of one row": torch.from_numpy(draw.rand(1, 1, 1, N) > 0.3),
@@ -124,10 +122,7 @@ FORMS: dict[str, list[Any]] = {  # what PyTorch computes step by step: queries, 
 
 
 def attention_with_gradients(tensors, given):
-    leaves: list[Any] = [
-        t.detach().requires_grad_() if t is not None and t.is_floating_point() else t
-        for t in tensors
-    ]
+    leaves: list[Any] = [t.detach().requires_grad_() if t is not None and t.is_floating_point() else t for t in tensors]
     out = F.scaled_dot_product_attention(*leaves, **given)
     weights = torch.arange(out.numel(), dtype=torch.float32).reshape(out.shape).sin()
     wanted = [t for t in leaves if t is not None and t.requires_grad]

@@ -28,18 +28,17 @@ ROWS = [
     ("L1Loss", lambda m: m.nn.L1Loss(), lambda m: [numbers(m, 3, 4) * 2]),
     ("MSELoss", lambda m: m.nn.MSELoss(reduction="sum"), lambda m: [numbers(m, 3, 4) * 2]),
     ("NLLLoss", lambda m: m.nn.NLLLoss(), lambda m: [classes(m)]),
-    (
-        "NLLLoss-weighted",
-        lambda m: m.nn.NLLLoss(probabilities(m)[0], ignore_index=0),
-        lambda m: [classes(m)],
-    ),
+    ("NLLLoss-weighted", lambda m: m.nn.NLLLoss(probabilities(m)[0], ignore_index=0), lambda m: [classes(m)]),
     ("PoissonNLLLoss", lambda m: m.nn.PoissonNLLLoss(full=True), lambda m: [probabilities(m) * 3]),
     ("GaussianNLLLoss", lambda m: m.nn.GaussianNLLLoss(), lambda m: [numbers(m, 3, 4) * 2, probabilities(m)]),
     ("KLDivLoss", lambda m: m.nn.KLDivLoss(reduction="batchmean"), lambda m: [probabilities(m)]),
     ("KLDivLoss-log", lambda m: m.nn.KLDivLoss(reduction="sum", log_target=True), lambda m: [numbers(m, 3, 4) * 2]),
     ("BCELoss", lambda m: m.nn.BCELoss(probabilities(m)[0]), lambda m: [probabilities(m)], probabilities),
-    ("BCEWithLogitsLoss", lambda m: m.nn.BCEWithLogitsLoss(pos_weight=probabilities(m)[0]),
-    lambda m: [probabilities(m)]),
+    (
+        "BCEWithLogitsLoss",
+        lambda m: m.nn.BCEWithLogitsLoss(pos_weight=probabilities(m)[0]),
+        lambda m: [probabilities(m)],
+    ),
     ("HingeEmbeddingLoss", lambda m: m.nn.HingeEmbeddingLoss(0.5), lambda m: [signs(m)[:, None].expand(3, 4)]),
     ("MultiLabelMarginLoss", lambda m: m.nn.MultiLabelMarginLoss(), lambda m: [m.tensor([[1, 0, -1, -1]] * 3)]),
     ("SmoothL1Loss", lambda m: m.nn.SmoothL1Loss(beta=0.5), lambda m: [numbers(m, 3, 4) * 2]),
@@ -51,14 +50,18 @@ ROWS = [
     ("CosineEmbeddingLoss", lambda m: m.nn.CosineEmbeddingLoss(0.2), lambda m: [numbers(m, 3, 4) * 2 + 0.1, signs(m)]),
     ("MarginRankingLoss", lambda m: m.nn.MarginRankingLoss(0.2), lambda m: [numbers(m, 3, 4) * 2, signs(m)[:, None]]),
     ("MultiMarginLoss", lambda m: m.nn.MultiMarginLoss(p=2, weight=probabilities(m)[0]), lambda m: [classes(m)]),
-    ("TripletMarginLoss", lambda m: m.nn.TripletMarginLoss(swap=True),
-    lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)]),
     (
-        "TripletMarginWithDistanceLoss", lambda m: m.nn.TripletMarginWithDistanceLoss(reduction="none"),
+        "TripletMarginLoss",
+        lambda m: m.nn.TripletMarginLoss(swap=True),
+        lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)],
+    ),
+    (
+        "TripletMarginWithDistanceLoss",
+        lambda m: m.nn.TripletMarginWithDistanceLoss(reduction="none"),
         lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)],
     ),
     ("LinearCrossEntropyLoss", lambda m: m.nn.LinearCrossEntropyLoss(4, 5, bias=True).double(), lambda m: [classes(m)]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r[0])
@@ -71,14 +74,7 @@ def test_loss(row, same):
         x = (first[0](m) if first else numbers(m, 3, 4)).requires_grad_()
         out = loss(x, *others(m))
         out.sum().backward()
-        return (
-            out.detach(),
-            x.grad,
-            gradients(loss),
-            repr(loss),
-            list(loss.state_dict()),
-            loss.reduction,
-        )
+        return (out.detach(), x.grad, gradients(loss), repr(loss), list(loss.state_dict()), loss.reduction)
 
     same(program, name)
 
@@ -99,23 +95,19 @@ def ctc(m):
 
 @program
 def older_reductions(m):
-    seen = [
-        m.nn.MSELoss(*a).reduction for a in ((False,), (None, False), (True, True), (False, True))
-    ]
-    return (
-        seen,
-        m.nn.CrossEntropyLoss(size_average=False).reduction,
-        attempt(lambda: m.nn.NLLLoss2d().reduction),
-    )
+    seen = [m.nn.MSELoss(*a).reduction for a in ((False,), (None, False), (True, True), (False, True))]
+    return (seen, m.nn.CrossEntropyLoss(size_average=False).reduction, attempt(lambda: m.nn.NLLLoss2d().reduction))
 
 
 @program
 def numbers_of_reductions(m):
     r = m.nn._reduction
     return (
-        [r.get_enum(k) for k in ("none", "mean", "sum")], attempt(lambda: r.get_enum("x")),
-        quietly(lambda: r.legacy_get_enum(None, False)), r.legacy_get_string(True, None, emit_warning=False),
-    )  # fmt: skip
+        [r.get_enum(k) for k in ("none", "mean", "sum")],
+        attempt(lambda: r.get_enum("x")),
+        quietly(lambda: r.legacy_get_enum(None, False)),
+        r.legacy_get_string(True, None, emit_warning=False),
+    )
 
 
 @program
@@ -144,8 +136,9 @@ def reductions_beside_a_weight(m):
     x = numbers(m, 3, 4)
     return [
         attempt(partial(fn, x, x + 1, weight=w, reduction="other"))
-        for fn in (f.mse_loss, f.l1_loss) for w in (None, x.abs())
-    ]  # fmt: skip
+        for fn in (f.mse_loss, f.l1_loss)
+        for w in (None, x.abs())
+    ]
 
 
 @program
@@ -158,8 +151,10 @@ def smoothed_beyond_one(m):
         attempt(lambda: f.cross_entropy(x, soft, label_smoothing=1.5)),
         attempt(lambda: f.cross_entropy(x, soft, ignore_index=1, label_smoothing=1.5)),
         attempt(lambda: f.cross_entropy(x, classes(m), label_smoothing=1.5)),
-        f.cross_entropy(x, soft, label_smoothing=-0.5), empty.grad_fn.name(), empty.detach(),
-    )  # fmt: skip
+        f.cross_entropy(x, soft, label_smoothing=-0.5),
+        empty.grad_fn.name(),
+        empty.detach(),
+    )
 
 
 @program
@@ -179,10 +174,13 @@ def ctc_of_bad_sizes(m):
     return [
         attempt(partial(ctc, x, a, b, c))
         for a, b, c in (
-            (t[..., None], (6, 6, 6), (3, 3, 3)), (t[0, 0], (6, 6, 6), (3, 3, 3)), (t, (6, 6, 6), (3, 3, -1)),
-            (t, (6, 6, -2), (3, 3, 1)), (t, (6, 7, 6), (3, 3, 1)),
+            (t[..., None], (6, 6, 6), (3, 3, 3)),
+            (t[0, 0], (6, 6, 6), (3, 3, 3)),
+            (t, (6, 6, 6), (3, 3, -1)),
+            (t, (6, 6, -2), (3, 3, 1)),
+            (t, (6, 7, 6), (3, 3, 1)),
         )
-    ]  # fmt: skip
+    ]
 
 
 @program

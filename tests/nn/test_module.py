@@ -43,8 +43,10 @@ def names(m):
         [type(c).__name__ for c in n.modules()],
         list(n.state_dict()),
         list(n.state_dict(prefix="p.")),
-        len(list(n.parameters())), len(list(n.buffers())), len(list(n.children())),
-    )  # fmt: skip
+        len(list(n.parameters())),
+        len(list(n.buffers())),
+        len(list(n.children())),
+    )
 
 
 @program
@@ -58,28 +60,19 @@ def assignments(m):
     kinds = [list(x._parameters), list(x._buffers), list(x._modules)]
     x.c, x.a, x.d = None, None, None
     seen = [
-        attempt(lambda: setattr(x, "a", 3)), attempt(lambda: setattr(x, "a", m.ones(1))),
-        attempt(lambda: setattr(x, "c", 3)), attempt(lambda: setattr(x, "d", 3)),
+        attempt(lambda: setattr(x, "a", 3)),
+        attempt(lambda: setattr(x, "a", m.ones(1))),
+        attempt(lambda: setattr(x, "c", 3)),
+        attempt(lambda: setattr(x, "d", 3)),
         attempt(lambda: setattr(x, "e", "text")),
-    ]  # fmt: skip
+    ]
     x.b = m.nn.Parameter(m.zeros(1))
     x.c = m.nn.Linear(1, 1)
     x.d = m.nn.Parameter(m.zeros(1))
     kinds += [list(x._parameters), list(x._buffers), list(x._modules), "b" in x.__dict__]
     del x.b, x.c, x.e
-    kinds += [
-        list(x._parameters),
-        list(x._buffers),
-        list(x._modules),
-        sorted(x._non_persistent_buffers_set),
-    ]
-    return (
-        kinds,
-        seen,
-        attempt(lambda: x.b),
-        attempt(lambda: delattr(x, "nothing")),
-        sorted(vars(x)),
-    )
+    kinds += [list(x._parameters), list(x._buffers), list(x._modules), sorted(x._non_persistent_buffers_set)]
+    return (kinds, seen, attempt(lambda: x.b), attempt(lambda: delattr(x, "nothing")), sorted(vars(x)))
 
 
 @program
@@ -87,16 +80,26 @@ def refused_registrations(m):
     x = m.nn.Linear(1, 1)
     non_leaf = m.ones(1, requires_grad=True) * 2
     tries = [
-        lambda: x.register_buffer("weight", m.ones(1)), lambda: x.register_buffer("a.b", m.ones(1)),
-        lambda: x.register_buffer("", m.ones(1)), lambda: x.register_buffer(1, m.ones(1)),
-        lambda: x.register_buffer("forward", m.ones(1)), lambda: x.register_buffer("q", 3),
-        lambda: x.register_parameter("forward", None), lambda: x.register_parameter("a.b", None),
-        lambda: x.register_parameter("", None), lambda: x.register_parameter(1, None),
-        lambda: x.register_parameter("q", m.ones(1)), lambda: x.register_parameter("q", 3),
-        lambda: x.add_module("weight", None), lambda: x.add_module("a.b", None),
-        lambda: x.add_module("", None), lambda: x.add_module(1, None), lambda: x.add_module("q", 3),
-        lambda: x.register_parameter("q", OrderedDict()), lambda: setattr(x, "weight", non_leaf),
-    ]  # fmt: skip
+        lambda: x.register_buffer("weight", m.ones(1)),
+        lambda: x.register_buffer("a.b", m.ones(1)),
+        lambda: x.register_buffer("", m.ones(1)),
+        lambda: x.register_buffer(1, m.ones(1)),
+        lambda: x.register_buffer("forward", m.ones(1)),
+        lambda: x.register_buffer("q", 3),
+        lambda: x.register_parameter("forward", None),
+        lambda: x.register_parameter("a.b", None),
+        lambda: x.register_parameter("", None),
+        lambda: x.register_parameter(1, None),
+        lambda: x.register_parameter("q", m.ones(1)),
+        lambda: x.register_parameter("q", 3),
+        lambda: x.add_module("weight", None),
+        lambda: x.add_module("a.b", None),
+        lambda: x.add_module("", None),
+        lambda: x.add_module(1, None),
+        lambda: x.add_module("q", 3),
+        lambda: x.register_parameter("q", OrderedDict()),
+        lambda: setattr(x, "weight", non_leaf),
+    ]
     return [attempt(t) for t in tries]
 
 
@@ -111,11 +114,15 @@ def before_init(m):
             self.register_buffer("b", None)
 
     return (
-        attempt(lambda: Early(m.nn.Parameter(m.ones(1)))), attempt(lambda: Early(m.nn.Linear(1, 1))),
-        attempt(lambda: Early(m.nn.Buffer(m.ones(1)))), attempt(lambda: Early(3).x), attempt(Unready),
-        attempt(lambda: m.nn.Module(1)), attempt(lambda: m.nn.Module(a=1)),
+        attempt(lambda: Early(m.nn.Parameter(m.ones(1)))),
+        attempt(lambda: Early(m.nn.Linear(1, 1))),
+        attempt(lambda: Early(m.nn.Buffer(m.ones(1)))),
+        attempt(lambda: Early(3).x),
+        attempt(Unready),
+        attempt(lambda: m.nn.Module(1)),
+        attempt(lambda: m.nn.Module(a=1)),
         attempt(lambda: m.nn.Module()(m.ones(1))),
-    )  # fmt: skip
+    )
 
 
 @program
@@ -123,15 +130,24 @@ def finding(m):
     n = m.nn.Sequential(OrderedDict(a=m.nn.Sequential(m.nn.Linear(1, 2)), b=m.nn.BatchNorm1d(2)))
     n.value = 3
     found = [
-        n.get_submodule("a.0"), n.get_submodule("") is n, n.get_parameter("a.0.weight").shape,
+        n.get_submodule("a.0"),
+        n.get_submodule("") is n,
+        n.get_parameter("a.0.weight").shape,
         n.get_buffer("b.running_mean"),
-    ]  # fmt: skip
+    ]
     missing = [
-        lambda: n.get_submodule("a.1"), lambda: n.get_submodule("value"), lambda: n.get_parameter("a.0.q"),
-        lambda: n.get_parameter("b.running_mean"), lambda: n.get_buffer("b.q"), lambda: n.get_buffer("b.weight"),
-        lambda: n.set_submodule("", n), lambda: n.set_submodule("a.9", n, strict=True),
-        lambda: n.set_submodule("a", 3), lambda: n.set_submodule("value", n), lambda: n.set_submodule("q.r", n),
-    ]  # fmt: skip
+        lambda: n.get_submodule("a.1"),
+        lambda: n.get_submodule("value"),
+        lambda: n.get_parameter("a.0.q"),
+        lambda: n.get_parameter("b.running_mean"),
+        lambda: n.get_buffer("b.q"),
+        lambda: n.get_buffer("b.weight"),
+        lambda: n.set_submodule("", n),
+        lambda: n.set_submodule("a.9", n, strict=True),
+        lambda: n.set_submodule("a", 3),
+        lambda: n.set_submodule("value", n),
+        lambda: n.set_submodule("q.r", n),
+    ]
     n.set_submodule("a.0", m.nn.Identity())
     n.set_submodule("c", m.nn.Identity())
     return found, [attempt(f) for f in missing], repr(n)
@@ -146,20 +162,12 @@ def texts(m):
     class Outer(m.nn.Module):
         def __init__(self):
             super().__init__()
-            self.inner, self.list = (
-                Inner(),
-                m.nn.ModuleList([m.nn.ReLU(), m.nn.ReLU(), m.nn.Tanh()]),
-            )
+            self.inner, self.list = (Inner(), m.nn.ModuleList([m.nn.ReLU(), m.nn.ReLU(), m.nn.Tanh()]))
 
         def extra_repr(self):
             return "x=1"
 
-    return (
-        repr(Outer()),
-        repr(Inner()),
-        repr(m.nn.Module()),
-        [d for d in dir(Outer()) if d in ("inner", "0", "list")],
-    )
+    return (repr(Outer()), repr(Inner()), repr(m.nn.Module()), [d for d in dir(Outer()) if d in ("inner", "0", "list")])
 
 
 @program
@@ -170,9 +178,15 @@ def copies(m):
     c = copy.deepcopy(n)
     s = copy.copy(n)
     return (
-        c.tied.weight is c[3].weight, c.tied.weight is n.tied.weight, gradients(c), len(c[0]._forward_hooks),
-        s[0] is n[0], s._parameters is n._parameters, c.loose, sorted(c._non_persistent_buffers_set),
-    )  # fmt: skip
+        c.tied.weight is c[3].weight,
+        c.tied.weight is n.tied.weight,
+        gradients(c),
+        len(c[0]._forward_hooks),
+        s[0] is n[0],
+        s._parameters is n._parameters,
+        c.loose,
+        sorted(c._non_persistent_buffers_set),
+    )
 
 
 @program
@@ -192,10 +206,18 @@ def conversions(m):
     before = list(n.parameters())
     seen = []
     for change in (
-        lambda: n.double(), lambda: n.half(), lambda: n.bfloat16(), lambda: n.float(), lambda: n.to(m.float64),
-        lambda: n.to("cpu", m.float32), lambda: n.to(m.ones(1, dtype=m.float64)), lambda: n.type(m.float32),
-        lambda: n.cpu(), lambda: n.to(device="cpu"), lambda: n.to(dtype=m.float64),
-    ):  # fmt: skip
+        lambda: n.double(),
+        lambda: n.half(),
+        lambda: n.bfloat16(),
+        lambda: n.float(),
+        lambda: n.to(m.float64),
+        lambda: n.to("cpu", m.float32),
+        lambda: n.to(m.ones(1, dtype=m.float64)),
+        lambda: n.type(m.float32),
+        lambda: n.cpu(),
+        lambda: n.to(device="cpu"),
+        lambda: n.to(dtype=m.float64),
+    ):
         seen.append(change() is n)
         seen += [str(v.dtype) for v in n.state_dict().values()] + [str(n[0].weight.grad.dtype)]
     kept = all(a is b for a, b in zip(before, n.parameters()))
@@ -218,13 +240,7 @@ def applied(m):
     n[0].train()
     modes += [x.training for x in n.modules()]
     n.requires_grad_(False)
-    return (
-        out is n,
-        seen,
-        modes,
-        [p.requires_grad for p in n.parameters()],
-        attempt(lambda: n.train(1)),
-    )
+    return (out is n, seen, modes, [p.requires_grad for p in n.parameters()], attempt(lambda: n.train(1)))
 
 
 @program
@@ -255,9 +271,13 @@ def saved_state(m):
     into = {}
     n.state_dict(destination=into, prefix="a.")
     return (
-        type(s).__name__, {k: dict(v) for k, v in s._metadata.items()}, s["0.weight"].requires_grad,
-        kept["0.weight"] is n[0].weight, list(into), s["0.weight"].data_ptr() == n[0].weight.data_ptr(),
-    )  # fmt: skip
+        type(s).__name__,
+        {k: dict(v) for k, v in s._metadata.items()},
+        s["0.weight"].requires_grad,
+        kept["0.weight"] is n[0].weight,
+        list(into),
+        s["0.weight"].data_ptr() == n[0].weight.data_ptr(),
+    )
 
 
 @program
@@ -303,10 +323,13 @@ def assigned_state(m):
     s = {k: v.clone().double() for k, v in n.state_dict().items()}
     n.load_state_dict(s, assign=True)
     return (
-        [str(v.dtype) for v in n.state_dict().values()], [p.requires_grad for p in n.parameters()],
-        [type(p).__name__ for p in n.parameters()], n[1].running_mean is s["1.running_mean"],
-        list(n._parameters), type(n[1].running_mean).__name__,
-    )  # fmt: skip
+        [str(v.dtype) for v in n.state_dict().values()],
+        [p.requires_grad for p in n.parameters()],
+        [type(p).__name__ for p in n.parameters()],
+        n[1].running_mean is s["1.running_mean"],
+        list(n._parameters),
+        type(n[1].running_mean).__name__,
+    )
 
 
 @program
@@ -324,10 +347,12 @@ def extra_state(m):
     a.value = 5
     b.load_state_dict(a.state_dict())
     return (
-        list(a.state_dict()), b.value, attempt(lambda: m.nn.Linear(1, 1).load_state_dict(a.state_dict())),
+        list(a.state_dict()),
+        b.value,
+        attempt(lambda: m.nn.Linear(1, 1).load_state_dict(a.state_dict())),
         attempt(lambda: a.load_state_dict(m.nn.Linear(1, 1).state_dict())),
         attempt(lambda: m.nn.Module().get_extra_state()),
-    )  # fmt: skip
+    )
 
 
 @program
@@ -365,15 +390,7 @@ def state_hooks(m):
     n2 = m.nn.Linear(1, 1)
     n2.register_state_dict_post_hook(lambda *a: 3)
     n2.register_load_state_dict_post_hook(lambda *a: 3)
-    return (
-        log,
-        result,
-        refused,
-        replaced,
-        again,
-        attempt(n2.state_dict),
-        attempt(lambda: n2.load_state_dict({})),
-    )
+    return (log, result, refused, replaced, again, attempt(n2.state_dict), attempt(lambda: n2.load_state_dict({})))
 
 
 # --- hooks ----------------------------------------------------------------------------------------
@@ -386,15 +403,11 @@ def forward_hooks(m):
         n.weight.fill_(1.0)
     n.register_forward_hook(lambda mod, args, out: log.append(("first", len(args), out)))
     n.register_forward_hook(lambda mod, args, out: out * 2)
-    n.register_forward_hook(
-        lambda mod, args, kw, out: log.append(("kw", sorted(kw), out)), with_kwargs=True
-    )
+    n.register_forward_hook(lambda mod, args, kw, out: log.append(("kw", sorted(kw), out)), with_kwargs=True)
     n.register_forward_hook(lambda mod, args, out: log.append(("front", out)), prepend=True)
     n.register_forward_pre_hook(lambda mod, args: log.append(("pre", args)))
     n.register_forward_pre_hook(lambda mod, args: args[0] + 1)
-    handle = n.register_forward_pre_hook(
-        lambda mod, args, kw: (args, {**kw}), with_kwargs=True, prepend=True
-    )
+    handle = n.register_forward_pre_hook(lambda mod, args, kw: (args, {**kw}), with_kwargs=True, prepend=True)
     out = n(m.ones(1, 2))
     handle.remove()
     handle.remove()
@@ -506,9 +519,7 @@ def global_hooks(m):
     handles = [
         g.register_module_forward_pre_hook(lambda mod, args: log.append(("pre", type(mod).__name__))),
         g.register_module_forward_hook(lambda mod, args, out: log.append(("fwd", type(mod).__name__))),
-        g.register_module_forward_hook(
-            lambda mod, args, kw, out: log.append(("kw", sorted(kw))), with_kwargs=True
-        ),
+        g.register_module_forward_hook(lambda mod, args, kw, out: log.append(("kw", sorted(kw))), with_kwargs=True),
         g.register_module_full_backward_pre_hook(lambda mod, go: log.append(("bpre", type(mod).__name__))),
         g.register_module_full_backward_hook(
             lambda mod, gi, go: log.append(("bwd", type(mod).__name__, len(gi), len(go)))
@@ -516,7 +527,7 @@ def global_hooks(m):
         g.register_module_parameter_registration_hook(lambda mod, name, p: log.append(("param", name))),
         g.register_module_buffer_registration_hook(lambda mod, name, b: log.append(("buffer", name))),
         g.register_module_module_registration_hook(lambda mod, name, x: log.append(("module", name))),
-    ]  # fmt: skip
+    ]
     refused = attempt(lambda: g.register_module_backward_hook(print))
     try:
         n = m.nn.Sequential(m.nn.Linear(1, 1), m.nn.BatchNorm1d(1))

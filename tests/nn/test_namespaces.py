@@ -41,21 +41,18 @@ def kernels_of_attention(m):
         with a.sdpa_kernel(backends):
             return m.nn.functional.scaled_dot_product_attention(x, x, x)
 
-    return (
-        run(a.SDPBackend.MATH),
-        run([a.SDPBackend.MATH]),
-        attempt(lambda: run(3)),
-        a.SDPBackend.MATH.name,
-    )
+    return (run(a.SDPBackend.MATH), run([a.SDPBackend.MATH]), attempt(lambda: run(3)), a.SDPBackend.MATH.name)
 
 
 @program
 def arguments_of_factories(m):
     f = m.nn.factory_kwargs
     return (
-        f(None), f({"dtype": 1, "factory_kwargs": {"device": 2}}), attempt(lambda: f({"bias": 1})),
+        f(None),
+        f({"dtype": 1, "factory_kwargs": {"device": 2}}),
+        attempt(lambda: f({"bias": 1})),
         attempt(lambda: f({"dtype": 1, "factory_kwargs": {"dtype": 2}})),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", ["DataParallel", "data_parallel"])
@@ -74,12 +71,6 @@ def test_everything_of_torch_nn_is_there():
     for file in ("activation", "batchnorm", "conv", "container", "module", "rnn", "loss", "utils"):
         ours, theirs = (getattr(m.nn.modules, file) for m in (tg, torch))
         assert not {n for n in getattr(theirs, "__all__", ()) if not hasattr(ours, n)}
-    for name in (
-        "batchnorm._BatchNorm",
-        "conv._ConvNd",
-        "utils._pair",
-        "dropout._DropoutNd",
-        "loss._Loss",
-    ):
+    for name in ("batchnorm._BatchNorm", "conv._ConvNd", "utils._pair", "dropout._DropoutNd", "loss._Loss"):
         file, _, attribute = name.partition(".")
         assert hasattr(getattr(tg.nn.modules, file), attribute)

@@ -27,24 +27,22 @@ def layer(m):
 def methods(m):
     p, seen = prune_of(m), []
     for prune in (
-        lambda x: p.identity(x, "weight"), lambda x: p.l1_unstructured(x, "weight", 0.3),
+        lambda x: p.identity(x, "weight"),
+        lambda x: p.l1_unstructured(x, "weight", 0.3),
         lambda x: p.l1_unstructured(x, "weight", 5, importance_scores=numbers(m, 3, 4).flip(0)),
-        lambda x: p.random_unstructured(x, "weight", 4), lambda x: p.random_structured(x, "weight", 2, dim=1),
-        lambda x: p.random_structured(x, "weight", 0, dim=0), lambda x: p.ln_structured(x, "weight", 0.5, n=2, dim=0),
-        lambda x: p.ln_structured(x, "weight", 1, n=1, dim=-1), lambda x: p.l1_unstructured(x, "bias", 0),
+        lambda x: p.random_unstructured(x, "weight", 4),
+        lambda x: p.random_structured(x, "weight", 2, dim=1),
+        lambda x: p.random_structured(x, "weight", 0, dim=0),
+        lambda x: p.ln_structured(x, "weight", 0.5, n=2, dim=0),
+        lambda x: p.ln_structured(x, "weight", 1, n=1, dim=-1),
+        lambda x: p.l1_unstructured(x, "bias", 0),
         lambda x: p.custom_from_mask(x, "bias", m.tensor([1, 0, 1])),
-    ):  # fmt: skip
+    ):
         m.manual_seed(3)
         x = layer(m)
         assert prune(x) is x
         weighted(x(numbers(m, 2, 4))).backward()
-        seen += [
-            x.weight.detach(),
-            list(x.state_dict().items()),
-            gradients(x),
-            p.is_pruned(x),
-            m.rand(1),
-        ]
+        seen += [x.weight.detach(), list(x.state_dict().items()), gradients(x), p.is_pruned(x), m.rand(1)]
     return seen
 
 
@@ -56,13 +54,7 @@ def one_after_the_other(m):
     p.ln_structured(x, "weight", 1, n=2, dim=0)
     p.random_unstructured(x, "weight", 2)
     (hook,) = x._forward_pre_hooks.values()
-    seen = [
-        type(hook).__name__,
-        len(hook),
-        [type(h).__name__ for h in hook],
-        x.weight_mask,
-        x.weight.detach(),
-    ]
+    seen = [type(hook).__name__, len(hook), [type(h).__name__ for h in hook], x.weight_mask, x.weight.detach()]
     p.remove(x, "weight")
     return seen, x.weight, list(x.state_dict()), p.is_pruned(x), len(x._forward_pre_hooks)
 
@@ -82,16 +74,18 @@ def refused(m):
     p = prune_of(m)
     x = layer(m)
     tries = [
-        lambda: p.L1Unstructured("a"), lambda: p.L1Unstructured(-1), lambda: p.RandomUnstructured(1.5),
-        lambda: p.l1_unstructured(x, "weight", 100), lambda: p.ln_structured(x, "bias", 1, 2, 0),
-        lambda: p.random_structured(x, "weight", 1, 5), lambda: p.remove(x, "weight"),
-        lambda: p.custom_from_mask(x, "bias", m.ones(2)), lambda: p.global_unstructured(3, p.L1Unstructured),
+        lambda: p.L1Unstructured("a"),
+        lambda: p.L1Unstructured(-1),
+        lambda: p.RandomUnstructured(1.5),
+        lambda: p.l1_unstructured(x, "weight", 100),
+        lambda: p.ln_structured(x, "bias", 1, 2, 0),
+        lambda: p.random_structured(x, "weight", 1, 5),
+        lambda: p.remove(x, "weight"),
+        lambda: p.custom_from_mask(x, "bias", m.ones(2)),
+        lambda: p.global_unstructured(3, p.L1Unstructured),
         lambda: p.global_unstructured([(x, "weight")], p.L1Unstructured, importance_scores=3, amount=1),
         lambda: p.l1_unstructured(x, "bias", 1, importance_scores=m.ones(2)),
-        lambda: p.Identity().prune(m.ones(2), importance_scores=m.ones(3)), lambda: p.PruningContainer(3),
-    ]  # fmt: skip
-    return (
-        [attempt(t) for t in tries],
-        list(x.state_dict()),
-        p.L1Unstructured(1).prune(m.tensor([1.0, -0.5, 2.0])),
-    )
+        lambda: p.Identity().prune(m.ones(2), importance_scores=m.ones(3)),
+        lambda: p.PruningContainer(3),
+    ]
+    return ([attempt(t) for t in tries], list(x.state_dict()), p.L1Unstructured(1).prune(m.tensor([1.0, -0.5, 2.0])))

@@ -71,9 +71,16 @@ def test_layer_packed(row, same):
         padded, lengths = rnn.pad_packed_sequence(out, padding_value=9.0)
         summed(padded, hidden).backward()
         return (
-            padded.detach(), lengths, [h.detach() for h in hidden], [s.grad for s in sequences], first.grad,
-            gradients(layer), out.batch_sizes, out.sorted_indices, out.data.shape,
-        )  # fmt: skip
+            padded.detach(),
+            lengths,
+            [h.detach() for h in hidden],
+            [s.grad for s in sequences],
+            first.grad,
+            gradients(layer),
+            out.batch_sizes,
+            out.sorted_indices,
+            out.data.shape,
+        )
 
     same(program, "packed-" + label(row))
 
@@ -112,9 +119,12 @@ def second_derivatives(m):
 def cells(m):
     seen = []
     for build in (
-        lambda: m.nn.RNNCell(3, 4), lambda: m.nn.RNNCell(3, 4, False, "relu"), lambda: m.nn.GRUCell(3, 4),
-        lambda: m.nn.LSTMCell(3, 4), lambda: m.nn.LSTMCell(3, 4, bias=False),
-    ):  # fmt: skip
+        lambda: m.nn.RNNCell(3, 4),
+        lambda: m.nn.RNNCell(3, 4, False, "relu"),
+        lambda: m.nn.GRUCell(3, 4),
+        lambda: m.nn.LSTMCell(3, 4),
+        lambda: m.nn.LSTMCell(3, 4, bias=False),
+    ):
         m.manual_seed(2)
         cell = build()
         seen += [repr(cell), list(cell.state_dict().items())]
@@ -125,13 +135,7 @@ def cells(m):
         out = list(out) if lstm else [out]
         sum(weighted(o) for o in out).backward()
         single = cell(x[0])
-        seen += [
-            [o.detach() for o in out],
-            x.grad,
-            h.grad,
-            gradients(cell),
-            [o.detach() for o in states(cell, single)],
-        ]
+        seen += [[o.detach() for o in out], x.grad, h.grad, gradients(cell), [o.detach() for o in states(cell, single)]]
     return seen
 
 
@@ -174,13 +178,23 @@ def packing(m):
     padded = rnn.pad_packed_sequence(q, batch_first=True, total_length=5, padding_value=-1.0)
     double, back = p.to(m.float32), p.to(m.float64)
     return (
-        list(p), list(q), list(b), list(one), padded, [str(double.data.dtype), double is p, back is p], p.is_cuda,
+        list(p),
+        list(q),
+        list(b),
+        list(one),
+        padded,
+        [str(double.data.dtype), double is p, back is p],
+        p.is_cuda,
         [str(getattr(p, k)().data.dtype) for k in ("float", "double", "half", "long", "int", "short", "char", "byte")],
-        rnn.unpack_sequence(q), rnn.invert_permutation(m.tensor([2, 0, 1])), rnn.invert_permutation(None),
+        rnn.unpack_sequence(q),
+        rnn.invert_permutation(m.tensor([2, 0, 1])),
+        rnn.invert_permutation(None),
         rnn.pad_sequence([m.ones(2, 2), m.ones(1, 2)], padding_value=5.0),
         rnn.pad_sequence([m.ones(2), m.ones(3)], batch_first=True, padding_side="left"),
-        rnn.unpad_sequence(m.arange(6).reshape(3, 2), m.tensor([3, 1])), repr(one), p.cpu() is p,
-    )  # fmt: skip
+        rnn.unpad_sequence(m.arange(6).reshape(3, 2), m.tensor([3, 1])),
+        repr(one),
+        p.cpu() is p,
+    )
 
 
 @program
@@ -189,11 +203,16 @@ def refused_packing(m):
     x = m.ones(3, 2)
     p = rnn.pack_padded_sequence(x, [3, 1])
     tries = [
-        lambda: rnn.pack_padded_sequence(x, [1, 2]), lambda: rnn.pack_padded_sequence(x, [2, 0]),
-        lambda: rnn.pack_padded_sequence(x, [2, 2, 2]), lambda: rnn.pack_padded_sequence(x[:0], [2, 2]),
-        lambda: rnn.pad_sequence(3), lambda: rnn.pad_sequence([]), lambda: rnn.pad_packed_sequence(p, total_length=2),
-        lambda: rnn.pad_sequence([x], padding_side="up"), lambda: rnn.PackedSequence(3),
-    ]  # fmt: skip
+        lambda: rnn.pack_padded_sequence(x, [1, 2]),
+        lambda: rnn.pack_padded_sequence(x, [2, 0]),
+        lambda: rnn.pack_padded_sequence(x, [2, 2, 2]),
+        lambda: rnn.pack_padded_sequence(x[:0], [2, 2]),
+        lambda: rnn.pad_sequence(3),
+        lambda: rnn.pad_sequence([]),
+        lambda: rnn.pad_packed_sequence(p, total_length=2),
+        lambda: rnn.pad_sequence([x], padding_side="up"),
+        lambda: rnn.PackedSequence(3),
+    ]
     return [attempt(t) for t in tries]
 
 
@@ -239,9 +258,12 @@ def test_nodes_of_packed_sequences(same):
         out, hidden = m.nn.GRU(2, 3).double()(pack)
         sum(weighted(p) for p in parts).backward()
         return [
-            pack.data.grad_fn.name(), out.data.grad_fn.name(), hidden.grad_fn.name(), [t.grad for t in sequences],
+            pack.data.grad_fn.name(),
+            out.data.grad_fn.name(),
+            hidden.grad_fn.name(),
+            [t.grad for t in sequences],
             [(p.grad_fn.name(), p._is_view(), p.stride()) for p in parts],
-        ]  # fmt: skip
+        ]
 
     same(packed)
 
@@ -249,9 +271,7 @@ def test_nodes_of_packed_sequences(same):
 @pytest.mark.parametrize("kind", ["RNNCell", "GRUCell", "LSTMCell"])
 def test_cells_do_not_mix_dtypes(kind):
     cell = getattr(tg.nn, kind)(2, 3)
-    with pytest.raises(
-        RuntimeError, match="mat1 and mat2 must have the same dtype, but got Double and Float"
-    ):
+    with pytest.raises(RuntimeError, match="mat1 and mat2 must have the same dtype, but got Double and Float"):
         cell(tg.zeros(1, 2, dtype=tg.float64))
 
 
@@ -259,15 +279,13 @@ def test_cells_do_not_mix_dtypes(kind):
 def sequences_that_are_written_into_the_first_ones_kind(m):
     pad = m.nn.utils.rnn.pad_sequence
     held = [
-        [m.ones(2, dtype=m.int64), m.ones(1) * 1.5], [m.ones(1), m.ones(2, dtype=m.float64)],
-        [m.arange(6.0).view(3, 2), m.ones(2, 1)], [m.ones(3, 2), m.arange(2.0)],
-    ]  # fmt: skip
+        [m.ones(2, dtype=m.int64), m.ones(1) * 1.5],
+        [m.ones(1), m.ones(2, dtype=m.float64)],
+        [m.arange(6.0).view(3, 2), m.ones(2, 1)],
+        [m.ones(3, 2), m.arange(2.0)],
+    ]
     options = ({}, {"batch_first": True}, {"padding_side": "left", "padding_value": 7.0})
     w = m.ones(2, 1, requires_grad=True)
     pad([m.arange(6.0).view(3, 2), w]).pow(2).sum().backward()
     wrong = [[m.ones(3, 2), m.ones(2, 3)], [m.ones(3, 1), m.ones(2, 3)], [m.ones(2), 3]]
-    return (
-        [pad(h, **o) for h in held for o in options],
-        w.grad,
-        [attempt(lambda w=w: pad(w)) for w in wrong],
-    )
+    return ([pad(h, **o) for h in held for o in options], w.grad, [attempt(lambda w=w: pad(w)) for w in wrong])

@@ -182,7 +182,7 @@ HELD = {
     "an array": lambda k: (np.array([k]), lambda held: float(held[0])),
     "a closure": lambda k: (None, by(k)),
     "a partial function": lambda k: (None, functools.partial(lambda k, _: k, k)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HELD)
@@ -194,9 +194,7 @@ def test_attributes_of_equal_modules_are_equal(name):
         torch.scan_layers([one, other])
 
 
-@pytest.mark.parametrize(
-    "held", [torch.ones(()), nn.Linear(2, 2), object()], ids=lambda x: type(x).__name__
-)
+@pytest.mark.parametrize("held", [torch.ones(()), nn.Linear(2, 2), object()], ids=lambda x: type(x).__name__)
 def test_what_nobody_can_compare_must_be_one_object(held):
     one, two = Scaled([held], by(2)), Scaled([held], by(2))
     x = torch.randn(3, 2)
@@ -252,7 +250,7 @@ REFUSED = {
         "norm.weight requires a gradient in module 0, but not so in module 3",
     ),
     "other ties": (lambda: torch.scan_layers([pair(True), pair(False)], stacked=True), "otherwise than in module 0"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -308,11 +306,7 @@ class Net(nn.Module):
         self.head = nn.Linear(4, 1)
 
     def forward(self, x, **given):
-        h = (
-            in_turn(self.layers, x, **given)
-            if isinstance(self.layers, nn.ModuleList)
-            else self.layers(x, **given)
-        )
+        h = in_turn(self.layers, x, **given) if isinstance(self.layers, nn.ModuleList) else self.layers(x, **given)
         return self.head(h)
 
 
@@ -328,9 +322,7 @@ def named(net):
     return {name: t.detach().clone() for name, t in net.state_dict().items()}
 
 
-@pytest.mark.parametrize(
-    ("way", "compiled"), [("plain", True), ("checkpoint", True), ("policy", False)], ids=str
-)
+@pytest.mark.parametrize(("way", "compiled"), [("plain", True), ("checkpoint", True), ("policy", False)], ids=str)
 def test_stacked_layers_train_as_their_list_does(way, compiled):
     plain, stacked = both(WAYS[way])
     assert list(stacked.state_dict()) == list(plain.state_dict())
@@ -377,11 +369,7 @@ def test_stacked_layers_keep_ties_modes_and_dtypes():
     class Tied(nn.Module):
         def __init__(self):
             super().__init__()
-            self.a, self.b, self.drop = (
-                nn.Linear(2, 2, bias=False),
-                nn.Linear(2, 2, bias=False),
-                nn.Dropout(0.5),
-            )
+            self.a, self.b, self.drop = (nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False), nn.Dropout(0.5))
             self.b.weight = self.a.weight
 
         def forward(self, x):
@@ -426,9 +414,7 @@ def test_parametrized_layers_are_equal():
     layers = [nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)) for _ in range(3)]
     x = torch.randn(2, 3)
     for stacked in (False, True):
-        torch.testing.assert_close(
-            torch.scan_layers(layers, stacked=stacked)(x), in_turn(layers, x)
-        )
+        torch.testing.assert_close(torch.scan_layers(layers, stacked=stacked)(x), in_turn(layers, x))
 
 
 LOADED = {
@@ -440,10 +426,7 @@ LOADED = {
         lambda state: state.update({"5.norm.weight": torch.ones(4)}),
         r'Unexpected key\(s\) in state_dict: "5.norm.weight"',
     ),
-    "another shape": (
-        lambda state: state.update({"2.norm.weight": torch.ones(3)}),
-        "size mismatch for 2.norm.weight",
-    ),
+    "another shape": (lambda state: state.update({"2.norm.weight": torch.ones(3)}), "size mismatch for 2.norm.weight"),
     "no tensor": (lambda state: state.update({"2.norm.weight": 1.0}), "expected torch.Tensor"),
 }
 
@@ -462,10 +445,7 @@ def test_a_state_that_does_not_fit_is_loaded_as_far_as_it_fits(name):
             module.load_state_dict(state)
     torch.testing.assert_close(named(stacked), named(layers))
     if name != "another shape" and name != "no tensor":
-        kinds = [
-            sorted(map(sorted, module.load_state_dict(state, strict=False)))
-            for module in (stacked, layers)
-        ]
+        kinds = [sorted(map(sorted, module.load_state_dict(state, strict=False))) for module in (stacked, layers)]
         assert kinds[0] == kinds[1]
 
 

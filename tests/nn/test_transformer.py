@@ -29,16 +29,12 @@ def attention(m):
 @program
 def attention_batch_first(m):
     mask = m.tensor([[False, True, False], [False, False, False]])
-    return attend(
-        m, {"batch_first": True}, (2, 3, 4), key_padding_mask=mask, average_attn_weights=False
-    )[2:]
+    return attend(m, {"batch_first": True}, (2, 3, 4), key_padding_mask=mask, average_attn_weights=False)[2:]
 
 
 @program
 def attention_with_extras(m):
-    return attend(
-        m, {"bias": False, "add_bias_kv": True, "add_zero_attn": True}, need_weights=False
-    )
+    return attend(m, {"bias": False, "add_bias_kv": True, "add_zero_attn": True}, need_weights=False)
 
 
 @program
@@ -71,10 +67,13 @@ def refused_attention(m):
     return [
         attempt(t)
         for t in (
-            lambda: a(0, 1), lambda: a(4, 3), lambda: layer(m.ones(2, 1, 6), x, x), lambda: layer(x[0, 0], x, x),
+            lambda: a(0, 1),
+            lambda: a(4, 3),
+            lambda: layer(m.ones(2, 1, 6), x, x),
+            lambda: layer(x[0, 0], x, x),
             lambda: layer(x, x, m.ones(3, 1, 4)),
         )
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -82,14 +81,14 @@ def merged_masks(m):
     layer = m.nn.MultiheadAttention(4, 2)
     x, padding = m.ones(1, 2, 4), m.tensor([[0.0, 1.0]])
     return [
-        layer.merge_masks(None, None, x), layer.merge_masks(None, padding, x),
-        layer.merge_masks(m.ones(2, 2), padding, x), layer.merge_masks(m.ones(2, 2, 2), None, x),
-    ]  # fmt: skip
+        layer.merge_masks(None, None, x),
+        layer.merge_masks(None, padding, x),
+        layer.merge_masks(m.ones(2, 2), padding, x),
+        layer.merge_masks(m.ones(2, 2, 2), None, x),
+    ]
 
 
-LAYERS = [
-    {}, {"norm_first": True, "activation": "gelu"}, {"batch_first": True, "bias": False},
-]  # fmt: skip
+LAYERS = [{}, {"norm_first": True, "activation": "gelu"}, {"batch_first": True, "bias": False}]
 
 
 @pytest.mark.parametrize("options", LAYERS, ids=str)
@@ -116,9 +115,7 @@ def test_decoder_layer(options, same):
         seen = [repr(layer), list(layer.state_dict().items())]
         layer.double()
         x, memory = numbers(m, 3, 2, 4, requires_grad=True), numbers(m, 3, 2, 4) * 2
-        mask = m.nn.Transformer.generate_square_subsequent_mask(
-            2 if options.get("batch_first") else 3
-        )
+        mask = m.nn.Transformer.generate_square_subsequent_mask(2 if options.get("batch_first") else 3)
         out = layer(x, memory, tgt_mask=mask.double())
         weighted(out).backward()
         return seen, out.detach(), x.grad, gradients(layer)
@@ -147,20 +144,25 @@ def refused_transformers(m):
     return [
         attempt(f)
         for f in (
-            lambda: t(x, m.ones(2, 2, 4)), lambda: t(m.ones(2, 1, 3), x),
+            lambda: t(x, m.ones(2, 2, 4)),
+            lambda: t(m.ones(2, 1, 3), x),
             lambda: m.nn.TransformerEncoderLayer(4, 2, activation="tanh"),
         )
-    ]  # fmt: skip
+    ]
 
 
 @program
 def encoders_that_warn(m):
     layer = m.nn.TransformerEncoderLayer
     made = [
-        layer(4, 2, 8), layer(4, 2, 8, batch_first=True, norm_first=True), layer(3, 3, 8, batch_first=True),
-        layer(4, 2, 8, batch_first=True, activation=m.tanh), layer(4, 2, 8, batch_first=True),
-        layer(4, 2, 8, batch_first=True, bias=False), m.nn.TransformerDecoderLayer(4, 2, 8),
-    ]  # fmt: skip
+        layer(4, 2, 8),
+        layer(4, 2, 8, batch_first=True, norm_first=True),
+        layer(3, 3, 8, batch_first=True),
+        layer(4, 2, 8, batch_first=True, activation=m.tanh),
+        layer(4, 2, 8, batch_first=True),
+        layer(4, 2, 8, batch_first=True, bias=False),
+        m.nn.TransformerDecoderLayer(4, 2, 8),
+    ]
     return [m.nn.TransformerEncoder(x, 1).use_nested_tensor for x in made]
 
 
@@ -174,10 +176,7 @@ def padding_in_inference(m):
     start = m.tensor([[True, False, False], [False, False, False]])
     seen = [encoder(x, src_key_padding_mask=end).detach()]
     with m.no_grad():
-        seen += [
-            quietly(lambda: encoder(x, src_key_padding_mask=end)),
-            encoder(x, src_key_padding_mask=start),
-        ]
+        seen += [quietly(lambda: encoder(x, src_key_padding_mask=end)), encoder(x, src_key_padding_mask=start)]
         seen += [encoder(x, mask=encoder_mask(m)), encoder(x[0])]
     return seen
 
@@ -191,9 +190,15 @@ def causal_masks(m):
     find = m.nn.modules.transformer._detect_is_causal_mask
     mask = encoder_mask(m)
     return (
-        mask, find(mask), find(mask, False), find(mask, None, 3), find(mask * 0), find(None), find(None, True),
+        mask,
+        find(mask),
+        find(mask, False),
+        find(mask, None, 3),
+        find(mask * 0),
+        find(None),
+        find(None, True),
         m.nn.Transformer.generate_square_subsequent_mask(2, dtype=m.float64),
-    )  # fmt: skip
+    )
 
 
 @program
@@ -221,11 +226,7 @@ def how_the_result_of_attention_lies_in_memory(m):
     look(layer, x, x, x)
     y = x.clone().requires_grad_()
     look(layer, y, y, y)
-    for heads, options in (
-        (2, {}),
-        (1, {"batch_first": True}),
-        (2, {"batch_first": True, "bias": False}),
-    ):
+    for heads, options in ((2, {}), (1, {"batch_first": True}), (2, {"batch_first": True, "bias": False})):
         look(m.nn.MultiheadAttention(4, heads, **options).eval().requires_grad_(False), x, x, x)
     layer.register_forward_hook(lambda *args: None)
     look(layer, x, x, x)

@@ -25,25 +25,10 @@ def clipped_norms(m):
     for kind in (2, 1, float("inf"), 3.0, 0, -float("inf"), "inf"):
         ps = with_gradients(m)
         total = m.nn.utils.clip_grad_norm_(ps, 1.0, kind)
-        seen += [
-            total,
-            ps[0].grad,
-            ps[1].grad,
-            ps[2].grad,
-            ps[0].grad._version,
-            ps[0].grad.requires_grad,
-        ]
+        seen += [total, ps[0].grad, ps[1].grad, ps[2].grad, ps[0].grad._version, ps[0].grad.requires_grad]
     ps = with_gradients(m)
-    seen += [
-        m.nn.utils.clip_grad_norm_(ps, 100.0),
-        ps[0].grad,
-        m.nn.utils.clip_grad_norm_(ps[0], 1.0, foreach=False),
-    ]
-    return (
-        seen,
-        m.nn.utils.clip_grad_norm_([], 1.0),
-        m.nn.utils.get_total_norm([m.ones(2).double(), m.ones(3)]),
-    )
+    seen += [m.nn.utils.clip_grad_norm_(ps, 100.0), ps[0].grad, m.nn.utils.clip_grad_norm_(ps[0], 1.0, foreach=False)]
+    return (seen, m.nn.utils.clip_grad_norm_([], 1.0), m.nn.utils.get_total_norm([m.ones(2).double(), m.ones(3)]))
 
 
 @program
@@ -70,9 +55,9 @@ def clipping_nothing(m):
 def norms_that_are_not_finite(m):
     ps = with_gradients(m)
     ps[0].grad[0, 0] = float("nan")
-    return attempt(
-        lambda: m.nn.utils.clip_grad_norm_(ps, 1.0, error_if_nonfinite=True)
-    ), m.nn.utils.clip_grad_norm_(ps, 1.0)
+    return attempt(lambda: m.nn.utils.clip_grad_norm_(ps, 1.0, error_if_nonfinite=True)), m.nn.utils.clip_grad_norm_(
+        ps, 1.0
+    )
 
 
 @program
@@ -190,25 +175,28 @@ def refused_parametrizations(m):
 
         return Bad()
 
-    bad = [giving(lambda x: x[:2]), giving(lambda x: x.double()), giving(lambda x: 3), inverse(lambda x: 3),
-           inverse(lambda x: x.double()), inverse(lambda x: [3])]  # fmt: skip
+    bad = [
+        giving(lambda x: x[:2]),
+        giving(lambda x: x.double()),
+        giving(lambda x: 3),
+        inverse(lambda x: 3),
+        inverse(lambda x: x.double()),
+        inverse(lambda x: [3]),
+    ]
     seen = []
     for first in (True, False):
         for b in bad:
             layer = m.nn.Linear(3, 3)
             if not first:
                 p.register_parametrization(layer, "weight", m.nn.Identity())
-            seen.append(
-                attempt(
-                    lambda layer=layer, b=b: bool(p.register_parametrization(layer, "weight", b))
-                )
-            )
+            seen.append(attempt(lambda layer=layer, b=b: bool(p.register_parametrization(layer, "weight", b))))
     layer = m.nn.Linear(1, 1)
     return (
-        seen, attempt(lambda: p.register_parametrization(layer, "x", m.nn.Identity())),
+        seen,
+        attempt(lambda: p.register_parametrization(layer, "x", m.nn.Identity())),
         attempt(lambda: p.remove_parametrizations(layer, "bias")),
         attempt(lambda: p.ParametrizationList([], layer.weight)),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
@@ -231,10 +219,13 @@ def orthogonal_without_trivialization(m):
     layer = make(m.nn.Linear(3, 3).double(), orthogonal_map="householder", use_trivialization=False)
     skew = make(m.nn.Linear(3, 3).double(), orthogonal_map="cayley", use_trivialization=False)
     return (
-        layer.weight.detach(), skew.weight.detach(), attempt(lambda: setattr(skew, "weight", m.eye(3).double())),
-        attempt(lambda: make(m.nn.Linear(2, 2), "x")), attempt(lambda: make(m.nn.Linear(2, 2), "bias")),
+        layer.weight.detach(),
+        skew.weight.detach(),
+        attempt(lambda: setattr(skew, "weight", m.eye(3).double())),
+        attempt(lambda: make(m.nn.Linear(2, 2), "x")),
+        attempt(lambda: make(m.nn.Linear(2, 2), "bias")),
         attempt(lambda: make(m.nn.Linear(2, 2), orthogonal_map="x")),
-    )  # fmt: skip
+    )
 
 
 @program
@@ -245,11 +236,7 @@ def weight_norms(m):
         m.manual_seed(0)
         layer = make(m.nn.Linear(3, 4).double(), dim=dim)
         weighted(layer(numbers(m, 2, 3))).backward()
-        seen += [
-            layer.weight.detach(),
-            gradients(layer),
-            [v.shape for v in layer.state_dict().values()],
-        ]
+        seen += [layer.weight.detach(), gradients(layer), [v.shape for v in layer.state_dict().values()]]
     old = {"bias": m.zeros(4), "weight_g": m.ones(4, 1), "weight_v": m.ones(4, 3)}
     layer = make(m.nn.Linear(3, 4))
     layer.load_state_dict(old)
@@ -269,12 +256,7 @@ def older_weight_norms(m):
         attempt(lambda: quietly(lambda: u.weight_norm(layer))),
     ]
     u.remove_weight_norm(layer)
-    return (
-        seen,
-        list(layer.state_dict()),
-        layer.weight,
-        attempt(lambda: u.remove_weight_norm(layer)),
-    )
+    return (seen, list(layer.state_dict()), layer.weight, attempt(lambda: u.remove_weight_norm(layer)))
 
 
 @program
@@ -289,10 +271,14 @@ def spectral_norms(m):
     flat = make(m.nn.LayerNorm(3))
     conv = make(m.nn.ConvTranspose1d(2, 3, 2))
     return (
-        seen, flat.weight.detach(), conv.parametrizations.weight[0]._u.shape, conv.parametrizations.weight[0].dim,
-        attempt(lambda: make(m.nn.Linear(1, 1), dim=3)), attempt(lambda: make(m.nn.Linear(1, 1), n_power_iterations=0)),
+        seen,
+        flat.weight.detach(),
+        conv.parametrizations.weight[0]._u.shape,
+        conv.parametrizations.weight[0].dim,
+        attempt(lambda: make(m.nn.Linear(1, 1), dim=3)),
+        attempt(lambda: make(m.nn.Linear(1, 1), n_power_iterations=0)),
         attempt(lambda: make(m.nn.Linear(1, 1), "x")),
-    )  # fmt: skip
+    )
 
 
 @program
@@ -318,21 +304,19 @@ def older_spectral_norms(m):
 def fused(m):
     m.manual_seed(0)
     u = m.nn.utils
-    conv, norm = (
-        m.nn.Conv2d(2, 3, 2, bias=False).double().eval(),
-        m.nn.BatchNorm2d(3).double().eval(),
-    )
+    conv, norm = (m.nn.Conv2d(2, 3, 2, bias=False).double().eval(), m.nn.BatchNorm2d(3).double().eval())
     norm.running_mean.fill_(0.3)
     norm.running_var.fill_(2.0)
     back = m.nn.ConvTranspose2d(2, 3, 2).double().eval()
     linear, flat = m.nn.Linear(2, 3).double().eval(), m.nn.BatchNorm1d(3).double().eval()
     x = numbers(m, 1, 2, 3, 3)
     return (
-        u.fuse_conv_bn_eval(conv, norm)(x).detach(), u.fuse_conv_bn_eval(back, norm, True)(x).detach(),
+        u.fuse_conv_bn_eval(conv, norm)(x).detach(),
+        u.fuse_conv_bn_eval(back, norm, True)(x).detach(),
         u.fuse_linear_bn_eval(linear, flat)(numbers(m, 2, 2)).detach(),
         attempt(lambda: u.fuse_conv_bn_eval(conv.train(), norm)),
         attempt(lambda: u.fuse_linear_bn_eval(m.nn.Linear(2, 2).eval(), flat)),
-    )  # fmt: skip
+    )
 
 
 @program

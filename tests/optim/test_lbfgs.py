@@ -154,8 +154,7 @@ INTERVALS = [
 def smallest_in_intervals(m):
     found = lbfgs(m)._cubic_interpolate
     return [
-        float(found(a, fa, m.tensor(ga), b, fb, m.tensor(gb), bounds))
-        for a, fa, ga, b, fb, gb, bounds in INTERVALS
+        float(found(a, fa, m.tensor(ga), b, fb, m.tensor(gb), bounds)) for a, fa, ga, b, fb, gb, bounds in INTERVALS
     ]
 
 
@@ -180,10 +179,7 @@ def searches(options):
 
         x = m.tensor([-1.2, 1.0, 0.5], dtype=m.float64)
         loss, g = evaluate(x, 0.0, x)
-        found = [
-            lbfgs(m)._strong_wolfe(evaluate, x, t, -g, loss, g, -g.dot(g), **options)
-            for t in (1.0, 0.001, 50.0)
-        ]
+        found = [lbfgs(m)._strong_wolfe(evaluate, x, t, -g, loss, g, -g.dot(g), **options) for t in (1.0, 0.001, 50.0)]
         return [[float(r[0]), r[1], float(r[2]), r[3]] for r in found] + calls
 
     return run

@@ -36,9 +36,9 @@ REFUSED = {
     "set": lambda m: m.optim.SGD([{"params": {leaf(m, 1.0)}}], lr=0.1),
     "not-a-leaf": lambda m: m.optim.SGD([leaf(m, 1.0) * 2], lr=0.1),
     "group-not-a-dict": lambda m: sgd(m).add_param_group([leaf(m, 1.0)]),
-    "duplicates-across-groups": lambda m: (
-        lambda p: m.optim.SGD([{"params": [p]}, {"params": [p]}], lr=0.1)
-    )(leaf(m, 1.0)),
+    "duplicates-across-groups": lambda m: (lambda p: m.optim.SGD([{"params": [p]}, {"params": [p]}], lr=0.1))(
+        leaf(m, 1.0)
+    ),
     "some-names": lambda m: m.optim.SGD([("a", leaf(m, 1.0)), leaf(m, 2.0)], lr=0.1),
     "names-in-one-group": lambda m: m.optim.SGD(
         [{"params": [("a", leaf(m, 1.0))]}, {"params": [leaf(m, 2.0)]}], lr=0.1
@@ -62,7 +62,7 @@ REFUSED = {
     "sparse-lr": lambda m: m.optim.SparseAdam([leaf(m, 1.0)], lr=0.0),
     "sparse-complex": lambda m: m.optim.SparseAdam([leaf(m, 1j)]),
     "lbfgs-groups": lambda m: m.optim.LBFGS([{"params": [leaf(m, 1.0)]}, {"params": [leaf(m, 2.0)]}]),
-}  # fmt: skip
+}
 ARGUMENTS = {
     "Adam": [
         {"lr": -1.0}, {"eps": -1.0}, {"betas": (1.0, 0.9)}, {"betas": (0.9, -0.1)}, {"betas": (0.9, 0)},
@@ -125,7 +125,7 @@ def refused_at_the_step(m):
         attempt(lambda: m.optim.Adam([p], betas=(m.tensor(0.1), 0.9))),
         attempt(lambda: m.optim.Adam([p], betas=(m.tensor([0.1, 0.2]), m.tensor(0.9)))),
         attempt(lambda: m.optim.SGD([whole], fused=True)),
-    ]  # fmt: skip
+    ]
 
 
 @PROGRAMS
@@ -203,7 +203,7 @@ def hooks_of_steps(m):
         from_module.register_optimizer_step_post_hook(lambda o, a, k: seen.append(("global after", len(a), k))),
         o.register_step_pre_hook(lambda o, a, k: seen.append(("before", len(a), k))),
         o.register_step_post_hook(lambda o, a, k: seen.append(("after", len(a), k))),
-    ]  # fmt: skip
+    ]
     o.step()
     other.step()
     for h in handles:
@@ -388,13 +388,19 @@ def swapped_in(m):
     wrong = [
         attempt(lambda s=s: enter({"q": q}, s))
         for s in (
-            3, {"state": 3}, {"state": {}, "param_groups": 3}, {"state": {}, "param_groups": []},
-            {"state": {0: 3}}, {"state": {p: {}}}, {"state": {}, "param_groups": [3]},
-            {"state": {}, "param_groups": [{"params": [p]}]}, {"state": {}, "param_groups": [{"params": []}]},
+            3,
+            {"state": 3},
+            {"state": {}, "param_groups": 3},
+            {"state": {}, "param_groups": []},
+            {"state": {0: 3}},
+            {"state": {p: {}}},
+            {"state": {}, "param_groups": [3]},
+            {"state": {}, "param_groups": [{"params": [p]}]},
+            {"state": {}, "param_groups": [{"params": []}]},
             {"state": {}, "param_groups": [{"params": [0], "new": 1}]},
             {**o.state_dict(), "state": {7: {}}},
         )
-    ]  # fmt: skip
+    ]
     wrong.append(attempt(lambda: enter({}, o.state_dict())))
     return [early, p.detach(), q.detach(), o.state_dict(), wrong]
 
@@ -428,9 +434,7 @@ def test_pickled():
 
 
 def test_missing_name():
-    with pytest.raises(
-        AttributeError, match=r"torchgrad_jax does not implement torch\.optim\.Lion"
-    ):
+    with pytest.raises(AttributeError, match=r"torchgrad_jax does not implement torch\.optim\.Lion"):
         tg.optim.Lion
 
 

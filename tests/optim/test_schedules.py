@@ -18,10 +18,7 @@ def optimizer(m, kind="SGD", **options):
 
 
 def rates(o):
-    return [
-        {k: g[k] for k in ("lr", "momentum", "betas", "initial_lr") if k in g}
-        for g in o.param_groups
-    ]
+    return [{k: g[k] for k in ("lr", "momentum", "betas", "initial_lr") if k in g} for g in o.param_groups]
 
 
 def follow(m, make, steps=25, kind="SGD", **options):
@@ -53,9 +50,7 @@ SCHEDULES = {
     "triangular": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 4, 3),
     "triangular2": lambda s, o: s.CyclicLR(o, [0.01, 0.02], [0.1, 0.2], 3, mode="triangular2"),
     "exp-range": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 4, mode="exp_range", gamma=0.9),
-    "own-scale": lambda s, o: s.CyclicLR(
-        o, 0.01, 0.1, 4, scale_fn=lambda x: 1 / (1 + x), scale_mode="iterations"
-    ),
+    "own-scale": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 4, scale_fn=lambda x: 1 / (1 + x), scale_mode="iterations"),
     "no-momentum-cycle": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 4, cycle_momentum=False),
     "one-cycle": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=25),
     "one-cycle-linear": lambda s, o: s.OneCycleLR(
@@ -67,9 +62,7 @@ SCHEDULES = {
     "sequential-cosine": lambda s, o: s.SequentialLR(
         o, [s.LinearLR(o, 0.1, 1.0, 4), s.CosineAnnealingLR(o, 12)], milestones=[4]
     ),
-    "chained": lambda s, o: s.ChainedScheduler(
-        [s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)], optimizer=o
-    ),
+    "chained": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)], optimizer=o),
     "swa": lambda s, o: swa(s, o, 0.05),
     "swa-linear": lambda s, o: swa(s, o, [0.05, 0.5], anneal_epochs=7, anneal_strategy="linear"),
     "swa-at-once": lambda s, o: swa(s, o, 0.05, anneal_epochs=0),
@@ -88,7 +81,7 @@ ROWS |= {
     f"{name}-state": lambda m, make=SCHEDULES[name]: follow(m, make, 3)[1]
     for name in SCHEDULES
     if not name.startswith(("swa", "triangular", "exp-range", "no-mom"))  # those hold functions of their own
-}  # fmt: skip
+}
 ROWS |= {
     f"{name}-adam": lambda m, make=SCHEDULES[name]: follow(m, make, 12, "Adam")
     for name in ("one-cycle", "own-scale", "cosine")
@@ -132,17 +125,7 @@ def test_resumed(name, same):
     same(program(f"resumed-{name}", lambda m: resumed(m, SCHEDULES[name], "state")))
 
 
-CLOSED = [
-    "step",
-    "multi-step",
-    "constant",
-    "linear",
-    "exponential",
-    "polynomial",
-    "cosine",
-    "lambda",
-    "restarts",
-]
+CLOSED = ["step", "multi-step", "constant", "linear", "exponential", "polynomial", "cosine", "lambda", "restarts"]
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -291,10 +274,7 @@ def momentum_cycle_without_momentum(m):
 def schedules_of_two_optimizers(m):
     s, a, b = m.optim.lr_scheduler, optimizer(m), optimizer(m)
     pair = [s.StepLR(a, 1), s.StepLR(b, 1)]
-    return [
-        attempt(lambda: s.SequentialLR(a, pair, [1])),
-        attempt(lambda: s.ChainedScheduler(pair)),
-    ]
+    return [attempt(lambda: s.SequentialLR(a, pair, [1])), attempt(lambda: s.ChainedScheduler(pair))]
 
 
 @PROGRAMS

@@ -45,18 +45,13 @@ OPTIONS = {
     ],
     "Rprop": [{}, {"lr": 0.1, "etas": (0.3, 1.5), "step_sizes": (1e-2, 0.4), "maximize": True}],
     "ASGD": [{}, {"lr": 0.1, "lambd": 0.1, "t0": 3, "weight_decay": 0.1, "maximize": True}],
-    "Adafactor": [
-        {},
-        {"lr": 0.1, "eps": (1e-4, 0.1), "d": 2.0, "weight_decay": 0.1, "maximize": True},
-    ],
+    "Adafactor": [{}, {"lr": 0.1, "eps": (1e-4, 0.1), "d": 2.0, "weight_decay": 0.1, "maximize": True}],
 }
 
 
 def case(name, options, kind=None, run="", **how):
     label = "-".join([name, *[f"{k}={v}" for k, v in options.items()], *([run] if run else [])])
-    return program(
-        label, lambda m: train(m, lambda ps: getattr(m.optim, name)(ps, **options), **how, **(kind or {}))
-    )  # fmt: skip
+    return program(label, lambda m: train(m, lambda ps: getattr(m.optim, name)(ps, **options), **how, **(kind or {})))
 
 
 CASES = Programs(case(name, options) for name, rows in OPTIONS.items() for options in rows)
@@ -107,11 +102,7 @@ def test_with_a_schedule(name, kind, same):
     options = {"lr": 0.1, "momentum": 0.9} if kind == "SGD" else {"lr": 0.1}
 
     def run(m):
-        return train(
-            m,
-            lambda ps: getattr(m.optim, kind)(ps, **options),
-            schedule=lambda o: SCHEDULES[name](m, o),
-        )
+        return train(m, lambda ps: getattr(m.optim, kind)(ps, **options), schedule=lambda o: SCHEDULES[name](m, o))
 
     same(run, f"{kind}-{name}")
 

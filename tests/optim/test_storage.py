@@ -102,12 +102,7 @@ def loaded_state_of_another_dtype(m):
 def whole_numbers(m):
     p = m.tensor([1, 2])
     p.grad = m.tensor([1, 1])
-    return [
-        attempt(lambda: m.optim.SGD([p], lr=0.5).step()),
-        p,
-        attempt(m.optim.SGD([p], lr=1).step),
-        p,
-    ]
+    return [attempt(lambda: m.optim.SGD([p], lr=0.5).step()), p, attempt(m.optim.SGD([p], lr=1).step), p]
 
 
 @PROGRAMS
@@ -248,23 +243,56 @@ def functional_forms(m):
     p, g, a, b, c = (m.tensor([x, 2.0]) for x in (1.0, 0.5, 0.0, 0.0, 0.0))
     step = m.tensor(3.0)
     form("adam", "adam")(
-        [p], [g], [a], [b], [c], [step], amsgrad=True, beta1=0.9, beta2=0.99, lr=0.1,
-        weight_decay=0.1, eps=1e-8, maximize=False,
-    )  # fmt: skip
+        [p],
+        [g],
+        [a],
+        [b],
+        [c],
+        [step],
+        amsgrad=True,
+        beta1=0.9,
+        beta2=0.99,
+        lr=0.1,
+        weight_decay=0.1,
+        eps=1e-8,
+        maximize=False,
+    )
     form("adamw", "adamw")(
-        [p], [g], [a], [b], [], [step], amsgrad=False, beta1=0.9, beta2=0.99, lr=0.1,
-        weight_decay=0.1, eps=1e-8, maximize=False,
-    )  # fmt: skip
+        [p],
+        [g],
+        [a],
+        [b],
+        [],
+        [step],
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.99,
+        lr=0.1,
+        weight_decay=0.1,
+        eps=1e-8,
+        maximize=False,
+    )
     buffers = [None]
     form("sgd", "sgd")(
         [p], [g], buffers, weight_decay=0, momentum=0.9, lr=0.1, dampening=0, nesterov=False, maximize=True
-    )  # fmt: skip
+    )
     wrong = attempt(
         lambda: form("adam", "adam")(
-            [p], [g], [a], [b], [], [3], amsgrad=False, beta1=0.9, beta2=0.99, lr=0.1,
-            weight_decay=0.1, eps=1e-8, maximize=False,
+            [p],
+            [g],
+            [a],
+            [b],
+            [],
+            [3],
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.99,
+            lr=0.1,
+            weight_decay=0.1,
+            eps=1e-8,
+            maximize=False,
         )
-    )  # fmt: skip
+    )
     nothing = form("sgd", "sgd")(
         [], [], [], weight_decay=0, momentum=0, lr=0.1, dampening=0, nesterov=False, maximize=False
     )
@@ -311,10 +339,7 @@ def test_differentiable_where_torch_stumbles(name):
             o.step()
         return p
 
-    start, scale = (
-        tg.tensor(x, dtype=tg.float64, requires_grad=True)
-        for x in ([1.0, -2.0, 0.5], [0.5, 1.5, -1.0])
-    )
+    start, scale = (tg.tensor(x, dtype=tg.float64, requires_grad=True) for x in ([1.0, -2.0, 0.5], [0.5, 1.5, -1.0]))
     assert tg.autograd.gradcheck(final, (start, scale), atol=1e-4, rtol=1e-4, nondet_tol=1e-12)
 
 

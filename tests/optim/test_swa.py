@@ -46,10 +46,7 @@ def many_at_a_time(m):
 @PROGRAMS
 def wrong_decay(m):
     u = utils(m)
-    return [
-        attempt(lambda: u.get_ema_avg_fn(1.5)),
-        attempt(lambda: u.get_ema_multi_avg_fn(-0.5)),
-    ]
+    return [attempt(lambda: u.get_ema_avg_fn(1.5)), attempt(lambda: u.get_ema_multi_avg_fn(-0.5))]
 
 
 def model(m, *values):
@@ -144,7 +141,5 @@ def test_update_bn(monkeypatch):
 
 
 def test_missing_name():
-    with pytest.raises(
-        AttributeError, match=r"does not implement torch\.optim\.swa_utils\.nothing"
-    ):
+    with pytest.raises(AttributeError, match=r"does not implement torch\.optim\.swa_utils\.nothing"):
         tg.optim.swa_utils.nothing

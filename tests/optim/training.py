@@ -41,9 +41,7 @@ def train(m, make, steps=22, schedule=None, skipping=False, **kind):
 
 def report(optimizer, params):
     state = optimizer.state_dict()["state"]
-    versions = {
-        i: {k: v._version for k, v in s.items() if hasattr(v, "_version")} for i, s in state.items()
-    }
+    versions = {i: {k: v._version for k, v in s.items() if hasattr(v, "_version")} for i, s in state.items()}
     return {
         "params": [p.detach() for p in params],
         "versions": [p._version for p in params],

@@ -61,10 +61,7 @@ def operators_on_the_left(m):
     for name in BINARY:
         getattr(operator, name)(x.clone(), 2)
     # torch has one object for two names, and finds this one first.
-    names = {
-        "torch.Tensor.__pow__": "torch.Tensor.pow",
-        "torch.Tensor.__ipow__": "torch.Tensor.pow_",
-    }
+    names = {"torch.Tensor.__pow__": "torch.Tensor.pow", "torch.Tensor.__ipow__": "torch.Tensor.pow_"}
     return [[names.get(e[0], e[0]), *e[1:]] for e in log if e[0] != "torch.Tensor.clone"]
 
 
@@ -142,17 +139,7 @@ def out_argument(m):
 def properties(m):
     log = []
     x = logging_class(m, log)([[1.0, 2.0]])
-    seen = [
-        x.shape,
-        x.dtype,
-        x.ndim,
-        x.requires_grad,
-        x.grad,
-        x.is_leaf,
-        x.grad_fn,
-        x._version,
-        x.T,
-    ]
+    seen = [x.shape, x.dtype, x.ndim, x.requires_grad, x.grad, x.is_leaf, x.grad_fn, x._version, x.T]
     x.requires_grad = True
     x.data = m.zeros(1)
     del x.grad
@@ -163,15 +150,7 @@ def properties(m):
 def metadata_methods(m):
     log = []
     x = logging_class(m, log)([[1.0, 2.0]])
-    seen = [
-        x.size(),
-        x.size(0),
-        x.stride(),
-        x.dim(),
-        x.numel(),
-        x.is_contiguous(),
-        x.is_floating_point(),
-    ]
+    seen = [x.size(), x.size(0), x.stride(), x.dim(), x.numel(), x.is_contiguous(), x.is_floating_point()]
     return seen, log
 
 
@@ -214,9 +193,7 @@ def functional(m):
 def submodules(m):
     log = []
     x = logging_class(m, log)([[1.0, -2.0]])
-    return [m.linalg.norm(x), m.special.erf(x), m.fft.fft(x)], [
-        entry[0].rpartition(".")[2] for entry in log
-    ]
+    return [m.linalg.norm(x), m.special.erf(x), m.fft.fft(x)], [entry[0].rpartition(".")[2] for entry in log]
 
 
 @program
@@ -329,14 +306,23 @@ def names_of_functions(m):
 
 @program
 def ducks(m):
-    duck = answering(
-        m, lambda func, types, args, kwargs: (len(args), sorted(kwargs), types[0].__name__)
-    )
+    duck = answering(m, lambda func, types, args, kwargs: (len(args), sorted(kwargs), types[0].__name__))
     d, t = duck(), m.ones(2)
     return [
-        m.add(d, 1), m.add(t, d), m.sum(d, dim=0), m.cat([t, d]), t.add(d), t + d, t * d, t[d], m.relu(d),
-        m.where(t > 0, d, t), m.nn.functional.linear(d, t), m.matmul(d, t), t.view_as(d),
-    ]  # fmt: skip
+        m.add(d, 1),
+        m.add(t, d),
+        m.sum(d, dim=0),
+        m.cat([t, d]),
+        t.add(d),
+        t + d,
+        t * d,
+        t[d],
+        m.relu(d),
+        m.where(t > 0, d, t),
+        m.nn.functional.linear(d, t),
+        m.matmul(d, t),
+        t.view_as(d),
+    ]
 
 
 @program
@@ -433,13 +419,7 @@ def constructors_do_not_ask(m):
     log = []
     mine = logging_class(m, log)
     x = mine([1.0, 2.0])
-    made = [
-        mine(x),
-        x.as_subclass(m.Tensor),
-        m.Tensor._make_subclass(mine, x),
-        m.tensor([1.0]),
-        m.is_tensor(x),
-    ]
+    made = [mine(x), x.as_subclass(m.Tensor), m.Tensor._make_subclass(mine, x), m.tensor([1.0]), m.is_tensor(x)]
     return [show(v) for v in made], log
 
 

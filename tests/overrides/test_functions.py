@@ -85,15 +85,7 @@ def tensor_likes(m):
 def methods_and_properties(m):
     is_one = m.overrides.is_tensor_method_or_property
     t = m.Tensor
-    cases = [
-        t.add,
-        m.add,
-        t.shape.__get__,
-        t.__getitem__,
-        t.shape,
-        m.nn.functional.relu,
-        t.requires_grad.__set__,
-    ]
+    cases = [t.add, m.add, t.shape.__get__, t.__getitem__, t.shape, m.nn.functional.relu, t.requires_grad.__set__]
     return [is_one(f) for f in cases]
 
 
@@ -118,10 +110,7 @@ def overridable(m):
     ignored = m.overrides.get_ignored_functions()
     return [
         [f in found[m] for f in (m.add, m.cat, m.is_tensor, m.tensor)],
-        [
-            f in found[m.Tensor]
-            for f in (m.Tensor.add, m.Tensor.__add__, m.Tensor.as_subclass, m.Tensor.new)
-        ],
+        [f in found[m.Tensor] for f in (m.Tensor.add, m.Tensor.__add__, m.Tensor.as_subclass, m.Tensor.new)],
         [f in found[m.nn.functional] for f in (m.nn.functional.relu, m.nn.functional.linear)],
         found[m.Tensor.shape] == [m.Tensor.shape.__get__],
         [f in ignored for f in (m.is_tensor, m.tensor, m.Tensor.as_subclass, m.add, m.Tensor.add)],

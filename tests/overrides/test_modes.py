@@ -33,14 +33,7 @@ def functions_methods_operators(m):
 def factories(m):
     log = []
     with logging_mode(m, log):
-        results = [
-            m.ones(2),
-            m.zeros(1),
-            m.tensor([1.0]),
-            m.arange(3),
-            m.full((2,), 1.0),
-            m.as_tensor(1.0),
-        ]
+        results = [m.ones(2), m.zeros(1), m.tensor([1.0]), m.arange(3), m.full((2,), 1.0), m.as_tensor(1.0)]
         m.rand(1)
     return results, log
 

@@ -149,9 +149,14 @@ def nothing_recorded(m):
         m.ones(2)
     with P.profile() as empty:
         pass
-    return prof, len(empty.function_events), empty.table(), str(empty), repr(empty.total_average()), (
-        empty.self_cpu_time_total
-    )  # fmt: skip
+    return (
+        prof,
+        len(empty.function_events),
+        empty.table(),
+        str(empty),
+        repr(empty.total_average()),
+        (empty.self_cpu_time_total),
+    )
 
 
 @program
@@ -176,11 +181,9 @@ def scopes_and_sequence_numbers(m):
     for e in prof.function_events:
         if e.name in ("all", "aten::mul", "aten::exp", "MulBackward0", "ExpBackward0", "SumBackward0") and (
             e.name not in found
-        ):  # fmt: skip
+        ):
             found[e.name] = e
-    accumulate = next(
-        e for e in prof.function_events if e.name == "torch::autograd::AccumulateGrad"
-    )
+    accumulate = next(e for e in prof.function_events if e.name == "torch::autograd::AccumulateGrad")
     return [
         {n: (e.scope, e.thread == found["all"].thread, e.fwd_thread == e.thread) for n, e in found.items()},
         found["aten::mul"].sequence_nr == found["MulBackward0"].sequence_nr,
@@ -188,7 +191,7 @@ def scopes_and_sequence_numbers(m):
         found["ExpBackward0"].sequence_nr - found["MulBackward0"].sequence_nr,
         (accumulate.scope, accumulate.sequence_nr, accumulate.fwd_thread),
         found["all"].sequence_nr,
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -215,9 +218,7 @@ def averages(m):
             t.exp()
         x.sin()
     by_name = {e.key: (e.count, e.input_shapes) for e in prof.key_averages()}
-    by_shape = [
-        (e.key, e.count, e.input_shapes) for e in prof.key_averages(group_by_input_shape=True)
-    ]
+    by_shape = [(e.key, e.count, e.input_shapes) for e in prof.key_averages(group_by_input_shape=True)]
     total = prof.total_average()
     return by_name, by_shape, total.key, total.count, type(prof.key_averages()).__name__
 
@@ -230,13 +231,16 @@ def times_add_up(m):
     (top,) = [e for e in prof.function_events if e.cpu_parent is None]
     own = sum(e.self_cpu_time_total for e in prof.function_events)
     return [
-        abs(own - top.cpu_time_total) < 1e-3, abs(prof.self_cpu_time_total - own) < 1e-3, top.cpu_time_total > 0,
+        abs(own - top.cpu_time_total) < 1e-3,
+        abs(prof.self_cpu_time_total - own) < 1e-3,
+        top.cpu_time_total > 0,
         all(e.time_range.start <= e.time_range.end for e in prof.function_events),
         all(
             e.cpu_parent.time_range.start <= e.time_range.start and e.time_range.end <= e.cpu_parent.time_range.end
-            for e in prof.function_events if e.cpu_parent is not None
+            for e in prof.function_events
+            if e.cpu_parent is not None
         ),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -271,15 +275,7 @@ def floating_point_operations(m):
         a + 1
         m.nn.functional.conv2d(x, w, stride=2, padding=1)
         a.exp()
-    wanted = (
-        "aten::mm",
-        "aten::addmm",
-        "aten::bmm",
-        "aten::mul",
-        "aten::add",
-        "aten::conv2d",
-        "aten::exp",
-    )
+    wanted = ("aten::mm", "aten::addmm", "aten::bmm", "aten::mul", "aten::add", "aten::conv2d", "aten::exp")
     return {e.key: e.flops for e in prof.key_averages() if e.key in wanted}
 
 
@@ -333,13 +329,7 @@ def steps_of_several(m):
     T.init_step_count("x")
     T.init_step_count("y")
     counts = [T.increment_step(n) - start for n in ("x", "y", "x", "x", "z")]
-    return (
-        counts,
-        T.erase_step_count("x"),
-        T.erase_step_count("x"),
-        T.erase_step_count("y"),
-        T.erase_step_count("z"),
-    )
+    return (counts, T.erase_step_count("x"), T.erase_step_count("x"), T.erase_step_count("y"), T.erase_step_count("z"))
 
 
 @program

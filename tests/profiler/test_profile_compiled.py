@@ -44,11 +44,7 @@ def test_lines_and_page(tmp_path):
     assert step.counts["run"] == runs + 3
     assert not torch.equal(before, net.wide.weight)
     lines, first = inspect.getsourcelines(Net.forward)
-    forward = {
-        s.line: s
-        for s in prof.spent
-        if s.function == "Net.forward" and s.operation == "dot_general"
-    }
+    forward = {s.line: s for s in prof.spent if s.function == "Net.forward" and s.operation == "dot_general"}
     assert sorted(forward) == [first + 1, first + 2]
     backward = inspect.getsourcelines(made)[1] + 8
     assert any(s.line == backward and s.operation == "dot_general" for s in prof.spent)

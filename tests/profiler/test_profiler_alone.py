@@ -32,11 +32,14 @@ def _nvprof(path):
         db.commit()
 
 
-@pytest.mark.parametrize("change, message", [
-    ("", None),
-    ("update CUPTI_ACTIVITY_KIND_RUNTIME set cbid = 13", "Expected cbid to be 211"),
-    ("insert into CUPTI_ACTIVITY_KIND_MARKER values (5, 2, 100)", "duplicate key"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ("", None),
+        ("update CUPTI_ACTIVITY_KIND_RUNTIME set cbid = 13", "Expected cbid to be 211"),
+        ("insert into CUPTI_ACTIVITY_KIND_MARKER values (5, 2, 100)", "duplicate key"),
+    ],
+)
 def test_files_of_nvprof(tmp_path, change, message):
     path = str(tmp_path / "trace.nvprof")
     _nvprof(path)
@@ -49,8 +52,9 @@ def test_files_of_nvprof(tmp_path, change, message):
         return
     found = P.load_nvprof(path)
     assert [(e.name, e.time_range.start, [tuple(k) for k in e.kernels]) for e in found] == [
-        ("first", 10, [("k", 0, 7)]), ("second", 100, [("l", 0, 2)]),
-    ]  # fmt: skip
+        ("first", 10, [("k", 0, 7)]),
+        ("second", 100, [("l", 0, 2)]),
+    ]
 
 
 def test_export_stacks_writes_what_flame_graphs_read(tmp_path):
@@ -192,10 +196,7 @@ def test_profiles_within_each_other_all_record():
         with P.profile() as inner:
             tg.ones(2).exp()
         tg.ones(3)
-    assert [e.name for e in outer.function_events] == ["aten::ones"] * 2 + [
-        "aten::exp",
-        "aten::ones",
-    ]
+    assert [e.name for e in outer.function_events] == ["aten::ones"] * 2 + ["aten::exp", "aten::ones"]
     assert [e.name for e in inner.function_events] == ["aten::ones", "aten::exp"]
 
 
@@ -219,8 +220,12 @@ def test_memory_comes_and_goes():
         del x, y
     events = prof.function_events
     assert [(e.name, e.cpu_memory_usage) for e in events] == [
-        ("aten::ones", 1024), ("aten::exp", 1024), ("aten::t", 0), ("[memory]", -1024), ("[memory]", -1024),
-    ]  # fmt: skip
+        ("aten::ones", 1024),
+        ("aten::exp", 1024),
+        ("aten::t", 0),
+        ("[memory]", -1024),
+        ("[memory]", -1024),
+    ]
     assert "1.00 KB" in prof.key_averages().table()
 
 
@@ -233,9 +238,7 @@ def test_ranges_for_other_tools_are_refused(name):
         pass
 
 
-@pytest.mark.parametrize(
-    "kwargs", [{"experimental_config": object()}, {"activity_filters": {1: {"x"}}}]
-)
+@pytest.mark.parametrize("kwargs", [{"experimental_config": object()}, {"activity_filters": {1: {"x"}}}])
 def test_unsupported_arguments_are_refused(kwargs):
     with pytest.raises(NotImplementedError, match=next(iter(kwargs))):
         tg.autograd.profiler.profile(**kwargs)

@@ -11,17 +11,8 @@ test_same_as_torch = program.test()
 
 def _event(m, i, name, start, end, **more):
     util = module(m, "autograd.profiler_util")
-    more = {
-        "overload_name": "",
-        "input_shapes": [],
-        "stack": [],
-        "trace_name": name,
-        "flops": 0,
-        **more,
-    }
-    return util.FunctionEvent(
-        id=i, name=name, thread=more.pop("thread", 1), start_us=start, end_us=end, **more
-    )
+    more = {"overload_name": "", "input_shapes": [], "stack": [], "trace_name": name, "flops": 0, **more}
+    return util.FunctionEvent(id=i, name=name, thread=more.pop("thread", 1), start_us=start, end_us=end, **more)
 
 
 def _events(m, **more):
@@ -36,7 +27,7 @@ def _events(m, **more):
             _event(m, 6, "aten::elsewhere", 20, 30, thread=2),
         ],
         **more,
-    )  # fmt: skip
+    )
     found._build_tree()
     return found
 
@@ -45,12 +36,19 @@ def _events(m, **more):
 def tables(m):
     plain, rich = _events(m), _events(m, profile_memory=True, with_flops=True)
     texts = [
-        plain.table(), rich.table(), plain.table(sort_by="cpu_time_total", row_limit=2), plain.table(row_limit=-1),
-        plain.table(header="Title", top_level_events_only=True), plain.table(time_unit="ms"),
-        plain.table(max_name_column_width=20, max_shapes_column_width=12), rich.key_averages().table(),
-        rich.key_averages(group_by_input_shapes=True).table(sort_by="count"), str(plain), plain.table(time_unit="s"),
+        plain.table(),
+        rich.table(),
+        plain.table(sort_by="cpu_time_total", row_limit=2),
+        plain.table(row_limit=-1),
+        plain.table(header="Title", top_level_events_only=True),
+        plain.table(time_unit="ms"),
+        plain.table(max_name_column_width=20, max_shapes_column_width=12),
+        rich.key_averages().table(),
+        rich.key_averages(group_by_input_shapes=True).table(sort_by="count"),
+        str(plain),
+        plain.table(time_unit="s"),
         plain.table(sort_by="self_cuda_time_total"),
-    ]  # fmt: skip
+    ]
     return [t.splitlines() for t in texts]
 
 
@@ -73,22 +71,14 @@ def table_with_callers(m):
 def trees(m):
     found = _events(m)
     return [
-        (
-            e.name,
-            e.cpu_parent and e.cpu_parent.id,
-            [c.id for c in e.cpu_children],
-            e.self_cpu_time_total,
-        )
-        for e in found
+        (e.name, e.cpu_parent and e.cpu_parent.id, [c.id for c in e.cpu_children], e.self_cpu_time_total) for e in found
     ]
 
 
 @program
 def an_only_child_of_the_same_name_is_its_parent(m):
     util = module(m, "autograd.profiler_util")
-    found = util.EventList(
-        [_event(m, i, "same", i, 100 - i) for i in range(3)] + [_event(m, 9, "leaf", 5, 6)]
-    )
+    found = util.EventList([_event(m, i, "same", i, 100 - i) for i in range(3)] + [_event(m, 9, "leaf", 5, 6)])
     found._build_tree()
     return [(e.id, [c.id for c in e.cpu_children]) for e in found]
 
@@ -98,12 +88,8 @@ def callers_of_a_backward(m):
     util = module(m, "autograd.profiler_util")
     found = util.EventList(
         [
-            _event(
-                m, 1, "aten::mul", 0, 1, stack=["forward.py(1): f"], sequence_nr=7, fwd_thread=0
-            ),
-            _event(
-                m, 2, "MulBackward0", 5, 9, stack=["other"], scope=1, sequence_nr=7, fwd_thread=1
-            ),
+            _event(m, 1, "aten::mul", 0, 1, stack=["forward.py(1): f"], sequence_nr=7, fwd_thread=0),
+            _event(m, 2, "MulBackward0", 5, 9, stack=["other"], scope=1, sequence_nr=7, fwd_thread=1),
             _event(m, 3, "aten::mul", 6, 7, stack=["other"]),
         ]
     )
@@ -117,26 +103,14 @@ def texts_of_events(m):
     avg = _events(m).key_averages()[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        old = (
-            e.cuda_time,
-            e.cuda_time_total,
-            e.self_cuda_time_total,
-            e.self_cuda_memory_usage,
-            e.metadata_json,
-        )
+        old = (e.cuda_time, e.cuda_time_total, e.self_cuda_time_total, e.self_cuda_memory_usage, e.metadata_json)
     return repr(e), repr(avg), old, e.cpu_time_str, e.key, e.device_resource_id, e.count
 
 
 @program
 def old_names_warn(m):
     e = _event(m, 1, "aten::mul", 1, 3.5)
-    return (
-        e.cuda_time,
-        e.cuda_time_total,
-        e.self_cuda_time_total,
-        e.self_cuda_memory_usage,
-        e.metadata_json,
-    )
+    return (e.cuda_time, e.cuda_time_total, e.self_cuda_time_total, e.self_cuda_memory_usage, e.metadata_json)
 
 
 @program
@@ -147,13 +121,17 @@ def wrong_use_of_events(m):
     host = _event(m, 2, "host", 0, 1)
     avg = util.FunctionEventAvg().add(host)
     return [
-        result_or_error(lambda: kernel.append_kernel("k", 0, 1)), result_or_error(lambda: kernel.set_cpu_parent(host)),
-        result_or_error(lambda: host.append_cpu_child(3)), result_or_error(lambda: host.set_cpu_parent(kernel)),
+        result_or_error(lambda: kernel.append_kernel("k", 0, 1)),
+        result_or_error(lambda: kernel.set_cpu_parent(host)),
+        result_or_error(lambda: host.append_cpu_child(3)),
+        result_or_error(lambda: host.set_cpu_parent(kernel)),
         result_or_error(lambda: avg.add(_event(m, 3, "other", 0, 1))),
         result_or_error(lambda: util.EventList().key_averages()),
         result_or_error(lambda: util.EventList().export_stacks("nowhere", "time")),
-        util.EventList().supported_export_stacks_metrics(), kernel.cpu_time_total, kernel.self_cpu_time_total,
-    ]  # fmt: skip
+        util.EventList().supported_export_stacks_metrics(),
+        kernel.cpu_time_total,
+        kernel.self_cpu_time_total,
+    ]
 
 
 @program
@@ -165,6 +143,10 @@ def device_times(m):
     child.append_kernel("l", 0, 7.5)
     found = util.EventList([parent, child], use_device="cuda", profile_memory=True)
     found._build_tree()
-    return parent.device_time_total, parent.self_device_time_total, parent.device_time, child.device_time_str, (
-        found.table().splitlines()
-    )  # fmt: skip
+    return (
+        parent.device_time_total,
+        parent.self_device_time_total,
+        parent.device_time,
+        child.device_time_str,
+        (found.table().splitlines()),
+    )

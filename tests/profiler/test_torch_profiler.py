@@ -28,22 +28,27 @@ def names(m):
         {a.name: a.value for a in P.ProfilerActivity.__members__.values()},
         {a.name: a.value for a in P.ProfilerAction},
         dict(sorted((n, d.value) for n, d in P.DeviceType.__members__.items())),
-        str(P.ProfilerActivity.CPU), str(P.DeviceType.CPU), sorted(map(str, P.supported_activities())),
+        str(P.ProfilerActivity.CPU),
+        str(P.DeviceType.CPU),
+        sorted(map(str, P.supported_activities())),
         P.record_function is m.autograd.profiler.record_function,
-    ]  # fmt: skip
+    ]
 
 
 @program
 def schedules(m):
     S = profiler(m).schedule
     plans = [
-        S(wait=1, warmup=1, active=2, repeat=2, skip_first=1), S(wait=0, warmup=1, active=1),
-        S(wait=2, warmup=1, active=3, skip_first=2, skip_first_wait=1), S(wait=0, warmup=0, active=1, repeat=3),
-    ]  # fmt: skip
+        S(wait=1, warmup=1, active=2, repeat=2, skip_first=1),
+        S(wait=0, warmup=1, active=1),
+        S(wait=2, warmup=1, active=3, skip_first=2, skip_first_wait=1),
+        S(wait=0, warmup=0, active=1, repeat=3),
+    ]
     return [[plan(step).name for step in range(16)] for plan in plans], [
-        result_or_error(lambda: plans[0](-1)), result_or_error(lambda: S(wait=1, warmup=0, active=0)),
+        result_or_error(lambda: plans[0](-1)),
+        result_or_error(lambda: S(wait=1, warmup=0, active=0)),
         result_or_error(lambda: S(wait=-1, warmup=0, active=1)),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -79,10 +84,12 @@ def _steps(m, plan, steps, **kwargs):
 def cycles(m):
     S = profiler(m).schedule
     return [
-        _steps(m, S(wait=1, warmup=1, active=2, repeat=2), 9), _steps(m, S(wait=0, warmup=1, active=1), 5),
-        _steps(m, S(wait=0, warmup=1, active=3), 5), _steps(m, S(wait=1, warmup=1, active=1, repeat=1), 2),
+        _steps(m, S(wait=1, warmup=1, active=2, repeat=2), 9),
+        _steps(m, S(wait=0, warmup=1, active=1), 5),
+        _steps(m, S(wait=0, warmup=1, active=3), 5),
+        _steps(m, S(wait=1, warmup=1, active=1, repeat=1), 2),
         _steps(m, None, 3),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -142,14 +149,20 @@ def arguments(m):
     A = P.ProfilerAction
     fresh = P.profile()
     return [
-        result_or_error(lambda: P.profile(activities=[])), result_or_error(lambda: P.profile(activities=[cpu, cpu])),
-        result_or_error(lambda: P.profile(activities=[cpu, 3])), P.profile(activities=[cuda, cpu]).use_device,
-        P.profile(use_cuda=False).use_device, result_or_error(fresh.events), result_or_error(fresh.key_averages),
+        result_or_error(lambda: P.profile(activities=[])),
+        result_or_error(lambda: P.profile(activities=[cpu, cpu])),
+        result_or_error(lambda: P.profile(activities=[cpu, 3])),
+        P.profile(activities=[cuda, cpu]).use_device,
+        P.profile(use_cuda=False).use_device,
+        result_or_error(fresh.events),
+        result_or_error(fresh.key_averages),
         result_or_error(lambda: fresh.export_chrome_trace("nowhere")),
         result_or_error(lambda: fresh.export_stacks("nowhere")),
-        result_or_error(lambda: P.profile(schedule=lambda i: A.DEVICE_STOPPED)), fresh.get_trace_id(), fresh.step_num,
+        result_or_error(lambda: P.profile(schedule=lambda i: A.DEVICE_STOPPED)),
+        fresh.get_trace_id(),
+        fresh.step_num,
         result_or_error(lambda: P.profile(schedule=lambda i: A.NONE if i == 0 else A.DEVICE_STOPPED).step()),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -185,9 +198,7 @@ def test_handler_writes_one_file_per_cycle(tmp_path):
     P = tg.profiler
     folder = tmp_path / "new" / "folder"
     for zipped in (False, True):
-        handler = P.tensorboard_trace_handler(
-            str(folder), worker_name=f"w{zipped}", use_gzip=zipped
-        )
+        handler = P.tensorboard_trace_handler(str(folder), worker_name=f"w{zipped}", use_gzip=zipped)
         plan = P.schedule(wait=0, warmup=1, active=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that events of a cycle go, once per process

@@ -275,9 +275,15 @@ def with_a_class(m, x):
 
 
 GRAPHS = (
-    simple, with_hooks, with_retained_grad, with_function, with_views_and_writes, with_packed_tensors,
-    with_grad_of_grad, with_a_class,
-)  # fmt: skip
+    simple,
+    with_hooks,
+    with_retained_grad,
+    with_function,
+    with_views_and_writes,
+    with_packed_tensors,
+    with_grad_of_grad,
+    with_a_class,
+)
 
 
 @pytest.mark.parametrize("run", [True, False], ids=["after-backward", "unused"])

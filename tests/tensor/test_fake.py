@@ -26,10 +26,19 @@ def told(t):
 def factories_say_the_devices_they_were_asked_for(m):
     with mode(m):
         made = [
-            m.empty(2, 3), m.zeros(2, dtype=m.int64), m.tensor([1, 2]), m.arange(5), m.rand(3, device="meta"),
-            m.rand(2, device="cuda"), m.rand(2, device="cuda:1").new_zeros(3), m.empty(10**6, 10**7),
-            m.ones(2, requires_grad=True), m.ones(2).to("cpu"), m.ones(2).to(m.float16), m.ones(3, 2).t(),
-        ]  # fmt: skip
+            m.empty(2, 3),
+            m.zeros(2, dtype=m.int64),
+            m.tensor([1, 2]),
+            m.arange(5),
+            m.rand(3, device="meta"),
+            m.rand(2, device="cuda"),
+            m.rand(2, device="cuda:1").new_zeros(3),
+            m.empty(10**6, 10**7),
+            m.ones(2, requires_grad=True),
+            m.ones(2).to("cpu"),
+            m.ones(2).to(m.float16),
+            m.ones(3, 2).t(),
+        ]
     return [told(t) for t in made] + [told(m.ones(2) + 1)]
 
 
@@ -43,7 +52,7 @@ def layers_and_backward(m):
             (nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)), (2, 3, 9, 9)),
             (nn.LSTM(3, 4), (2, 5, 3)),
             (nn.TransformerEncoderLayer(8, 2, 16), (2, 5, 8)),
-        ]  # fmt: skip
+        ]
         for layer, shape in layers:
             y = layer(m.randn(*shape))
             y = y[0] if isinstance(y, tuple) else y
@@ -71,10 +80,19 @@ def values_are_not_there(m):
     with mode(m):
         x = m.ones(2, 3)
         asked = [
-            lambda: x.sum().item(), lambda: bool(x.sum() > 0), lambda: float(x.sum()), lambda: x.tolist(),
-            lambda: x.numpy(), lambda: m.nonzero(x), lambda: x[x > 0], lambda: m.unique(x), lambda: m.equal(x, x),
-            lambda: m.allclose(x, x), lambda: x[0, 0].is_nonzero(), lambda: m.masked_select(x, x > 0),
-        ]  # fmt: skip
+            lambda: x.sum().item(),
+            lambda: bool(x.sum() > 0),
+            lambda: float(x.sum()),
+            lambda: x.tolist(),
+            lambda: x.numpy(),
+            lambda: m.nonzero(x),
+            lambda: x[x > 0],
+            lambda: m.unique(x),
+            lambda: m.equal(x, x),
+            lambda: m.allclose(x, x),
+            lambda: x[0, 0].is_nonzero(),
+            lambda: m.masked_select(x, x > 0),
+        ]
         return [complaint(fn) for fn in asked]
 
 
@@ -91,14 +109,18 @@ def outside_of_the_mode(m):
         x = m.ones(2, 3)
     y = x.t() * 2
     mixed = complaint(lambda: x[0] + m.ones(3))
-    copies = [
-        complaint(fn)[0] for fn in (lambda: x.copy_(m.ones(3)), lambda: m.ones(2, 3).copy_(x))
-    ]
+    copies = [complaint(fn)[0] for fn in (lambda: x.copy_(m.ones(3)), lambda: m.ones(2, 3).copy_(x))]
     return [
-        told(y), x.fake_mode is fake, str(x.fake_device), hasattr(m.ones(2), "fake_mode"),
-        copies, mixed[0], mixed[1].split(" Found")[0], x.untyped_storage().nbytes(),
+        told(y),
+        x.fake_mode is fake,
+        str(x.fake_device),
+        hasattr(m.ones(2), "fake_mode"),
+        copies,
+        mixed[0],
+        mixed[1].split(" Found")[0],
+        x.untyped_storage().nbytes(),
         repr(x.to("cpu")),
-    ]  # fmt: skip
+    ]
 
 
 @program
@@ -108,10 +130,16 @@ def taken_from_tensors(m):
     p, g = m.nn.Parameter(m.ones(2)), m.ones(2, requires_grad=True) * 2
     seen, computed = fake.from_tensor(v), fake.from_tensor(g)
     return [
-        told(fake.from_tensor(x)), fake.from_tensor(x) is fake.from_tensor(x), told(seen), seen.storage_offset(),
-        seen._is_view(), repr(fake.from_tensor(p)), isinstance(fake.from_tensor(p), m.nn.Parameter),
-        computed.requires_grad, computed.is_leaf,
-    ]  # fmt: skip
+        told(fake.from_tensor(x)),
+        fake.from_tensor(x) is fake.from_tensor(x),
+        told(seen),
+        seen.storage_offset(),
+        seen._is_view(),
+        repr(fake.from_tensor(p)),
+        isinstance(fake.from_tensor(p), m.nn.Parameter),
+        computed.requires_grad,
+        computed.is_leaf,
+    ]
 
 
 @program
@@ -120,12 +148,7 @@ def tensors_with_data_inside(m):
     with mode(m):
         refused = [
             complaint(fn)
-            for fn in (
-                lambda: real + 1,
-                lambda: real[0],
-                lambda: m.zeros_like(real),
-                lambda: real.add_(1),
-            )
+            for fn in (lambda: real + 1, lambda: real[0], lambda: m.zeros_like(real), lambda: real.add_(1))
         ]
     with mode(m, allow_non_fake_inputs=True):
         out = [repr(real + 1), repr(real[1:]), repr(m.zeros(3) + real)]
@@ -144,11 +167,18 @@ def questions_about_tensors(m):
     elem = m.empty(2, 3, device="meta")
     made = tools.FakeTensor(fake, elem, m.device("cpu"))
     return [
-        tools.is_fake(x), tools.is_fake(real), tools.maybe_get_fake_mode(x) is fake,
-        tools.maybe_get_fake_mode(real), inside, after, repr(made), isinstance(x, tools.FakeTensor),
-        isinstance(x, m.Tensor), isinstance(real, tools.FakeTensor),
+        tools.is_fake(x),
+        tools.is_fake(real),
+        tools.maybe_get_fake_mode(x) is fake,
+        tools.maybe_get_fake_mode(real),
+        inside,
+        after,
+        repr(made),
+        isinstance(x, tools.FakeTensor),
+        isinstance(x, m.Tensor),
+        isinstance(real, tools.FakeTensor),
         complaint(lambda: tools.FakeTensor(fake, real, m.device("cpu"))),
-    ]  # fmt: skip
+    ]
 
 
 def test_an_exception_ends_the_mode():

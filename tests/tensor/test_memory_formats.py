@@ -2,7 +2,8 @@
 
 from tests.expressions import table
 
-_SETUP = """
+_SETUP = (
+    """
 cl, cl3, F = torch.channels_last, torch.channels_last_3d, torch.nn.functional
 b, v = torch.arange(288.0).sub(99).view(2, 4, 6, 6), torch.arange(256.0).sub(99).view(2, 4, 2, 4, 4)
 w, u = b.to(memory_format=cl), v.to(memory_format=cl3)
@@ -32,7 +33,9 @@ ways = lambda x, q: [*kept(x, q), x.is_contiguous(memory_format=q)]
 new = lambda x, q: [x.clone(memory_format=q), x.double(memory_format=q), x.to(memory_format=q, copy=True)]
 to = lambda q, *xs: {k: [*ways(x, q), *[y.stride() for y in new(x, q)]] for some in xs for k, x in some.items()}
 empty = lambda q: {k: torch.empty_like(x, memory_format=q).stride() for k, x in planes.items()}
-""".strip().replace("\n", "; ") + "; "  # fmt: skip
+""".strip().replace("\n", "; ")
+    + "; "
+)
 _PLANES = """
 F.conv2d(x, kernel(x, 3), torch.ones(8), padding=1)
 F.conv2d(x, kernel(x, 1).to(memory_format=cl))

@@ -17,28 +17,30 @@ test_same_as_torch = program.test()
 def told(t):
     """Everything about a tensor that does not take data."""
     node = None if t.grad_fn is None else type(t.grad_fn).__name__
-    return [
-        list(t.shape),
-        str(t.dtype),
-        list(t.stride()),
-        str(t.device),
-        t.requires_grad,
-        node,
-        t._version,
-    ]
+    return [list(t.shape), str(t.dtype), list(t.stride()), str(t.device), t.requires_grad, node, t._version]
 
 
 @program
 def made_by_every_factory(m):
     make = [
-        m.empty(2, 3, device="meta"), m.zeros(2, device="meta", dtype=m.int64), m.ones((), device="meta"),
-        m.full((2,), 3, device="meta"), m.rand(2, device="meta"), m.randn(2, device="meta"),
-        m.randint(5, (2,), device="meta"), m.arange(5, device="meta"), m.linspace(0, 1, 5, device="meta"),
-        m.eye(3, device="meta"), m.randperm(4, device="meta"), m.tensor([1, 2.0], device="meta"),
-        m.empty_strided((2, 3), (1, 2), device="meta"), m.scalar_tensor(3, device="meta"),
-        m.zeros_like(m.ones(2, 3).t(), device="meta"), m.ones(2).new_empty(3, device="meta"),
+        m.empty(2, 3, device="meta"),
+        m.zeros(2, device="meta", dtype=m.int64),
+        m.ones((), device="meta"),
+        m.full((2,), 3, device="meta"),
+        m.rand(2, device="meta"),
+        m.randn(2, device="meta"),
+        m.randint(5, (2,), device="meta"),
+        m.arange(5, device="meta"),
+        m.linspace(0, 1, 5, device="meta"),
+        m.eye(3, device="meta"),
+        m.randperm(4, device="meta"),
+        m.tensor([1, 2.0], device="meta"),
+        m.empty_strided((2, 3), (1, 2), device="meta"),
+        m.scalar_tensor(3, device="meta"),
+        m.zeros_like(m.ones(2, 3).t(), device="meta"),
+        m.ones(2).new_empty(3, device="meta"),
         m.empty(10**5, 10**6, device="meta"),
-    ]  # fmt: skip
+    ]
     return [told(t) for t in make]
 
 
@@ -46,10 +48,7 @@ def made_by_every_factory(m):
 def printed(m):
     x = m.empty(3, device="meta", requires_grad=True)
     parts = [m.empty(2, 3, device="meta"), m.empty(0, device="meta", dtype=m.int8), x, x * 2]
-    return [repr(t) for t in parts] + [
-        f"{x.sum()}",
-        repr(m.nn.Parameter(m.empty(2, device="meta"))),
-    ]
+    return [repr(t) for t in parts] + [f"{x.sum()}", repr(m.nn.Parameter(m.empty(2, device="meta")))]
 
 
 @program
@@ -57,9 +56,19 @@ def attributes(m):
     x = m.empty(2, 3, device="meta")
     plain = m.ones(1)
     return [
-        x.is_meta, x.is_cpu, plain.is_meta, x.get_device(), x.element_size(), x.nelement(), x.data_ptr(), len(x),
-        x.untyped_storage().nbytes(), x.t().is_contiguous(), x[1].storage_offset(), str(x.untyped_storage().device),
-    ]  # fmt: skip
+        x.is_meta,
+        x.is_cpu,
+        plain.is_meta,
+        x.get_device(),
+        x.element_size(),
+        x.nelement(),
+        x.data_ptr(),
+        len(x),
+        x.untyped_storage().nbytes(),
+        x.t().is_contiguous(),
+        x[1].storage_offset(),
+        str(x.untyped_storage().device),
+    ]
 
 
 @program
@@ -104,13 +113,21 @@ def writes(m):
 def layers(m):
     with m.device("meta"):
         net = m.nn.Sequential(
-            m.nn.Conv2d(3, 4, 3), m.nn.BatchNorm2d(4), m.nn.ReLU(), m.nn.MaxPool2d(2), m.nn.Flatten(),
+            m.nn.Conv2d(3, 4, 3),
+            m.nn.BatchNorm2d(4),
+            m.nn.ReLU(),
+            m.nn.MaxPool2d(2),
+            m.nn.Flatten(),
             m.nn.Linear(36, 5),
-        )  # fmt: skip
+        )
     y = net(m.empty(2, 3, 8, 8, device="meta"))
     m.nn.functional.cross_entropy(y, m.empty(2, dtype=m.int64, device="meta")).backward()
-    return [told(y), *[told(p) for p in net.parameters()], *[told(p.grad) for p in net.parameters()],
-            *[told(b)[:6] for b in net.buffers()]]  # fmt: skip
+    return [
+        told(y),
+        *[told(p) for p in net.parameters()],
+        *[told(p.grad) for p in net.parameters()],
+        *[told(b)[:6] for b in net.buffers()],
+    ]
 
 
 @program
@@ -165,9 +182,7 @@ def states_are_assigned(m):
 @program
 def states_that_are_not_assigned_warn(m):
     net, state = m.nn.Linear(3, 4, device="meta"), m.nn.Linear(3, 4).state_dict()
-    with pytest.warns(
-        UserWarning, match="for weight: copying from a non-meta parameter .* is a no-op"
-    ):
+    with pytest.warns(UserWarning, match="for weight: copying from a non-meta parameter .* is a no-op"):
         net.load_state_dict(state)
     return told(net.weight)
 
@@ -182,31 +197,15 @@ def copies_and_files(m):
     loaded = m.load(file)
     file.seek(0)
     elsewhere = m.load(file, map_location="meta")
-    ways = [
-        copy.copy(x),
-        copy.deepcopy(x),
-        pickle.loads(pickle.dumps(x)),
-        copy.deepcopy(p),
-        loaded["x"],
-    ]
-    return (
-        [told(t) for t in ways],
-        loaded["y"],
-        told(elsewhere["y"]),
-        type(copy.deepcopy(p)).__name__,
-    )
+    ways = [copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.deepcopy(p), loaded["x"]]
+    return ([told(t) for t in ways], loaded["y"], told(elsewhere["y"]), type(copy.deepcopy(p)).__name__)
 
 
 @program
 def moves(m):
     x = m.ones(2, 3, requires_grad=True).t()
     there = x.to("meta")
-    return (
-        told(there),
-        told(there.to(m.float64)),
-        there.to("meta") is there,
-        complaint(there.sum().backward),
-    )
+    return (told(there), told(there.to(m.float64)), there.to("meta") is there, complaint(there.sum().backward))
 
 
 @program
@@ -215,33 +214,35 @@ def what_needs_data_raises(m):
     return [
         complaint(fn)
         for fn in (
-            one.item, lambda: float(one), lambda: bool(one), lambda: bool(two), two.item, two.tolist, two.cpu,
-            two.numpy, lambda: two.to("cpu"), lambda: m.ones(2).copy_(two), lambda: 3.0 in two,
-            lambda: m.nn.Linear(2, 2, device="meta").to("cpu"), lambda: m.Generator(device="meta"),
+            one.item,
+            lambda: float(one),
+            lambda: bool(one),
+            lambda: bool(two),
+            two.item,
+            two.tolist,
+            two.cpu,
+            two.numpy,
+            lambda: two.to("cpu"),
+            lambda: m.ones(2).copy_(two),
+            lambda: 3.0 in two,
+            lambda: m.nn.Linear(2, 2, device="meta").to("cpu"),
+            lambda: m.Generator(device="meta"),
             lambda: two.set_data(1) if hasattr(two, "set_data") else None,
         )
-    ]  # fmt: skip
+    ]
 
 
 @program
 def what_is_found_in_data_raises(m):
     x = m.empty(5, device="meta")
-    calls = (
-        lambda: x[x > 0],
-        lambda: m.nonzero(x),
-        lambda: m.masked_select(x, x > 0),
-        lambda: m.unique(x),
-    )
+    calls = (lambda: x[x > 0], lambda: m.nonzero(x), lambda: m.masked_select(x, x > 0), lambda: m.unique(x))
     return [complaint(fn)[0] for fn in calls]
 
 
 @program
 def devices_do_not_mix(m):
     x, y = m.empty(2, device="meta"), m.ones(2)
-    mixed = [
-        complaint(fn)
-        for fn in (lambda: x + y, lambda: y * x, lambda: x[0] + y, lambda: m.cat([x, y]))
-    ]
+    mixed = [complaint(fn) for fn in (lambda: x + y, lambda: y * x, lambda: x[0] + y, lambda: m.cat([x, y]))]
     x.requires_grad_()
 
     def assign():
@@ -266,10 +267,12 @@ def transforms(m):
     return [
         told(t)[:6]
         for t in (
-            m.func.vmap(lambda r: r.sum() * 2)(x), m.func.jacrev(lambda a: (a * a).sum())(x),
-            m.func.jvp(lambda a: a.sin(), (x,), (x,))[1], m.autograd.functional.jacobian(lambda a: a * a, x[0]),
+            m.func.vmap(lambda r: r.sum() * 2)(x),
+            m.func.jacrev(lambda a: (a * a).sum())(x),
+            m.func.jvp(lambda a: a.sin(), (x,), (x,))[1],
+            m.autograd.functional.jacobian(lambda a: a * a, x[0]),
         )
-    ]  # fmt: skip
+    ]
 
 
 @program

@@ -26,13 +26,7 @@ def kind(x):
 @program
 def made_from_tensors(m):
     parameter, x = m.nn.Parameter, m.ones(2)
-    made = [
-        parameter(x),
-        parameter(x, False),
-        parameter(),
-        parameter(None),
-        parameter(parameter(x)),
-    ]
+    made = [parameter(x), parameter(x, False), parameter(), parameter(None), parameter(parameter(x))]
     return made, [kind(p) for p in made], [repr(p) for p in made]
 
 
@@ -69,19 +63,7 @@ def not_a_tensor(m):
 @program
 def operators_give_plain_tensors(m):
     p = m.nn.Parameter(m.ones(2))
-    made = [
-        p + 1,
-        1 - p,
-        p[0],
-        p.view(2),
-        p.clone(),
-        p.detach(),
-        p.data,
-        p.to(m.float64),
-        m.relu(p),
-        p.t(),
-        *p,
-    ]
+    made = [p + 1, 1 - p, p[0], p.view(2), p.clone(), p.detach(), p.data, p.to(m.float64), m.relu(p), p.t(), *p]
     same = [p.float(), p.cpu(), p.contiguous(), p.requires_grad_()]
     return [kind(x) for x in made], [x is p for x in same]
 
@@ -121,10 +103,7 @@ def isinstance_rules(m):
     flagged._is_param = True
     made = parameter(mine)
     return (
-        [
-            isinstance(x, parameter)
-            for x in (m.ones(1), flagged, mine, made, parameter(m.ones(1)), 3)
-        ],
+        [isinstance(x, parameter) for x in (m.ones(1), flagged, mine, made, parameter(m.ones(1)), 3)],
         kind(made),
         made._is_param,
         repr(made),
@@ -180,30 +159,46 @@ def texts_of_scalars(m):
 @program
 def buffers(m):
     buffer, x = m.nn.Buffer, m.ones(2, requires_grad=True)
-    made = [
-        buffer(m.ones(1)),
-        buffer(x),
-        buffer(x * 2),
-        buffer(),
-        buffer(m.ones(1), persistent=False),
-    ]
+    made = [buffer(m.ones(1)), buffer(x), buffer(x * 2), buffer(), buffer(m.ones(1), persistent=False)]
     return (
-        made, [kind(b) for b in made], [b.__dict__ for b in made], [isinstance(b, buffer) for b in made],
-        isinstance(x, buffer), kind(buffer(plain_subclass(m)([1.0]))), attempt(lambda: buffer([1.0])),
-    )  # fmt: skip
+        made,
+        [kind(b) for b in made],
+        [b.__dict__ for b in made],
+        [isinstance(b, buffer) for b in made],
+        isinstance(x, buffer),
+        kind(buffer(plain_subclass(m)([1.0]))),
+        attempt(lambda: buffer([1.0])),
+    )
 
 
 @program
 def uninitialized(m):
     u = m.nn.UninitializedParameter()
     seen = [
-        repr(u), u.dtype, u.requires_grad, u.is_leaf, u.grad, kind(u.to(m.float64)), u.size(),
-        u.is_floating_point(), isinstance(u, m.nn.Parameter), m.nn.parameter.is_lazy(u),
-    ]  # fmt: skip
+        repr(u),
+        u.dtype,
+        u.requires_grad,
+        u.is_leaf,
+        u.grad,
+        kind(u.to(m.float64)),
+        u.size(),
+        u.is_floating_point(),
+        isinstance(u, m.nn.Parameter),
+        m.nn.parameter.is_lazy(u),
+    ]
     refused = [
-        lambda: u.shape, lambda: u + 1, lambda: m.sum(u), lambda: u[0], lambda: len(u), lambda: u.detach(),
-        lambda: u.numel(), lambda: u == u, lambda: m.ones(1) + u, lambda: u.share_memory_(), lambda: f"{u}",
-    ]  # fmt: skip
+        lambda: u.shape,
+        lambda: u + 1,
+        lambda: m.sum(u),
+        lambda: u[0],
+        lambda: len(u),
+        lambda: u.detach(),
+        lambda: u.numel(),
+        lambda: u == u,
+        lambda: m.ones(1) + u,
+        lambda: u.share_memory_(),
+        lambda: f"{u}",
+    ]
     return seen, [attempt(f) for f in refused]
 
 

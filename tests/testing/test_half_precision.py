@@ -43,9 +43,7 @@ def _input(dtype: str) -> Any:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize(
-    ("dtype", "factor"), [("bfloat16", 1.03), ("bfloat16", 0.97), ("float16", 1.02)]
-)
+@pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 1.03), ("bfloat16", 0.97), ("float16", 1.02)])
 def test_a_factor_in_a_gradient_is_found(name: str, dtype: str, factor: float) -> None:
     def f(lib: Any, x: Any) -> Any:
         return FUNCTIONS[name](lib, _with_fault(lib, x, factor))

@@ -206,15 +206,13 @@ FAULTS = {
     "view of an input": (view_of_input, "value", "output"),
     "itself": (lambda torch, x: x * 1 if here(torch) else x, "value", "output"),
     "parameter": (parameter, "value", "output"),
-    "type of a dict": (
-        lambda torch, x: (dict if here(torch) else collections.OrderedDict)(a=x * 1), "value", "output",
-    ),
+    "type of a dict": (lambda torch, x: (dict if here(torch) else collections.OrderedDict)(a=x * 1), "value", "output"),
     "one of two results": (one_of_two_results, "gradient", "input 0, of output[0] alone"),
     "second pass": (second_pass, "gradient", "input 0 after a second pass"),
     "typo in second": (typo_in_second, "second", ""),
     "hook": (hook_left, "state", "forward_hooks"),
     "one write more": (one_write_more, "value", "output"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -309,9 +307,7 @@ def test_beside_jax():
         assert_matches_jax(lambda x: one_of_two_results(ours, x), lambda x: (x * 2, x * 3), [X])
     with pytest.raises(Differs, match="beside inputs that need none"):
         assert_matches_jax(lambda x, y: frozen_input(ours, x, y), lambda x, y: x * y, [X, Y])
-    report = assert_matches_jax(
-        lambda i: i + 1, lambda i: i + 1, [np.arange(3)], dtypes=["float32"]
-    )
+    report = assert_matches_jax(lambda i: i + 1, lambda i: i + 1, [np.arange(3)], dtypes=["float32"])
     assert report.compared == ["float32: value"]
     assert report.skipped["float32: gradient"] == "there is nothing to differentiate"
 
@@ -334,9 +330,7 @@ def test_each_result_is_judged_by_what_it_was_computed_in():
     with pytest.raises(Differs, match=r"output\[1\]: 6 of 6"):
         assert_matches_torch(beside_half, [X])
     with pytest.raises(Differs, match=r"output\[1\]: 6 of 6"):
-        assert_matches_torch(
-            lambda torch, x, h: (h * 2, beside_half(torch, x)[1]), [X, X.astype(np.float16)]
-        )
+        assert_matches_torch(lambda torch, x, h: (h * 2, beside_half(torch, x)[1]), [X, X.astype(np.float16)])
 
     def nearly(torch, x):
         return [t * (1.003 if here(torch) else 1) for t in after_half(torch, x)]

@@ -168,8 +168,7 @@ def test_a_difference_tells_where_it_is():
     pytest.importorskip("torch", exc_type=ImportError)
     with pytest.raises(Differs, match=r"output\['a'\]\[0\]: 1 of 3 elements differ") as caught:
         assert_matches_torch(
-            lambda torch, x: {"a": [x + (torch.arange(3) == 1) * (1 if here(torch) else 2)]},
-            [np.zeros(3, np.float32)],
+            lambda torch, x: {"a": [x + (torch.arange(3) == 1) * (1 if here(torch) else 2)]}, [np.zeros(3, np.float32)]
         )
     found = caught.value.difference
     assert (found.index, found.got, found.want) == ((1,), 1.0, 2.0)
@@ -185,9 +184,7 @@ def test_module_made_beside():
     assert report.compared == ["value", "state", "gradient", "frozen", "forward", "second"]
     with pytest.raises(Differs, match=r"gradient of parameter '0\.weight'"):
         assert_matches_torch(
-            lambda torch, m, x: m(x) + ((w := m[0].weight) - w.detach()).sum() * here(torch),
-            [X],
-            module=make,
+            lambda torch, m, x: m(x) + ((w := m[0].weight) - w.detach()).sum() * here(torch), [X], module=make
         )
 
 
@@ -225,7 +222,7 @@ ACCEPTED = {
     "whole numbers": (lambda torch, i, x: x[:, i], [np.array([0, 2]), X]),
     "lists": (lambda torch, x: torch.relu(x) * 2, [[1.0, -1.0]]),
     "bfloat16": (lambda torch, x: (x @ x.t()).sin(), [ours.tensor(X).bfloat16()]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -282,13 +279,12 @@ def test_modules_and_dicts_beside_jax():
         assert_matches_jax(
             named,
             lambda p, x: jax_linear({**p, "bias": 2 * p["bias"] - jax.lax.stop_gradient(p["bias"])}, x),
-            [X], params=lambda s: s,
-        )  # fmt: skip
+            [X],
+            params=lambda s: s,
+        )
     # A module in a closure keeps its dtype: the report says that float64 was not tried.
     w, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
-    report = assert_matches_jax(
-        lambda d: {"y": layer(d["x"])}, lambda d: {"y": d["x"] @ w.T + b[None]}, [{"x": X}]
-    )
+    report = assert_matches_jax(lambda d: {"y": layer(d["x"])}, lambda d: {"y": d["x"] @ w.T + b[None]}, [{"x": X}])
     assert "raised RuntimeError" in report.skipped["float64"]
 
 
@@ -302,16 +298,14 @@ def test_modules_and_dicts_beside_jax():
         (lambda x: x.sin(), lambda x: jax.lax.stop_gradient(jnp.sin(x)), "gradient of input 0"),
         (lambda x: x.sum(), lambda x: x.sum().astype("float16"), "output: dtype"),
     ],
-)  # fmt: skip
+)
 def test_planted_faults_beside_jax(tensor_fn, jax_fn, text):
     with pytest.raises(Differs, match=f"float32: {text}"):
         assert_matches_jax(tensor_fn, jax_fn, [X])
 
 
 def run(program):
-    return subprocess.run(
-        [sys.executable, "-"], input=program, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, check=False)
 
 
 FACTOR = 3.0
@@ -371,9 +365,7 @@ def test_optimizer_steps_beside_optax():
     given = {"params": as_linear, "dtypes": ["float32"]}
     report = assert_matches_jax(layer, linear, [X], optimizers=(adam, optax.adam(0.01)), **given)
     assert "float32: steps" in report.compared
-    report = assert_matches_jax(
-        ours.tanh, jnp.tanh, [X], dtypes=["float64"], optimizers=(adam, optax.adam(0.01))
-    )
+    report = assert_matches_jax(ours.tanh, jnp.tanh, [X], dtypes=["float64"], optimizers=(adam, optax.adam(0.01)))
     assert "float64: steps" in report.compared
     for wrong in (optax.adam(0.02), optax.sgd(0.01), optax.adam(0.01, eps=1e-3)):
         with pytest.raises(Differs) as caught:
@@ -386,13 +378,9 @@ def test_steps_that_agree_once_and_then_part():
     optax = pytest.importorskip("optax")
     pair = (lambda p: ours.optim.SGD(p, 0.1, momentum=0.9), optax.sgd(0.1))
     layer = ours.nn.Linear(3, 2)
-    assert_matches_jax(
-        layer, linear, [X], params=as_linear, dtypes=["float32"], optimizers=pair, steps=1
-    )
+    assert_matches_jax(layer, linear, [X], params=as_linear, dtypes=["float32"], optimizers=pair, steps=1)
     with pytest.raises(Differs):
-        assert_matches_jax(
-            layer, linear, [X], params=as_linear, dtypes=["float32"], optimizers=pair, steps=2
-        )
+        assert_matches_jax(layer, linear, [X], params=as_linear, dtypes=["float32"], optimizers=pair, steps=2)
 
 
 def test_modules_of_flax_and_equinox():
@@ -411,13 +399,9 @@ def test_modules_of_flax_and_equinox():
     def to_equinox(state):
         return eqx.tree_at(lambda m: (m.weight, m.bias), other, (state["weight"], state["bias"]))
 
-    assert_matches_jax(
-        layer, lambda m, x: jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"]
-    )
+    assert_matches_jax(layer, lambda m, x: jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"])
     with pytest.raises(Differs):
-        assert_matches_jax(
-            layer, lambda m, x: 2 * jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"]
-        )
+        assert_matches_jax(layer, lambda m, x: 2 * jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"])
 
 
 def test_jaxprs_of_modules_that_hold_functions():
@@ -428,15 +412,11 @@ def test_jaxprs_of_modules_that_hold_functions():
 
     def to_equinox(state):
         return eqx.tree_at(
-            lambda m: (m.layers[0].weight, m.layers[0].bias),
-            other,
-            (state["0.weight"], state["0.bias"]),
+            lambda m: (m.layers[0].weight, m.layers[0].bias), other, (state["0.weight"], state["0.bias"])
         )
 
     with pytest.raises(Differs) as caught:
-        assert_matches_jax(
-            layers, lambda m, x: 2 * jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"]
-        )
+        assert_matches_jax(layers, lambda m, x: 2 * jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"])
     shown = str(caught.value).partition("what they compute:")[2].partition("to see it again:")[0]
     assert shown.count("tanh") >= 2
     assert "none: " not in shown
@@ -466,10 +446,6 @@ def test_shrinking_keeps_what_it_cannot_make_smaller():
     pytest.importorskip("hypothesis")
     with pytest.raises(Differs) as caught:
         assert_matches_jax(
-            lambda x: x.reshape(2, 3) * 2,
-            lambda x: x.reshape(2, 3) * 3,
-            [X],
-            shrink=True,
-            dtypes=["float32"],
+            lambda x: x.reshape(2, 3) * 2, lambda x: x.reshape(2, 3) * 3, [X], shrink=True, dtypes=["float32"]
         )
     assert "[[1.0, 2.0, 1.0], [2.0, 1.0, 2.0]]" in str(caught.value)

@@ -31,25 +31,24 @@ RECORDED = Path(__file__).resolve().parent / "recorded"
 BUGS = {
     "digits_port": ("digits", 1, "buffer", "model.norm.running_mean", ""),
     "attention": (
-        "attention", 1, "op gradient", "model.blocks.1.qkv.bias",
+        "attention",
+        1,
+        "op gradient",
+        "model.blocks.1.qkv.bias",
         "backward of scaled_dot_product_attention, attention.py:22",
     ),
     "sequences_port": ("sequences", 3, "gradient", "model.read.weight_ih_l0", ""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_bug_is_found(name):
     recording, step, kind, parameter, operator = BUGS[name]
-    report = compare_program(
-        str(PROGRAMS / f"{name}.py"), against=str(RECORDED / f"{recording}.npz")
-    )
+    report = compare_program(str(PROGRAMS / f"{name}.py"), against=str(RECORDED / f"{recording}.npz"))
     found = report.parting
     assert found is not None, str(report)
     assert found.verdict is not None
-    assert (found.step, found.verdict.entry.kind, found.parameter, found.operator) == (
-        step, kind, parameter, operator,
-    )  # fmt: skip
+    assert (found.step, found.verdict.entry.kind, found.parameter, found.operator) == (step, kind, parameter, operator)
     assert found.verdict.moved < abs(found.verdict.got - found.verdict.want) / 1000
     assert f"They part at step {step}" in str(report)
     assert parameter in report.html()
@@ -70,9 +69,7 @@ def sequences():
 
 def changed(recording, change, kind, name):
     """A copy of a recording in which the numbers of one entry are others."""
-    copy = Recording(
-        dict(recording.facts), recording.events, [*recording.entries], recording.numbers.copy()
-    )
+    copy = Recording(dict(recording.facts), recording.events, [*recording.entries], recording.numbers.copy())
     copy.facts["unreadable"] = 0
     i, entry = next((i, e) for i, e in enumerate(copy.entries) if (e.kind, e.name) == (kind, name))
     values = change(recording.values(entry).copy())
@@ -101,11 +98,7 @@ FAULTS = {
 def test_another_dtype_is_found(sequences):
     plain, *moved = sequences
     other = changed(plain, lambda values: values, "gradient", "model.answer.bias")
-    at = next(
-        i
-        for i, e in enumerate(other.entries)
-        if (e.kind, e.name) == ("gradient", "model.answer.bias")
-    )
+    at = next(i for i, e in enumerate(other.entries) if (e.kind, e.name) == ("gradient", "model.answer.bias"))
     other.entries[at] = dataclasses.replace(other.entries[at], dtype="float64")
     report = report_of("planted", ("judged", "torch"), [other, plain, *moved])
     assert report.parting is not None
@@ -116,9 +109,7 @@ def test_another_dtype_is_found(sequences):
 def test_planted_fault_is_found(fault, sequences):
     change, kind, name = FAULTS[fault]
     plain, *moved = sequences
-    report = report_of(
-        "planted", ("judged", "torch"), [changed(plain, change, kind, name), plain, *moved]
-    )
+    report = report_of("planted", ("judged", "torch"), [changed(plain, change, kind, name), plain, *moved])
     assert report.parting is not None
     assert report.parting.verdict is not None
     assert (report.parting.verdict.entry.kind, report.parting.verdict.entry.name) == (kind, name)
@@ -393,12 +384,11 @@ STEPS = {
         [("call", 1), ("backward", 1), ("step", 1), ("call", 2), ("backward", 2), ("step", 2), ("end", 2)],
     ),
     "compiled whole": (
-        "optimizer = torch.optim.SGD([w], 0.1)\n"
-        "@torch.compile\ndef step(): (w * w).sum().backward(); optimizer.step()",
+        "optimizer = torch.optim.SGD([w], 0.1)\n@torch.compile\ndef step(): (w * w).sum().backward(); optimizer.step()",
         "step()",
         [("call", 1), ("call", 2), ("end", 2)],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -406,18 +396,14 @@ def test_steps_are_counted(name, tmp_path):
     """`steps` lets so many whole steps run, and events belong to the step that they lead to."""
     before, step, expected = STEPS[name]
     path = tmp_path / "steps.py"
-    path.write_text(
-        f"import torch\nw = torch.ones(2, requires_grad=True)\n{before}\nfor _ in range(4): {step}\n"
-    )
+    path.write_text(f"import torch\nw = torch.ones(2, requires_grad=True)\n{before}\nfor _ in range(4): {step}\n")
     (seen,) = record([Run(str(path), steps=2)])
     assert [(e["kind"], step_of(e)) for e in seen.events] == expected
 
 
 def test_module_beside_a_script(program, monkeypatch):
     monkeypatch.chdir(Path(program).parent)
-    report = compare_program(
-        "train", module=True, reference=program, against="here", nudges=0, steps=1
-    )
+    report = compare_program("train", module=True, reference=program, against="here", nudges=0, steps=1)
     assert report.agrees, str(report)
 
 
@@ -456,9 +442,7 @@ def test_observer_needs_neither_jax_nor_this_package():
         "print(sorted({m.partition('.')[0] for m in sys.modules} & {'jax', 'torch', 'torchgrad_jax'}))"
     )
     folder = ROOT / "torchgrad_jax" / "testing"
-    done = subprocess.run(
-        [sys.executable, "-c", code, folder], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -569,23 +553,20 @@ def test_gradients_that_arrive_are_paired_as_their_operators():
     """Backward passes may go another way round, and a library may compute one result from another."""
 
     def side(numbers, arriving):
-        made = [
-            Entry(0, "op", f"cell[{i}]", number=n, where="a.py:1") for n in numbers for i in (0, 1)
-        ]
+        made = [Entry(0, "op", f"cell[{i}]", number=n, where="a.py:1") for n in numbers for i in (0, 1)]
         return made + [Entry(0, "op gradient", f"cell[{i}]", number=n) for n, i in arriving]
 
     def paired(ours, theirs):
         both = judging._pairs(ours, theirs)
-        return [
-            (a.number, b.number, b.name) for a, b in both if a and b and b.kind == "op gradient"
-        ]
+        return [(a.number, b.number, b.name) for a, b in both if a and b and b.kind == "op gradient"]
 
     theirs = side([1, 2], [(2, 0), (1, 0), (1, 1)])
     ours = side([5, 6], [(5, 1), (5, 0), (6, 0)])
     assert paired(ours, theirs) == [(6, 2, "cell[0]"), (5, 1, "cell[0]"), (5, 1, "cell[1]")]
     assert paired([*ours, Entry(0, "op gradient", "cell[1]", number=6)], theirs) == [
-        (6, 2, "cell[0]"), (5, 1, "cell[0]"),
-    ]  # fmt: skip
+        (6, 2, "cell[0]"),
+        (5, 1, "cell[0]"),
+    ]
 
 
 def test_a_run_that_fails_is_named_before_what_it_lacks():
@@ -593,9 +574,7 @@ def test_a_run_that_fails_is_named_before_what_it_lacks():
     end = {"kind": "end", "where": "", "step": 0}
     failed = Recording({"error": "RuntimeError: no", "status": 1, "unreadable": 0}, [end], [])
     begin = {"kind": "begin", "where": "a.py:1", "step": 0, "name": "net"}
-    other = Recording(
-        {"error": "", "status": 0, "unreadable": 0}, [begin, end], [weight], np.ones(1)
-    )
+    other = Recording({"error": "", "status": 0, "unreadable": 0}, [begin, end], [weight], np.ones(1))
     found = parting(judging.Judge(other, failed))
     assert found is not None
     assert (
@@ -610,9 +589,7 @@ def test_gradients_of_half_precision_are_judged_by_it(inside, differs):
 
     def run(slope):
         made = Entry(0, "op", "linear", dtype=inside)
-        gradient = Entry(
-            0, "gradient", "w", dtype="float32", size=1, sums=(slope, slope, slope), shape=(1,)
-        )
+        gradient = Entry(0, "gradient", "w", dtype="float32", size=1, sums=(slope, slope, slope), shape=(1,))
         return Recording({}, [{}], [made, gradient], np.array([slope]))
 
     judge = judging.Judge(run(138.5), run(139.0))

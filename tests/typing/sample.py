@@ -47,14 +47,7 @@ def operations() -> None:
     assert_type(x[0, ..., None], Tensor)
     x[0] = 3.0
     x += 1
-    assert_type(
-        x.add_(1)
-        .mul_(
-            2,
-        )
-        .clamp_(min=0),
-        Tensor,
-    )
+    assert_type(x.add_(1).mul_(2).clamp_(min=0), Tensor)
     assert_type(torch.add(x, 1, alpha=2, out=torch.empty(2, 2)), Tensor)
     assert_type(x.permute(1, 0), Tensor)
     assert_type(x.permute((1, 0)), Tensor)

@@ -55,19 +55,22 @@ def modes(m):
 def results_without_history(m):
     answers = []
     for mode in ("nothing", "warn"):
-        with _operators(
-            m, mode, f=("(Tensor a, Tensor b, int c) -> Tensor", lambda a, b, c: a.detach() + c)
-        ) as ns:
+        with _operators(m, mode, f=("(Tensor a, Tensor b, int c) -> Tensor", lambda a, b, c: a.detach() + c)) as ns:
             x, y = m.ones(2), m.ones(2, requires_grad=True)
             out = ns.f(x, y, 1)
             with m.no_grad():
                 quiet = ns.f(x, y, 1).requires_grad
             node = out.grad_fn
             answers += [
-                out, node and node.name(), node and [e and e[0] and e[0].name() for e in node.next_functions],
-                _attempt(lambda: out.sum().backward()), y.grad, quiet, ns.f(x, x, 1).requires_grad,  # noqa: B023
+                out,
+                node and node.name(),
+                node and [e and e[0] and e[0].name() for e in node.next_functions],
+                _attempt(lambda: out.sum().backward()),  # noqa: B023
+                y.grad,
+                quiet,
+                ns.f(x, x, 1).requires_grad,
                 _attempt(lambda: m.autograd.grad((ns.f(x, y, 1) * 2).sum(), y, allow_unused=True)),  # noqa: B023
-            ]  # fmt: skip
+            ]
     return answers
 
 
@@ -75,31 +78,35 @@ def results_without_history(m):
 def results_with_the_history_of_the_kernel(m):
     with _operators(
         m, "warn", f=("(Tensor a) -> Tensor", lambda a: a * 2), v=("(Tensor(a) a) -> Tensor(a)", lambda a: a.view(-1))
-    ) as ns:  # fmt: skip
+    ) as ns:
         x = m.ones(2, requires_grad=True)
-        return (
-            _attempt(lambda: ns.f(x).sum().backward()),
-            _attempt(lambda: ns.v(x).sum().backward()),
-            x.grad,
-        )
+        return (_attempt(lambda: ns.f(x).sum().backward()), _attempt(lambda: ns.v(x).sum().backward()), x.grad)
 
 
 @program
 def several_results(m):
     with _operators(
-        m, "warn",
+        m,
+        "warn",
         pair=("(Tensor a) -> (Tensor, Tensor)", lambda a: (a.detach() * 2, a.detach() * 3)),
         many=("(Tensor a) -> Tensor[]", lambda a: [a.detach() * 2, a.detach().long()]),
         whole=("(Tensor a) -> Tensor", lambda a: a.detach().long()),
         joined=("(Tensor[] a) -> Tensor", lambda a: a[0].detach() + a[1].detach()),
         maybe=("(Tensor? a, Tensor b) -> Tensor", lambda a, b: b.detach() * 2),
-    ) as ns:  # fmt: skip
+    ) as ns:
         x = m.ones(2, requires_grad=True)
         pair, many = ns.pair(x), ns.many(x)
         return (
-            pair, [t.output_nr for t in pair], many, ns.whole(x), ns.joined([x, x]), ns.maybe(None, x),
-            ns.maybe(x, m.ones(2)), _attempt(lambda: (pair[0] + pair[1]).sum().backward()), x.grad,
-        )  # fmt: skip
+            pair,
+            [t.output_nr for t in pair],
+            many,
+            ns.whole(x),
+            ns.joined([x, x]),
+            ns.maybe(None, x),
+            ns.maybe(x, m.ones(2)),
+            _attempt(lambda: (pair[0] + pair[1]).sum().backward()),
+            x.grad,
+        )
 
 
 @program

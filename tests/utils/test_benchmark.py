@@ -36,10 +36,22 @@ def told(m):
 @PROGRAMS
 def numbers(m):
     return [
-        (x.median, x.mean, x.iqr, x.significant_figures, x.has_warnings, x.meets_confidence(), x.title, x.as_row_name,
-         x.times, x.env, x.num_threads, x.sub_label)
+        (
+            x.median,
+            x.mean,
+            x.iqr,
+            x.significant_figures,
+            x.has_warnings,
+            x.meets_confidence(),
+            x.title,
+            x.as_row_name,
+            x.times,
+            x.env,
+            x.num_threads,
+            x.sub_label,
+        )
         for x in sample(m)
-    ] + [attempt(lambda: sample(m)[0].nothing)]  # fmt: skip
+    ] + [attempt(lambda: sample(m)[0].nothing)]
 
 
 @PROGRAMS
@@ -54,12 +66,15 @@ def tables(m):
     b = importlib.import_module(m.__name__ + ".utils.benchmark")
     shown = b.Compare(
         [
-            measured(m, [t * k / n, t * k / n * 1.1, t * k / n * 0.9], label="lab", sub_label=s, description=d,
-                     num_threads=n)
-            for s, t in (("x", 1e-6), ("yy", 2e-5)) for d, k in (("one", 1), ("two", 3.3)) for n in (1, 4)
+            measured(
+                m, [t * k / n, t * k / n * 1.1, t * k / n * 0.9], label="lab", sub_label=s, description=d, num_threads=n
+            )
+            for s, t in (("x", 1e-6), ("yy", 2e-5))
+            for d, k in (("one", 1), ("two", 3.3))
+            for n in (1, 4)
             if (s, n) != ("yy", 4) or d == "one"
         ]
-    )  # fmt: skip
+    )
     out = [str(shown)]
     shown.trim_significant_figures()
     out.append(str(shown))
@@ -67,9 +82,7 @@ def tables(m):
     out.append(str(shown))
     shown.colorize(rowwise=True)
     shown.highlight_warnings()
-    shown.extend_results(
-        [measured(m, [2e-4], label="other", env=e, description="n") for e in ("old", "newer")]
-    )
+    shown.extend_results([measured(m, [2e-4], label="other", env=e, description="n") for e in ("old", "newer")])
     return [*out, str(shown), attempt(lambda: shown.extend_results([3]))]
 
 

@@ -72,17 +72,10 @@ def early_stop_setting_wins(m):
 def inputs_that_left_the_graph(m):
     found = []
     for reentrant in (False, True):
-        for change in (
-            "t.detach_()",
-            "t.add_(1)",
-            "t.detach_().add_(1)",
-            "t.detach_().requires_grad_()",
-        ):
+        for change in ("t.detach_()", "t.add_(1)", "t.detach_().add_(1)", "t.detach_().requires_grad_()"):
             x = m.tensor(1.0, requires_grad=True)
             t = x + x
-            y = module(m).checkpoint(
-                lambda a, b: (a * b).exp().sum(), t, t, use_reentrant=reentrant
-            )
+            y = module(m).checkpoint(lambda a, b: (a * b).exp().sum(), t, t, use_reentrant=reentrant)
             with m.no_grad():
                 eval(change, {"t": t})
             found.append((error(y.neg().backward), x.grad))
@@ -282,9 +275,7 @@ def without_recording(m):
         yield
 
     with m.no_grad():
-        y = module(m).checkpoint(
-            f, x, use_reentrant=False, context_fn=lambda: (note("forward"), note("again"))
-        )
+        y = module(m).checkpoint(f, x, use_reentrant=False, context_fn=lambda: (note("forward"), note("again")))
     return y, entered
 
 
@@ -300,9 +291,8 @@ def contexts(m):
 
     x = leaf(m, 0.5)
     y = module(m).checkpoint(
-        lambda a: a.sin().exp(), x, use_reentrant=False,
-        context_fn=lambda: (note("forward"), contextlib.ExitStack()),
-    )  # fmt: skip
+        lambda a: a.sin().exp(), x, use_reentrant=False, context_fn=lambda: (note("forward"), contextlib.ExitStack())
+    )
     y.sum().backward()
     return x, entered
 
@@ -312,9 +302,7 @@ def random_numbers_again(m):
     m.manual_seed(3)
     x = m.ones(20, requires_grad=True)
     for reentrant in (False, True):
-        y = module(m).checkpoint(
-            lambda a: m.nn.functional.dropout(a * 2, 0.5) * a, x, use_reentrant=reentrant
-        )
+        y = module(m).checkpoint(lambda a: m.nn.functional.dropout(a * 2, 0.5) * a, x, use_reentrant=reentrant)
         m.rand(3)
         y.sum().backward()
     return y.detach(), x.grad, m.rand(2)
@@ -350,9 +338,11 @@ def sequential_module(m):
     m.manual_seed(0)
     x = leaf(m, 0.5, 1.0)
     one = module(m).checkpoint_sequential([m.sin], 1, x, use_reentrant=False)
-    return one, error(lambda: module(m).checkpoint_sequential([m.sin], 1, x)), error(
-        lambda: module(m).checkpoint_sequential([m.sin], 1, x, use_reentrant=False, other=1)
-    )  # fmt: skip
+    return (
+        one,
+        error(lambda: module(m).checkpoint_sequential([m.sin], 1, x)),
+        error(lambda: module(m).checkpoint_sequential([m.sin], 1, x, use_reentrant=False, other=1)),
+    )
 
 
 @program
@@ -389,9 +379,7 @@ def autocast_is_what_it_was(m):
 
             def f(t, w=w, seen=seen):
                 kind = m.get_autocast_dtype("cpu")
-                seen.append(
-                    (m.is_autocast_enabled("cpu"), str(kind), m.is_autocast_cache_enabled())
-                )
+                seen.append((m.is_autocast_enabled("cpu"), str(kind), m.is_autocast_cache_enabled()))
                 return t.outer(w) @ w
 
             with m.autocast("cpu", dtype=fast, enabled=fast is not None, cache_enabled=False):

@@ -73,9 +73,11 @@ def test_kept_results_are_not_computed_again():
         return d.exp()
 
     y = c.checkpoint(
-        f, tg.ones(2, 2, requires_grad=True), use_reentrant=False,
+        f,
+        tg.ones(2, 2, requires_grad=True),
+        use_reentrant=False,
         context_fn=lambda: c.create_selective_checkpoint_contexts([tg.ops.aten.mm.default]),
-    )  # fmt: skip
+    )
     y.sum().backward()
     assert len(products) == len(sines) == 2
     assert products[0] is products[1]
@@ -97,9 +99,7 @@ def test_modes_are_left_as_they_were():
 
     for save in (None, [tg.ops.aten.sin.default]):
         calls: list[int] = []
-        keep = {} if save is None else {
-            "context_fn": functools.partial(c.create_selective_checkpoint_contexts, save)
-        }  # fmt: skip
+        keep = {} if save is None else {"context_fn": functools.partial(c.create_selective_checkpoint_contexts, save)}
         y = c.checkpoint(fails, x, use_reentrant=False, **keep)
         with pytest.raises(ValueError, match="again"):
             y.sum().backward()
@@ -138,10 +138,7 @@ def test_anomaly_mode_names_the_failing_node():
         y = tg.utils.checkpoint.checkpoint(lambda a: a.sqrt() * 0, x, use_reentrant=False).sum()
         with pytest.warns(UserWarning, match="Error detected in SqrtBackward0") as caught:
             error_of = error(y.backward)
-    assert error_of == (
-        "RuntimeError",
-        "Function 'SqrtBackward0' returned nan values in its 0th output.",
-    )
+    assert error_of == ("RuntimeError", "Function 'SqrtBackward0' returned nan values in its 0th output.")
     assert "a.sqrt() * 0" in str(caught[0].message)
 
 

@@ -109,10 +109,12 @@ def swallowed_exception(m):
 
     return error(
         lambda: module(m).checkpoint(
-            f, leaf(m, 0.5), use_reentrant=False,
+            f,
+            leaf(m, 0.5),
+            use_reentrant=False,
             context_fn=lambda: (contextlib.suppress(KeyError), contextlib.nullcontext()),
         )
-    )  # fmt: skip
+    )
 
 
 @program
@@ -144,7 +146,7 @@ def wrong_keywords(m):
         error(lambda: c.checkpoint(m.sin, x, use_reentrant=True, context_fn=lambda: None)),
         error(lambda: c.checkpoint(m.sin, x, use_reentrant=False, debug=True, context_fn=lambda: None)),
         error(lambda: c.detach_variable([x])),
-    ]  # fmt: skip
+    ]
 
 
 @program

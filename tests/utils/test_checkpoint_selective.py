@@ -17,9 +17,11 @@ def selective_values(m):
     x = m.arange(4.0).reshape(2, 2).requires_grad_()
     save = [m.ops.aten.mm.default, m.ops.aten.sin.default]
     y = c.checkpoint(
-        lambda a: ((a @ a).sin() @ a).exp(), x, use_reentrant=False,
+        lambda a: ((a @ a).sin() @ a).exp(),
+        x,
+        use_reentrant=False,
         context_fn=functools.partial(c.create_selective_checkpoint_contexts, save),
-    )  # fmt: skip
+    )
     y.sum().backward()
     return y, x
 
@@ -35,9 +37,11 @@ def selective_policy(m):
 
     x = m.ones(2, 2, requires_grad=True)
     y = c.checkpoint(
-        lambda a: (a @ a).sin() * 2, x, use_reentrant=False,
+        lambda a: (a @ a).sin() * 2,
+        x,
+        use_reentrant=False,
         context_fn=lambda: c.create_selective_checkpoint_contexts(policy),
-    )  # fmt: skip
+    )
     y.sum().backward()
     return x, asked
 
@@ -47,9 +51,11 @@ def selective_once(m):
     c = module(m)
     x = leaf(m, 0.5)
     y = c.checkpoint(
-        lambda a: a.sin().exp(), x, use_reentrant=False,
+        lambda a: a.sin().exp(),
+        x,
+        use_reentrant=False,
         context_fn=lambda: c.create_selective_checkpoint_contexts([m.ops.aten.sin.default]),
-    )  # fmt: skip
+    )
     y.sum().backward(retain_graph=True)
     return x, error(y.sum().backward)
 
@@ -64,9 +70,8 @@ def selective_mismatch(m):
         return (a.sin() if len(calls) == 1 else a.cos()).exp()
 
     y = c.checkpoint(
-        f, x, use_reentrant=False,
-        context_fn=lambda: c.create_selective_checkpoint_contexts([m.ops.aten.sin.default]),
-    )  # fmt: skip
+        f, x, use_reentrant=False, context_fn=lambda: c.create_selective_checkpoint_contexts([m.ops.aten.sin.default])
+    )
     return error(y.sum().backward)
 
 
@@ -84,11 +89,13 @@ def selective_mutated(m):
 
         x = leaf(m, 0.5)
         y = c.checkpoint(
-            f, x, use_reentrant=False,
+            f,
+            x,
+            use_reentrant=False,
             context_fn=lambda allowed=allowed: c.create_selective_checkpoint_contexts(
                 [m.ops.aten.mul.Tensor], allow_cache_entry_mutation=allowed
             ),
-        )  # fmt: skip
+        )
         with m.no_grad():
             kept[0].mul_(1)
         outs.append((error(y.sum().backward), x))
@@ -100,17 +107,22 @@ def selective_arguments(m):
     c = module(m)
     names = [p.name for p in c.CheckpointPolicy], [p.value for p in c.CheckpointPolicy]
     packet = error(lambda: c.create_selective_checkpoint_contexts([m.ops.aten.mm]))
-    return names, packet[0], "change it to" in packet[1], error(
-        lambda: c.create_selective_checkpoint_contexts(3)
-    )  # fmt: skip
+    return names, packet[0], "change it to" in packet[1], error(lambda: c.create_selective_checkpoint_contexts(3))
 
 
 @program
 def operators_as_objects(m):
     mm = m.ops.aten.mm
-    return str(mm), str(mm.default), mm.default is mm.default, mm.default.name(), mm.default(
-        m.ones(1, 2), m.ones(2, 1)
-    ), str(m.ops.aten.add.Tensor), m.ops.aten.add.Tensor.name(), mm.default.overloadpacket is mm  # fmt: skip
+    return (
+        str(mm),
+        str(mm.default),
+        mm.default is mm.default,
+        mm.default.name(),
+        mm.default(m.ones(1, 2), m.ones(2, 1)),
+        str(m.ops.aten.add.Tensor),
+        m.ops.aten.add.Tensor.name(),
+        mm.default.overloadpacket is mm,
+    )
 
 
 @pytest.mark.parametrize("path", ["no_such_operator", "mm.no_such_overload"])

@@ -12,8 +12,7 @@ def no_gpus(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "now"),
-    [("memory_cached", "memory_reserved"), ("max_memory_cached", "max_memory_reserved")],
+    ("name", "now"), [("memory_cached", "memory_reserved"), ("max_memory_cached", "max_memory_reserved")]
 )
 def test_former_names(name, now):
     told = f"`torch.cuda.{name}` has been renamed to `torch.cuda.{now}`"

@@ -27,8 +27,16 @@ def alone(m):
 @program
 def before_there_is_a_group(m):
     d = m.distributed
-    asks = (d.get_rank, d.get_world_size, d.get_backend, d.barrier, d.new_group, d.destroy_process_group,
-            lambda: d.all_reduce(m.ones(2)), lambda: d.broadcast(m.ones(2), 0))  # fmt: skip
+    asks = (
+        d.get_rank,
+        d.get_world_size,
+        d.get_backend,
+        d.barrier,
+        d.new_group,
+        d.destroy_process_group,
+        lambda: d.all_reduce(m.ones(2)),
+        lambda: d.broadcast(m.ones(2), 0),
+    )
     return d.is_initialized(), [complaint(ask) for ask in asks]
 
 
@@ -53,13 +61,25 @@ def how_a_group_is_asked_for(m):
 def what_a_group_says(m):
     with alone(m) as d:
         g = d.new_group([0])
-        found = [d.is_initialized(), d.get_rank(), d.get_world_size(), d.get_backend(), d.get_rank(g),
-                 d.get_world_size(g), d.get_process_group_ranks(g), d.get_group_rank(g, 0), d.get_global_rank(g, 0),
-                 g.size(), g.rank(), g.name(), d.GroupMember.NON_GROUP_MEMBER,
-                 d.get_default_backend_for_device("cpu"), str(d.default_pg_timeout)]  # fmt: skip
+        found = [
+            d.is_initialized(),
+            d.get_rank(),
+            d.get_world_size(),
+            d.get_backend(),
+            d.get_rank(g),
+            d.get_world_size(g),
+            d.get_process_group_ranks(g),
+            d.get_group_rank(g, 0),
+            d.get_global_rank(g, 0),
+            g.size(),
+            g.rank(),
+            g.name(),
+            d.GroupMember.NON_GROUP_MEMBER,
+            d.get_default_backend_for_device("cpu"),
+            str(d.default_pg_timeout),
+        ]
         twice = {"rank": 0, "world_size": 1, "store": d.HashStore()}
-        asks = (lambda: d.new_group([1]), lambda: d.new_group([0, 1]),
-                lambda: d.init_process_group("gloo", **twice))  # fmt: skip
+        asks = (lambda: d.new_group([1]), lambda: d.new_group([0, 1]), lambda: d.init_process_group("gloo", **twice))
         wrong = [complaint(ask) for ask in asks]
     return found, wrong, d.is_initialized(), str(d.ReduceOp.SUM), d.ReduceOp.MAX == d.ReduceOp.MAX
 
@@ -68,8 +88,17 @@ def what_a_group_says(m):
 def tensors_of_one_process(m):
     with alone(m) as d:
         x = m.arange(3.0)
-        done = [d.all_reduce(x), d.all_reduce(x, op=d.ReduceOp.MAX), x._version, d.broadcast(x, 0), d.reduce(x, 0),
-                d.barrier(), x._version, d.all_reduce(x, op=d.ReduceOp.AVG), x._version]  # fmt: skip
+        done = [
+            d.all_reduce(x),
+            d.all_reduce(x, op=d.ReduceOp.MAX),
+            x._version,
+            d.broadcast(x, 0),
+            d.reduce(x, 0),
+            d.barrier(),
+            x._version,
+            d.all_reduce(x, op=d.ReduceOp.AVG),
+            x._version,
+        ]
         outs = [m.zeros(3) for _ in range(7)]
         d.all_gather([outs[0]], x)
         d.all_gather_into_tensor(outs[1], x)
@@ -137,10 +166,7 @@ def a_module_trained_by_one_process(m):
 def which_samples_are_mine(m):
     sampler = m.utils.data.distributed.DistributedSampler
     data = list(range(5))
-    found = [
-        complaint(lambda: sampler(data, rank=0)),
-        complaint(lambda: sampler(data, num_replicas=1)),
-    ]
+    found = [complaint(lambda: sampler(data, rank=0)), complaint(lambda: sampler(data, num_replicas=1))]
     with alone(m):
         mine = sampler(data, shuffle=False)
     return found, list(mine), mine.rank, mine.num_replicas
@@ -155,20 +181,20 @@ def sums_with_gradients(m):
         (z,) = from_one.all_gather(x)
         w = from_one.broadcast(x, 0)
         (y * 2 + z * 3 + w).sum().backward()
-        rest = (from_one.reduce(x, 0), *from_one.gather(x), from_one.scatter([x]),
-                from_one.reduce_scatter(m.zeros(3), [x]), *from_one.all_to_all([m.zeros(3)], [x]),
-                from_one.all_to_all_single(m.zeros(3), x))  # fmt: skip
+        rest = (
+            from_one.reduce(x, 0),
+            *from_one.gather(x),
+            from_one.scatter([x]),
+            from_one.reduce_scatter(m.zeros(3), [x]),
+            *from_one.all_to_all([m.zeros(3)], [x]),
+            from_one.all_to_all_single(m.zeros(3), x),
+        )
     names = [type(r.grad_fn).__name__ for r in (y, z, *rest)]
     return y, z, w, [r.tolist() for r in rest], names, x.grad
 
 
 def test_the_environment_says_who_is_there(monkeypatch):
-    for name, value in (
-        ("RANK", "0"),
-        ("WORLD_SIZE", "1"),
-        ("MASTER_ADDR", "localhost"),
-        ("MASTER_PORT", "0"),
-    ):
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "0")):
         monkeypatch.setenv(name, value)
     tg.distributed.init_process_group("gloo")
     assert tg.distributed.get_rank() == 0
@@ -181,23 +207,16 @@ def test_the_environment_says_who_is_there(monkeypatch):
 
 def test_a_rank_that_is_not_there():
     with pytest.raises(RuntimeError, match="rank < size"):
-        tg.distributed.init_process_group(
-            "gloo", rank=1, world_size=1, store=tg.distributed.HashStore()
-        )
+        tg.distributed.init_process_group("gloo", rank=1, world_size=1, store=tg.distributed.HashStore())
 
 
 @pytest.mark.parametrize(
     "backend, error, text",
-    [
-        ("nccl", RuntimeError, "doesn't have NCCL built in"),
-        ("foo", AssertionError, "Unknown backend type foo"),
-    ],
+    [("nccl", RuntimeError, "doesn't have NCCL built in"), ("foo", AssertionError, "Unknown backend type foo")],
 )
 def test_backends_that_are_not_there(backend, error, text):
     with pytest.raises(error, match=text):
-        tg.distributed.init_process_group(
-            backend, rank=0, world_size=1, store=tg.distributed.HashStore()
-        )
+        tg.distributed.init_process_group(backend, rank=0, world_size=1, store=tg.distributed.HashStore())
 
 
 def test_nobody_to_send_to():
@@ -238,10 +257,13 @@ def test_a_store_with_missing_processes_says_how_many():
 @pytest.mark.parametrize(
     ("platforms", "plugins", "there"),
     [
-        ("", [], False), ("", ["xla_cuda13"], True), ("", ["xla_rocm7"], True), ("cpu", ["xla_cuda13"], False),
+        ("", [], False),
+        ("", ["xla_cuda13"], True),
+        ("", ["xla_rocm7"], True),
+        ("cpu", ["xla_cuda13"], False),
         ("cuda,cpu", [], True),
     ],
-)  # fmt: skip
+)
 def test_nccl_is_there_where_jax_has_gpus(monkeypatch, platforms, plugins, there):
     named = [importlib.metadata.EntryPoint(name, "", "jax_plugins") for name in plugins]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: named)

@@ -47,20 +47,30 @@ def products(m):
 
     linear, a, b = m.nn.functional.linear, f(2, 3, 4), f(2, 4, 5)
     cases = [
-        lambda: f(3, 4) @ f(4, 5), lambda: a @ b, lambda: a @ f(4, 5), lambda: m.addmm(f(5), f(3, 4), f(4, 5)),
-        lambda: m.baddbmm(f(2, 3, 5), a, b), lambda: m.einsum("ij,kj->ik", f(2, 3), f(4, 3)),
-        lambda: linear(a, f(5, 4)), lambda: linear(a, f(5, 4), f(5)), lambda: linear(f(4), f(5, 4)),
-        lambda: m.mv(f(2, 3), f(3)), lambda: m.einsum("bij,bjk,bkl->bil", a, b, f(2, 5, 6)),
-        lambda: m.tensordot(f(2, 3), f(3, 4), 1), lambda: m.linalg.multi_dot([f(2, 3), f(3, 4), f(4, 5)]),
+        lambda: f(3, 4) @ f(4, 5),
+        lambda: a @ b,
+        lambda: a @ f(4, 5),
+        lambda: m.addmm(f(5), f(3, 4), f(4, 5)),
+        lambda: m.baddbmm(f(2, 3, 5), a, b),
+        lambda: m.einsum("ij,kj->ik", f(2, 3), f(4, 3)),
+        lambda: linear(a, f(5, 4)),
+        lambda: linear(a, f(5, 4), f(5)),
+        lambda: linear(f(4), f(5, 4)),
+        lambda: m.mv(f(2, 3), f(3)),
+        lambda: m.einsum("bij,bjk,bkl->bil", a, b, f(2, 5, 6)),
+        lambda: m.tensordot(f(2, 3), f(3, 4), 1),
+        lambda: m.linalg.multi_dot([f(2, 3), f(3, 4), f(4, 5)]),
         lambda: (f(3, 4, needs=True) @ f(4, 5)).sum().backward(),
         lambda: (f(3, 4) @ f(4, 5, needs=True)).sum().backward(),
         lambda: m.bmm(f(2, 3, 4, needs=True), f(2, 4, 5, needs=True)).sum().backward(),
         lambda: m.baddbmm(f(2, 3, 5, needs=True), a, b).sum().backward(),
         lambda: m.addmm(f(5, needs=True), f(3, 4, needs=True), f(4, 5, needs=True)).sum().backward(),
-        lambda: m.nn.GRU(2, 3, 2)(f(4, 1, 2)), lambda: m.nn.LSTMCell(2, 3)(f(4, 2)),
-        lambda: m.nn.RNN(2, 3, bidirectional=True)(f(4, 1, 2)), lambda: m.nn.GRUCell(2, 3)(f(4, 2)),
+        lambda: m.nn.GRU(2, 3, 2)(f(4, 1, 2)),
+        lambda: m.nn.LSTMCell(2, 3)(f(4, 2)),
+        lambda: m.nn.RNN(2, 3, bidirectional=True)(f(4, 1, 2)),
+        lambda: m.nn.GRUCell(2, 3)(f(4, 2)),
         lambda: m.nn.LSTM(2, 3)(f(4, 1, 2))[0].sum().backward(),
-    ]  # fmt: skip
+    ]
     return [counted(m, case) for case in cases]
 
 
@@ -92,9 +102,7 @@ def convolutions(m):
 
 @program
 def models(m):
-    net = m.nn.Sequential(
-        m.nn.Conv2d(3, 4, 3), m.nn.ReLU(), m.nn.Flatten(), m.nn.Sequential(m.nn.Linear(4 * 36, 5))
-    )
+    net = m.nn.Sequential(m.nn.Conv2d(3, 4, 3), m.nn.ReLU(), m.nn.Flatten(), m.nn.Sequential(m.nn.Linear(4 * 36, 5)))
     x = m.ones(2, 3, 8, 8)
     layer = m.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, dropout=0.0)
     layer.self_attn.dropout = 0.1  # so that attention is not one kernel, which torch does not count
@@ -123,9 +131,7 @@ def other_formulas(m):
     aten = m.ops.aten
     found = [
         counted(m, lambda: x.sin(), custom_mapping={aten.sin: sine}),
-        counted(
-            m, lambda: x @ x.t(), custom_mapping={aten.mm: lambda a, b, out_shape=None, **k: a[0]}
-        ),
+        counted(m, lambda: x @ x.t(), custom_mapping={aten.mm: lambda a, b, out_shape=None, **k: a[0]}),
     ]
     module.register_flop_formula(aten.cos)(sine)
     module.register_flop_formula([aten.tan], get_raw=True)(raw)
@@ -136,9 +142,7 @@ def other_formulas(m):
     found += [counted(m, lambda: x.cos()), counted(m, lambda: x.tan())]
     for op in (aten.cos, aten.tan):
         del module.flop_registry[op]
-    found.append(
-        [aten.mm in module.flop_registry, module.flop_registry[aten.mm](x, x.t(), out_val=x)]
-    )
+    found.append([aten.mm in module.flop_registry, module.flop_registry[aten.mm](x, x.t(), out_val=x)])
     return seen, found
 
 
@@ -149,8 +153,10 @@ def small_functions(m):
         [f.get_suffix_str(n) for n in (0, 999, 12345, 10**8, 10**14, 10**20)],
         [f.convert_num_with_suffix(12345, s) for s in ("", "K", "M")],
         [f.convert_to_percent_str(1, 3), f.convert_to_percent_str(1, 0)],
-        f.conv_flop_count([2, 3, 5], [4, 3, 3], [2, 4, 3]), f.mm_flop((2, 3), (3, 4)), f.bmm_flop((5, 2, 3), (5, 3, 4)),
-    ]  # fmt: skip
+        f.conv_flop_count([2, 3, 5], [4, 3, 3], [2, 4, 3]),
+        f.mm_flop((2, 3), (3, 4)),
+        f.bmm_flop((5, 2, 3), (5, 3, 4)),
+    ]
 
 
 def test_counting_begins_anew_and_the_table_shows_it(capsys):
@@ -170,9 +176,7 @@ def test_counting_begins_anew_and_the_table_shows_it(capsys):
 def test_projections_of_lstms_are_counted():
     with FlopCounterMode(display=False) as counter:
         tg.nn.LSTM(2, 3, proj_size=2)(tg.ones(4, 1, 2))
-    assert {str(k): n for k, n in counter.get_flop_counts()["LSTM"].items()} == {
-        "aten.addmm": 384, "aten.mm": 48,
-    }  # fmt: skip
+    assert {str(k): n for k, n in counter.get_flop_counts()["LSTM"].items()} == {"aten.addmm": 384, "aten.mm": 48}
 
 
 def test_what_cannot_be_counted_is_refused():

@@ -47,9 +47,7 @@ def weights(m):
 
 
 def below(folder):
-    return sorted(
-        str(p.relative_to(folder)).partition("-")[0] for p in folder.rglob("*") if p.is_file()
-    )
+    return sorted(str(p.relative_to(folder)).partition("-")[0] for p in folder.rglob("*") if p.is_file())
 
 
 @program
@@ -60,9 +58,7 @@ def weights_are_kept(m):
         first = load(url, progress=False, check_hash=True, weights_only=True)
         file.unlink()
         again = load(url, progress=False, weights_only=True)
-        other = load(
-            url, model_dir=str(folder / "hub" / "checkpoints"), progress=False, weights_only=True
-        )
+        other = load(url, model_dir=str(folder / "hub" / "checkpoints"), progress=False, weights_only=True)
         return first, again, other, below(folder)
 
 
@@ -73,9 +69,12 @@ def a_wrong_hash(m):
         kinds = [
             complaint(lambda: fetch(file.as_uri(), str(folder / "x"), "beef", progress=False)),
             complaint(lambda: fetch(file.as_uri() + "x", str(folder / "x"), progress=False))[:1],
-            complaint(lambda: m.hub.load_state_dict_from_url(file.as_uri(), progress=False, check_hash=True,
-                                                             file_name="y-0123.pth")),
-        ]  # fmt: skip
+            complaint(
+                lambda: m.hub.load_state_dict_from_url(
+                    file.as_uri(), progress=False, check_hash=True, file_name="y-0123.pth"
+                )
+            ),
+        ]
         fetch(file.as_uri(), str(folder / "z"), prefix, progress=False)
         texts = [[part.partition("got")[0] for part in kind] for kind in kinds]
         return texts, below(folder)

@@ -39,11 +39,7 @@ def a_flag_chooses_between_two_functions(m):
 @program
 def what_a_tensor_is_underneath(m):
     x = m.zeros(2)
-    same = [
-        x._cdata == x._cdata,
-        x._cdata == m.nn.Parameter(x)._cdata,
-        x._cdata == x.detach()._cdata,
-    ]
+    same = [x._cdata == x._cdata, x._cdata == m.nn.Parameter(x)._cdata, x._cdata == x.detach()._cdata]
     kept = {"x": x}
     return [type(x._cdata).__name__, same, kept["x"]._cdata == x._cdata]
 

@@ -42,19 +42,8 @@ def names_and_schema(m):
     op = squares(m, "tgj_a::square")
     overload = m.ops.tgj_a.square.default
     schema = overload._schema
-    arguments = [
-        (a.name, str(a.type), a.default_value, a.kwarg_only, a.has_default_value())
-        for a in schema.arguments
-    ]
-    return (
-        repr(op),
-        str(m.ops.tgj_a.square),
-        str(overload),
-        str(schema),
-        schema.name,
-        arguments,
-        schema.is_mutable,
-    )
+    arguments = [(a.name, str(a.type), a.default_value, a.kwarg_only, a.has_default_value()) for a in schema.arguments]
+    return (repr(op), str(m.ops.tgj_a.square), str(overload), str(schema), schema.name, arguments, schema.is_mutable)
 
 
 @program
@@ -99,15 +88,7 @@ def lists_and_several_results(m):
     def pair(x: m.Tensor) -> Tuple[m.Tensor, m.Tensor, int]:
         return x + 1, x + 2, 3
 
-    return (
-        str(lists._opoverload._schema),
-        out,
-        a.grad,
-        b.grad,
-        seen,
-        pair(a),
-        str(pair._opoverload._schema),
-    )
+    return (str(lists._opoverload._schema), out, a.grad, b.grad, seen, pair(a), str(pair._opoverload._schema))
 
 
 @program
@@ -156,22 +137,39 @@ def wrong_calls(m):
 
     x = m.ones(2)
     calls = [
-        (), (3.0,), (x,), (x, [1], 3.0), (x, 1, 3), (x, [1.5], 3), (x, None, 3), ([x], [1], 3), (x, [1], 3, 4),
-        (x, [1], 3, "b", 5), (x, (1, 2), True), (x, [1], m.tensor(3)),
-    ]  # fmt: skip
-    by_name = [{"z": 1}, {"x": x}]
-    return [attempt(lambda c=c: op(*c)) for c in calls], [
-        attempt(lambda k=k: op(x, [1], 2, **k)) for k in by_name
+        (),
+        (3.0,),
+        (x,),
+        (x, [1], 3.0),
+        (x, 1, 3),
+        (x, [1.5], 3),
+        (x, None, 3),
+        ([x], [1], 3),
+        (x, [1], 3, 4),
+        (x, [1], 3, "b", 5),
+        (x, (1, 2), True),
+        (x, [1], m.tensor(3)),
     ]
+    by_name = [{"z": 1}, {"x": x}]
+    return [attempt(lambda c=c: op(*c)) for c in calls], [attempt(lambda k=k: op(x, [1], 2, **k)) for k in by_name]
 
 
 @program
 def inferred(m):
     def many(
-        x: m.Tensor, l: Sequence[m.Tensor], n: int, o: Optional[m.Tensor], f: float = 1.5, b: bool = True,  # noqa: E741
-        s: str = "a", *, d: m.dtype = m.float32, i: Optional[List[int]] = None, z: "list[float] | None" = None,
+        x: m.Tensor,
+        l: Sequence[m.Tensor],  # noqa: E741
+        n: int,
+        o: Optional[m.Tensor],
+        f: float = 1.5,
+        b: bool = True,
+        s: str = "a",
+        *,
+        d: m.dtype = m.float32,
+        i: Optional[List[int]] = None,
+        z: "list[float] | None" = None,
         w: "int | None" = None,
-    ) -> Tuple[m.Tensor, List[m.Tensor], int]: ...  # fmt: skip
+    ) -> Tuple[m.Tensor, List[m.Tensor], int]: ...
 
     def untyped(x): ...
     def no_result(x: m.Tensor): ...
@@ -181,13 +179,14 @@ def inferred(m):
 
     infer = m.library.infer_schema
     return (
-        infer(many, mutates_args=()), infer(many, mutates_args="unknown"),
+        infer(many, mutates_args=()),
+        infer(many, mutates_args="unknown"),
         infer(many, mutates_args={"x"}, op_name="hello"),
         *(attempt(lambda f=f: infer(f, mutates_args=())) for f in (untyped, no_result, starred, pairs)),
         attempt(lambda: infer(numbers, mutates_args={"n"})),
         attempt(lambda: infer(numbers, mutates_args={"q"})),
         attempt(lambda: infer(numbers, mutates_args="all")),
-    )  # fmt: skip
+    )
 
 
 @program
@@ -278,11 +277,7 @@ def batched(m):
         return twice(x, by), in_dims[0]
 
     seen = []
-    return (
-        m.vmap(twice)(m.ones(3, 2)),
-        m.vmap(twice, in_dims=(0, None), out_dims=1)(m.ones(3, 2), 3.0),
-        seen,
-    )
+    return (m.vmap(twice)(m.ones(3, 2)), m.vmap(twice, in_dims=(0, None), out_dims=1)(m.ones(3, 2), 3.0), seen)
 
 
 @program
@@ -308,13 +303,21 @@ def conditions(m):
     return [
         attempt(f)
         for f in (
-            lambda: check(False), lambda: check(False, lambda: "why"), lambda: check(m.tensor(True)), lambda: check(3),
-            lambda: check(False, "why"), lambda: m._check_index(False), lambda: m._check_value(False, lambda: 3),
-            lambda: m._check_type(False), lambda: m._check_not_implemented(False),
-            lambda: m._check_with(KeyError, False, lambda: "x"), lambda: m._check_tensor_all(m.tensor([True, False])),
-            lambda: m._check_tensor_all(m.ones(2)), lambda: m._check_tensor_all(m.tensor([True])),
+            lambda: check(False),
+            lambda: check(False, lambda: "why"),
+            lambda: check(m.tensor(True)),
+            lambda: check(3),
+            lambda: check(False, "why"),
+            lambda: m._check_index(False),
+            lambda: m._check_value(False, lambda: 3),
+            lambda: m._check_type(False),
+            lambda: m._check_not_implemented(False),
+            lambda: m._check_with(KeyError, False, lambda: "x"),
+            lambda: m._check_tensor_all(m.tensor([True, False])),
+            lambda: m._check_tensor_all(m.ones(2)),
+            lambda: m._check_tensor_all(m.tensor([True])),
         )
-    ]  # fmt: skip
+    ]
 
 
 # --- what torch has no answer to, or another one ---
@@ -350,11 +353,7 @@ def test_inside_of_transforms_and_compile():
 
 @pytest.mark.parametrize(
     ("fake", "what"),
-    [
-        (lambda x: x.new_empty(3), "shape"),
-        (lambda x: x.double(), "dtype"),
-        (lambda x: [x, x], "tells of 2 tensors"),
-    ],
+    [(lambda x: x.new_empty(3), "shape"), (lambda x: x.double(), "dtype"), (lambda x: [x, x], "tells of 2 tensors")],
 )
 def test_a_fake_function_that_is_wrong(fake, what):
     cube = made(f"tgj_p::cube_{what.split()[0]}")
@@ -392,16 +391,13 @@ def test_operators_that_cannot_be_loaded_or_are_not_there():
     tg.library.register_fake("tgj_s::later", lambda x: tg.empty_like(x))
     tg.library.define("tgj_s::later", "(Tensor x) -> Tensor")
     tg.library.impl("tgj_s::later", "default", lambda x: x + 1)
-    assert tg.library.opcheck(
-        tg.ops.tgj_s.later.default, (tg.ones(2),), test_utils="test_faketensor"
-    )
+    assert tg.library.opcheck(tg.ops.tgj_s.later.default, (tg.ones(2),), test_utils="test_faketensor")
     with pytest.raises(NotImplementedError, match="__torch_function__"):
         tg.library.Library("aten", "IMPL")
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["f(Tensor x) ->", "f(Tensor x", "f(Foo x) -> ()", "(Tensor x) -> ()", "f(Tensor) -> ()"],
+    "text", ["f(Tensor x) ->", "f(Tensor x", "f(Foo x) -> ()", "(Tensor x) -> ()", "f(Tensor) -> ()"]
 )
 def test_schemas_that_cannot_be_read(text):
     with pytest.raises(RuntimeError, match="cannot read this as the schema"):

@@ -62,19 +62,11 @@ def test_printing_under_its_own_module():
     x = torch.tensor([1.25])
     assert _tensor_str._str(x) == repr(x)
     assert _tensor_str._str(x, tensor_contents="x") == "tensor(x)"
-    for y in (
-        x,
-        torch.arange(2000).view(2, 1000),
-        torch.ones(()),
-        torch.ones(2, 0),
-        torch.ones(1) * 1j,
-    ):
+    for y in (x, torch.arange(2000).view(2, 1000), torch.ones(()), torch.ones(2, 0), torch.ones(1) * 1j):
         text = _tensor_str._tensor_str(y.bfloat16() if y is x else y, 7)
         assert repr(y).startswith(f"tensor({text}")
     assert _tensor_str._add_suffixes("a(1", ["b=2"], 2, force_newline=False) == "a(1, b=2)"
-    assert (
-        _tensor_str._add_suffixes("a(1", ["b=2", "c"], 2, force_newline=True) == "a(1,\n  b=2, c)"
-    )
+    assert _tensor_str._add_suffixes("a(1", ["b=2", "c"], 2, force_newline=True) == "a(1,\n  b=2, c)"
     with _tensor_str.printoptions():
         assert (_tensor_str.PRINT_OPTS.precision, _tensor_str.PRINT_OPTS.sci_mode) == (4, None)
         _tensor_str.PRINT_OPTS.precision = 1

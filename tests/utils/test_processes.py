@@ -34,14 +34,10 @@ def by_hand(*calls):
 
 
 def test_a_function_in_two_processes(tmp_path):
-    found = ours.start_processes(
-        started.write_or_fail, (str(tmp_path),), 2, join=False, start_method="forkserver"
-    )
+    found = ours.start_processes(started.write_or_fail, (str(tmp_path),), 2, join=False, start_method="forkserver")
     failure = raised_by(found, ours.ProcessRaisedException)
     assert failure.error_index == 1
-    assert str(failure).startswith(
-        "\n\n-- Process 1 terminated with the following error:\nTraceback"
-    )
+    assert str(failure).startswith("\n\n-- Process 1 terminated with the following error:\nTraceback")
     assert str(failure).endswith("ValueError: as it has to\n")
     assert [f.read_text() for f in tmp_path.iterdir()] == ["written"]
 
@@ -54,10 +50,7 @@ def test_exit_codes_and_signals():
     assert found.join(0.01) is False
     found.processes[0].terminate()
     failure = raised_by(found, ours.ProcessExitedException)
-    assert (str(failure), failure.signal_name) == (
-        "process 0 terminated with signal SIGTERM",
-        "SIGTERM",
-    )
+    assert (str(failure), failure.signal_name) == ("process 0 terminated with signal SIGTERM", "SIGTERM")
     assert found.join()
 
 

@@ -31,15 +31,7 @@ def futures_that_are_done(m):
     seen = []
     f.add_done_callback(lambda done: seen.append(done.value()))
     doubled = f.then(lambda done: done.wait() * 2)
-    return (
-        before,
-        f.done(),
-        f.wait(),
-        f.value(),
-        doubled.wait(),
-        seen,
-        complaint(lambda: f.set_result(4)),
-    )
+    return (before, f.done(), f.wait(), f.value(), doubled.wait(), seen, complaint(lambda: f.set_result(4)))
 
 
 @program
@@ -48,18 +40,9 @@ def futures_that_fail(m):
     f, g = futures.Future(), futures.Future()
     f.set_exception(ValueError("a"))
     g.set_result(1)
-    waits = (
-        f.wait,
-        f.value,
-        lambda: futures.wait_all([g, f]),
-        lambda: futures.collect_all([f, g]).wait(),
-    )
+    waits = (f.wait, f.value, lambda: futures.wait_all([g, f]), lambda: futures.collect_all([f, g]).wait())
     bad = futures.Future().set_exception
-    return (
-        [complaint(w) for w in waits],
-        complaint(lambda: bad(3)),
-        complaint(lambda: futures.Future(devices=[3])),
-    )
+    return ([complaint(w) for w in waits], complaint(lambda: bad(3)), complaint(lambda: futures.Future(devices=[3])))
 
 
 @program
@@ -72,20 +55,14 @@ def futures_in_chains(m):
     worker.start()
     found = [x.wait() for x in both.wait()]
     worker.join()
-    return (
-        found,
-        futures.wait_all([g, f]),
-        m.Future is futures.Future or issubclass(futures.Future, m.Future),
-    )
+    return (found, futures.wait_all([g, f]), m.Future is futures.Future or issubclass(futures.Future, m.Future))
 
 
 def test_what_a_callback_raises_reaches_who_waits():
     f = tg.futures.Future()
     f.set_result(1)
     failing = f.then(lambda done: 1 / 0)
-    with pytest.raises(
-        RuntimeError, match="error when running the callback: ZeroDivisionError: division by zero"
-    ):
+    with pytest.raises(RuntimeError, match="error when running the callback: ZeroDivisionError: division by zero"):
         failing.wait()
 
 
@@ -97,35 +74,14 @@ def streams_of_the_cpu(m):
     s, e = m.Stream(), m.Event("cpu")
     with s as inside:
         same = inside is s
-    answers = [
-        s.query(),
-        s.synchronize(),
-        s.wait_event(e),
-        e.query(),
-        e.synchronize(),
-        e.wait(s),
-        s == m.Stream("cpu"),
-    ]
-    refused = [
-        complaint(fn)
-        for fn in (s.record_event, lambda: s.wait_stream(s), e.record, lambda: e.elapsed_time(e))
-    ]
-    return (
-        same,
-        answers,
-        refused,
-        repr(s),
-        repr(m.Event(enable_timing=True)),
-        str(s.device),
-        s.stream_id,
-    )
+    answers = [s.query(), s.synchronize(), s.wait_event(e), e.query(), e.synchronize(), e.wait(s), s == m.Stream("cpu")]
+    refused = [complaint(fn) for fn in (s.record_event, lambda: s.wait_stream(s), e.record, lambda: e.elapsed_time(e))]
+    return (same, answers, refused, repr(s), repr(m.Event(enable_timing=True)), str(s.device), s.stream_id)
 
 
 @program
 def modules_of_devices(m):
-    names = [
-        m.get_device_module(d).__name__.rpartition(".")[2] for d in ("cpu", "cuda", m.device("cpu"))
-    ]
+    names = [m.get_device_module(d).__name__.rpartition(".")[2] for d in ("cpu", "cuda", m.device("cpu"))]
     stream = m.cpu.current_stream()
     with m.cpu.stream(stream):
         stream.wait_stream(stream)
@@ -185,13 +141,7 @@ def members_exchanged(m):
     accessor.swap_tensor(net, "new", missing)
     wrong = [
         complaint(lambda n=n, t=t: accessor.swap_tensor(net, n, t))
-        for n, t in (
-            ("absent", m.ones(1)),
-            ("number", m.ones(1)),
-            ("weight", 3),
-            ("a.b", m.ones(1)),
-            ("", m.ones(1)),
-        )
+        for n, t in (("absent", m.ones(1)), ("number", m.ones(1)), ("weight", 3), ("a.b", m.ones(1)), ("", m.ones(1)))
     ]
     return [list(s) for s in swapped], now, there, hasattr(net, "new"), wrong
 
@@ -210,11 +160,13 @@ def weak_mappings(m):
 
 @program
 def assertions_and_shapes(m):
-    calls = [lambda: m._assert_async(m.tensor(True), "a"), lambda: m._assert_async(m.tensor(False), "a"),
-             lambda: m._assert_async(m.tensor(0)), lambda: m._assert_async(m.tensor([1, 2]))]  # fmt: skip
-    kinds = [
-        m._has_compatible_shallow_copy_type(m.ones(2), m.ones(3, device=d)) for d in ("cpu", "meta")
+    calls = [
+        lambda: m._assert_async(m.tensor(True), "a"),
+        lambda: m._assert_async(m.tensor(False), "a"),
+        lambda: m._assert_async(m.tensor(0)),
+        lambda: m._assert_async(m.tensor([1, 2])),
     ]
+    kinds = [m._has_compatible_shallow_copy_type(m.ones(2), m.ones(3, device=d)) for d in ("cpu", "meta")]
     return [complaint(c) for c in calls], m._shape_as_tensor(m.ones(2, 3)), kinds
 
 
@@ -234,26 +186,28 @@ def numpy_of_what_requires_a_gradient(m):
 
 @program
 def dtypes_by_name(m):
-    named = [
-        m.complex32,
-        m.qint8,
-        m.quint8,
-        m.qint32,
-        m.uint4,
-        m.int3,
-        m.quint4x2,
-        m.float4_e2m1fn_x2,
-    ]
+    named = [m.complex32, m.qint8, m.quint8, m.qint32, m.uint4, m.int3, m.quint4x2, m.float4_e2m1fn_x2]
     return [
         [repr(d), d.itemsize, d.is_complex, d.is_floating_point, isinstance(d, m.dtype), d == m.float32] for d in named
-    ], [m.chalf is m.complex32, repr(m.complex32.to_real()), pickle.loads(pickle.dumps(m.qint8)) is m.qint8,
-        copy.deepcopy(m.complex32) is m.complex32, m.ones(1).dtype == m.complex32]  # fmt: skip
+    ], [
+        m.chalf is m.complex32,
+        repr(m.complex32.to_real()),
+        pickle.loads(pickle.dumps(m.qint8)) is m.qint8,
+        copy.deepcopy(m.complex32) is m.complex32,
+        m.ones(1).dtype == m.complex32,
+    ]
 
 
-@pytest.mark.parametrize("make", [
-    lambda d: tg.zeros(2, dtype=d), lambda d: tg.ones(2).to(d), lambda d: tg.tensor(1.0, dtype=d),
-    lambda d: tg.promote_types(d, tg.float32), lambda d: tg.ones(2).type(d),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: tg.zeros(2, dtype=d),
+        lambda d: tg.ones(2).to(d),
+        lambda d: tg.tensor(1.0, dtype=d),
+        lambda d: tg.promote_types(d, tg.float32),
+        lambda d: tg.ones(2).type(d),
+    ],
+)
 @pytest.mark.parametrize("name", ["complex32", "qint8", "uint4"])
 def test_no_tensor_has_a_dtype_by_name(name, make):
     with pytest.raises(NotImplementedError, match=f"torch.{name}.* not supported"):
@@ -269,9 +223,12 @@ def questions_inside_of_transforms(m):
     active = m._C._are_functorch_transforms_active
     x = m.arange(3.0)
     return (
-        inside(x), m.vmap(lambda r: r * (2 if inside(r) else 3))(x), active(),
-        m.vmap(lambda r: r * (2 if active() else 3))(x), m.func.grad(lambda r: r.sum() * (2 if active() else 3))(x),
-    )  # fmt: skip
+        inside(x),
+        m.vmap(lambda r: r * (2 if inside(r) else 3))(x),
+        active(),
+        m.vmap(lambda r: r * (2 if active() else 3))(x),
+        m.func.grad(lambda r: r.sum() * (2 if active() else 3))(x),
+    )
 
 
 @program
@@ -294,11 +251,15 @@ def trees(m):
     tree = m.utils._pytree
     pair = [1, {"a": (2, 3)}]
     return [
-        tree.tree_is_leaf(3), tree.tree_is_leaf([3]),
+        tree.tree_is_leaf(3),
+        tree.tree_is_leaf([3]),
         tree._broadcast_to_and_flatten([1, 2], tree.tree_flatten(pair)[1]),
-        tree._broadcast_to_and_flatten([1, 2, 3], tree.tree_flatten(pair)[1]), list in tree.SUPPORTED_NODES,
-        tree._dict_flatten({"a": 1})[0], list(tree._list_flatten([1, 2])[0]), tree._get_node_type([1]) is list,
-    ]  # fmt: skip
+        tree._broadcast_to_and_flatten([1, 2, 3], tree.tree_flatten(pair)[1]),
+        list in tree.SUPPORTED_NODES,
+        tree._dict_flatten({"a": 1})[0],
+        list(tree._list_flatten([1, 2])[0]),
+        tree._get_node_type([1]) is list,
+    ]
 
 
 def test_what_needs_several_processes_says_so():

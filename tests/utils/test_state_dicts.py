@@ -40,11 +40,7 @@ def seen(state):
 def of_a_model(m):
     net = model(m)
     state = by_name(m).get_model_state_dict(net)
-    return (
-        seen(state),
-        state["0.weight"].data_ptr() == net[0].weight.data_ptr(),
-        hasattr(state, "_metadata"),
-    )
+    return (seen(state), state["0.weight"].data_ptr() == net[0].weight.data_ptr(), hasattr(state, "_metadata"))
 
 
 @program
@@ -105,9 +101,7 @@ def read_into_a_layer_without_memory(m):
     sd, net = by_name(m), model(m)
     other = model(m)
     other[2] = m.nn.Linear(3, 1, device="meta")
-    sd.set_model_state_dict(
-        other, net.state_dict(), options=sd.StateDictOptions(full_state_dict=True)
-    )
+    sd.set_model_state_dict(other, net.state_dict(), options=sd.StateDictOptions(full_state_dict=True))
     return [str(p.device) for p in other.parameters()], other(m.ones(2, 2))
 
 
@@ -149,9 +143,7 @@ def flat(m):
 def two_optimizers(m):
     sd, net = by_name(m), model(m)
     first = m.optim.Adam(net[0].parameters(), 0.1)
-    second = m.optim.SGD(
-        [{"params": net[1].parameters()}, {"params": net[2].parameters(), "lr": 3.0}], 0.2
-    )
+    second = m.optim.SGD([{"params": net[1].parameters()}, {"params": net[2].parameters(), "lr": 3.0}], 0.2)
     net(m.ones(4, 2) * m.arange(4.0)[:, None]).square().sum().backward()
     first.step()
     second.step()
@@ -205,10 +197,7 @@ def both_at_once(m):
 @program
 def nothing_given(m):
     sd = by_name(m)
-    return (
-        sd.get_state_dict(model(m), [])[1],
-        complaint(lambda: sd.get_optimizer_state_dict(model(m), [])),
-    )
+    return (sd.get_state_dict(model(m), [])[1], complaint(lambda: sd.get_optimizer_state_dict(model(m), [])))
 
 
 @program
@@ -217,14 +206,7 @@ def data_parallel(m):
     out = net(m.ones(4, 2))
     out.sum().backward()
     subscripted = isinstance(net, m.nn.DataParallel[m.nn.Linear].__origin__)
-    return (
-        repr(net),
-        list(net.state_dict()),
-        net.device_ids,
-        out,
-        net.module[2].bias.grad,
-        subscripted,
-    )
+    return (repr(net), list(net.state_dict()), net.device_ids, out, net.module[2].bias.grad, subscripted)
 
 
 @program

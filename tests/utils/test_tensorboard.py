@@ -47,8 +47,10 @@ def test_numbers(tmp_path):
         with pytest.raises(NotImplementedError, match="double_precision"):
             w.add_scalar("a", 0.1, 4, double_precision=True)
     assert [(step, v.tag, v.simple_value) for step, v in values(tmp_path)] == [
-        (1, "a", 1.5), (2, "a", 2.0), (3, "a", 1.5)
-    ]  # fmt: skip
+        (1, "a", 1.5),
+        (2, "a", 2.0),
+        (3, "a", 1.5),
+    ]
     assert [v.simple_value for _, v in values(tmp_path / "m" / "q")] == [2.0]
 
 
@@ -75,9 +77,7 @@ def test_histograms_of_tensors(tmp_path):
 @needed
 def test_hyperparameters(tmp_path):
     with importlib.import_module(NAME).SummaryWriter(tmp_path) as w:
-        w.add_hparams(
-            {"lr": torch.tensor([0.5]), "kind": "a"}, {"m": torch.tensor(2.0)}, run_name="r"
-        )
+        w.add_hparams({"lr": torch.tensor([0.5]), "kind": "a"}, {"m": torch.tensor(2.0)}, run_name="r")
         with pytest.raises(NotImplementedError, match="hparam_domain_discrete"):
             w.add_hparams({"lr": 0.5}, {}, {"lr": [0.5]})
     start = importlib.import_module("tensorboardX.proto.plugin_hparams_pb2").HParamsPluginData

@@ -118,9 +118,7 @@ def test_a_constant_has_no_leaves():
 
 @pytest.mark.usefixtures("known")
 def test_a_class_derived_from_a_named_tuple_may_be_registered_by_its_flattening():
-    pytree.register_pytree_node(
-        Registered, pytree._namedtuple_flatten, pytree._namedtuple_unflatten
-    )
+    pytree.register_pytree_node(Registered, pytree._namedtuple_flatten, pytree._namedtuple_unflatten)
     out = pytree.tree_map(lambda v: v + 1, Registered(1, (2,)))
     assert type(out) is Registered
     assert out == (2, (3,))
@@ -132,9 +130,7 @@ def test_the_old_name_warns():
         pytree._register_pytree_node(Plain, lambda p: ([p.x], None), lambda v, _: Plain(*v))
     assert pytree.tree_leaves(Plain(1)) == [1]
     with pytest.raises(ValueError, match="must be None or registered"):
-        pytree.register_pytree_node(
-            Setting, lambda p: ([], p), lambda v, c: c, to_dumpable_context=str
-        )
+        pytree.register_pytree_node(Setting, lambda p: ([], p), lambda v, c: c, to_dumpable_context=str)
 
 
 @pytest.mark.parametrize(
@@ -144,15 +140,11 @@ def test_the_old_name_warns():
         ("tuple", (1,), ([(pytree.SequenceKey(0), 1)], None)),
         ("dict", {"a": 1}, ([(pytree.MappingKey("a"), 1)], ["a"])),
         ("ordereddict", collections.OrderedDict(a=1), ([(pytree.MappingKey("a"), 1)], ["a"])),
-        (
-            "defaultdict",
-            collections.defaultdict(int, a=1),
-            ([(pytree.MappingKey("a"), 1)], [int, ["a"]]),
-        ),
+        ("defaultdict", collections.defaultdict(int, a=1), ([(pytree.MappingKey("a"), 1)], [int, ["a"]])),
         ("deque", collections.deque([1], 3), ([(pytree.SequenceKey(0), 1)], 3)),
         ("namedtuple", Pair(1, 2), ([(pytree.GetAttrKey("a"), 1), (pytree.GetAttrKey("b"), 2)], Pair)),
     ],
-)  # fmt: skip
+)
 def test_the_flattening_of_a_container(kind, value, keyed):
     leaves, context = getattr(pytree, f"_{kind}_flatten")(value)
     assert (leaves, context) == ([v for _, v in keyed[0]], keyed[1])
@@ -169,7 +161,7 @@ def test_specifications_made_from_others():
     wrong: Any = 1
     with pytest.raises(ValueError, match=r"Expected a tuple of TreeSpec values, got: \[1\]\."):
         pytree.treespec_tuple([wrong])
-    with pytest.raises(ValueError, match=r"Expected a dictionary of TreeSpec values, got: {'a': 1}\."):  # fmt: skip
+    with pytest.raises(ValueError, match=r"Expected a dictionary of TreeSpec values, got: {'a': 1}\."):
         pytree.treespec_dict(a=wrong)
 
 

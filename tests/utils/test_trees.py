@@ -18,8 +18,13 @@ TREE = {"a": [1, (2, 3)], "b": None, "p": Pair(4, [5])}
 def test_paths():
     found = pytree.tree_flatten_with_path(TREE)[0]
     assert [(pytree.keystr(k), v) for k, v in found] == [
-        ("['a'][0]", 1), ("['a'][1][0]", 2), ("['a'][1][1]", 3), ("['b']", None), ("['p'].a", 4), ("['p'].b[0]", 5),
-    ]  # fmt: skip
+        ("['a'][0]", 1),
+        ("['a'][1][0]", 2),
+        ("['a'][1][1]", 3),
+        ("['b']", None),
+        ("['p'].a", 4),
+        ("['p'].b[0]", 5),
+    ]
     assert all(pytree.key_get(TREE, path) == value for path, value in found)
     assert pytree.tree_map_with_path(lambda k, v: len(k), [1, {"x": 2}]) == [1, {"x": 2}]
 
@@ -30,9 +35,7 @@ def test_a_specification_tells_what_it_is():
     assert not spec.is_leaf()
     assert pytree.treespec_leaf().is_leaf()
     assert hash(spec) == hash(pytree.tree_structure(TREE))
-    with pytest.raises(
-        ValueError, match="`leaves` has length 1 but the spec refers to a pytree that holds 6 items"
-    ):
+    with pytest.raises(ValueError, match="`leaves` has length 1 but the spec refers to a pytree that holds 6 items"):
         spec.unflatten([1])
 
 
@@ -52,10 +55,7 @@ def test_trees_that_do_not_fit(a, b, text):
 
 def test_further_trees_may_go_deeper_and_name_keys_in_another_order():
     assert pytree.tree_map(lambda x, y: y, [1], [[2, 3]]) == [[2, 3]]
-    assert pytree.tree_map(lambda x, y: (x, y), {"a": 1, "b": 2}, {"b": 3, "a": 4}) == {
-        "a": (1, 4),
-        "b": (2, 3),
-    }
+    assert pytree.tree_map(lambda x, y: (x, y), {"a": 1, "b": 2}, {"b": 3, "a": 4}) == {"a": (1, 4), "b": (2, 3)}
 
 
 def test_a_class_with_keys_of_its_own():
@@ -64,13 +64,12 @@ def test_a_class_with_keys_of_its_own():
             self.x = x
 
     pytree.register_pytree_node(
-        Own, lambda o: ([o.x], None), lambda xs, _: Own(*xs),
+        Own,
+        lambda o: ([o.x], None),
+        lambda xs, _: Own(*xs),
         flatten_with_keys_fn=lambda o: ([(pytree.GetAttrKey("x"), o.x)], None),
-    )  # fmt: skip
-    assert [pytree.keystr(k) for k, _ in pytree.tree_leaves_with_path([Own([1, 2])])] == [
-        "[0].x[0]",
-        "[0].x[1]",
-    ]
+    )
+    assert [pytree.keystr(k) for k, _ in pytree.tree_leaves_with_path([Own([1, 2])])] == ["[0].x[0]", "[0].x[1]"]
 
 
 def test_calls_for_what_they_do():
@@ -118,8 +117,5 @@ def test_modes_of_the_dispatcher_are_refused_when_entered():
     class Mode(TorchDispatchMode):
         pass
 
-    with (
-        pytest.raises(NotImplementedError, match="Mode: a TorchDispatchMode cannot be entered"),
-        Mode(),
-    ):
+    with pytest.raises(NotImplementedError, match="Mode: a TorchDispatchMode cannot be entered"), Mode():
         pass

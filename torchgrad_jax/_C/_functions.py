@@ -56,7 +56,7 @@ def _attach(node: PyNode, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
     """Make `node` the one that computed `outputs` from `inputs`, recording or not."""
     if not any(t is not None and requires_grad_of(t) for t in inputs):
         return
-    node.edges = tuple(edge_of(t) if t is not None and requires_grad_of(t) else None for t in inputs)  # fmt: skip
+    node.edges = tuple(edge_of(t) if t is not None and requires_grad_of(t) else None for t in inputs)
     node._ins = (True,) * len(inputs)
     node.outs = tuple(None if t is None else t._m for t in outputs)
     for nr, t in enumerate(outputs):

@@ -153,10 +153,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         match node:
-            case ast.Call(
-                func=ast.Name(id="getattr" | "hasattr"),
-                args=[of, ast.Constant(value=str(attr)), *_],
-            ):
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[of, ast.Constant(value=str(attr)), *_]):
                 base = self._dotted(of)
                 if base is not None and len(node.args) == 2 and node.func.id == "getattr":
                     self.uses.append((f"{base}.{attr}", node.lineno))
@@ -178,11 +175,7 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node, ast.Lambda):
             self.visit(node.body)
         else:
-            for part in (
-                *node.decorator_list,
-                *([node.returns] if node.returns else []),
-                *node.body,
-            ):
+            for part in (*node.decorator_list, *([node.returns] if node.returns else []), *node.body):
                 self.visit(part)
         self.bound = before
 
@@ -277,9 +270,7 @@ def report(uses: Sequence[Use], complaints: Sequence[str]) -> str:
         if group:
             lines += ["", f"{kind} ({len(group)})"]
         for u in group:
-            lines.append(
-                f"  {u.name}  [{_places(u, len(files) == 1)}]" + (f": {u.note}" if u.note else "")
-            )
+            lines.append(f"  {u.name}  [{_places(u, len(files) == 1)}]" + (f": {u.note}" if u.note else ""))
     return "\n".join(lines) + "\n"
 
 
@@ -296,9 +287,7 @@ def main(args: Sequence[str]) -> int:
         sys.stderr.write(f"{e}\n")
         return 2
     if as_json:
-        entries = [
-            {"name": u.name, "kind": u.kind, "note": u.note, "places": u.places} for u in uses
-        ]
+        entries = [{"name": u.name, "kind": u.kind, "note": u.note, "places": u.places} for u in uses]
         sys.stdout.write(json.dumps({"names": entries, "unreadable": complaints}, indent=1) + "\n")
     else:
         sys.stdout.write(report(uses, complaints))

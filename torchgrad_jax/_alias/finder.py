@@ -166,11 +166,7 @@ class _ScopedLoader(LoaderAround):
 
 
 def _scoped_import(
-    name: str,
-    globals: Mapping[str, Any] | None = None,
-    locals: Any = None,
-    fromlist: Any = (),
-    level: int = 0,
+    name: str, globals: Mapping[str, Any] | None = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     if level == 0 and _covered(name):
         inner = inner_name(name)
@@ -248,8 +244,10 @@ def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:
             "Install the alias before anything imports torch."
         )
     finders: list[tuple[int, Any]] = [
-        (0, TorchFinder()), (1, NamingFinder()), (len(sys.meta_path) + 2, _ImportErrors())
-    ]  # fmt: skip
+        (0, TorchFinder()),
+        (1, NamingFinder()),
+        (len(sys.meta_path) + 2, _ImportErrors()),
+    ]
     if not installed():
         for place, finder in finders:
             sys.meta_path.insert(place, finder)
@@ -267,9 +265,7 @@ def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:
 def _install_scoped(names: tuple[str, ...]) -> Alias:
     loaded = [n for n in names if n in sys.modules]
     if loaded:
-        raise RuntimeError(
-            f"install_as_torch(): already imported, with the torch they found: {', '.join(loaded)}"
-        )
+        raise RuntimeError(f"install_as_torch(): already imported, with the torch they found: {', '.join(loaded)}")
     finder = _ScopedFinder(names)
     sys.meta_path.insert(0, finder)
     _look_like_torch(importlib.import_module(PACKAGE))

@@ -16,9 +16,22 @@ from .._core.homes import rename_home
 
 PACKAGE = "torchgrad_jax"
 _OWN = frozenset(
-    ["__main__", "_alias", "_bridge", "_codegen", "_core", "_engine", "_functions", "_library", "_ops", "_settings",
-     "_streams", "pytest_alias", "pytest_compare"]
-)  # fmt: skip
+    [
+        "__main__",
+        "_alias",
+        "_bridge",
+        "_codegen",
+        "_core",
+        "_engine",
+        "_functions",
+        "_library",
+        "_ops",
+        "_settings",
+        "_streams",
+        "pytest_alias",
+        "pytest_compare",
+    ]
+)
 """Modules at the top of this package that torch has none like."""
 
 

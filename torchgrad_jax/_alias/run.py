@@ -117,9 +117,7 @@ def _set_path(first: str | None) -> None:
 
 def _fresh_main(**names: Any) -> ModuleType:
     module = ModuleType("__main__")
-    module.__dict__.update(
-        {"__builtins__": sys.modules["builtins"], "__annotations__": {}}, **names
-    )
+    module.__dict__.update({"__builtins__": sys.modules["builtins"], "__annotations__": {}}, **names)
     sys.modules["__main__"] = module
     return module
 

@@ -63,9 +63,7 @@ class AnySize:
 
     def _terms(self, found: Any) -> dict[tuple[int, ...], int] | None:
         """Whole coefficients by the dimensions that are multiplied, or None where there are none that fit."""
-        subsets = [
-            of for k in range(len(self.names) + 1) for of in itertools.combinations(range(len(self.names)), k)
-        ]  # fmt: skip
+        subsets = [of for k in range(len(self.names) + 1) for of in itertools.combinations(range(len(self.names)), k)]
         table = [[float(np.prod([p[i] for i in of])) for of in subsets] for p in self.points]
         n = len(subsets)
         solved = np.linalg.solve(np.array(table[:n]), np.array(found[:n], dtype=float))
@@ -118,9 +116,7 @@ class AnySize:
         flat = [a.ravel() for a in arrays]
         if all(a.size == max(a.shape) > 1 for a in arrays) and first.dtype.kind in "iuf":
             start, step = flat[0][0], flat[0][1] - flat[0][0]
-            if all(
-                np.array_equal(a, start + step * np.arange(a.size, dtype=a.dtype)) for a in flat
-            ):
+            if all(np.array_equal(a, start + step * np.arange(a.size, dtype=a.dtype)) for a in flat):
                 along = first.shape.index(max(first.shape))
                 return start + step * jax.lax.broadcasted_iota(first.dtype, shape, along)
         raise SizeMatters(f"a tensor of constant values has the shapes {[a.shape for a in arrays]}")
@@ -134,18 +130,16 @@ class AnySize:
     # --- programs ---------------------------------------------------------------------------------
 
     def run(
-        self, programs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Sequence[Any]],
+        self,
+        programs: Sequence[Any],
+        inputs: Sequence[Any],
+        consts: Sequence[Sequence[Any]],
         outside: Sequence[Any] = (),
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """Take the steps that all programs have in common, over arrays whose shapes have names for sizes."""
         first = programs[0]
-        if (
-            len({(len(p.eqns), len(p.invars), len(p.outvars), len(p.constvars)) for p in programs})
-            > 1
-        ):
-            raise SizeMatters(
-                f"it takes {[len(p.eqns) for p in programs]} steps at the sizes {self.points}"
-            )
+        if len({(len(p.eqns), len(p.invars), len(p.outvars), len(p.constvars)) for p in programs}) > 1:
+            raise SizeMatters(f"it takes {[len(p.eqns) for p in programs]} steps at the sizes {self.points}")
         numbers: list[dict[Any, int]] = [{} for _ in programs]
         values: dict[Any, Any] = {}
 
@@ -156,12 +150,12 @@ class AnySize:
 
         def value_of(variables: Sequence[Any]) -> Any:
             if all(isinstance(v, Literal) for v in variables):
-                return self.constant([np.asarray(v.val) for v in variables]) if variables[0].aval.shape else (
-                    self.scalar([v.val for v in variables])
-                )  # fmt: skip
-            at = {
-                None if isinstance(v, Literal) else known[v] for known, v in zip(numbers, variables)
-            }
+                return (
+                    self.constant([np.asarray(v.val) for v in variables])
+                    if variables[0].aval.shape
+                    else (self.scalar([v.val for v in variables]))
+                )
+            at = {None if isinstance(v, Literal) else known[v] for known, v in zip(numbers, variables)}
             if len(at) > 1:
                 raise SizeMatters("a step reads something else")
             return values[at.pop()]
@@ -214,15 +208,11 @@ class AnySize:
         closed = [c if isinstance(c, ClosedJaxpr) else ClosedJaxpr(c, ()) for c in found]
         avals = [
             jax.core.ShapedArray(
-                self.shape([v.aval.shape for v in vs]),
-                vs[0].aval.dtype,
-                weak_type=vs[0].aval.weak_type,
+                self.shape([v.aval.shape for v in vs]), vs[0].aval.dtype, weak_type=vs[0].aval.weak_type
             )
             for vs in zip(*[c.jaxpr.invars for c in closed])
         ]
-        body = jax.make_jaxpr(
-            lambda *xs: self.run([c.jaxpr for c in closed], xs, [c.consts for c in closed])
-        )(*avals)
+        body = jax.make_jaxpr(lambda *xs: self.run([c.jaxpr for c in closed], xs, [c.consts for c in closed]))(*avals)
         if isinstance(found[0], ClosedJaxpr):
             return body
         if body.consts:
@@ -244,10 +234,16 @@ def _may_be_nan(a: Any) -> bool:
 
 
 _BODIES = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat": "jaxpr",
-    "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "remat": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "fun_jaxpr",
-}  # fmt: skip
+}
 """Primitives that call another program once, and the parameter that holds it."""
 
 

@@ -19,8 +19,7 @@ from .._engine.strided import storage_offset
 from .._engine.tensor import Storage, Tensor, alias_of
 
 ONE_MEMORY = (
-    "a tensor that is written or differentiated shares its memory with another one that the program "
-    "takes for itself"
+    "a tensor that is written or differentiated shares its memory with another one that the program takes for itself"
 )
 OTHER_TENSOR = "an argument was a tensor that the function also knows from elsewhere"
 
@@ -41,9 +40,7 @@ class Apart:
         "fixed",
     )
 
-    def __init__(
-        self, program: Any, fixed: dict[int, Tensor], compared: Iterable[Tensor] = ()
-    ) -> None:
+    def __init__(self, program: Any, fixed: dict[int, Tensor], compared: Iterable[Tensor] = ()) -> None:
         sources = program.sources
         self._compared = {id(t) for t in compared}
         """Identities of tensors that the code may ask whether an argument is one of them."""
@@ -58,9 +55,7 @@ class Apart:
         self._known = {id(t): ref for ref, *_ in program.known_tensors if (t := ref()) is not None}
         self._writes = bool(program.writes or self._written or program.grads)
         self._differentiable = {
-            key: ref
-            for key, ref in self._known.items()
-            if (t := ref()) is not None and requires_grad_of(t)
+            key: ref for key, ref in self._known.items() if (t := ref()) is not None and requires_grad_of(t)
         }
         self.compares = self._writes or bool(self._differentiable or self._compared)
         """Whether it can matter that something is one memory."""
@@ -75,8 +70,7 @@ class Apart:
         So it is where code may ask whether an argument is a tensor that it knows, and the program is not for that one.
         """
         if self._compared and any(
-            id(x) in self._compared and all(i != k for k, _ in self.fixed)
-            for i, x in enumerate(args)
+            id(x) in self._compared and all(i != k for k, _ in self.fixed) for i, x in enumerate(args)
         ):
             return True
         if not self._writes:
@@ -90,8 +84,7 @@ class Apart:
             if _is_among(x, self._known):
                 return True
             if i in self._written_args and (
-                id(st) in self._outside
-                or any(y is not x and _overlap(x, y) for y in args if isinstance(y, Tensor))
+                id(st) in self._outside or any(y is not x and _overlap(x, y) for y in args if isinstance(y, Tensor))
             ):
                 return True
             if self._of_gradients and any(s.storage(args) is st for s in self._of_gradients):
@@ -150,10 +143,13 @@ def _where(t: Tensor, at: int) -> _Place:
     address = (1 << 40) + at + storage_offset(t) * size
     return _Place(
         {
-            "version": 3, "shape": m.shape, "typestr": f"|V{size}", "data": (address, True),
+            "version": 3,
+            "shape": m.shape,
+            "typestr": f"|V{size}",
+            "data": (address, True),
             "strides": tuple([s * size for s in m.strides]),
         }
-    )  # fmt: skip
+    )
 
 
 def stand_in(t: Tensor) -> Tensor:

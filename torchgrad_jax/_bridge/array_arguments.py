@@ -56,11 +56,4 @@ def as_array(words: Any, impl: Any) -> Any:
     return words if impl is None else jax.random.wrap_key_data(words, impl=impl)
 
 
-__all__ = [
-    "array_of",
-    "as_array",
-    "is_array_input",
-    "put_tensors_for_traced_arrays",
-    "tensor_for",
-    "tensors_for",
-]
+__all__ = ["array_of", "as_array", "is_array_input", "put_tensors_for_traced_arrays", "tensor_for", "tensors_for"]

@@ -54,9 +54,7 @@ class Bucketed:
             )
         for name in self.buckets:
             if name not in used:
-                raise ValueError(
-                    f"torch.compile: buckets has {name!r}, which no argument has in shapes={{...}}"
-                )
+                raise ValueError(f"torch.compile: buckets has {name!r}, which no argument has in shapes={{...}}")
             if f"{name}_mask" not in parameters and not anything:
                 raise ValueError(
                     f"torch.compile: the function is padded along {name!r} and has to take {name}_mask, a tensor of "
@@ -95,7 +93,7 @@ class Bucketed:
 
     def padded(
         self, args: Any, kwargs: Any, rows: int | None, padded: list[tuple[Tensor, Tensor]] | None = None
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The arguments with what they are padded to, and the masks.
 
         Args:
@@ -152,13 +150,9 @@ class Bucketed:
                 own: int = x.shape[d]  # type: ignore[assignment]
                 size, other = sizes.setdefault(name, (own, arg))
                 if size != own:
-                    raise ValueError(
-                        f"torch.compile: {name!r} is {size} in {other} and {own} in {arg}"
-                    )
+                    raise ValueError(f"torch.compile: {name!r} is {size} in {other} and {own} in {arg}")
         if missing := [name for name in self.buckets if name not in sizes]:
-            raise TypeError(
-                f"torch.compile: no argument of this call has the dimension {missing[0]!r}"
-            )
+            raise TypeError(f"torch.compile: no argument of this call has the dimension {missing[0]!r}")
         return sizes
 
     def _bucket(self, name: str, size: int, arg: str) -> int:
@@ -184,9 +178,7 @@ def _sizes(name: str, sizes: Any) -> tuple[int, ...]:
 def _names(arg: str, names: Any) -> list[str]:
     """The names of an argument's dimensions."""
     if not isinstance(names, str):
-        raise TypeError(
-            f"torch.compile: shapes has {names!r} for {arg}; it takes text as '_, length'"
-        )
+        raise TypeError(f"torch.compile: shapes has {names!r} for {arg}; it takes text as '_, length'")
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
@@ -195,12 +187,7 @@ def _padded(x: Tensor, sizes: list[int]) -> Tensor:
     missing = [size - there for size, there in zip(sizes, x.shape)]
     if not any(missing):
         return x
-    if (
-        MODES.run.at_once
-        and x.__class__ is Tensor
-        and x.device.type == "cpu"
-        and not requires_grad_of(x)
-    ):
+    if MODES.run.at_once and x.__class__ is Tensor and x.device.type == "cpu" and not requires_grad_of(x):
         # Without a kernel, of which each size of `x` would need its own.
         m = x._m.like(shape=tuple(sizes))
         out = np.zeros(m.shape, m.dtype.np)

@@ -136,9 +136,7 @@ class Checks:
         raise_failed_check(self._noted, compute)
 
 
-def raise_failed_check(
-    checks: Sequence[Noted], compute: Callable[[Sequence[Any]], Sequence[Any]]
-) -> NoReturn:
+def raise_failed_check(checks: Sequence[Noted], compute: Callable[[Sequence[Any]], Sequence[Any]]) -> NoReturn:
     """Raise for the first check that fails; `compute` gives the values of these steps of the program."""
     failed = [bool(flag) for flag in compute([noted.flag for noted in checks])]
     for noted in [noted for noted, fails in zip(checks, failed) if fails]:
@@ -217,9 +215,7 @@ def _only_moves(eqn: Any) -> bool:
         return eqn.primitive.name in _MOVES
     jaxpr = inner.jaxpr
     made_by = {v: e for e in jaxpr.eqns for v in e.outvars}
-    return (
-        len(jaxpr.outvars) == 1 and _before_moves(made_by, jaxpr.outvars[0])[1] is jaxpr.invars[0]
-    )
+    return len(jaxpr.outvars) == 1 and _before_moves(made_by, jaxpr.outvars[0])[1] is jaxpr.invars[0]
 
 
 def _is_costly(eqn: Any) -> bool:
@@ -258,13 +254,4 @@ def sliced(jaxpr: Any, wanted: Sequence[Any]) -> Part:
     return Part(eqns[::-1], jaxpr.invars, jaxpr.constvars, list(wanted))
 
 
-__all__ = [
-    "Checks",
-    "Noted",
-    "Part",
-    "any_of",
-    "bounded",
-    "is_true",
-    "raise_failed_check",
-    "sliced",
-]
+__all__ = ["Checks", "Noted", "Part", "any_of", "bounded", "is_true", "raise_failed_check", "sliced"]

@@ -21,9 +21,7 @@ from .._engine.tensor import Tensor
 from .traced_program import StateLift
 
 
-def choose(
-    flag: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any] = lambda: None
-) -> None:
+def choose(flag: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any] = lambda: None) -> None:
     """Run one of two functions for what it writes to tensors.
 
     Args:
@@ -52,27 +50,19 @@ class _Snapshot:
     def __init__(self, run: StateLift) -> None:
         self.run = run
         self.arrays = {id(st): (st, st.array) for st in self._storages()}
-        self.counts = {
-            (id(owner), name): getattr(owner, name) for owner, name, _ in self._counters()
-        }
+        self.counts = {(id(owner), name): getattr(owner, name) for owner, name, _ in self._counters()}
         self.gradients = {key: known.tensor._g for key, known in run.known_tensors.items()}
         self.born = len(run.born)
         self.facts = self._facts()
 
     def _storages(self) -> list[Any]:
         born = [ref() for ref in self.run.born]
-        return [
-            *[s.storage for s in self.run.storages.values()],
-            *[st for st in born if st is not None],
-        ]
+        return [*[s.storage for s in self.run.storages.values()], *[st for st in born if st is not None]]
 
     def _counters(self) -> list[tuple[Any, str, int]]:
         """Counters of writes to what is outside, and what they were before the run."""
         versions = [(vc, "version", first) for vc, first in self.run.counters.values()]
-        return [
-            *versions,
-            *[(st, "stamp", first) for st, _, first, _ in self.run.storages.values()],
-        ]
+        return [*versions, *[(st, "stamp", first) for st, _, first, _ in self.run.storages.values()]]
 
     def _before(self, st: Any) -> Any:
         """What a storage held then; one from outside that the run had not met is as it was before the run."""
@@ -118,7 +108,7 @@ class _Snapshot:
             "something is checked": len(self.run.checks),
             "a number in Python is changed": [id(holder[key]) for holder, key in log.places] if log else [],
             "a schedule takes a step": sum(s[0] == EVENT for s in log.steps) if log else 0,
-        }  # fmt: skip
+        }
 
     def insist_on_writes(self) -> None:
         """Refuse everything that was done since but writing to tensors."""

@@ -59,8 +59,7 @@ def asks_for_identity(code: types.CodeType) -> bool:
 
 def _loads_global(code: types.CodeType, name: str) -> bool:
     return any(
-        step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == name
-        for step in dis.get_instructions(code)
+        step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == name for step in dis.get_instructions(code)
     )
 
 
@@ -72,15 +71,9 @@ _NAMES_OF_GLOBALS = CALLS.cache()
 """Which of a code's names are those of globals, by its instructions, which tell names by their numbers."""
 
 
-_OF_GLOBALS = frozenset(
-    f"{what}_{kind}" for what in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
-) | {"IMPORT_NAME"}
+_OF_GLOBALS = frozenset(f"{what}_{kind}" for what in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")) | {
+    "IMPORT_NAME"
+}
 
 
-__all__ = [
-    "asks_for_identity",
-    "asks_for_type",
-    "global_names",
-    "names_in",
-    "string_constants",
-]
+__all__ = ["asks_for_identity", "asks_for_type", "global_names", "names_in", "string_constants"]

@@ -14,17 +14,7 @@ import numpy as np
 
 from .._core import caches
 from .._core.errors import AsWritten, Unsupported
-from .._core.state import (
-    DUAL,
-    FUNCTION_MODE,
-    INFERENCE,
-    LIFT,
-    MODES,
-    OBSERVED,
-    PACKING,
-    TRACED,
-    WRITE_LOCK,
-)
+from .._core.state import DUAL, FUNCTION_MODE, INFERENCE, LIFT, MODES, OBSERVED, PACKING, TRACED, WRITE_LOCK
 from .._engine.derivative_stops import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
@@ -212,17 +202,13 @@ class Compiled:
             self.counts["run"] = counts["run"]
             return inspected.result
         why = self.reasons[-1] if self.reasons else "it is part of something larger"
-        raise RuntimeError(
-            f"torch.compile: there is no program to look at, the function runs as it is written: {why}"
-        )
+        raise RuntimeError(f"torch.compile: there is no program to look at, the function runs as it is written: {why}")
 
     def explain(self) -> None:
         """Print what the programs of the function read, write, keep and check, and why it was traced again."""
         print(explanation(self, explain.place(self.fn)))  # noqa: T201 - asked for
 
-    def _call(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]
-    ) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]) -> Any:
         """Find or make the program for these arguments, and `run` it."""
         out = _AS_WRITTEN
         if not self.written:
@@ -239,9 +225,7 @@ class Compiled:
         self.counts["eager"] += 1
         return self.fn(*args, **kwargs)
 
-    def _run_or_trace(
-        self, args: Any, kwargs: Any, mode: Any, run: Callable[[Entry, Any], Any]
-    ) -> Any:
+    def _run_or_trace(self, args: Any, kwargs: Any, mode: Any, run: Callable[[Entry, Any], Any]) -> Any:
         """The result of a program kept for such arguments, or of a new one; `_AS_WRITTEN` if there is to be none."""
         if self.written:  # as another thread has found out in the meantime
             return _AS_WRITTEN
@@ -251,9 +235,7 @@ class Compiled:
         key: list[Any] = [mode, shape_of(spec)]
         for x in flat:
             if isinstance(x, Tensor):
-                key.append(
-                    (x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x))
-                )
+                key.append((x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x)))
                 if x.__dict__:
                     key.append(_attributes(x))
                 tensors.append(x)
@@ -300,16 +282,13 @@ class Compiled:
             return _AS_WRITTEN
         together = bool(clashing)
         if together and (
-            any(e.apart.fixed for e in clashing)
-            or sum(bool(e.apart.fixed) for e in entries or ()) >= _PATIENCE
+            any(e.apart.fixed for e in clashing) or sum(bool(e.apart.fixed) for e in entries or ()) >= _PATIENCE
         ):
             return self._one_memory()
         plain = self.plain_numbers
         try:
             try:
-                return self._trace(
-                    whole, (args, kwargs), flat, tensors, reason, run, together=together
-                )
+                return self._trace(whole, (args, kwargs), flat, tensors, reason, run, together=together)
             except NeedsPlainNumbers:
                 if plain or not any(map(is_array_input, flat)):
                     raise
@@ -348,12 +327,7 @@ class Compiled:
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: Any) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
         plain = isinstance(mode, int) and all(
-            x.__class__ is Tensor
-            and x._al is None
-            and x._x is None
-            and x._m.dense
-            and not x.__dict__
-            for x in args
+            x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense and not x.__dict__ for x in args
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
         if plain and alone and not kwargs and entry.only_reads_arguments:
@@ -401,9 +375,8 @@ class Compiled:
                     raise
 
     def _trace_once(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any,
-        *, together: bool,
-    ) -> Any:  # fmt: skip
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any, *, together: bool
+    ) -> Any:
         """Trace the function, keep the program and run it.
 
         Args:
@@ -442,10 +415,17 @@ class Compiled:
         try:
             with watch:
                 entry = Entry(
-                    fn, arguments.constants_of_key, watch.guards, traced, numbers, self.checks,
-                    lambda i: explain.argument(self.fn, key[1], i), watch.guards.reached_tensors,
-                    watch.knows, given,
-                )  # fmt: skip
+                    fn,
+                    arguments.constants_of_key,
+                    watch.guards,
+                    traced,
+                    numbers,
+                    self.checks,
+                    lambda i: explain.argument(self.fn, key[1], i),
+                    watch.guards.reached_tensors,
+                    watch.knows,
+                    given,
+                )
             if numbers.is_held():
                 self._refuse_held_number(numbers)
             watch.effects.release_output()
@@ -466,9 +446,7 @@ class Compiled:
             ran = entry is not None and entry.has_run
             if not ran:
                 surely(numbers.restore)
-            runs_as_written = isinstance(error, AsWritten) or (
-                lenient and isinstance(error, Unsupported)
-            )
+            runs_as_written = isinstance(error, AsWritten) or (lenient and isinstance(error, Unsupported))
             if not runs_as_written:
                 if not ran:
                     self._forget(entry)
@@ -541,9 +519,7 @@ class Compiled:
             self.limit_told = True
             limit = self.limit or POLICY.recompile_limit
             kept = [(key, entry) for key, entries in self.entries.items() for entry in entries]
-            keys = [
-                explain.with_constants(k, entry.constants) for k, entry in [*kept, (key, newest)]
-            ]
+            keys = [explain.with_constants(k, entry.constants) for k, entry in [*kept, (key, newest)]]
             explain.limit_reached(self.fn, limit, keys)
 
     def _forget(self, entry: Entry | None) -> None:
@@ -620,12 +596,22 @@ _PATIENCE = 3
 
 
 def compile(
-    model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-    backend: str | Callable[..., Any] | None = None, mode: str | None = None,
-    options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,
-    recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None,
-    checks: bool | None = None, buckets: dict[str, Any] | None = None, shapes: dict[str, str] | None = None,
-) -> Any:  # fmt: skip
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+    checks: bool | None = None,
+    buckets: dict[str, Any] | None = None,
+    shapes: dict[str, str] | None = None,
+) -> Any:
     """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
 
     The first call with arguments of some kind runs the Python code once, on tracers, to find the steps that it
@@ -668,22 +654,37 @@ def compile(
     """
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
-            name=name, disable=disable, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
-            shapes_spec=shapes_spec, checks=checks, buckets=buckets, shapes=shapes,
-        )  # fmt: skip
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            name=name,
+            disable=disable,
+            recompile_limit=recompile_limit,
+            isolate_recompiles=isolate_recompiles,
+            shapes_spec=shapes_spec,
+            checks=checks,
+            buckets=buckets,
+            shapes=shapes,
+        )
     asked = checked_mode(mode, options)
     backend = get_default_backend() if backend is None else checked_backend(backend)
     _check_arguments(model, dynamic, shapes_spec)
     if buckets or shapes:
         if hasattr(model, "named_parameters"):
-            raise TypeError(
-                "torch.compile: buckets are for functions; compile one that calls the module"
-            )
+            raise TypeError("torch.compile: buckets are for functions; compile one that calls the module")
         plain = compile(
-            model, fullgraph=fullgraph, backend=backend, mode=mode, options=options, disable=disable,
-            recompile_limit=recompile_limit, checks=checks,
-        )  # fmt: skip
+            model,
+            fullgraph=fullgraph,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+            recompile_limit=recompile_limit,
+            checks=checks,
+        )
         return Bucketed(plain, model, buckets or {}, shapes)
     if disable or backend in EAGER:
         return model
@@ -701,9 +702,7 @@ def _check_arguments(model: Any, dynamic: Any, shapes_spec: Any) -> None:
     if dynamic:
         explain.one_program_per_shape("torch.compile(dynamic=True)")
     if shapes_spec is not None:
-        raise NotImplementedError(
-            "torch.compile: shapes_spec is not supported; each shape is compiled for itself"
-        )
+        raise NotImplementedError("torch.compile: shapes_spec is not supported; each shape is compiled for itself")
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
 

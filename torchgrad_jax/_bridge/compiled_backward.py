@@ -154,9 +154,7 @@ class _Reads:
     def __init__(self, current: StateLift, nodes: Sequence[Any]) -> None:
         self.current, self.nodes = current, nodes
         self.numbers = {node: k for k, node in enumerate(nodes)}
-        self.recomputing = [
-            k for k, n in enumerate(nodes) if any(type(e) is Packed for e in n.saved or ())
-        ]
+        self.recomputing = [k for k, n in enumerate(nodes) if any(type(e) is Packed for e in n.saved or ())]
         """The numbers of the nodes that read what a checkpoint computes again."""
         self.last = 0
         """The number of the node that the pass has come to."""
@@ -195,8 +193,7 @@ def trace_backward(
     description = BackwardDescription()
     roots = [(grad_fn_of(t), t._onr) for _, t in outs]
     description.has_hooks = [
-        fn.extras is not None and any(at == nr and hooks for at, hooks in fn.extras.tensor_pre)
-        for fn, nr in roots
+        fn.extras is not None and any(at == nr and hooks for at, hooks in fn.extras.tensor_pre) for fn, nr in roots
     ]
     description.names = [fn.name() for fn, _ in roots]
     nodes, edges = _inside([fn for fn, _ in roots], began)
@@ -217,17 +214,13 @@ def trace_backward(
     try:
         _silence(edges, silenced)
         with current.noting_reads(reads.note):
-            gradients = run_pass(
-                roots, cts, keep=False, create=False, targets=edges, accumulate=False
-            )
+            gradients = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
     finally:
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
         surely(lambda: [tie.remove() for tie in ties])
         current.walks = walks
     memories = _memories(current, returned)
-    found = [
-        (nodes, memories[id(st)], array) for nodes, st, array in reads.found if id(st) in memories
-    ]
+    found = [(nodes, memories[id(st)], array) for nodes, st, array in reads.found if id(st) in memories]
     description.reads = [(nodes, memory) for nodes, memory, _ in found]
     description.targets = [_named(current, node, nr) for node, nr in edges]
     description.grad_metas = [None if g is None else g._m for g in gradients]
@@ -298,9 +291,12 @@ def _memories(current: StateLift, returned: Sequence[Any]) -> dict[int, tuple[st
 
 
 def _describe_nodes(
-    description: BackwardDescription, roots: Sequence[tuple[Any, int]], nodes: Sequence[Any],
-    edges: Sequence[tuple[Any, int]], counters: dict[int, tuple[str, Any]],
-) -> list[Any]:  # fmt: skip
+    description: BackwardDescription,
+    roots: Sequence[tuple[Any, int]],
+    nodes: Sequence[Any],
+    edges: Sequence[tuple[Any, int]],
+    counters: dict[int, tuple[str, Any]],
+) -> list[Any]:
     """Which results lead to which nodes, and these to which edges; and what each node has saved.
 
     Returns:
@@ -343,9 +339,7 @@ def _describe_nodes(
         if node.saved or frees or _has_code_of_the_user(node):
             inside.append(node)
             description.frees |= frees << len(description.nodes)
-            description.nodes.append(
-                NodeInside(from_roots[node], to_edges[node], tuple(read), frees)
-            )
+            description.nodes.append(NodeInside(from_roots[node], to_edges[node], tuple(read), frees))
     return inside
 
 
@@ -383,9 +377,7 @@ def _named(current: StateLift, node: Any, nr: int) -> Any:
 class ForwardAndBackward:
     """Forward and backward part as compiled functions."""
 
-    def __init__(
-        self, jaxpr: Any, consts: Sequence[Any], n_results: int, checks: Checks | None = None
-    ) -> None:
+    def __init__(self, jaxpr: Any, consts: Sequence[Any], n_results: int, checks: Checks | None = None) -> None:
         self.n_results = n_results
         flags = [] if checks is None else checks.late
         self.checked = bool(flags)
@@ -414,11 +406,7 @@ class ForwardAndBackward:
         reads = [v for eqn in late_steps for v in eqn.invars] + list(grads)
         reads += [v for noted in self.checks for v in noted.arrays]
         between = list(
-            dict.fromkeys(
-                v
-                for v in reads
-                if not hasattr(v, "val") and v not in made and v not in jaxpr.constvars
-            )
+            dict.fromkeys(v for v in reads if not hasattr(v, "val") and v not in made and v not in jaxpr.constvars)
         )
         self.between = len(between)
         consts_of = dict(zip(jaxpr.constvars, consts))
@@ -453,9 +441,7 @@ class ForwardAndBackward:
         self.forward: Callable[..., list[Any]] = jax.jit(forward)
         self.backward: Callable[..., list[Any]] = jax.jit(backward)
 
-    def forward_as_operator(
-        self, description: BackwardDescription, wanted: tuple[int, ...]
-    ) -> Call:
+    def forward_as_operator(self, description: BackwardDescription, wanted: tuple[int, ...]) -> Call:
         """Those of the results that have a graph as one operator, differentiable from outside."""
         found = self._operators.get(wanted)
         if found is None:
@@ -466,20 +452,20 @@ class ForwardAndBackward:
                 return tuple([results[k] for k in roots])
 
             found = self._operators[wanted] = Call(
-                "compiled", run, node_name=description.names[wanted[0]],
+                "compiled",
+                run,
+                node_name=description.names[wanted[0]],
                 edges=lambda keys: tuple(
                     [i for i, m in enumerate(keys) if isinstance(m, Meta) and m.dtype.category >= 2]
                 ),
-            )  # fmt: skip
+            )
         return found
 
     def gradients(self, saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """What the backward part gives, unless a check in it fails."""
         results = self.backward(saved, cts)
         if self.checks and is_true(results[-1]):
-            raise_failed_check(
-                self.checks, lambda wanted: jax.jit(partial(self._late, wanted))(saved, cts)
-            )
+            raise_failed_check(self.checks, lambda wanted: jax.jit(partial(self._late, wanted))(saved, cts))
         return results
 
 
@@ -517,11 +503,7 @@ def used_in_pass(jaxpr: Any, gradients: int, reads: int) -> list[bool]:
     """Which of the last results of a program, `reads` many, the pass before them uses for its gradients."""
     end, placeholder = len(jaxpr.outvars) - reads, traced_run.placeholder()
     steps = jaxpr.eqns
-    in_pass = next(
-        k
-        for k, eqn in enumerate(steps)
-        if eqn.primitive is placeholder and eqn.params["index"] >= _FIRST
-    )
+    in_pass = next(k for k, eqn in enumerate(steps) if eqn.primitive is placeholder and eqn.params["index"] >= _FIRST)
     used = needed_of(steps[in_pass:], jaxpr.outvars[end - gradients : end])
     return [not hasattr(v, "val") and v in used for v in jaxpr.outvars[end:]]
 
@@ -533,21 +515,16 @@ class CompiledFunctionBackward(Node):
     some of these: it frees what they have saved, and arrives at the edges that they lead to.
     """
 
-    __slots__ = (
-        "counters",
-        "description",
-        "freed",
-        "last_freed",
-        "leaves",
-        "memories",
-        "metas",
-        "parts",
-    )
+    __slots__ = ("counters", "description", "freed", "last_freed", "leaves", "memories", "metas", "parts")
 
     def __init__(
-        self, parts: ForwardAndBackward, description: BackwardDescription, saved: Sequence[Any], args: Sequence[Tensor],
+        self,
+        parts: ForwardAndBackward,
+        description: BackwardDescription,
+        saved: Sequence[Any],
+        args: Sequence[Tensor],
         leaves: Sequence[Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.gp = self.extras = None
         self.parts, self.description, self.metas = parts, description, description.metas
         self.saved: Any = tuple(saved)
@@ -592,18 +569,10 @@ class CompiledFunctionBackward(Node):
     def call_is_over(self, args: Sequence[Tensor], results: Sequence[Any]) -> None:
         """Remember which versions what was saved has now."""
         owner = {"arg": args, "result": results}
-        counters = [
-            who if kind == "outside" else owner[kind][who]._vc
-            for kind, who, _ in self.description.counters
-        ]
+        counters = [who if kind == "outside" else owner[kind][who]._vc for kind, who, _ in self.description.counters]
         self.counters = [(vc, vc.version) for vc in counters]
-        memories = [
-            who if kind == "outside" else owner[kind][who]
-            for kind, who in self.description.memories
-        ]
-        self.memories = [
-            (x, x, x.stamp) if isinstance(x, Storage) else (x, x._st, x._st.stamp) for x in memories
-        ]
+        memories = [who if kind == "outside" else owner[kind][who] for kind, who in self.description.memories]
+        self.memories = [(x, x, x.stamp) if isinstance(x, Storage) else (x, x._st, x._st.stamp) for x in memories]
 
     @property
     def n_outputs(self) -> int:
@@ -640,20 +609,14 @@ class CompiledFunctionBackward(Node):
         self.last_freed = inside.frees
         if not roots:
             return [None] * len(self.edges)
-        metas = [
-            m if inside.reached >> k & 1 else None
-            for k, m in enumerate(self.description.grad_metas)
-        ]
+        metas = [m if inside.reached >> k & 1 else None for k, m in enumerate(self.description.grad_metas)]
         if MODES.bits & GRAD:
             found = self._recorded(cts)
             return [None if m is None else g for g, m in zip(found, metas)]
         given = [None if g is None else read(g) for g in cts]
         arrays = iter(self.parts.gradients(saved, given))
         found = [None if m is None else next(arrays) for m in self.description.grad_metas]
-        return [
-            None if m is None else zeros_for(m) if g is None else make(g, m)
-            for g, m in zip(found, metas)
-        ]
+        return [None if m is None else zeros_for(m) if g is None else make(g, m) for g, m in zip(found, metas)]
 
     def _check_unwritten(self, owner: Any, storage: Storage, then: int) -> None:
         """Refuse a pass that would read something else in eager code, where the program has saved what was there."""
@@ -682,17 +645,12 @@ class CompiledFunctionBackward(Node):
         outs = apply(self.parts.forward_as_operator(self.description, came), leaves)
         roots = [(grad_fn_of(out), out._onr) for out in outs]
         given = [g for g in cts if g is not None]
-        return run_pass(
-            roots, given, keep=True, create=True, targets=list(self.edges), accumulate=False
-        )
+        return run_pass(roots, given, keep=True, create=True, targets=list(self.edges), accumulate=False)
 
 
 def _edges_to(targets: Sequence[Any], args: Sequence[Tensor] | Mapping[int, Tensor]) -> list[Any]:
     """The edges to arguments, by their numbers, to tensors from outside and into their graphs."""
-    return [
-        t if isinstance(t, tuple) else edge_of(args[t] if isinstance(t, int) else t)
-        for t in targets
-    ]
+    return [t if isinstance(t, tuple) else edge_of(args[t] if isinstance(t, int) else t) for t in targets]
 
 
 class SpentGraph(NamedTuple):

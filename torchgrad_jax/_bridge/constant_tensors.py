@@ -48,9 +48,7 @@ def constant_tensors(program: Any) -> dict[int, ConstantTensor]:
     released = [
         (i, *_released(source))
         for i, source in enumerate(program.sources)
-        if source.kind == "tensor"
-        and type(source.what) is Storage
-        and id(source.what) not in changing
+        if source.kind == "tensor" and type(source.what) is Storage and id(source.what) not in changing
     ]
     _forget_gone(program)
     found = {}

@@ -29,14 +29,7 @@ from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._engine.values import loses_derivative
 from .._functions import symbolic
-from .inner_checks import (
-    any_failed,
-    failures_like,
-    first_failures,
-    note_once,
-    note_steps,
-    with_checks,
-)
+from .inner_checks import any_failed, failures_like, first_failures, note_once, note_steps, with_checks
 from .interop import FromJax, _array_of, _Kept, from_jax
 from .python_guards import KEPT_UNDER
 
@@ -128,14 +121,10 @@ class _Kind:
 
 
 def _as_arrays(tree: Any) -> Any:
-    return jax.tree_util.tree_map(
-        lambda x: x if is_key(x) else _array_of(x), tree, is_leaf=_is_tensor
-    )
+    return jax.tree_util.tree_map(lambda x: x if is_key(x) else _array_of(x), tree, is_leaf=_is_tensor)
 
 
-def _recorded(
-    name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequence[Any], *others: Any
-) -> Any:  # fmt: skip
+def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequence[Any], *others: Any) -> Any:
     """What `run`, a function of arrays, gives for these leaves, as one operator of this name.
 
     It is kept with the user's function `f`, whose next call with the same `key` is not traced again, unless what
@@ -208,9 +197,14 @@ def _like(tensors: Sequence[bool], found: Any) -> Any:
 
 
 def scan(
-    f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
-    unroll: Any = 1, **options: Any,
-) -> Any:  # fmt: skip
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: Any = 1,
+    **options: Any,
+) -> Any:
     """`jax.lax.scan`, of tensors too."""
     settings = {"length": length, "reverse": reverse, "unroll": unroll, **options}
     if not _ours(init, xs):
@@ -235,9 +229,17 @@ def scan(
 
 
 def repeated(
-    owner: Any, key: Any, layer: Callable[..., Any], x: Any, rows: Any, given: tuple[Any, ...],
-    wrapped: Callable[..., Any], unroll: int, length: int, module: Any,
-) -> Any:  # fmt: skip
+    owner: Any,
+    key: Any,
+    layer: Callable[..., Any],
+    x: Any,
+    rows: Any,
+    given: tuple[Any, ...],
+    wrapped: Callable[..., Any],
+    unroll: int,
+    length: int,
+    module: Any,
+) -> Any:
     """`layer(x, row, *given)`, which calls `module`, for each of the `rows`, where `x` is what the one before gave."""
     leaves, spec = _flat((x, rows, given))
     over = _Over(layer, x, rows, *given)
@@ -268,9 +270,7 @@ def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> An
     return _recorded("map", f, ("map", spec, tuple(over.tensors), batch_size), run, leaves)
 
 
-def associative_scan(
-    fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
-) -> Any:
+def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """`jax.lax.associative_scan`, of tensors too."""
     if not _ours(elems):
         return _ORIGINALS["associative_scan"](fn, elems, reverse, axis)
@@ -281,18 +281,10 @@ def associative_scan(
         given = jax.tree_util.tree_unflatten(spec, arrays)
         return _ORIGINALS["associative_scan"](_anew(over), given, reverse, axis)
 
-    return _recorded(
-        "associative_scan",
-        fn,
-        ("associative", spec, tuple(over.tensors), reverse, axis),
-        run,
-        leaves,
-    )
+    return _recorded("associative_scan", fn, ("associative", spec, tuple(over.tensors), reverse, axis), run, leaves)
 
 
-def fori_loop(
-    lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: Any = None
-) -> Any:
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: Any = None) -> Any:
     """`jax.lax.fori_loop`, of tensors too."""
     if not _ours(lower, upper, init_val):
         return _ORIGINALS["fori_loop"](lower, upper, body_fun, init_val, unroll=unroll)
@@ -383,13 +375,7 @@ def _flag(x: Any) -> Any:
     return x.reshape(()).astype(bool)
 
 
-def cond(
-    pred: Any,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
-    *operands: Any,
-    **named: Any,
-) -> Any:
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any, **named: Any) -> Any:
     """`jax.lax.cond`, of tensors too."""
     if not _ours(pred, true_fun, operands, named):
         return _ORIGINALS["cond"](pred, true_fun, false_fun, *operands, **named)
@@ -400,9 +386,7 @@ def cond(
     operands = _operands("cond", operands, named)
     if _has_values() or not isinstance(pred, Tensor | jax.core.Tracer | Number):
         return (true_fun if bool(pred) else false_fun)(*operands)
-    return _branches(
-        pred, [false_fun, true_fun], operands, lambda which: _flag(which).astype("int32")
-    )
+    return _branches(pred, [false_fun, true_fun], operands, lambda which: _flag(which).astype("int32"))
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, **named: Any) -> Any:
@@ -414,9 +398,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, *
         raise TypeError(f"Index type must be an integer, got {index.dtype}")
     if _has_values() or not isinstance(index, Tensor | jax.core.Tracer | Number):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
-    return _branches(
-        index, branches, operands, lambda which: jnp.asarray(which).reshape(()).astype("int32")
-    )
+    return _branches(index, branches, operands, lambda which: jnp.asarray(which).reshape(()).astype("int32"))
 
 
 def _operands(name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -430,7 +412,7 @@ def _operands(name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> tu
 
 def _branches(
     which: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any], number: Callable[[Any], Any]
-) -> Any:  # fmt: skip
+) -> Any:
     leaves, spec = _flat((which, operands))
     overs = [_Over(f, *operands, only_reads=True) for f in branches]
 

@@ -29,21 +29,13 @@ class Donating:
     __slots__ = ("_compiled", "call", "n", "settled")
 
     def __init__(
-        self,
-        fn: Callable[..., list[Any]],
-        n: int,
-        keep_unused: bool,
-        placed: list[Any] | None = None,
+        self, fn: Callable[..., list[Any]], n: int, keep_unused: bool, placed: list[Any] | None = None
     ) -> None:
         self.n = n
         self.settled = False
         """Whether JAX knew the arguments of the last call."""
-        self._compiled = jax.jit(
-            fn, donate_argnums=tuple(range(n)), keep_unused=keep_unused, out_shardings=placed
-        )
-        self.call: Any = (
-            self._compiled if n == 0 else _with_first_call(self._compiled, self._first_call)
-        )
+        self._compiled = jax.jit(fn, donate_argnums=tuple(range(n)), keep_unused=keep_unused, out_shardings=placed)
+        self.call: Any = self._compiled if n == 0 else _with_first_call(self._compiled, self._first_call)
 
     def results(self, inputs: Sequence[Any], dropped: Sequence[Tensor]) -> Iterator[Any]:
         """What the function returns, computed when the first of it is taken.

@@ -26,9 +26,17 @@ from .impure_calls import describe_impure_call, is_clock
 from .unread_attributes import CodeThatRan
 
 _CLOCKS = (
-    "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns",
-    "process_time", "process_time_ns", "thread_time", "thread_time_ns",
-)  # fmt: skip
+    "time",
+    "time_ns",
+    "perf_counter",
+    "perf_counter_ns",
+    "monotonic",
+    "monotonic_ns",
+    "process_time",
+    "process_time_ns",
+    "thread_time",
+    "thread_time_ns",
+)
 _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
 """Who may print, warn and ask for the time without that being the function's doing."""
 _ON_BEHALF = ("etils",)
@@ -48,9 +56,8 @@ class EffectWatcher:
     """
 
     def __init__(
-        self, iterators: Iterable[int] = (), calls: bool = False, stops: bool = False,
-        code: CodeThatRan | None = None,
-    ) -> None:  # fmt: skip
+        self, iterators: Iterable[int] = (), calls: bool = False, stops: bool = False, code: CodeThatRan | None = None
+    ) -> None:
         self._iterators = frozenset(iterators)
         self._looks_at_c_calls, self._stops_before_effects, self._profiles = calls, stops, False
         self._code = code
@@ -199,9 +206,7 @@ def _logging(name: str, before: Any) -> Any:
 
 
 def _warning(name: str, before: Any) -> Any:
-    def warn(
-        message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any
-    ) -> None:
+    def warn(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any) -> None:
         watcher = _watcher_of_user_code()
         if watcher is not None:
             watcher.note("warnings.warn() was called")
@@ -235,9 +240,7 @@ def _thread_work(name: str, before: Any) -> Any:
     def work(owner: Any, *args: Any, **kwargs: Any) -> Any:
         waits = not (isinstance(owner, Future) and owner.done())
         if waits and _watcher_of_user_code() is not None:
-            raise AsWritten(
-                f"{name}() of a {type(owner).__name__} was called at {users_place()}", lasting=True
-            )
+            raise AsWritten(f"{name}() of a {type(owner).__name__} was called at {users_place()}", lasting=True)
         return before(owner, *args, **kwargs)
 
     return work

@@ -16,11 +16,7 @@ from .._core.meta import meta
 from .._core.placement import MANY, OnAllDevices, is_complete, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
-from .._core.state import (
-    INFERENCE,
-    MODES,
-    next_sequence_nr,
-)
+from .._core.state import INFERENCE, MODES, next_sequence_nr
 from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.strided import read, write
@@ -42,12 +38,7 @@ from .constant_tensors import constant_tensors
 from .donation import Donating, is_large, put_back, spare, surely
 from .effects import effects_so_far
 from .equal_steps import Step, evaluate_equal_steps_once
-from .gradients_read import (
-    OTHER_GRADIENT,
-    GradientsRead,
-    graphs_of_gradients,
-    spent_gradients,
-)
+from .gradients_read import OTHER_GRADIENT, GradientsRead, graphs_of_gradients, spent_gradients
 from .held_in_jax import hold_in_jax
 from .kept_tensors import KeptTensors, take_kept_tensors
 from .memory_errors import check_memory, complain_of_memory
@@ -84,13 +75,7 @@ from .results import (
     with_common_bases,
 )
 from .shorter_run import shorter_run
-from .traced_program import (
-    ARGUMENT_IS_A_VIEW,
-    INTO_ARGUMENTS,
-    Program,
-    resolve_argument,
-    trace_program,
-)
+from .traced_program import ARGUMENT_IS_A_VIEW, INTO_ARGUMENTS, Program, resolve_argument, trace_program
 
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
 OFTEN_ANEW = (VALUES_CHANGED, OTHER_GRADIENT)
@@ -101,10 +86,18 @@ class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
     def __init__(
-        self, fn: Any, kept_arguments: list[Any], python_guards: PythonGuards, tensors: list[Tensor], log: NumberLog,
-        checked: bool = True, name: Callable[[int], str] = str, fixed: Any = (),
-        knows: Callable[[Any], bool] = lambda x: False, given: Any = (),
-    ) -> None:  # fmt: skip
+        self,
+        fn: Any,
+        kept_arguments: list[Any],
+        python_guards: PythonGuards,
+        tensors: list[Tensor],
+        log: NumberLog,
+        checked: bool = True,
+        name: Callable[[int], str] = str,
+        fixed: Any = (),
+        knows: Callable[[Any], bool] = lambda x: False,
+        given: Any = (),
+    ) -> None:
         # Identities of arguments are part of the key: they must stay theirs.
         self.kept_arguments, self._knows = kept_arguments, knows
         self.python_guards = python_guards
@@ -151,8 +144,7 @@ class Entry:
         self.apart = Apart(program, known_twice, compared)
         if program.flags and self.backward is not None:
             raise AsWritten(
-                "it sets `requires_grad` of a tensor from outside and returns what has a graph",
-                lasting=True,
+                "it sets `requires_grad` of a tensor from outside and returns what has a graph", lasting=True
             )
         self.pins = self._placements(list(unique.values())) if MANY else {}
         """The shardings of results that are written to something on several devices, by their numbers."""
@@ -213,9 +205,7 @@ class Entry:
         touched = [*program.counters, *program.gradient_guards, *program.grads, *program.flags]
         of_arguments = any(isinstance(entry[0], int) for entry in touched)
         self.writes_arguments = any(i < 0 for i, _, _ in program.writes)
-        self.only_reads_arguments = not (
-            self.parts or program.new_state or of_arguments or self.writes_arguments
-        )
+        self.only_reads_arguments = not (self.parts or program.new_state or of_arguments or self.writes_arguments)
         """Whether plain tensors as arguments are only read."""
         self.has_more_guards = bool(
             program.peers
@@ -264,9 +254,7 @@ class Entry:
         program = self.program
         sources = program.sources
         shared = {id(first) for _, first, _, _ in program.peers}
-        updated = {
-            i: k for i, k, _ in program.writes if i >= 0 and id(sources[i].what) not in shared
-        }
+        updated = {i: k for i, k, _ in program.writes if i >= 0 and id(sources[i].what) not in shared}
         # A program that is differentiated from outside gives nothing away.
         looks = self.backward is None and jax.default_backend() == "cpu"
         there = in_place(program.jaxpr, updated) if looks else updated
@@ -286,11 +274,7 @@ class Entry:
         ahead = [] if self.checks is None else self.checks.inputs
         self.ahead = [self.order.index(i) - first for i in ahead]
         """Where among the last inputs those are that the checks ahead of the program read."""
-        self.numbers = [
-            (s.what, s.of, type(s.what[s.of]))
-            for s in sources
-            if s.kind == "number" and not self.log
-        ]
+        self.numbers = [(s.what, s.of, type(s.what[s.of])) for s in sources if s.kind == "number" and not self.log]
         self.draws = any(s.kind == "draw" for s in sources)
         outside = not any(isinstance(vc, int) for vc, _ in program.counters)
         self.counters = [vc for vc, _ in program.counters] if outside else []
@@ -306,18 +290,13 @@ class Entry:
         self.stored += [(st, k, stamps) for st, _, k, stamps in program.peers if k >= 0]
         self.written = {id(st) for st, _, _ in self.stored}
         changed = {i for i, _, _ in program.writes}
-        self.source_is_written = [
-            (~s.what if s.kind == "arg" else i) in changed for i, s in enumerate(sources)
-        ]
-        read = {
-            id(s.what) if isinstance(s.what, Tensor) else s.what
-            for s in sources
-            if s.kind == "grad"
-        }
+        self.source_is_written = [(~s.what if s.kind == "arg" else i) in changed for i, s in enumerate(sources)]
+        read = {id(s.what) if isinstance(s.what, Tensor) else s.what for s in sources if s.kind == "grad"}
         replaced = [
-            (leaf, m) for leaf, _, m, _ in program.grads
+            (leaf, m)
+            for leaf, _, m, _ in program.grads
             if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) not in read
-        ]  # fmt: skip
+        ]
         held = [s.array(args) for s in sources if s.kind in ("arg", "tensor", "grad")]
         free = not any(isinstance(x, jax.Array) and x.committed for x in held)
         # Scratch memory may stand in for one as long as no array is bound to the devices that it lies on.
@@ -336,16 +315,15 @@ class Entry:
         spare = {id(leaf) if isinstance(leaf, Tensor) else leaf for leaf, _ in self.spare}
         first = [written[i] for i in self.donated]
         first += [
-            k for leaf, k, m, _ in program.grads
+            k
+            for leaf, k, m, _ in program.grads
             if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) in spare
-        ]  # fmt: skip
+        ]
         self.result_order = list(dict.fromkeys([*first, *range(n)]))
         at = {k: new for new, k in enumerate(self.result_order)} if self.parts is None else range(n)
         self.stored = [(st, at[k], stamps) for st, k, stamps in self.stored]
         self.stored_elsewhere = [(i, at[k], stamps) for i, k, stamps in self.stored_elsewhere]
-        self.grads = [
-            (leaf, k if m is None else at[k], m, version) for leaf, k, m, version in program.grads
-        ]
+        self.grads = [(leaf, k if m is None else at[k], m, version) for leaf, k, m, version in program.grads]
         self.new_state = [(st, at[k]) for st, k in program.new_state]
         for o in self.outs:
             if isinstance(o, ResultTensor):
@@ -359,9 +337,7 @@ class Entry:
         kept = [] if objects else take_kept_tensors(MODES.run, self.python_guards, leaves)
         if kept:
             self.kept_tensors = kept
-            leaves, out_spec = self._flattened(
-                (tree.unflatten(leaves, out_spec), [k.take() for k in kept])
-            )
+            leaves, out_spec = self._flattened((tree.unflatten(leaves, out_spec), [k.take() for k in kept]))
         try:
             tensors, outs = self._describe_results(leaves, began)
         except Exception as error:
@@ -422,9 +398,7 @@ class Entry:
             out = ResultTensor(len(tensors), m, requires, graph)
             outs.append(with_class(out, made_as))
             tensors.append(x)
-        self._made = [
-            (o, MadeTensor(tensors[o.index])) for o in outs if isinstance(o, ResultTensor)
-        ]
+        self._made = [(o, MadeTensor(tensors[o.index])) for o in outs if isinstance(o, ResultTensor)]
         if live:
             before = self._effects_so_far()
             results = [(outs[k].index, x) for k, x in live]
@@ -465,14 +439,10 @@ class Entry:
                 return why
         for ref, st, m, al, rg in self.program.known_tensors:
             t = ref()
-            if t is not None and (
-                t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
-            ):
+            if t is not None and (t._m is not m or t._rg is not rg or t._al is not al or t._st is not st):
                 return "a tensor from outside has another shape, storage or requires_grad"
         args = self.arguments(tensors)
-        why = (
-            self._other_values(args) if self.has_more_guards else None
-        ) or self.python_guards.describe_change()
+        why = (self._other_values(args) if self.has_more_guards else None) or self.python_guards.describe_change()
         if why is not None:
             return why
         if self.apart.fixed and self.apart.of_others(args):
@@ -550,9 +520,7 @@ class Entry:
         drawn: dict[Any, Any] = {}
         replaced: list[Any] = []
         node = None
-        counters = self.counters or [
-            args[vc]._vc if isinstance(vc, int) else vc for vc, _ in self.program.counters
-        ]
+        counters = self.counters or [args[vc]._vc if isinstance(vc, int) else vc for vc, _ in self.program.counters]
         counts = versions_before(counters, () if self.counters else self.increments)
         try:
             if not self.has_run:
@@ -572,9 +540,7 @@ class Entry:
                 arrays += kernel.results(inputs, dropped)  # no signal comes in between
                 check_memory(arrays)
                 if self.late and is_true(arrays[-1]):
-                    self._raise_failed_check(
-                        [*arrays[: len(self.donated)], *inputs[len(self.donated) :]]
-                    )
+                    self._raise_failed_check([*arrays[: len(self.donated)], *inputs[len(self.donated) :]])
             self._bring_back(arrays)
             self.store(arrays, args, counters, counts)
             self.has_run = True
@@ -606,9 +572,14 @@ class Entry:
             hold_in_jax(st)
 
     def _finish_or_restore(
-        self, arrays: list[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],
-        drawn: dict[Any, Any], replaced: Sequence[Any],
-    ) -> None:  # fmt: skip
+        self,
+        arrays: list[Any],
+        args: Sequence[Tensor],
+        counters: Sequence[Any],
+        counts: Sequence[int],
+        drawn: dict[Any, Any],
+        replaced: Sequence[Any],
+    ) -> None:
         """After an error or an interrupt: finish the step if its program ran, else let all be as it was."""
         self._bring_back(arrays)
         if arrays and not (self.late and self.parts is None and is_true(arrays[-1])):
@@ -693,17 +664,19 @@ class Entry:
         check_memory(forward_results := parts.forward(*self._spread(values)))
         if checks is not None and self.late and is_true(forward_results.pop()):
             checks.raise_failed_check(values)
-        leaves = tuple(
-            [leaf_of(s, args, x, w) for s, x, w in zip(sources, values, self.source_is_written)]
-        )
+        leaves = tuple([leaf_of(s, args, x, w) for s, x, w in zip(sources, values, self.source_is_written)])
         saved = forward_results[parts.n_results :]
         arrays += forward_results[: parts.n_results]
         return CompiledFunctionBackward(parts, self.backward, saved, args, leaves)
 
     def store(
-        self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any],
-        counts: Sequence[int], times: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        arrays: Sequence[Any],
+        args: Sequence[Tensor],
+        counters: Sequence[Any],
+        counts: Sequence[int],
+        times: int = 1,
+    ) -> None:
         """Write the results of the last of so many runs to where they belong.
 
         Once more after an interrupt, it does what was left to do.

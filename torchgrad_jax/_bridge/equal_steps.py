@@ -17,9 +17,7 @@ import numpy as np
 from .._engine.steps import bind_equation, values_of
 from .._engine.traced_run import placeholder
 
-_CALLS = {
-    "jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
-}  # fmt: skip
+_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 """Calls, and where their steps are: nobody differentiates a program any more."""
 _RANDOM = frozenset(["rng_uniform"])
 """What gives other numbers each time, although JAX knows of no effect."""
@@ -134,11 +132,7 @@ def _number(eqns: Sequence[Any], env: dict[Any, Any], numbers_of_steps: dict[Any
             env.update(zip(eqn.outvars, [_name(v, own) for v in inner.jaxpr.outvars]))
             continue
         key = _key(eqn, args)
-        number = (
-            len(numbers_of_steps)
-            if key is None
-            else numbers_of_steps.setdefault(key, len(numbers_of_steps))
-        )
+        number = len(numbers_of_steps) if key is None else numbers_of_steps.setdefault(key, len(numbers_of_steps))
         if key is None:
             numbers_of_steps[len(numbers_of_steps), None] = number
         env.update((v, (number, i)) for i, v in enumerate(eqn.outvars))
@@ -176,9 +170,7 @@ def _needed_by(eqn: Any, needed: set[Any]) -> list[Any]:
 def _unconditional(params: dict[str, Any]) -> bool:
     """Whether a call asks for nothing but its steps: no layout of its own over devices, no options."""
     placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
-    return not params.get("compiler_options_kvs") and all(
-        type(s).__name__ == "UnspecifiedValue" for s in placed
-    )
+    return not params.get("compiler_options_kvs") and all(type(s).__name__ == "UnspecifiedValue" for s in placed)
 
 
 def _key(eqn: Any, args: Sequence[Any]) -> Any:
@@ -186,9 +178,7 @@ def _key(eqn: Any, args: Sequence[Any]) -> Any:
     if eqn.effects or eqn.primitive.name in _RANDOM:
         return None
     params = tuple((k, _exactly(v)) for k, v in sorted(eqn.params.items()))
-    key = (
-        eqn.primitive, params, tuple(map(_exactly, args)), tuple(v.aval for v in eqn.outvars)
-    )  # fmt: skip
+    key = (eqn.primitive, params, tuple(map(_exactly, args)), tuple(v.aval for v in eqn.outvars))
     try:
         hash(key)
     except TypeError:

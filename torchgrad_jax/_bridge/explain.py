@@ -62,9 +62,7 @@ def given_up(fn: Any, why: Any) -> None:
 
 def never_compiled(fn: Any, why: Any) -> None:
     """Say that a function is not compiled at all, for something that it asks for."""
-    _warn(
-        f"torch.compile: {place(fn)} is not compiled, but runs as it is written: {why}. {_WAY_OUT}"
-    )
+    _warn(f"torch.compile: {place(fn)} is not compiled, but runs as it is written: {why}. {_WAY_OUT}")
 
 
 def limit_reached(fn: Any, limit: int, keys: Sequence[Any]) -> None:

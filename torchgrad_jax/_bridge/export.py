@@ -47,9 +47,13 @@ class Exported:
     """
 
     def __init__(
-        self, program: Any, state: list[Any], facts: dict[str, Any], gradient: Any = None,
+        self,
+        program: Any,
+        state: list[Any],
+        facts: dict[str, Any],
+        gradient: Any = None,
         classes: Mapping[str, type] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.program, self.gradient = program, gradient
         self.state = [wrap_array(a) for a in state]
         self._facts, self._classes = facts, dict(classes or {})
@@ -97,9 +101,7 @@ class Exported:
         kinds = [str(a.dtype) for a in self.program.in_avals[len(self.state) :]]
         for x, shape, kind, name in zip(leaves, want, kinds, names, strict=True):
             if x.device.type == "meta":
-                raise RuntimeError(
-                    f"exported for tensors with values, called with one on meta as {name}"
-                )
+                raise RuntimeError(f"exported for tensors with values, called with one on meta as {name}")
             if not _fits(x.shape, shape, sizes):
                 called = [tuple(x.shape) for x in leaves]
                 raise RuntimeError(
@@ -169,9 +171,7 @@ def _with_gradients(program: Any, gradient: Any, about: Any) -> Callable[..., An
 
     @gradients.defjvp
     def refuse(*_: Any) -> Any:
-        raise RuntimeError(
-            "exported programs have gradients of the first order only, and no forward mode"
-        )
+        raise RuntimeError("exported programs have gradients of the first order only, and no forward mode")
 
     def run(state: list[Any], arrays: list[Any]) -> list[Any]:
         n = len(state)
@@ -224,9 +224,15 @@ def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) ->
 
 
 def export(
-    f: Callable[..., Any], *args: Any, kwargs: Mapping[str, Any] | None = None, shapes: Any = None,
-    constraints: Sequence[str] = (), platforms: Sequence[str] | None = None, gradients: bool = False, rngs: Any = None,
-) -> Exported:  # fmt: skip
+    f: Callable[..., Any],
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    shapes: Any = None,
+    constraints: Sequence[str] = (),
+    platforms: Sequence[str] | None = None,
+    gradients: bool = False,
+    rngs: Any = None,
+) -> Exported:
     """A function over tensors (or a whole training step) as StableHLO, through jax.export.
 
     Args:
@@ -270,8 +276,9 @@ def export(
         raise RuntimeError("export: the gradients read tensors that the function itself does not")
     facts["gradient"] = {
         "state": [places[id(s.what)] for s in _inputs(backward)],
-        "results": made.sloped, "wanted": made.wanted,
-    }  # fmt: skip
+        "results": made.sloped,
+        "wanted": made.wanted,
+    }
     return Exported(program, state, facts, gradient, made.classes)
 
 
@@ -289,10 +296,7 @@ def _inputs(trace: _Trace) -> list[Any]:
     own = trace.programs[0].constants
     both = zip(*[p.sources for p in trace.programs])
     return [
-        s[0]
-        for s in both
-        if s[0].kind == "grad"
-        or (s[0].kind == "tensor" and _is_one(s) and id(s[0].what) not in own)
+        s[0] for s in both if s[0].kind == "grad" or (s[0].kind == "tensor" and _is_one(s) and id(s[0].what) not in own)
     ]
 
 
@@ -303,9 +307,7 @@ def _is_one(sources: Sequence[Any]) -> bool:
 class _Maker:
     """One call of `export`."""
 
-    def __init__(
-        self, f: Any, args: Any, kwargs: dict[str, Any], shapes: Any, constraints: Any, rngs: Any
-    ) -> None:  # fmt: skip
+    def __init__(self, f: Any, args: Any, kwargs: dict[str, Any], shapes: Any, constraints: Any, rngs: Any) -> None:
         self.f, self.classes = f, dict[str, type]()
         self.leaves: list[Tensor] = []
         self.form = describe(([*args], kwargs), self.leaves, self.classes, "the arguments")
@@ -319,9 +321,7 @@ class _Maker:
         """Of numbers, and of texts where a dimension may have any size."""
         if shapes is not None:
             _name_dimensions(_entries(f, self.form[1], shapes), self.shapes)
-        names = dict.fromkeys(
-            _parsed(s)[1] for shape in self.shapes for s in shape if isinstance(s, str)
-        )
+        names = dict.fromkeys(_parsed(s)[1] for shape in self.shapes for s in shape if isinstance(s, str))
         self.names = [str(name) for name in names]
         self.symbols = _symbols(self.names, constraints)
         self.points = self._points()
@@ -330,9 +330,7 @@ class _Maker:
         """The form of the results."""
         self.sloped: list[int] = []
         """The results that depend on arguments in a way that has gradients."""
-        self.wanted = [
-            i for i, t in enumerate(self.leaves) if t.dtype.is_floating_point or t.dtype.is_complex
-        ]
+        self.wanted = [i for i, t in enumerate(self.leaves) if t.dtype.is_floating_point or t.dtype.is_complex]
 
     def _points(self) -> list[tuple[int, ...]]:
         if not self.names:
@@ -340,9 +338,7 @@ class _Maker:
         own: dict[str, int] = {}
         for t, shape in zip(self.leaves, self.shapes):
             if not _fits(t.shape, shape, own):
-                raise ValueError(
-                    f"export: the sizes of the arguments do not fit {shape}, {own} so far"
-                )
+                raise ValueError(f"export: the sizes of the arguments do not fit {shape}, {own} so far")
         points = corners(len(self.names))
         given = tuple(own[name] for name in self.names)
         # A dimension of one element may look otherwise in everything.
@@ -359,9 +355,7 @@ class _Maker:
         leaves = self._arguments(dict(zip(self.names, point)))
         slopes: list[Tensor] = []
         if backward:
-            leaves = [
-                t.detach().requires_grad_() if i in self.wanted else t for i, t in enumerate(leaves)
-            ]
+            leaves = [t.detach().requires_grad_() if i in self.wanted else t for i, t in enumerate(leaves)]
             slopes = self._slopes(leaves)
 
         def run() -> tuple[list[Tensor], None]:
@@ -401,9 +395,7 @@ class _Maker:
         if self.key is None:
             return contextlib.nullcontext()
         words = read(leaves[len(self.leaves) - 1])
-        return drawing_from(
-            jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key)))
-        )
+        return drawing_from(jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key))))
 
     def _slopes(self, leaves: Sequence[Tensor]) -> list[Tensor]:
         """What comes in to the backward pass: like each result that requires a gradient."""
@@ -420,14 +412,16 @@ class _Maker:
             raise RuntimeError("export: no result requires a gradient")
         return [leaves[0].new_zeros(shape, dtype=dtype) for shape, dtype in shapes]
 
-    def _gradients(
-        self, outs: Sequence[Tensor], leaves: Sequence[Tensor], slopes: Sequence[Tensor]
-    ) -> list[Tensor]:
+    def _gradients(self, outs: Sequence[Tensor], leaves: Sequence[Tensor], slopes: Sequence[Tensor]) -> list[Tensor]:
         asked = [leaves[i] for i in self.wanted]
         found = run_pass(
             [edge_of(outs[k]) for k in self.sloped],  # type: ignore[misc] - those that require grad have one
-            list(slopes), keep=False, create=False, targets=[(accumulator(t), 0) for t in asked], accumulate=False,
-        )  # fmt: skip
+            list(slopes),
+            keep=False,
+            create=False,
+            targets=[(accumulator(t), 0) for t in asked],
+            accumulate=False,
+        )
         return [t.new_zeros(t.shape) if g is None else g for t, g in zip(asked, found)]
 
     # --- making the program -----------------------------------------------------------------------
@@ -437,10 +431,7 @@ class _Maker:
         state = [s.storage(trace.leaves[0]).array for s in _inputs(trace)]
         try:
             steps = self._one_program(trace)
-            avals = [
-                jax.ShapeDtypeStruct(self._shape(i, trace), read(t).dtype)
-                for i, t in enumerate(trace.leaves[0])
-            ]
+            avals = [jax.ShapeDtypeStruct(self._shape(i, trace), read(t).dtype) for i, t in enumerate(trace.leaves[0])]
 
             def run(state: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
                 return steps(state, arrays)[:results]
@@ -452,17 +443,13 @@ class _Maker:
             ) from None
         except SizeMatters as e:
             names = ", ".join(self.names)
-            raise RuntimeError(
-                f"export: the function does something else at another size of {names}: {e}"
-            ) from None
+            raise RuntimeError(f"export: the function does something else at another size of {names}: {e}") from None
 
     def _shape(self, i: int, trace: _Trace) -> tuple[Any, ...]:
         """The shape of an argument, or of what comes in to the backward pass, with names for sizes."""
         if not self.symbols:
             return tuple(trace.leaves[0][i].shape)
-        return AnySize(self.symbols, self.points).shape(
-            [tuple(leaves[i].shape) for leaves in trace.leaves]
-        )
+        return AnySize(self.symbols, self.points).shape([tuple(leaves[i].shape) for leaves in trace.leaves])
 
     def _one_program(self, trace: _Trace) -> Callable[..., list[Any]]:
         programs, inputs = trace.programs, _inputs(trace)
@@ -494,10 +481,13 @@ class _Maker:
         results = len(made.out_avals) - len(program.writes)
         results -= sum(m is not None for _, _, m, _ in program.grads)
         return {
-            "shapes": self.shapes, "writes": [(where[id(program.sources[i])], k) for i, k, _ in program.writes],
-            "results": results, "form": self.form, "out": self.out,
+            "shapes": self.shapes,
+            "writes": [(where[id(program.sources[i])], k) for i, k, _ in program.writes],
+            "results": results,
+            "form": self.form,
+            "out": self.out,
             "key": None if self.key is None else str(jax.random.key_impl(self.key)),
-        }  # fmt: skip
+        }
 
 
 def _key_of(key: Any) -> Any:
@@ -523,9 +513,7 @@ def _traced(run: Any, leaves: Sequence[Tensor]) -> Any:
 
 def _refuse_what_cannot_be_exported(program: Any) -> None:
     if program.new_state:
-        raise RuntimeError(
-            "export: the function makes state of its own; run it once before it is exported"
-        )
+        raise RuntimeError("export: the function makes state of its own; run it once before it is exported")
     if any(s.kind == "draw" for s in program.sources):
         raise RuntimeError(
             "export: the function draws random numbers; export(..., rngs=jax.random.key(0)) takes them from a key"
@@ -535,9 +523,7 @@ def _refuse_what_cannot_be_exported(program: Any) -> None:
 
 
 def _require_equal_sources(programs: Sequence[Any]) -> None:
-    kinds = [
-        [(s.kind, None if s.kind == "tensor" else s.what) for s in p.sources] for p in programs
-    ]
+    kinds = [[(s.kind, None if s.kind == "tensor" else s.what) for s in p.sources] for p in programs]
     writes = [[w[:2] for w in p.writes] for p in programs]
     if any(k != kinds[0] for k in kinds) or any(w != writes[0] for w in writes):
         raise SizeMatters("it reads or writes other tensors")
@@ -567,19 +553,13 @@ def _check_options(kwargs: Any, shapes: Any, constraints: Any, platforms: Any) -
     if not isinstance(kwargs, Mapping | None) or not all(isinstance(k, str) for k in kwargs or ()):
         raise TypeError(f"export: kwargs is a dict of arguments by name, got {kwargs!r}")
     if not isinstance(shapes, list | tuple | Mapping | None):
-        raise TypeError(
-            f"export: shapes is a list or dict with an entry for each argument, got {shapes!r}"
-        )
+        raise TypeError(f"export: shapes is a list or dict with an entry for each argument, got {shapes!r}")
     if isinstance(constraints, str) or not all(isinstance(c, str) for c in constraints):
-        raise TypeError(
-            f"export: constraints is a list of texts such as 'b >= 2', got {constraints!r}"
-        )
+        raise TypeError(f"export: constraints is a list of texts such as 'b >= 2', got {constraints!r}")
     if platforms is None:
         return
     if isinstance(platforms, str) or not platforms or any(p not in _PLATFORMS for p in platforms):
-        raise ValueError(
-            f"export: platforms is a list of some of {list(_PLATFORMS)}, got {platforms!r}"
-        )
+        raise ValueError(f"export: platforms is a list of some of {list(_PLATFORMS)}, got {platforms!r}")
 
 
 def _symbols(names: Sequence[str], constraints: Sequence[str]) -> list[Any]:
@@ -587,9 +567,7 @@ def _symbols(names: Sequence[str], constraints: Sequence[str]) -> list[Any]:
     for text in constraints:
         for word in re.findall(r"[A-Za-z_]\w*", text):
             if word not in (*names, "mod", "floordiv", "max", "min"):
-                raise ValueError(
-                    f"export: {text!r} in constraints names {word}, which shapes does not"
-                )
+                raise ValueError(f"export: {text!r} in constraints names {word}, which shapes does not")
     if not names:
         return []
     try:
@@ -629,25 +607,17 @@ def _name_dimensions(entries: Sequence[tuple[Any, Any]], shapes: list[list[Any]]
             return
         if kind == "tensor" and isinstance(entry, str):
             shapes[form[1]] = _named_shape(entry, shapes[form[1]])
-        elif (
-            kind in ("list", "tuple")
-            and isinstance(entry, list | tuple)
-            and len(entry) == len(form[1])
-        ):
+        elif kind in ("list", "tuple") and isinstance(entry, list | tuple) and len(entry) == len(form[1]):
             for inner, e in zip(form[1], entry):
                 look(inner, e)
         elif kind in ("dict", "object") and isinstance(entry, Mapping):
             inner = dict(form[-1])
             for k, e in entry.items():
                 if k not in inner:
-                    raise ValueError(
-                        f"export: shapes names {k!r}, which the argument does not have"
-                    )
+                    raise ValueError(f"export: shapes names {k!r}, which the argument does not have")
                 look(inner[k], e)
         else:
-            raise ValueError(
-                f"export: {entry!r} in shapes does not fit a {form[0]} among the arguments"
-            )
+            raise ValueError(f"export: {entry!r} in shapes does not fit a {form[0]} among the arguments")
 
     for form, entry in entries:
         look(form, entry)
@@ -659,9 +629,7 @@ def _named_shape(text: str, shape: list[Any]) -> list[Any]:
         at = parts.index("...")
         parts[at : at + 1] = ["_"] * (len(shape) - len(parts) + 1)
     if len(parts) != len(shape):
-        raise ValueError(
-            f"export: {text!r} names {len(parts)} dimensions of a tensor of shape {tuple(shape)}"
-        )
+        raise ValueError(f"export: {text!r} names {len(parts)} dimensions of a tensor of shape {tuple(shape)}")
     out: list[Any] = []
     for part, n in zip(parts, shape):
         if part == "_" or part.isdigit():

@@ -69,10 +69,7 @@ def read_exported(file: Any) -> tuple[Any, list[Any], dict[str, Any], Any]:
         _check_forms(facts)
         if gradient is not None:
             _check_gradient(program, gradient, facts)
-        state = [
-            jnp.asarray(_array(archive.read(f"state/{i}.npy", _ARRAY), name))
-            for i, name in enumerate(names)
-        ]
+        state = [jnp.asarray(_array(archive.read(f"state/{i}.npy", _ARRAY), name)) for i, name in enumerate(names)]
         _check_state(program, state)
     except RuntimeError:
         raise
@@ -130,13 +127,15 @@ def _check_facts(program: Any, facts: Any, names: Any) -> None:
     inputs, outputs = len(program.in_avals), len(program.out_avals)
     shapes, writes, n = facts["shapes"], facts["writes"], facts["state"]
     right = (
-        type(names) is list and all(type(name) is str and name in _DTYPES for name in names)
-        and n == len(names) and n + len(shapes) == inputs
+        type(names) is list
+        and all(type(name) is str and name in _DTYPES for name in names)
+        and n == len(names)
+        and n + len(shapes) == inputs
         and all(_is_natural(i, n) and _is_natural(k, outputs) for i, k in writes)
         and _is_natural(facts["results"], outputs + 1)
         and all(type(size) in (int, str) for s in shapes for size in s)
         and [tuple(map(str, s)) for s in shapes] == [tuple(map(str, a.shape)) for a in program.in_avals[n:]]
-    )  # fmt: skip
+    )
     if not right:
         raise RuntimeError("load_exported: what the file says of its program is not so")
     for i, k in writes:
@@ -149,9 +148,13 @@ def _check_forms(facts: Any) -> None:
     both = type(form) is list and len(form) == 2 and form[0] == "tuple" and len(form[1]) == 2
     n = len(facts["shapes"]) - (key is not None)
     right = (
-        both and form[1][0][0] == "list" and form[1][1][0] == "dict" and (key is None or type(key) is str)
-        and is_form(form, n) and is_form(facts["out"], facts["results"])
-    )  # fmt: skip
+        both
+        and form[1][0][0] == "list"
+        and form[1][1][0] == "dict"
+        and (key is None or type(key) is str)
+        and is_form(form, n)
+        and is_form(facts["out"], facts["results"])
+    )
     if not right:
         raise RuntimeError("load_exported: what the file says of its arguments is not so")
 
@@ -163,7 +166,7 @@ def _check_gradient(program: Any, gradient: Any, facts: Any) -> None:
         all(_is_natural(i, n) for i in about["state"])
         and all(_is_natural(k, facts["results"]) for k in about["results"])
         and all(_is_natural(i, len(shapes)) for i in about["wanted"])
-    )  # fmt: skip
+    )
     if right:
         given = [*[program.in_avals[i] for i in about["state"]], *shapes]
         given += [program.out_avals[k] for k in about["results"]]

@@ -26,24 +26,13 @@ from jax.api_util import shaped_abstractify
 from jax.extend.core import Primitive, jaxprs_in_params, no_effects
 from jax.interpreters import ad, batching, mlir
 
-from .._core.linear_maps import (
-    Back,
-    Linear,
-    avals_of,
-    batch_first,
-    over_batch,
-    still,
-    tangents_along,
-    with_batch,
-)
+from .._core.linear_maps import Back, Linear, avals_of, batch_first, over_batch, still, tangents_along, with_batch
 
 Forward = Callable[..., Sequence[Any]]
 """From arrays to a sequence of arrays."""
 
 
-def with_tangents(
-    forward: Forward, back: Back, effects: Any = no_effects
-) -> Callable[..., list[Any]]:
+def with_tangents(forward: Forward, back: Back, effects: Any = no_effects) -> Callable[..., list[Any]]:
     """A function of arrays whose derivatives of every mode and order are those that a backward pass gives.
 
     Args:
@@ -201,9 +190,7 @@ def _called(*arrays: Any, rule: _Rule, **_: Any) -> list[Any]:
     return list(rule.forward(*arrays))
 
 
-def _call_jvp(
-    arrays: Sequence[Any], directions: Sequence[Any], *, rule: _Rule, **_: Any
-) -> tuple[Any, Any]:
+def _call_jvp(arrays: Sequence[Any], directions: Sequence[Any], *, rule: _Rule, **_: Any) -> tuple[Any, Any]:
     moving = [ad.instantiate_zeros(d) for a, d in zip(arrays, directions) if is_inexact(a)]
     results, kept, linear = rule.pull(arrays)
     inexact = tuple(jax.typeof(r) for r in results if is_inexact(r))

@@ -25,9 +25,7 @@ from .compiled_backward import SpentGraph, spent_graph
 from .traced_program import Program, StateLift, resolve_argument
 
 OTHER_GRADIENT = "the gradient of a leaf is another tensor, or is one memory with another tensor as it was not before"
-_READS_A_GRAPH = (
-    "the gradient of a leaf has a graph (of `create_graph=True`), and is read or added to"
-)
+_READS_A_GRAPH = "the gradient of a leaf has a graph (of `create_graph=True`), and is read or added to"
 _LEAVES_A_GRAPH = "it leaves a gradient in `.grad` that has a graph (of `create_graph=True`)"
 
 
@@ -54,9 +52,7 @@ class GradientsRead:
         self._one: list[tuple[Any, Tensor]] = []
         """Leaves, and the gradient that each has to have."""
         for leaf, m, g in found:
-            if g is None or (
-                is_direct(g) and holders[id(g._st)] == 1 and id(g._st) not in elsewhere
-            ):
+            if g is None or (is_direct(g) and holders[id(g._st)] == 1 and id(g._st) not in elsewhere):
                 self._any.append((leaf, m))
             else:
                 self._one.append((leaf, g))
@@ -104,9 +100,7 @@ def graphs_of_gradients(current: StateLift, began: int) -> dict[Any, SpentGraph 
     return found
 
 
-def spent_gradients(
-    program: Program, graphs: dict[Any, SpentGraph | None]
-) -> list[tuple[Any, SpentGraph]]:
+def spent_gradients(program: Program, graphs: dict[Any, SpentGraph | None]) -> list[tuple[Any, SpentGraph]]:
     """The leaves to which the program gives gradients with a graph that was used up, and what is left of these."""
     found = []
     for leaf, _, m, _ in program.grads:

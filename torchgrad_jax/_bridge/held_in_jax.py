@@ -37,8 +37,7 @@ class GivenAgain:
         last = self._last
         self._last = [weakref.ref(x) if type(x) is np.ndarray else None for x in arrays]
         return [
-            x if known is None or known() is not x else hold_in_jax(st)
-            for known, st, x in zip(last, storages, arrays)
+            x if known is None or known() is not x else hold_in_jax(st) for known, st, x in zip(last, storages, arrays)
         ]
 
 

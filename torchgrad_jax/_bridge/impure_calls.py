@@ -18,7 +18,7 @@ IMPURE_NAMES = frozenset(" ".join((_TIME, _SYSTEM, _FILES, _QUEUES)).split())
 CLOCKS = ("time",)
 IMPURE_MODULES = frozenset(
     ["_io", "io", "posix", "nt", "_socket", "_posixsubprocess", "select", "_sqlite3", "mmap", "fcntl", *CLOCKS]
-)  # fmt: skip
+)
 """Modules of C functions that act."""
 _ASKS = """fspath getpid getppid getuid getcwd stat lstat fstat listdir scandir cpu_count sched_getaffinity
 readable writable seekable fileno isatty tell get_terminal_size strftime sleep"""

@@ -200,6 +200,13 @@ def results_of_checks(noted: Sequence[NotedCheck]) -> list[Any]:
 
 
 __all__ = [
-    "Frames", "OperatorChecks", "any_failed", "failures_like", "first_failures", "note_once", "note_steps",
-    "results_of_checks", "with_checks",
-]  # fmt: skip
+    "Frames",
+    "OperatorChecks",
+    "any_failed",
+    "failures_like",
+    "first_failures",
+    "note_once",
+    "note_steps",
+    "results_of_checks",
+    "with_checks",
+]

@@ -14,8 +14,13 @@ from .own_values import ForwardOverMesh
 from .traced_program import Source
 
 _COLLECTIVES = (
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast",
-)  # fmt: skip
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+)
 _COLLECTIVE = re.compile(rf"= (\(.*?\)|\S+) ({'|'.join(_COLLECTIVES)})(?:-start)?\(")
 
 
@@ -150,18 +155,12 @@ def _parts(entry: Entry, names: dict[int, str]) -> Iterator[tuple[str, str]]:
 
     yield "arguments", _listed([_described(s.meta) for s in kinds["arg"]])
     yield "numbers in arguments", _count(s.kind == "given" for s in sources)
-    yield (
-        "reads",
-        named([i for i in tensors if i not in written and i not in entry.constant_tensors]),
-    )
+    yield ("reads", named([i for i in tensors if i not in written and i not in entry.constant_tensors]))
     yield "constants", _listed([_described(sources[i].meta) for i in entry.constant_tensors])
     yield "updates in place", named([i for i in tensors if i in entry.donated])
     yield "replaces", named([i for i in tensors if i in written and i not in entry.donated])
     yield "reads gradients of", _listed([_leaf(s.what, names) for s in kinds["grad"]])
-    yield (
-        "replaces gradients of",
-        _listed([_leaf(leaf, names) for leaf, _, m, _ in program.grads if m is not None]),
-    )
+    yield ("replaces gradients of", _listed([_leaf(leaf, names) for leaf, _, m, _ in program.grads if m is not None]))
     yield (
         "removes gradients of",
         _listed([_leaf(leaf, names) for leaf, k, m, _ in program.grads if m is None and k is None]),

@@ -162,13 +162,21 @@ class _Operator:
     """
 
     __slots__ = (
-        "call", "captured", "checks", "is_new", "keys", "lasts", "looked", "metas", "out_tree", "shown", "single",
+        "call",
+        "captured",
+        "checks",
+        "is_new",
+        "keys",
+        "lasts",
+        "looked",
+        "metas",
+        "out_tree",
+        "shown",
+        "single",
         "guards",
-    )  # fmt: skip
+    )
 
-    def __init__(
-        self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]
-    ) -> None:
+    def __init__(self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]) -> None:
         self.out_tree: Any = None
         plain = True
 
@@ -231,8 +239,7 @@ class _Operator:
                 self.captured[i] = wrap_beside(t._st.array, there)
         # What the function computed of tensors from outside is computed anew by each call.
         self.lasts &= all(
-            t._al is None and t._fn is None and t._st.born < lifted.birth
-            for t in self.captured[:n_captured]
+            t._al is None and t._fn is None and t._st.born < lifted.birth for t in self.captured[:n_captured]
         ) and not any(is_traced(t._st.array) for t in self.captured[n_captured:])
 
     def watch(self, f: Any, kept: Sequence[Any]) -> None:
@@ -345,9 +352,7 @@ class FromJax(lift.Lift):
         self.looked.append((t, t._st.array))
 
 
-def _recorded(
-    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax
-) -> lift.Traced:
+def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax) -> lift.Traced:
     """The steps of a function, as they are where gradients are wanted."""
     with recording(), jit_caches.of_this_run():
         return lift.trace(lambda xs: _in_frame(run, xs, reading), avals, reading)
@@ -368,9 +373,11 @@ def _call_of(f: Any, run: Callable[[Sequence[Any]], Any]) -> Call:
     name = getattr(f, "__name__", "function")
     label = "".join(p[:1].upper() + p[1:] for p in name.strip("<>").split("_"))
     return Call(
-        name, run, node_name=f"{label}Backward",
+        name,
+        run,
+        node_name=f"{label}Backward",
         edges=lambda keys: tuple(i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= 2),
-    )  # fmt: skip
+    )
 
 
 # --- tensor code as JAX functions -----------------------------------------------------------------
@@ -399,9 +406,7 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
             for i, t in zip(at, inputs):
                 values[i] = t
                 if is_key(flat[i]):
-                    values[i] = jax.random.wrap_key_data(
-                        t._st.array, impl=jax.random.key_impl(flat[i])
-                    )
+                    values[i] = jax.random.wrap_key_data(t._st.array, impl=jax.random.key_impl(flat[i]))
             given, named = jax.tree_util.tree_unflatten(treedef, values)
             out, out_tree = jax.tree_util.tree_flatten(f(*given, **named), is_leaf=_is_tensor)
             trees[:] = [out_tree]
@@ -488,11 +493,7 @@ def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callab
             inputs, slopes = inputs[: len(arrays)], inputs[len(arrays) :]
             with recording():
                 results = [t for t in f(inputs) if is_inexact(_aval_of_result(t))]
-            roots = [
-                (t, g)
-                for t, g in zip(results, slopes)
-                if isinstance(t, Tensor) and requires_grad_of(t)
-            ]
+            roots = [(t, g) for t, g in zip(results, slopes) if isinstance(t, Tensor) and requires_grad_of(t)]
             # A pass only goes where its targets are; it has to meet the nodes that refuse to be differentiated.
             refusing = [
                 edge
@@ -504,9 +505,11 @@ def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callab
             found = run_pass(
                 [edge_of(t) for t, _ in roots],  # type: ignore[misc] - those that require grad have one
                 [g for _, g in roots],
-                keep=True, create=True, targets=[*[(accumulator(inputs[i]), 0) for i in wanted], *refusing],
+                keep=True,
+                create=True,
+                targets=[*[(accumulator(inputs[i]), 0) for i in wanted], *refusing],
                 accumulate=False,
-            )  # fmt: skip
+            )
             return [zeros_for(inputs[i]._m) if g is None else g for i, g in zip(wanted, found)]
 
         return over_arrays(gradients, [*arrays, *cotangents])

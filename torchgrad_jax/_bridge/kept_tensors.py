@@ -45,9 +45,17 @@ class KeptTensors:
     """One place outside in which a function keeps tensors that it made: what was there, and what it left there."""
 
     __slots__ = (
-        "_before", "_holder", "_inputs", "_kinds", "_later_keys", "_spec", "compared", "held_tensors", "key",
+        "_before",
+        "_holder",
+        "_inputs",
+        "_kinds",
+        "_later_keys",
+        "_spec",
+        "compared",
+        "held_tensors",
+        "key",
         "value",
-    )  # fmt: skip
+    )
 
     def __init__(self, holder: Any, key: Any, before: Any, now: Any) -> None:
         self._holder, self.key, self.value = holder, key, now
@@ -92,9 +100,7 @@ class KeptTensors:
             if id(t) not in run.known_tensors and not _may_be_read(t, run, guards):
                 continue
             seen = run.storages.get(id(st))
-            only_read = (
-                _is_plain(t) and seen is not None and st.array is seen.array and id(st) not in run.looked_at
-            )  # fmt: skip
+            only_read = _is_plain(t) and seen is not None and st.array is seen.array and id(st) not in run.looked_at
             found_twice = id(t) in guards.met_again or any(
                 other is not t and other._st is st for other in guards.reached_tensors.values()
             )
@@ -169,9 +175,7 @@ class KeptTensors:
                 self._holder[key] = self._holder.pop(key)
 
 
-def take_kept_tensors(
-    run: StateLift, guards: PythonGuards, results: Sequence[Any]
-) -> list[KeptTensors]:
+def take_kept_tensors(run: StateLift, guards: PythonGuards, results: Sequence[Any]) -> list[KeptTensors]:
     """Where the function keeps tensors that it made, and neither returns nor keeps elsewhere what was there before."""
     found = []
     for holder, key, before, now in _changed_places(guards):
@@ -184,9 +188,7 @@ def take_kept_tensors(
                 found.append(kept)
     all_results = [*results, *(t for kept in found for t in _tensors_in(kept.value).values())]
     outside = {id(x._st) for x in all_results if isinstance(x, Tensor) and not run.made(x._st)}
-    return [
-        k for k in found if outside.isdisjoint({id(t._st) for t in k.tensors_before().values()})
-    ]
+    return [k for k in found if outside.isdisjoint({id(t._st) for t in k.tensors_before().values()})]
 
 
 def _insist_on_this_trace(run: StateLift, key: Any, value: Any) -> None:
@@ -215,9 +217,7 @@ def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]
             for key in [k for k in holder if k not in watched and k not in UNWATCHED]:
                 yield holder, key, MISSING, holder[key]
     for held, before in guards.lists:
-        if type(held) is list and (
-            len(held) != len(before) or any(a is not b for a, b in zip(held, before))
-        ):
+        if type(held) is list and (len(held) != len(before) or any(a is not b for a, b in zip(held, before))):
             yield _Contents(held), None, before, list(held)
 
 
@@ -281,10 +281,7 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     def is_gone(x: Any) -> bool:
         return id(x) in gone or (isinstance(x, Attributes) and id(x.of) in gone)
 
-    guards.places = [
-        row for row in guards.places
-        if not is_gone(row[0]) and place_of(row[0], row[1]) not in own
-    ]  # fmt: skip
+    guards.places = [row for row in guards.places if not is_gone(row[0]) and place_of(row[0], row[1]) not in own]
     guards.dicts = [row for row in guards.dicts if not is_gone(row[0])]
     guards.orders = [row for row in guards.orders if not is_gone(row[0])]
     guards.lists = [row for row in guards.lists if not is_gone(row[0]) and id(row[0]) != of_list]

@@ -17,11 +17,7 @@ def name_of(fn: Any) -> str:
 def recompile(fn: Any) -> str:
     """The error where nothing may be compiled any more."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
-    name, line, file = (
-        (name_of(fn), 0, "")
-        if code is None
-        else (code.co_name, code.co_firstlineno, code.co_filename)
-    )
+    name, line, file = (name_of(fn), 0, "") if code is None else (code.co_name, code.co_firstlineno, code.co_filename)
     return (
         f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '{file}', function name: "
         f"'{name}', line number: {line}"

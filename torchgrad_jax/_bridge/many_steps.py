@@ -51,9 +51,7 @@ class StepsDone(NamedTuple):
 class Batches:
     """Arguments whose tensors and arrays have a row for each step."""
 
-    def __init__(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], is_object: Callable[[Any], bool]
-    ) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_object: Callable[[Any], bool]) -> None:
         self._given, self._spec = object_trees.flatten((args, kwargs), is_object)
         self.flat = tensors_for(self._given)
         tensors = [x for x in self.flat if isinstance(x, Tensor)]
@@ -86,9 +84,7 @@ def run_all(call: Callable[..., Any], batches: Batches) -> Any:
     while at < batches.length:
         args, kwargs = batches.row(at)
         try:
-            out = call(
-                args, kwargs, lambda entry, inputs, at=at: run_from(entry, inputs, batches, at)
-            )
+            out = call(args, kwargs, lambda entry, inputs, at=at: run_from(entry, inputs, batches, at))
         except Exception as error:
             if not any(n.startswith("In step") for n in getattr(error, "__notes__", ())):
                 error.add_note(f"In step {at} of many().")
@@ -171,10 +167,7 @@ def is_steady(entry: Entry) -> bool:
     if any(entry.gradients_read.one_alone(leaf) for leaf, *_ in program.grads):
         return False
     spent = {id(leaf) for leaf, _ in entry.spent_gradients}
-    return all(
-        after.get(id(leaf), (None, m))[1] is m and id(leaf) not in spent
-        for leaf, m in program.gradient_guards
-    )
+    return all(after.get(id(leaf), (None, m))[1] is m and id(leaf) not in spent for leaf, m in program.gradient_guards)
 
 
 def run_from(entry: Entry, inputs: Sequence[Any], batches: Batches, at: int) -> Any:
@@ -205,11 +198,7 @@ class Loop:
                 self.fed[i] = of_leaf[id(s.what)]
         """Sources that read what an earlier step wrote, and as which of its results."""
         self.rows = [i for i, s in enumerate(sources) if s.kind == "arg"]
-        self.hosted = [
-            i
-            for i, s in enumerate(sources)
-            if s.kind == "draw" or (s.kind == "number" and entry.log)
-        ]
+        self.hosted = [i for i, s in enumerate(sources) if s.kind == "draw" or (s.kind == "number" and entry.log)]
         """Sources whose values Python makes for each step."""
         special = {*self.rows, *self.hosted, *entry.donated}
         self.rest = [i for i in range(len(sources)) if i not in special]
@@ -219,9 +208,7 @@ class Loop:
         more = [*self.fed.values(), *[k for _, k, m, _ in program.grads if m is not None]]
         self.finals = list(dict.fromkeys([*self.finals, *more]))
         """Which results of the last step are kept, those first that take the place of an input."""
-        self.stacked = sorted(
-            {entry.result_order[o.index] for o in entry.outs if isinstance(o, ResultTensor)}
-        )
+        self.stacked = sorted({entry.result_order[o.index] for o in entry.outs if isinstance(o, ResultTensor)})
         self.checked = entry.checks is not None
         self.room = self._room(length)
         """How many steps one call takes at most."""
@@ -231,9 +218,7 @@ class Loop:
     def _room(self, length: int) -> int:
         sources = self.entry.program.sources
         size = sum(
-            s.meta.numel * s.meta.dtype.itemsize
-            for s in (sources[i] for i in self.hosted)
-            if s.meta is not None
+            s.meta.numel * s.meta.dtype.itemsize for s in (sources[i] for i in self.hosted) if s.meta is not None
         )
         return max(1, min(length, _HOST_BYTES // max(size, 1)))
 
@@ -249,9 +234,7 @@ class Loop:
         first.update(zip(self.finals[n : n + spares], memory))
         results = [v.aval for v in entry.program.jaxpr.outvars]
         state = tuple(_as(results[k], first.get(k)) for k in self.finals)
-        buffers = tuple(
-            jnp.zeros((self.room, *results[k].shape), results[k].dtype) for k in self.stacked
-        )
+        buffers = tuple(jnp.zeros((self.room, *results[k].shape), results[k].dtype) for k in self.stacked)
 
         def values(i: Any, state: Any) -> list[Any]:
             now = dict(zip(self.finals, state))
@@ -281,9 +264,7 @@ class Loop:
             return jnp.where(failed, i, i + 1), failed, new, buffers
 
         low = jnp.asarray(low, jnp.int32)
-        i, _, state, buffers = lax.while_loop(
-            goes_on, step, (low, jnp.asarray(False), state, buffers)
-        )
+        i, _, state, buffers = lax.while_loop(goes_on, step, (low, jnp.asarray(False), state, buffers))
         return [*state, *buffers, *([i] if self.checked else [])]
 
     # -- running
@@ -343,9 +324,7 @@ class Loop:
             raise
         if steps < high - at:
             self._fail(inputs, batches, at + steps, began, drawn, steps)
-        return self._done(
-            arrays, python_results, args, steps, lambda i: self._row(inputs, batches, at + i)
-        )
+        return self._done(arrays, python_results, args, steps, lambda i: self._row(inputs, batches, at + i))
 
     def _fails_at_once(self, args: Sequence[Any], hosted: Sequence[Any]) -> bool:
         """Whether a check of the first step fails that does not wait for the program."""
@@ -357,12 +336,7 @@ class Loop:
         return checks.fail_ahead(wanted, range(len(wanted)))
 
     def _in_python(
-        self,
-        inputs: Sequence[Any],
-        length: int,
-        at: int,
-        drawn: dict[Any, Any],
-        python_results: list[Any],
+        self, inputs: Sequence[Any], length: int, at: int, drawn: dict[Any, Any], python_results: list[Any]
     ) -> tuple[list[Any], int]:
         """Do Python's part of the steps: random numbers and the numbers that are carried, each stacked."""
         entry, sources = self.entry, self.entry.program.sources
@@ -400,9 +374,13 @@ class Loop:
         return [*tensors, *inputs[len(tensors) :]]
 
     def _done(
-        self, arrays: Sequence[Any], python_results: list[Any], args: Sequence[Any], steps: int,
-        row: Callable[[int], Any]
-    ) -> StepsDone:  # fmt: skip
+        self,
+        arrays: Sequence[Any],
+        python_results: list[Any],
+        args: Sequence[Any],
+        steps: int,
+        row: Callable[[int], Any],
+    ) -> StepsDone:
         entry = self.entry
         buffers = dict(zip(self.stacked, arrays[len(self.finals) :]))
         leaves: list[Any] = []
@@ -424,9 +402,7 @@ class Loop:
                 leaves.append(_Rows([o.tensor(args) if isinstance(o, ELSEWHERE) else o] * steps))
         return StepsDone(steps, leaves, entry.spec)
 
-    def _fail(
-        self, inputs: Sequence[Any], batches: Batches, at: int, began: Any, drawn: Any, steps: int
-    ) -> None:
+    def _fail(self, inputs: Sequence[Any], batches: Batches, at: int, began: Any, drawn: Any, steps: int) -> None:
         """Raise what step `at` raises: the steps before it have been taken, it and the later ones have not."""
         entry, sources = self.entry, self.entry.program.sources
         put_back(drawn, ())

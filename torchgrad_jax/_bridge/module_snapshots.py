@@ -161,15 +161,11 @@ class SnapshotWriter:
 
     def _container(self, x: Any) -> tuple[Any, ...]:
         cls = x.__class__
-        extra = getattr(x, "default_factory", None) if isinstance(x, dict) else getattr(x, "maxlen", None)  # fmt: skip
+        extra = getattr(x, "default_factory", None) if isinstance(x, dict) else getattr(x, "maxlen", None)
         own = getattr(x, "__dict__", None) or None
         head = (cls, *self.encode(extra), *self.encode(own))
         if isinstance(x, dict):
-            items = (
-                part
-                for k, v in x.items()
-                for part in (*self.encode(k, "keys"), *self.encode(v, (k,)))
-            )
+            items = (part for k, v in x.items() for part in (*self.encode(k, "keys"), *self.encode(v, (k,))))
             return ("dict", *head, *items)
         if isinstance(x, set | frozenset):
             encoded = [self.encode(v) for v in x]
@@ -245,14 +241,7 @@ class SnapshotWriter:
                 f"a module as a pytree: {self.path_to(self.current_row)} is a view of a parameter or buffer of shape "
                 f"{tuple(of._m.shape)}, and cannot be copied; make the view where it is used"
             )
-        return (
-            "view",
-            t.__class__,
-            self.leaves[id(of)],
-            m.shape,
-            m.strides,
-            al.offset if al else 0,
-        )
+        return ("view", t.__class__, self.leaves[id(of)], m.shape, m.strides, al.offset if al else 0)
 
     def _function(self, x: Any) -> tuple[Any, ...]:
         self.kept[self.current_row] = x
@@ -395,9 +384,7 @@ class SnapshotReader:
     """Builds what a frame describes around other tensors."""
 
     def __init__(self, snapshot: ModuleSnapshot, leaves: Sequence[Any], constant: Any) -> None:
-        self.rows, self.kept, self.leaves, self.constant = (
-            snapshot.rows, snapshot.kept, leaves, constant,
-        )  # fmt: skip
+        self.rows, self.kept, self.leaves, self.constant = (snapshot.rows, snapshot.kept, leaves, constant)
         self.made: dict[int, Any] = {}
 
     def root(self) -> Any:

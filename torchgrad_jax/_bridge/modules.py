@@ -77,12 +77,8 @@ def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], ModuleSna
     ]
     for name, t, _ in named:
         if hasattr(t, "cls_to_become"):
-            raise ValueError(
-                f"a module as a pytree: {name} has no shape yet; call the module once before"
-            )
-    snapshot = writer.snapshot(
-        module, lambda: tuple([_entry_of_tensor(writer, *each) for each in named])
-    )
+            raise ValueError(f"a module as a pytree: {name} has no shape yet; call the module once before")
+    snapshot = writer.snapshot(module, lambda: tuple([_entry_of_tensor(writer, *each) for each in named]))
     return named, snapshot
 
 
@@ -163,9 +159,7 @@ def partition(tree: Any, chosen: Any = None) -> tuple[Any, Any]:
     leaves = jax.tree.leaves(tree, is_leaf=lambda x: x is None or isinstance(x, Tensor))
     picked = [x is not None and wanted(x) for x in leaves]
     values, treedef = jax.tree.flatten(tree, is_leaf=_is_none)
-    halves = [
-        [v if bool(p) is half else None for v, p in zip(values, picked)] for half in (True, False)
-    ]
+    halves = [[v if bool(p) is half else None for v, p in zip(values, picked)] for half in (True, False)]
     return treedef.unflatten(halves[0]), treedef.unflatten(halves[1])
 
 

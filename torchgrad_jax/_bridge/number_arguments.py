@@ -45,9 +45,14 @@ class NumberArguments:
     """
 
     def __init__(
-        self, arguments: Any, flat: Sequence[Any], tensors: Sequence[Tensor], apart: Callable[[Any], bool],
-        plain: bool, is_object: Callable[[Any], bool],
-    ) -> None:  # fmt: skip
+        self,
+        arguments: Any,
+        flat: Sequence[Any],
+        tensors: Sequence[Tensor],
+        apart: Callable[[Any], bool],
+        plain: bool,
+        is_object: Callable[[Any], bool],
+    ) -> None:
         self._arguments, self._apart, self._is_object = arguments, apart, is_object
         given = [x for x in flat if isinstance(x, Tensor) or is_array_input(x)]
         as_tensors = len(given) == len(tensors)
@@ -182,10 +187,4 @@ def _with_plain_numbers(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values if all(map(is_, values, found)) else tuple(found)
 
 
-__all__ = [
-    "Constant",
-    "NeedsPlainNumbers",
-    "NumberArguments",
-    "is_input",
-    "use_plain_numbers_in_closure",
-]
+__all__ = ["Constant", "NeedsPlainNumbers", "NumberArguments", "is_input", "use_plain_numbers_in_closure"]

@@ -18,20 +18,7 @@ from operator import is_
 from typing import Any
 
 from .._core.errors import Unsupported
-from .._core.python_numbers import (
-    ARRAY,
-    CHECK,
-    EVENT,
-    GIVEN,
-    OP,
-    READ,
-    SHAPE,
-    WRITE,
-    Number,
-    Recording,
-    plain,
-    same,
-)
+from .._core.python_numbers import ARRAY, CHECK, EVENT, GIVEN, OP, READ, SHAPE, WRITE, Number, Recording, plain, same
 from .._engine.tensor import Tensor
 from .number_arguments import NumberArguments
 from .places import PLAIN_VALUES, value_at
@@ -92,9 +79,7 @@ def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
 class NumberLog(Recording):
     """The numbers at some places, and what a function does with them: written down once, then done in each run."""
 
-    def __init__(
-        self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: NumberArguments
-    ) -> None:
+    def __init__(self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: NumberArguments) -> None:
         super().__init__()
         self.number_arguments = given
         """The arguments, whose numbers are read anew in each run as well."""
@@ -159,9 +144,7 @@ class NumberLog(Recording):
                 followed: Any = self._read(holder, key, (), value)
             elif is_number_or_list(value):
                 self.steps.append((SHAPE, holder, key, type(value), len(value)))
-                followed = type(value)(
-                    self._read(holder, key, (j,), v) for j, v in enumerate(value)
-                )
+                followed = type(value)(self._read(holder, key, (j,), v) for j, v in enumerate(value))
             else:
                 continue
             self._wrapped[i] = (followed, value)
@@ -181,9 +164,7 @@ class NumberLog(Recording):
                 self.unrepeatable = self.unrepeatable or f"{key!r} was removed or set to None"
             elif now is (before if put is None else put):
                 if type(now) is list and list(map(plain, now)) != before:
-                    self.unrepeatable = (
-                        self.unrepeatable or f"the list under {key!r} was written to"
-                    )
+                    self.unrepeatable = self.unrepeatable or f"the list under {key!r} was written to"
                     before[:] = map(plain, now)
                 holder[key] = before
             else:
@@ -198,9 +179,7 @@ class NumberLog(Recording):
         if is_number_or_list(plain_value):
             self.steps.append((WRITE, holder, key, structure))
         else:
-            self.unrepeatable = (
-                self.unrepeatable or f"{key!r} became a {type(plain_value).__name__}"
-            )
+            self.unrepeatable = self.unrepeatable or f"{key!r} became a {type(plain_value).__name__}"
 
     def _structure(self, value: Any) -> Any:
         if type(value) in _CONTAINERS:
@@ -316,9 +295,7 @@ class NumberLog(Recording):
             if kind in (READ, ARRAY) or (kind == OP and not changed.isdisjoint(step[3])):
                 changed.add(slot)
             steps.append(
-                (*step, CHANGED_NUMBER_DECIDES if slot in changed else NUMBER_DECIDES)
-                if kind == CHECK
-                else step
+                (*step, CHANGED_NUMBER_DECIDES if slot in changed else NUMBER_DECIDES) if kind == CHECK else step
             )
         self.steps = steps
 
@@ -358,11 +335,7 @@ class NumberLog(Recording):
     def reads(self) -> Iterator[tuple[int, Any, Any]]:
         """(slot, dict, key) of what is read; (slot, None, number of the input) of an argument."""
         for s in self.steps:
-            yield (
-                (s[1], None, self.first_number_input + s[2])
-                if s[0] == GIVEN
-                else (s[1], s[2], s[3])
-            )
+            yield ((s[1], None, self.first_number_input + s[2]) if s[0] == GIVEN else (s[1], s[2], s[3]))
 
     # -- in each run
     def replay(self, args: Sequence[Any]) -> str | None:
@@ -415,12 +388,9 @@ class NumberLog(Recording):
 
 
 CHANGED_NUMBER_DECIDES = (
-    "a number that the function changes itself decides what it does "
-    "or is turned into text or a size at"
+    "a number that the function changes itself decides what it does or is turned into text or a size at"
 )
-NUMBER_DECIDES = (
-    "what the function does, a text or a size depends on numbers among its arguments at"
-)
+NUMBER_DECIDES = "what the function does, a text or a size depends on numbers among its arguments at"
 
 
 class ReturnedNumber:

@@ -45,8 +45,7 @@ class OneDevice:
 
     def _may_be_elsewhere(self, source: Any) -> bool:
         return source.kind == "draw" or (
-            source.meta is not None
-            and (source.meta.device is devices.CPU or self.there is devices.CPU)
+            source.meta is not None and (source.meta.device is devices.CPU or self.there is devices.CPU)
         )
 
     def _results_of_the_cpu(self, entry: Any, args: Sequence[Any]) -> Iterable[int]:

@@ -37,9 +37,7 @@ class OutsideView:
 
     __slots__ = ("alias", "attributes", "cls", "counted", "leaf", "meta", "node", "of", "through")
 
-    def __init__(
-        self, of: Any, owner: Tensor, x: Tensor, through: OutsideView | None = None
-    ) -> None:
+    def __init__(self, of: Any, owner: Tensor, x: Tensor, through: OutsideView | None = None) -> None:
         self.of, self.through = of, through
         self.meta: Meta = x._m
         self.alias = _seen_from(owner, x)
@@ -139,7 +137,7 @@ def _without_base(al: Alias | None) -> Alias | None:
 
 def rebuild_view(
     owner: Tensor, m: Meta, seen: Alias | None, node: str | None, counted: bool = True, cls: type = Tensor
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A view of `owner` that looks as `m`, and begins where a view made in a run began, which `seen` says.
 
     Args:
@@ -175,9 +173,7 @@ def plain_attributes(x: Tensor) -> dict[str, Any]:
     """The attributes that the function has given a result, which each run gives the one that it makes."""
     held = dict(vars(x))
     if not all(type(v) in PLAIN_VALUES for v in held.values()):
-        raise AsWritten(
-            "it returns a tensor with attributes that are no plain values", lasting=True
-        )
+        raise AsWritten("it returns a tensor with attributes that are no plain values", lasting=True)
     return held
 
 
@@ -202,9 +198,7 @@ def settle_kept_views(kept: Sequence[tuple[Any, int, bool]], args: Sequence[Tens
 
     def goes_on_into_a_graph() -> bool:
         found = [(t, args[i]) for ref, i, _ in kept if (t := ref()) is not None]
-        return any(
-            requires_grad_of(t) and (x._fn is not None or x._al is not None) for t, x in found
-        )
+        return any(requires_grad_of(t) and (x._fn is not None or x._al is not None) for t, x in found)
 
     if goes_on_into_a_graph():
         gc.collect()  # what only a cycle holds is of no concern
@@ -320,11 +314,7 @@ def describe_view(of: Any, owner: Tensor, x: Tensor) -> OutsideView | None:
     base = None if x._al is None else x._al.base
     if base is None or not is_plain_view_of(base, owner):
         return None
-    return (
-        OutsideView(of, base, x, OutsideView(of, owner, base))
-        if is_plain_view_of(x, base)
-        else None
-    )
+    return OutsideView(of, base, x, OutsideView(of, owner, base)) if is_plain_view_of(x, base) else None
 
 
 def is_plain_view_of(x: Tensor, owner: Tensor) -> bool:

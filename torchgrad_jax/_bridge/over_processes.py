@@ -66,9 +66,13 @@ class OverProcesses:
     """
 
     def __init__(
-        self, mesh: Mesh, run: Callable[..., list[Any]] | None, overwritten: int, keep_unused: bool,
+        self,
+        mesh: Mesh,
+        run: Callable[..., list[Any]] | None,
+        overwritten: int,
+        keep_unused: bool,
         of_groups: Sequence[Collective],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._of_groups, self._name = sorted(of_groups, key=lambda c: c.group), b""
         self._there = NamedSharding(mesh, PartitionSpec())
         """What JAX is told of each array: all processes have it. Each has its own, and the program is written so."""
@@ -86,11 +90,7 @@ class OverProcesses:
             self._name = hashlib.sha256(self.lower(inputs).as_text().encode()).digest()
         told = b"" if kernel is None else self._name
         answers = [c.agree(told) for c in self._of_groups]  # each group waits for its own
-        return (
-            (kernel, given_to_mesh(inputs, self._there, self._here))
-            if kernel is not None and all(answers)
-            else None
-        )
+        return (kernel, given_to_mesh(inputs, self._there, self._here)) if kernel is not None and all(answers) else None
 
     def lower(self, inputs: Sequence[Any]) -> jax.stages.Lowered:
         """The program for such arrays, which is not run."""
@@ -134,9 +134,7 @@ def given_to_mesh(inputs: Sequence[Any], there: NamedSharding, here: Any) -> lis
 
 def like_given(inputs: Sequence[Any], there: NamedSharding) -> list[Any]:
     """What a program over a mesh is lowered for, given such inputs."""
-    return [
-        jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there) if _is_own(x) else x for x in inputs
-    ]
+    return [jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there) if _is_own(x) else x for x in inputs]
 
 
 def over_processes(entry: Any) -> OverProcesses | None:
@@ -153,9 +151,7 @@ def over_processes(entry: Any) -> OverProcesses | None:
     together = len(of_groups) == 1 and all(c is not None and c.can_be_in_xla for c in steps)
     run = (lambda *xs: entry.results_of(xs, in_xla)) if together else None
     overwritten = len(entry.donated) + len(entry.spare)
-    return OverProcesses(
-        connected[0], run, overwritten, bool(entry.spare), list(of_groups.values())
-    )
+    return OverProcesses(connected[0], run, overwritten, bool(entry.spare), list(of_groups.values()))
 
 
 def _platform(entry: Any) -> str:

@@ -32,14 +32,7 @@ from .._core.errors import AsWritten
 from .._core.host import INNER
 from .._engine.traced_run import placeholder
 from .donation import Donating
-from .over_processes import (
-    AXIS,
-    collective_of,
-    given_to_mesh,
-    in_xla,
-    is_over_mesh,
-    like_given,
-)
+from .over_processes import AXIS, collective_of, given_to_mesh, in_xla, is_over_mesh, like_given
 
 
 class Processes(abc.ABC):
@@ -149,10 +142,7 @@ def _steps(eqns: Sequence[Any], names: dict[Any, Any]) -> Iterator[_Step]:
         own = {v: object() for e in inner.eqns for v in e.outvars}
         own.update(zip(inner.invars, given))
         yield from _steps(inner.eqns, own)
-        names.update(
-            (v, None if hasattr(o, "val") else own.get(o))
-            for v, o in zip(eqn.outvars, inner.outvars)
-        )
+        names.update((v, None if hasattr(o, "val") else own.get(o)) for v, o in zip(eqn.outvars, inner.outvars))
 
 
 class _Flow:
@@ -172,9 +162,7 @@ class _Flow:
             step.params["processes"] for step in self._all if step.primitive.name == _OWN_COPY
         ]
         """Those whose values the program has, once for each value; none if it is an ordinary program."""
-        self.parameters = [
-            step.params["of"] for step in self._all if step.primitive.name in (_OWN_COPY, _AVERAGE)
-        ]
+        self.parameters = [step.params["of"] for step in self._all if step.primitive.name in (_OWN_COPY, _AVERAGE)]
         """The names of those that are read or get a gradient, in order."""
         self.effects = [step for step in self._all if step.effects]
         self.results = [None if hasattr(v, "val") else names.get(v, v) for v in jaxpr.outvars]
@@ -238,7 +226,7 @@ class _Mapped:
 
     def __init__(
         self, mesh: Mesh, fn: Callable[[list[Any]], list[Any]], inputs: list[_Kind], results: list[_Kind]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._mesh, self._fn, self.inputs, self.results = mesh, fn, inputs, results
         self._there, self._here = NamedSharding(mesh, PartitionSpec()), mesh.local_devices[0]
         """What JAX is told of a value of a process's own: that it is the same on all devices. It is not."""
@@ -257,9 +245,13 @@ class _Mapped:
             ]
 
         each = jax.vmap(
-            mapped, in_axes=(0, None), out_axes=(0, None), axis_size=self._mesh.size, axis_name=AXIS,
+            mapped,
+            in_axes=(0, None),
+            out_axes=(0, None),
+            axis_size=self._mesh.size,
+            axis_name=AXIS,
             spmd_axis_name=self._mesh.axis_names,
-        )  # fmt: skip
+        )
         rows = self._as_rows([x for x, kind in zip(xs, self.inputs) if kind is _Kind.OWN])
         rows = _merged(
             rows,
@@ -364,18 +356,14 @@ class OwnValues:
         """Which source each input of the program is; None is memory that it does not read."""
         self._equal = [k for k, i in enumerate(order) if i in flow.equal]
         kinds = [
-            _Kind.OVER_MESH if i is None or i in over_mesh
-            else _Kind.EQUAL if i in flow.equal
-            else _Kind.OWN
+            _Kind.OVER_MESH if i is None or i in over_mesh else _Kind.EQUAL if i in flow.equal else _Kind.OWN
             for i in order
-        ]  # fmt: skip
+        ]
         results = [
             _Kind.EQUAL if k in to_own and kind is _Kind.OVER_MESH else kind
             for k, kind in ((k, flow.kind_of(flow.results[k])) for k in entry.result_order)
         ]
-        self._mapped = _Mapped(
-            self._processes.mesh, lambda xs: entry.results_of(xs, in_xla), kinds, results
-        )
+        self._mapped = _Mapped(self._processes.mesh, lambda xs: entry.results_of(xs, in_xla), kinds, results)
         self._given_back = self._inputs_that_equal_results_replace(entry, order)
         self._known: dict[int, Any] = {}
         """Arrays known to be equal in all processes, by the input that they are next."""
@@ -396,9 +384,7 @@ class OwnValues:
         """
         told = b""
         if self._mapped.fits(inputs):
-            self._name = self._name or _name_of(
-                lambda: self.lower(inputs).as_text(), self._parameters
-            )
+            self._name = self._name or _name_of(lambda: self.lower(inputs).as_text(), self._parameters)
             numbers = [(inputs[k], self._known.get(k)) for k in self._equal]
             told = _told(self._name, ["known" if known is x else x for x, known in numbers])
         if not self._processes.agree(told):
@@ -436,9 +422,7 @@ class ForwardOverMesh:
         """
         told = b""
         if self._mapped.fits(values):
-            self._name = self._name or _name_of(
-                lambda: self.lower(*values).as_text(), self._parameters
-            )
+            self._name = self._name or _name_of(lambda: self.lower(*values).as_text(), self._parameters)
             told = _told(self._name, [values[k] for k in self._equal])
         if not self._processes.agree(told):
             raise AsWritten(_DIFFERENT, lasting=False)
@@ -455,9 +439,13 @@ class _Backward:
     """The backward part of a program, from rows and the gradients of this process's own results."""
 
     def __init__(
-        self, processes: Processes, fn: Callable[..., list[Any]], saved: list[_Kind], results: list[_Kind],
+        self,
+        processes: Processes,
+        fn: Callable[..., list[Any]],
+        saved: list[_Kind],
+        results: list[_Kind],
         parameters: list[Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         n = len(saved)
         self._parameters = parameters
         self._processes, self._saved, self._results = processes, saved, results
@@ -474,9 +462,7 @@ class _Backward:
             mapped = _Mapped(self._processes.mesh, self._fn, kinds, self._results)
             kernel: Any = jax.jit(mapped)
             try:
-                name = _name_of(
-                    lambda: kernel.lower(*mapped.like(inputs)).as_text(), [came, *self._parameters]
-                )
+                name = _name_of(lambda: kernel.lower(*mapped.like(inputs)).as_text(), [came, *self._parameters])
             except AsWritten as error:
                 raise RuntimeError(f"torch.compile: the backward pass: {error}") from error
             self._kernels[came] = kernel, mapped, name
@@ -494,10 +480,7 @@ def _divide(entry: Any, flow: _Flow, over_mesh: set[int]) -> None:
     """Let both parts of a program run over the mesh."""
     parts, processes = entry.parts, flow.processes[0]
     sources = range(len(entry.program.sources))
-    inputs = [
-        _Kind.OVER_MESH if i in over_mesh else _Kind.EQUAL if i in flow.equal else _Kind.OWN
-        for i in sources
-    ]
+    inputs = [_Kind.OVER_MESH if i in over_mesh else _Kind.EQUAL if i in flow.equal else _Kind.OWN for i in sources]
     saved = [flow.kind_of(v) for v in parts.saved_names]
     rows = [_Kind.ROW if kind is _Kind.OWN else kind for kind in saved]
     kinds = [flow.kind_of(v) for v in flow.results]
@@ -558,9 +541,7 @@ def _why_not(entry: Any, flow: _Flow) -> str | None:
         many = source.kind == "arg" and source.meta is not None and source.meta.numel != 1
         if source.kind == "draw" or many:
             return "it writes such values to tensors over the mesh"
-    if entry.parts is not None and any(
-        flow.kind_of(flow.results[k]) is _Kind.OVER_MESH for k in entry.backward.roots
-    ):
+    if entry.parts is not None and any(flow.kind_of(flow.results[k]) is _Kind.OVER_MESH for k in entry.backward.roots):
         return "it returns a tensor over the mesh that has a graph"
     return None
 

@@ -59,9 +59,10 @@ class Class(Attributes):
     def __iter__(self) -> Iterator[str]:
         """The names that are not Python's own; methods like `__call__` may be set to other ones, too."""
         return (
-            k for k, v in list(self.dict.items())
+            k
+            for k, v in list(self.dict.items())
             if isinstance(v, types.FunctionType) or not (k.startswith("__") and k.endswith("__"))
-        )  # fmt: skip
+        )
 
     def __len__(self) -> int:
         return len(self.dict)

@@ -59,18 +59,7 @@ from .number_log import (
     is_same_value,
     with_plain_numbers,
 )
-from .places import (
-    MISSING,
-    PLAIN_VALUES,
-    Attributes,
-    Cell,
-    Class,
-    Items,
-    OfThread,
-    Variable,
-    place_of,
-    quick_places,
-)
+from .places import MISSING, PLAIN_VALUES, Attributes, Cell, Class, Items, OfThread, Variable, place_of, quick_places
 
 _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
@@ -172,11 +161,7 @@ class PythonGuards:
                 self.places[at] = (holder, key, now)
                 self.quick_places = None
                 continue
-            name = (
-                repr(key)
-                if isinstance(key, PLAIN_VALUES)
-                else f"what a {type(key).__name__} has in a dict"
-            )
+            name = repr(key) if isinstance(key, PLAIN_VALUES) else f"what a {type(key).__name__} has in a dict"
             return f"{name} was {_describe_value(before)} and is {_describe_value(now)}"
         for holder, n in self.dicts:
             if len(holder) != n:
@@ -244,14 +229,10 @@ class PythonGuards:
             self._scaler_tensors_began(vars(optimizer))
             return
         self.before_optimizer_state.append((list(self.places), list(self.dicts), list(self.orders)))
-        state_dicts = [
-            optimizer.state,
-            *[v for v in optimizer.state.values() if isinstance(v, dict)],
-        ]
+        state_dicts = [optimizer.state, *[v for v in optimizer.state.values() if isinstance(v, dict)]]
         ids = {id(held) for held in state_dicts}
         self.dicts, self.places, self.orders = (
-            [row for row in rows if id(row[0]) not in ids]
-            for rows in (self.dicts, self.places, self.orders)
+            [row for row in rows if id(row[0]) not in ids] for rows in (self.dicts, self.places, self.orders)
         )
         for held in state_dicts:
             self._visit(held)
@@ -294,9 +275,7 @@ class PythonGuards:
         """What was done to state that objects keep to themselves, in words; None if nothing."""
         if self.replaced_numbers:
             return f"a number that is another one in each call was put under {self.replaced_numbers[0][1]!r}"
-        return next(
-            (change for h in self.hidden if (change := h.describe_change()) is not None), None
-        )
+        return next((change for h in self.hidden if (change := h.describe_change()) is not None), None)
 
     def watch_caches(self) -> None:
         """After a trace, which may have filled caches: a result that one of them loses is computed anew."""
@@ -326,13 +305,9 @@ class PythonGuards:
             if len(holder) != len(before) or not all(map(operator.is_, holder, before)):
                 plain_value = [with_plain_numbers(v, watched) for v in holder]
                 if not all(map(operator.is_, holder, plain_value)):
-                    self.replaced_numbers += [
-                        (holder, i) for i, v in enumerate(holder) if plain_value[i] is not v
-                    ]
+                    self.replaced_numbers += [(holder, i) for i, v in enumerate(holder) if plain_value[i] is not v]
                     holder.clear()
-                    holder.update(plain_value) if isinstance(holder, set) else holder.extend(
-                        plain_value
-                    )
+                    holder.update(plain_value) if isinstance(holder, set) else holder.extend(plain_value)
 
     def take_number_places(self, more: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """The places of numbers that are read anew in each run: (holder, key). They are no longer watched.
@@ -363,16 +338,10 @@ class PythonGuards:
                 number_places[place] = (holder, key)
         self.places = [p for p in self.places if place_of(p[0], p[1]) not in number_places]
         for i, (held, before) in enumerate(self.lists):
-            if type(held) is list and any(
-                (id(held), j) in number_places for j in range(len(before))
-            ):
+            if type(held) is list and any((id(held), j) in number_places for j in range(len(before))):
                 items = Items(held)
                 self.dicts.append((items, len(held)))
-                self.places += [
-                    (items, j, v)
-                    for j, v in enumerate(before)
-                    if (id(held), j) not in number_places
-                ]
+                self.places += [(items, j, v) for j, v in enumerate(before) if (id(held), j) not in number_places]
                 self.lists[i] = ([], [])
         self.quick_places, self.number_places = None, list(number_places.values())
         return self.number_places
@@ -396,9 +365,10 @@ class PythonGuards:
             if type(held) is list and len(held) == len(before):
                 pairs = zip(held, before)
                 drifted += [
-                    (held, i) for i, (a, b) in enumerate(pairs)
+                    (held, i)
+                    for i, (a, b) in enumerate(pairs)
                     if is_number(a) and is_number(b) and not is_same_value(a, b)
-                ]  # fmt: skip
+                ]
         return drifted
 
     def switches(self) -> list[tuple[Any, Any, Any]]:
@@ -534,9 +504,7 @@ class PythonGuards:
             return
         if isinstance(x, types.BuiltinFunctionType | types.MethodWrapperType):
             owner = getattr(x, "__self__", None)
-            self.may_be_impure = (
-                self.may_be_impure or getattr(x, "__module__", None) in IMPURE_MODULES
-            )
+            self.may_be_impure = self.may_be_impure or getattr(x, "__module__", None) in IMPURE_MODULES
             if not isinstance(owner, type):
                 self.add_value(owner)
             return
@@ -581,9 +549,7 @@ class PythonGuards:
             self.add_value(x.__repr__.__self__)
         elif isinstance(x, operator.attrgetter | operator.methodcaller):
             called = x.__reduce__()[1]
-            self.looked_up_by.update(
-                n for text in called if isinstance(text, str) for n in text.split(".")
-            )
+            self.looked_up_by.update(n for text in called if isinstance(text, str) for n in text.split("."))
             for part in called:
                 self.add_value(part)
         elif isinstance(x, functools.partial):
@@ -667,9 +633,7 @@ class PythonGuards:
     def add_flags_of_tensors(self) -> None:
         """Whether tensors require gradients, where the code may look at it, once all is added that is reached."""
         if "requires_grad" in self.names:
-            self.places += [
-                (Attributes(x), "requires_grad", x.requires_grad) for x in self.lasting_tensors()
-            ]
+            self.places += [(Attributes(x), "requires_grad", x.requires_grad) for x in self.lasting_tensors()]
 
     def forget_unused_states(self, used: set[int]) -> None:
         """Watch no state of an optimizer that the function neither looked at nor stepped with.
@@ -696,34 +660,23 @@ class PythonGuards:
         unread = {(id(held), key) for held in self.instances for key in held if key not in names}
         held_there = [held[key] for held in self.instances for key in held if key not in names]
         held_there += [held for key, held in self.class_containers if key not in names]
-        gone = {
-            id(x) for x in held_there if isinstance(x, _GROWING) and id(x) not in self.met_again
-        }
+        gone = {id(x) for x in held_there if isinstance(x, _GROWING) and id(x) not in self.met_again}
         numbers = {(id(h), k) for h, k in self.number_places}
-        self.places = [
-            row for row in self.places
-            if (id(row[0]), row[1]) not in unread and id(row[0]) not in gone
-        ]  # fmt: skip
+        self.places = [row for row in self.places if (id(row[0]), row[1]) not in unread and id(row[0]) not in gone]
         plain = {id(held) for held in self.instances}
-        self.dicts = [
-            row for row in self.dicts if id(row[0]) not in plain and id(row[0]) not in gone
-        ]
+        self.dicts = [row for row in self.dicts if id(row[0]) not in plain and id(row[0]) not in gone]
         self.orders = [row for row in self.orders if id(row[0]) not in gone]
         self.lists = [row for row in self.lists if id(row[0]) not in gone]
         for held in self.instances:
             self.places += [
-                (held, name, MISSING)
-                for name in names
-                if name not in held and (id(held), name) not in numbers
+                (held, name, MISSING) for name in names if name not in held and (id(held), name) not in numbers
             ]
         self.quick_places = None
 
     def _add_instance(self, x: Any) -> None:
         """Attributes of an object of the user's, and of its class."""
         cls = type(x)
-        known = any(_has_attribute(x, name) for name in _ATTRIBUTES_LOOKED_INTO) or hasattr(
-            cls, "__next__"
-        )
+        known = any(_has_attribute(x, name) for name in _ATTRIBUTES_LOOKED_INTO) or hasattr(cls, "__next__")
         if is_known_library(cls) and not known and not holds_state(cls):
             return
         self._add_class(cls)
@@ -759,9 +712,7 @@ def _has_attribute(x: Any, name: str) -> bool:
 _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
-_ATTRIBUTES_LOOKED_INTO = (
-    "_parameters", "param_groups", "_per_optimizer_states", "layers", "_init_fn",
-)  # fmt: skip
+_ATTRIBUTES_LOOKED_INTO = ("_parameters", "param_groups", "_per_optimizer_states", "layers", "_init_fn")
 """Attributes of modules, optimizers, gradient scalers, layers that are scanned, and custom operators."""
 _GROWING = (list, dict, set, deque)
 _UNWATCHED_OF_CLASSES = ("_abc_impl",)

@@ -79,9 +79,7 @@ class PythonWatch:
         """Why the function's state cannot be known, in words; None if it can."""
         return next(filter(None, (g.describe_unknowable_state() for g in self)), None)
 
-    def log_numbers(
-        self, arguments: NumberArguments, carried: Iterable[tuple[Any, Any]]
-    ) -> NumberLog:
+    def log_numbers(self, arguments: NumberArguments, carried: Iterable[tuple[Any, Any]]) -> NumberLog:
         """The log of the numbers that the function changes; it was seen to change those at `carried`."""
         carried = list(carried)
         places = {place_of(*place): place for g in self for place in g.take_number_places(carried)}
@@ -103,9 +101,7 @@ class PythonWatch:
         finally:
             for guards in self:
                 guards.reached_tensors.clear()
-            watched = frozenset(
-                [id(held) for guards in self for held, _ in (*guards.dicts, *guards.lists)]
-            )
+            watched = frozenset([id(held) for guards in self for held, _ in (*guards.dicts, *guards.lists)])
             for guards in self:
                 guards.put_plain_numbers(watched)
 
@@ -126,8 +122,7 @@ class PythonWatch:
                 holder[key] = value
         if changed is not None and any(guards.keeps_traced_array() for guards in self):
             raise AsWritten(
-                "it keeps an array of JAX outside that it computes; return the array, or keep a tensor",
-                lasting=True,
+                "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
         effect = self.effects.first_effect or numbers.unrepeatable or changed
         if effect is None and self.code is not None and (names := self.code.names()) is not None:

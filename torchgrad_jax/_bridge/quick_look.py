@@ -41,9 +41,7 @@ def look_quickly(entry: Any, mode: int, args: Sequence[Tensor]) -> None:
         args: plain tensors, no two of one memory.
     """
     kinds = tuple([(x._m, x._rg) for x in args])
-    places = (
-        entry.python_guards.quick_places
-    )  # others where a place was found to have another value
+    places = entry.python_guards.quick_places  # others where a place was found to have another value
     if entry.taken[:2] != (mode, kinds) or entry.taken[2] is not places:
         short = _is_short(entry) and len(args) <= _MOST_ARGUMENTS
         entry.takes = (_written if short else _in_a_loop)(entry, mode, kinds)
@@ -55,12 +53,7 @@ def _in_a_loop(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
         if now != mode or len(args) != len(kinds):
             return False
         for x, (m, requires) in zip(args, kinds):
-            if (
-                x.__class__ is not Tensor
-                or x._m is not m
-                or x._rg is not requires
-                or x._al is not None
-            ):
+            if x.__class__ is not Tensor or x._m is not m or x._rg is not requires or x._al is not None:
                 return False
             if x._x is not None or x.__dict__:
                 return False
@@ -75,9 +68,16 @@ def _is_short(entry: Any) -> bool:
     """Whether what has to be compared are few things by their identity, and nothing else."""
     guards, program = entry.python_guards, entry.program
     more = (
-        entry.run_quickly is None, entry.constants, entry.has_more_guards, entry.log, entry.apart.fixed,
-        entry.apart.compares, guards.lists, guards.orders, guards.arrays,
-    )  # fmt: skip
+        entry.run_quickly is None,
+        entry.constants,
+        entry.has_more_guards,
+        entry.log,
+        entry.apart.fixed,
+        entry.apart.compares,
+        guards.lists,
+        guards.orders,
+        guards.arrays,
+    )
     count = len(guards.places) + len(guards.dicts) + 4 * len(program.known_tensors)
     return count <= _MOST_PLACES and not any(more)
 
@@ -109,9 +109,7 @@ def _written(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
     args = [f"x{i}" for i in range(len(kinds))]
     for x, (m, requires) in zip(args, kinds):
         code.add(f"{x}.__class__ is {code.name(Tensor)} and {x}._m is {code.name(m)}")
-        code.add(
-            f"{x}._rg is {requires} and {x}._al is None and {x}._x is None and not {x}.__dict__"
-        )
+        code.add(f"{x}._rg is {requires} and {x}._al is None and {x}._x is None and not {x}.__dict__")
     for x, y in itertools.combinations(args, 2):
         code.add(f"{x}._st is not {y}._st")
     for ref, st, m, al, rg in entry.program.known_tensors:
@@ -133,9 +131,7 @@ def _place(code: _Code, holder: Any, key: Any, value: Any) -> str:
         holder = holder.dict
     if isinstance(holder, dict | types.MappingProxyType):
         of, name = code.name(holder), code.name(key)
-        if (
-            isinstance(holder, dict) and type(holder) is not dict
-        ):  # it may make entries when it is asked
+        if isinstance(holder, dict) and type(holder) is not dict:  # it may make entries when it is asked
             return f"{of}.get({name}, {code.name(MISSING)}) is {was}"
         return f"{name} not in {of}" if missing else f"{of}[{name}] is {was}"
     of = code.name(holder.of)

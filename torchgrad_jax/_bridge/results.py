@@ -43,9 +43,7 @@ from .outside_results import (
 )
 from .traced_program import StateLift, resolve_argument
 
-_KNOWN = (
-    Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.generic, jax.Array,
-)  # fmt: skip
+_KNOWN = (Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.generic, jax.Array)
 _CHANGEABLE = (set, dict, list, deque, bytearray, types.SimpleNamespace, np.ndarray)
 _LEADS_ELSEWHERE = (type, types.ModuleType, types.CodeType)
 
@@ -109,9 +107,7 @@ class ResultTensor:
 
     __slots__ = ("index", "meta", "requires", "spent")
 
-    def __init__(
-        self, index: int, m: Meta, requires: bool = False, spent: SpentGraph | None = None
-    ) -> None:
+    def __init__(self, index: int, m: Meta, requires: bool = False, spent: SpentGraph | None = None) -> None:
         self.index, self.meta, self.requires, self.spent = index, m, requires, spent
 
     def of_array(self, array: Any) -> Tensor:
@@ -145,9 +141,7 @@ class ResultOutside(ResultTensor):
 
     __slots__ = ("gradient_of", "kept", "view")
 
-    def __init__(
-        self, out: ResultTensor, kept: Any, gradient_of: Any, view: OutsideView | None
-    ) -> None:
+    def __init__(self, out: ResultTensor, kept: Any, gradient_of: Any, view: OutsideView | None) -> None:
         super().__init__(out.index, out.meta)
         self.kept, self.gradient_of, self.view = kept, gradient_of, view
 
@@ -241,14 +235,12 @@ def result_of_memory(
 def refuse_kept_graph(kept: Sequence[Storage]) -> None:
     """A tensor that is kept outside may have a graph, which begins at an argument; the argument has one of its own."""
     if MODES.bits & GRAD and any(st.meta.dtype.category >= FLOATING for st in kept):
-        raise AsWritten(
-            "it keeps a tensor outside, and an argument of it has a graph", lasting=True
-        )
+        raise AsWritten("it keeps a tensor outside, and an argument of it has a graph", lasting=True)
 
 
 def return_what_is_kept(
     outs: Sequence[Any], made: Sequence[tuple[ResultTensor, MadeTensor]], kept: Sequence[Storage]
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """The results of a run, where those whose storages somebody outside keeps are on these storages.
 
     Such a run is not repeated, so what it has made is what there is to return.
@@ -262,9 +254,7 @@ def return_what_is_kept(
         if beside or storage is None or not any(storage is st for st in kept):
             continue
         if x.recorded:
-            raise AsWritten(
-                "it keeps a tensor outside that it returns and that has a graph", lasting=True
-            )
+            raise AsWritten("it keeps a tensor outside that it returns and that has a graph", lasting=True)
         t, base = x.tensor(), None if x.base is None else x.base()
         if t is not None:
             replaced[id(out)] = ResultOutside(out, t, None, None)
@@ -339,9 +329,7 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
     A storage from outside is not the function's: `describe_outside_result` has those.
     """
     places = {
-        k: x
-        for k, x in enumerate(leaves)
-        if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None
+        k: x for k, x in enumerate(leaves) if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None
     }
     whole: dict[int, int] = {}
     for k in sorted(places, key=lambda k: not requires_grad_of(places[k])):
@@ -358,10 +346,7 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
     alone = [x for k, x in places.items() if k not in found]
     for group in _groups_of_one_storage(alone):
         if _any_share_elements(group):
-            raise AsWritten(
-                "two of its results share memory, and one is no plain view of the other",
-                lasting=True,
-            )
+            raise AsWritten("two of its results share memory, and one is no plain view of the other", lasting=True)
     return found
 
 
@@ -371,9 +356,7 @@ def _has_all_memory(x: Tensor) -> bool:
     if al is None:
         return True
     plain = not (al.offset or al.conj or al.neg or al.chain)
-    return (
-        plain and x._m.dense and x._m.numel == x._st.meta.numel and x._m.dtype is x._st.meta.dtype
-    )
+    return plain and x._m.dense and x._m.numel == x._st.meta.numel and x._m.dtype is x._st.meta.dtype
 
 
 ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)

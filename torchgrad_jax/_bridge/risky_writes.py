@@ -23,16 +23,7 @@ from .equal_steps import at_its_line, called
 
 _WRITE, _READ, _SLICE = "dynamic_update_slice", "dynamic_slice", "slice"
 _SAME_MEMORY = frozenset(
-    [
-        "bitcast_convert_type",
-        "copy",
-        "copy_p",
-        "reshape",
-        "squeeze",
-        "stop_gradient",
-        "transpose",
-        "unsplit",
-    ]
+    ["bitcast_convert_type", "copy", "copy_p", "reshape", "squeeze", "stop_gradient", "transpose", "unsplit"]
 )
 """Steps whose result may be the memory of their operand under another shape."""
 _ELEMENTWISE = frozenset([
@@ -125,9 +116,7 @@ class _Walk:
             region = (first.memory, _region(eqn, known, shape))
             return self.new(shape, _joined([_anywhere(first.reads), frozenset([region])]))
         if name in _ELEMENTWISE and all(k.shape in ((), shape) for k in known):
-            whole = [
-                frozenset([(k.memory, (k.shape, (0,) * len(k.shape), k.shape))]) for k in known
-            ]
+            whole = [frozenset([(k.memory, (k.shape, (0,) * len(k.shape), k.shape))]) for k in known]
             number = first.number if name == "convert_element_type" else None
             return self.new(shape, _joined([*[k.reads for k in known], *whole]), number)
         memories = frozenset([(k.memory, None) for k in known])
@@ -182,9 +171,7 @@ def _written_anew(operand: Any, update: Any, starts: Sequence[Any]) -> Any:
             at = lax.broadcasted_iota(np.int64, shape, d)
             begin = lax.broadcast(s, shape)
             end = lax.broadcast(lax.add(s, np.int64(k)), shape)
-            placed = lax.select(
-                lax.bitwise_and(lax.ge(at, begin), lax.lt(at, end)), placed, operand
-            )
+            placed = lax.select(lax.bitwise_and(lax.ge(at, begin), lax.lt(at, end)), placed, operand)
     return placed
 
 

@@ -19,9 +19,18 @@ def shorter_run(entry: Any) -> Callable[[Sequence[Tensor]], Any] | None:
     """A shorter `run` for a program that only computes one tensor of plain ones; None for any other."""
     program, kept = entry.program, entry.kept_storages
     does_more = (
-        program.writes, program.grads, program.counters, program.new_state, program.peers, program.flags, entry.log,
-        entry.parts, entry.one_device, entry.over_processes, entry.spec.kind is not None,
-    )  # fmt: skip
+        program.writes,
+        program.grads,
+        program.counters,
+        program.new_state,
+        program.peers,
+        program.flags,
+        entry.log,
+        entry.parts,
+        entry.one_device,
+        entry.over_processes,
+        entry.spec.kind is not None,
+    )
     if any(does_more) or not entry.only_reads_arguments:
         return None
     (out,) = entry.outs

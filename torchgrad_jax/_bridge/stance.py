@@ -11,20 +11,43 @@ from .._core.errors import InvalidBackend
 
 EAGER = ("eager", "eager_noexcept", "eager_debug", "pre_dispatch_eager")
 """Backends that run a function as it is written."""
-XLA = ("inductor", "openxla", "cudagraphs", "tvm", "aot_eager", "aot_ts", "ts", "aot_eager_default_partitioner",
-       "aot_eager_decomp_partition", "invoke_subgraph")  # fmt: skip
+XLA = (
+    "inductor",
+    "openxla",
+    "cudagraphs",
+    "tvm",
+    "aot_eager",
+    "aot_ts",
+    "ts",
+    "aot_eager_default_partitioner",
+    "aot_eager_decomp_partition",
+    "invoke_subgraph",
+)
 """Backends of torch that all mean XLA here."""
-STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "force_eager", "eager_on_recompile",
-           "fail_on_recompile")  # fmt: skip
+STANCES = (
+    "default",
+    "eager_then_compile",
+    "aot_eager_then_compile",
+    "force_eager",
+    "eager_on_recompile",
+    "fail_on_recompile",
+)
 
 
 class Policy:
     """What holds for all compiled functions of the process."""
 
     __slots__ = (
-        "assume_static", "automatic_dynamic", "backend", "compiled", "graph_breaks", "recompile_limit", "stance",
-        "suppress_errors", "verbose",
-    )  # fmt: skip
+        "assume_static",
+        "automatic_dynamic",
+        "backend",
+        "compiled",
+        "graph_breaks",
+        "recompile_limit",
+        "stance",
+        "suppress_errors",
+        "verbose",
+    )
 
     def __init__(self) -> None:
         self.stance: str | None = None
@@ -69,7 +92,7 @@ class set_stance:
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         if stance not in STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
         if skip_guard_eval_unsafe:
@@ -128,25 +151,30 @@ def checked_backend(backend: Any) -> str:
 def checked_mode(mode: Any, options: Any) -> bool:
     """Whether the options ask for checks of values; raises for modes and options that there are not."""
     if mode is not None and options is not None:
-        raise RuntimeError(
-            "Either mode or options can be specified, but both can't be specified at the same time."
-        )
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode not in (None, *_MODES):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if options is not None and not isinstance(options, dict):
         raise AttributeError(f"{type(options).__name__!r} object has no attribute 'items'")
     for name in options or ():
         if str(name).replace("-", "_") not in _OPTIONS:
-            raise RuntimeError(
-                f"Unexpected optimization option {name}, known options are {list(_OPTIONS)}"
-            )
+            raise RuntimeError(f"Unexpected optimization option {name}, known options are {list(_OPTIONS)}")
     return (options or {}).get("checks", True)
 
 
 _OPTIONS = (
-    "checks", "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune",
-    "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraph_trees", "triton.cudagraphs",
-)  # fmt: skip
+    "checks",
+    "coordinate_descent_tuning",
+    "epilogue_fusion",
+    "fallback_random",
+    "guard_filter_fn",
+    "max_autotune",
+    "shape_padding",
+    "trace.enabled",
+    "trace.graph_diagram",
+    "triton.cudagraph_trees",
+    "triton.cudagraphs",
+)
 """Options of `compile`; all but the first are torch's, and mean nothing to XLA."""
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 

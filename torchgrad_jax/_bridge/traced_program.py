@@ -143,9 +143,7 @@ class StateLift(Lift):
     log: NumberLog | None = None
     """Numbers of Python that are carried from run to run."""
 
-    def __init__(
-        self, args: Sequence[Tensor], checked: bool = True, for_file: bool = False
-    ) -> None:
+    def __init__(self, args: Sequence[Tensor], checked: bool = True, for_file: bool = False) -> None:
         super().__init__("host")
         self.args = args
         self.sources: list[Source] = []
@@ -231,9 +229,7 @@ class StateLift(Lift):
             tracer = self._input(Source("arg", i, None, m), m)
             st, al = memory_of_argument(tracer, t)
             counter = Version(t._vc.version)
-            self.swapped.append(
-                SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array, al, tracer, counter)
-            )
+            self.swapped.append(SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array, al, tracer, counter))
             if al is None:
                 stand_for(t, st)
             t._st, t._al, t._vc = st, al, counter
@@ -262,9 +258,7 @@ class StateLift(Lift):
     def made(self, storage: Storage) -> bool:
         """Whether a storage was made during this run."""
         arguments = (s.traced_storage for s in self.swapped)
-        return any(ref() is storage for ref in self.born) and all(
-            st is not storage for st in arguments
-        )
+        return any(ref() is storage for ref in self.born) and all(st is not storage for st in arguments)
 
     # -- reading and writing
     def touches(self, leaves: Sequence[Any]) -> bool:
@@ -273,9 +267,7 @@ class StateLift(Lift):
 
     def know(self, t: Tensor) -> None:
         """Remember how a tensor from outside was before the run."""
-        if id(t) in self.known_tensors or (
-            self.ours(t._st.array) and id(t._st) not in self.storages
-        ):
+        if id(t) in self.known_tensors or (self.ours(t._st.array) and id(t._st) not in self.storages):
             return
         self.refuse_last_rates(t)
         self.known_tensors[id(t)] = KnownTensor(t, t._st, t._m, t._al, t._rg, t._fn, t._onr, t._g)
@@ -344,11 +336,7 @@ class StateLift(Lift):
         if not isinstance(st.array, jax.Array) or is_constant(st.array):
             return None
         first, tracer, source = self.numbers.get(id(st.array), (None, None, 0))
-        if (
-            first is None
-            or self.storages[id(first)].array is not st.array
-            or first.meta is not st.meta
-        ):
+        if first is None or self.storages[id(first)].array is not st.array or first.meta is not st.meta:
             return None
         self.tracers[id(st)] = tracer
         self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, source)
@@ -390,10 +378,7 @@ class StateLift(Lift):
             self.sources[entry.source].what, self.sources[entry.source].of = kept, owner
             self.tracers[id(kept)] = tracer
             self.storages[id(kept)] = entry._replace(storage=kept)
-            self.numbers = {
-                k: (kept if first is st else first, *rest)
-                for k, (first, *rest) in self.numbers.items()
-            }
+            self.numbers = {k: (kept if first is st else first, *rest) for k, (first, *rest) in self.numbers.items()}
             self.peers = {k: kept if first is st else first for k, first in self.peers.items()}
         self.peers.pop(id(st), None)
         for seen in [k.tensor for k in self.known_tensors.values() if k.storage is st]:
@@ -430,9 +415,7 @@ class StateLift(Lift):
         for arg in self.swapped:
             if arg.traced_storage is t._st and arg.alias is not None and arg.alias.base is not None:
                 raise AsWritten(ARGUMENT_IS_A_VIEW, False)
-        self.whole_arguments.update(
-            i for i, arg in enumerate(self.swapped) if arg.traced_storage is t._st
-        )
+        self.whole_arguments.update(i for i, arg in enumerate(self.swapped) if arg.traced_storage is t._st)
 
     def look_at_version(self, t: Tensor) -> None:
         """A write to a tensor from outside makes its version another one."""
@@ -600,10 +583,14 @@ class Program:
 
 
 def trace_program(
-    run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor],
-    more: Callable[[], list[Any]] = list, log: NumberLog | None = None, *, checked: bool = True,
+    run: Callable[[], tuple[list[Any], Any]],
+    args: Sequence[Tensor],
+    more: Callable[[], list[Any]] = list,
+    log: NumberLog | None = None,
+    *,
+    checked: bool = True,
     for_file: bool = False,
-) -> tuple[Program, Any]:  # fmt: skip
+) -> tuple[Program, Any]:
     """Run a function once for its steps and its effects; nothing outside changes.
 
     `run` returns the tensors of its result and anything that describes it; `more` gives arrays that are to be
@@ -782,9 +769,7 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
 
     def alive() -> list[Storage]:
         storages = [ref() for ref in lift.born]
-        return [
-            st for st in storages if st is not None and id(st) not in own and lift.owns(st.array)
-        ]
+        return [st for st in storages if st is not None and id(st) not in own and lift.owns(st.array)]
 
     own = {id(s.traced_storage) for s in lift.swapped}
     storages = alive()

@@ -97,9 +97,7 @@ def as_class(t: Tensor, cls: type[Tensor], requires: bool) -> Tensor:
 
 def _of_jax_alone(trace: Any) -> bool:
     """Whether what is traced is a function of JAX's own (`jnp.sin`), called by code that JAX does not trace."""
-    source = getattr(
-        getattr(getattr(trace, "frame", None), "debug_info", None), "func_filename", None
-    )
+    source = getattr(getattr(getattr(trace, "frame", None), "debug_info", None), "func_filename", None)
     return str(source).startswith(HOME_OF_JAX) and not began(getattr(trace, "parent_trace", None))
 
 

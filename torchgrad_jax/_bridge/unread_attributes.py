@@ -17,14 +17,21 @@ _BY_ANY_NAME = frozenset([
     "jax", "jnp", "lax", "jit", "from_jax", "to_jax",
 ])  # fmt: skip
 """Code that names one of these may look at attributes whose names it computes, or run what JAX traced before."""
-_LOOK_AT_ALL = frozenset(
-    ["copy", "dataclasses", "inspect", "json", "marshal", "pickle", "pprint", "string"]
-)
+_LOOK_AT_ALL = frozenset(["copy", "dataclasses", "inspect", "json", "marshal", "pickle", "pprint", "string"])
 """Modules of the standard library whose functions look at all attributes of what they are given."""
-_KNOWN = frozenset([
-    "torchgrad_jax", "jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum",
-    "etils", "typing_extensions", "_distutils_hack",  # run where JAX imports something late, or caches a kernel
-])  # fmt: skip
+_KNOWN = frozenset(
+    [
+        "torchgrad_jax",
+        "jax",
+        "jaxlib",
+        "numpy",
+        "ml_dtypes",
+        "opt_einsum",
+        "etils",
+        "typing_extensions",
+        "_distutils_hack",  # run where JAX imports something late, or caches a kernel
+    ]
+)
 """Packages whose code looks at attributes of modules, tensors and optimizers alone."""
 
 

@@ -32,10 +32,7 @@ def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any)
     first = [words_of(x) for x in flat]
 
     def value_of(arrays: Sequence[Any]) -> Any:
-        leaves = [
-            x if impl is None else jax.random.wrap_key_data(x, impl=impl)
-            for x, impl in zip(arrays, keys)
-        ]
+        leaves = [x if impl is None else jax.random.wrap_key_data(x, impl=impl) for x, impl in zip(arrays, keys)]
         return jax.tree_util.tree_unflatten(spec, leaves)
 
     def over(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,9 +131,7 @@ def _push(loop: _Loop, args: Sequence[Any], tangents: Sequence[Any]) -> list[Any
         x, moving = carry
         rest = iter(moving)
         of_x = [next(rest) if _is_floating(v) else _no_slope(v) for v in x]
-        x, found = jax.jvp(
-            lambda *args: loop.step(args[: len(x)], args[len(x) :]), (*x, *read), (*of_x, *of_read)
-        )
+        x, found = jax.jvp(lambda *args: loop.step(args[: len(x)], args[len(x) :]), (*x, *read), (*of_x, *of_read))
         return x, [t for v, t in zip(x, found) if _is_floating(v)]
 
     start = [t for v, t in zip(x, slopes) if _is_floating(v)]
@@ -148,9 +143,7 @@ def _forward(loop: _Loop, *args: Any) -> Any:
     first, read, tested = loop.split(args)
 
     def keep(n: Any, x: Any, slots: Any, stride: Any) -> Any:
-        slots, stride = control.cond(
-            n == stride * _SLOTS, _halved, lambda s, k: (s, k), slots, stride
-        )
+        slots, stride = control.cond(n == stride * _SLOTS, _halved, lambda s, k: (s, k), slots, stride)
         at = n // stride
         kept = lambda s, v: s.at[at].set(jnp.where(n % stride == 0, v, s[at]))  # noqa: E731
         return tuple(map(kept, slots, x)), stride

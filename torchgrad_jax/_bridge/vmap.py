@@ -37,9 +37,13 @@ _MET: dict[Any, int] = {}
 
 
 def vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
-    *, chunk_size: int | None = None,
-) -> Callable[..., Any]:  # fmt: skip
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """`func` over a batch: it is written for one example and runs for all of them at once.
 
     Args:
@@ -60,9 +64,7 @@ def vmap(
         tensor([3., 3.])
     """
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -85,9 +87,7 @@ def _name(func: Any) -> str:
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def _inputs(
-    func: Any, in_dims: Any, args: tuple[Any, ...]
-) -> tuple[list[Any], list[int | None], tree.Spec, int]:
+def _inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[int | None], tree.Spec, int]:
     name = _name(func)
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
@@ -112,9 +112,7 @@ def _inputs(
             continue
         prefix = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for"
         if not isinstance(d, int):
-            raise ValueError(
-                f"{prefix} an input but in_dim must be either an integer dimension or None."
-            )
+            raise ValueError(f"{prefix} an input but in_dim must be either an integer dimension or None.")
         if not isinstance(x, Tensor):
             raise ValueError(
                 f"{prefix} an input but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, "
@@ -175,9 +173,7 @@ class _Given:
 
     __slots__ = ("at", "made", "of", "view")
 
-    def __init__(
-        self, at: int, made: Tensor | None, of: _Given | None = None, view: _View | None = None
-    ) -> None:
+    def __init__(self, at: int, made: Tensor | None, of: _Given | None = None, view: _View | None = None) -> None:
         self.at = at
         """Which dimension counts the examples."""
         self.made, self.of, self.view = made, of, view
@@ -227,9 +223,11 @@ def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _
     # torch detaches a batch as it lies, and moves the dimension of others to the front.
     at = owner.at if not tracked and t._m.shape == base._m.shape else 0
     view = _View(
-        _batch_of(t._m, at, run.size, bytes_apart // t._m.dtype.itemsize), _alias_within(base, t), node,
+        _batch_of(t._m, at, run.size, bytes_apart // t._m.dtype.itemsize),
+        _alias_within(base, t),
+        node,
         getattr(t._vc, "whole", t._vc) is inner._vc,
-    )  # fmt: skip
+    )
     return _Given(at, None, owner, view)
 
 
@@ -312,9 +310,15 @@ def require_gradient_as(one: Tensor, whole: Tensor) -> None:
 
 
 def _run(
-    func: Any, flat: Sequence[Any], dims: Sequence[int | None], spec: tree.Spec, kwargs: Any,
-    out_dims: Any, randomness: str, size: int,
-) -> Any:  # fmt: skip
+    func: Any,
+    flat: Sequence[Any],
+    dims: Sequence[int | None],
+    spec: tree.Spec,
+    kwargs: Any,
+    out_dims: Any,
+    randomness: str,
+    size: int,
+) -> Any:
     batched = [i for i, d in enumerate(dims) if d is not None]
     fronts = [_moved(flat[i], dims[i], 0) for i in batched]
     metas = [_example(flat[i]._m, dims[i]) for i in batched]  # type: ignore[arg-type]
@@ -363,9 +367,7 @@ def _run(
     avals = [aval_of(m) for m in metas]
     avals += [avals[k] for k, t in enumerate(tangents) if t is not None]
     inputs = (*fronts, *given)
-    lifted = lift.taped(
-        run, avals, randomness=randomness, size=size, inputs=inputs, rows=batch_outside
-    )
+    lifted = lift.taped(run, avals, randomness=randomness, size=size, inputs=inputs, rows=batch_outside)
     results = _over(lifted, inputs, record.metas, record.requires, record.node)
     if looks:
         deferred.take(looks, results[-sum(len(look.tensors) for look in looks) :])
@@ -389,9 +391,8 @@ def _move(whole: Tensor, at: Any, moves: Sequence[Move]) -> int:
 
 
 def _over(
-    lifted: Lifted, inputs: Sequence[Tensor], metas: Sequence[Meta], requires: Sequence[bool],
-    node: str,
-) -> list[Tensor]:  # fmt: skip
+    lifted: Lifted, inputs: Sequence[Tensor], metas: Sequence[Meta], requires: Sequence[bool], node: str
+) -> list[Tensor]:
     """A traced function of one example applied to all of them, as one recorded operator."""
     if not metas:
         return []
@@ -434,9 +435,7 @@ def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
     return t if same else movedim(t, source, destination)
 
 
-def _new_call(
-    lifted: Lifted, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str
-) -> tuple[Call, Sequence[Any]]:
+def _new_call(lifted: Lifted, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str) -> tuple[Call, Sequence[Any]]:
     """A call for steps that were not met before, and the numbers to give it.
 
     Numbers are part of a program, which XLA makes use of, until a program comes again and again with others.
@@ -467,11 +466,17 @@ def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
 # What reduces all dimensions of an example reduces all but one of a batch, which is another node of torch's; and
 # what is short for another function, as `t` is, is that function there.
 _OVER_THE_REST = {
-    "SumBackward0": "SumBackward1", "MeanBackward0": "MeanBackward1", "ProdBackward0": "ProdBackward1",
-    "MedianBackward0": "MedianBackward1", "MaxBackward1": "MaxBackward0", "MinBackward1": "MinBackward0",
-    "MseLossBackward0": "MeanBackward1", "TraceBackward0": "SumBackward1", "TBackward0": "TransposeBackward0",
+    "SumBackward0": "SumBackward1",
+    "MeanBackward0": "MeanBackward1",
+    "ProdBackward0": "ProdBackward1",
+    "MedianBackward0": "MedianBackward1",
+    "MaxBackward1": "MaxBackward0",
+    "MinBackward1": "MinBackward0",
+    "MseLossBackward0": "MeanBackward1",
+    "TraceBackward0": "SumBackward1",
+    "TBackward0": "TransposeBackward0",
     "ReshapeAliasBackward0": "ViewBackward0",
-}  # fmt: skip
+}
 
 
 def _over_the_batch(node: str) -> str:
@@ -482,11 +487,12 @@ def _over_the_batch(node: str) -> str:
 def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
     batched = jax.vmap(run, in_axes=axes)
     return Call(
-        "vmap", lambda leaves: tuple(batched(*leaves)), node_name=node, nondiff=nondiff,
-        edges=lambda keys: tuple(
-            i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= 2
-        ),
-    )  # fmt: skip
+        "vmap",
+        lambda leaves: tuple(batched(*leaves)),
+        node_name=node,
+        nondiff=nondiff,
+        edges=lambda keys: tuple(i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= 2),
+    )
 
 
 def _results(func: Any, out: Any, out_dims: Any, record: _RunRecord) -> list[Tensor]:
@@ -562,9 +568,7 @@ def _laid_out(t: Tensor, whole: Meta) -> Tensor:
     return t
 
 
-def _outputs(
-    func: Any, record: _RunRecord, results: Sequence[Tensor], out_dims: Any, size: int
-) -> Any:
+def _outputs(func: Any, record: _RunRecord, results: Sequence[Tensor], out_dims: Any, size: int) -> Any:
     dims = _out_dims(func, out_dims, record.spec)
     outs = []
     for k, d in zip(record.outs, dims):
@@ -582,9 +586,16 @@ def _outputs(
 
 
 def _in_chunks(
-    func: Any, flat: Sequence[Any], dims: Sequence[int | None], spec: tree.Spec, kwargs: Any,
-    out_dims: Any, randomness: str, size: int, chunk: int,
-) -> Any:  # fmt: skip
+    func: Any,
+    flat: Sequence[Any],
+    dims: Sequence[int | None],
+    spec: tree.Spec,
+    kwargs: Any,
+    out_dims: Any,
+    randomness: str,
+    size: int,
+    chunk: int,
+) -> Any:
     columns: list[list[Any]] = []
     out_spec: Any = None
     state = random.get_rng_state() if randomness == "same" else None
@@ -597,10 +608,7 @@ def _in_chunks(
         leaves, out_spec = tree.flatten(out)
         columns.append(leaves)
     out_flat = _out_dims(func, out_dims, out_spec)
-    joined = [
-        column[0] if d is None else ops.cat(list(column), d)
-        for column, d in zip(zip(*columns), out_flat)
-    ]
+    joined = [column[0] if d is None else ops.cat(list(column), d) for column, d in zip(zip(*columns), out_flat)]
     return tree.unflatten(joined, out_spec)
 
 

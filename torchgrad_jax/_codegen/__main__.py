@@ -11,15 +11,9 @@ from .files import stale, write
 
 def main(argv: list[str] | None = None) -> int:
     """Write the stubs that differ from what the package is now; with ``--check`` only name them."""
-    parser = argparse.ArgumentParser(
-        prog="python -m torchgrad_jax._codegen", description=main.__doc__
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 when a stub is stale"
-    )
-    parser.add_argument(
-        "--root", type=Path, default=Path(__file__).parents[1], help="the package's directory"
-    )
+    parser = argparse.ArgumentParser(prog="python -m torchgrad_jax._codegen", description=main.__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a stub is stale")
+    parser.add_argument("--root", type=Path, default=Path(__file__).parents[1], help="the package's directory")
     args = parser.parse_args(argv)
     old = stale(args.root)
     for path in old:

@@ -145,11 +145,7 @@ def of_parameter(p: inspect.Parameter) -> str:
 
 def default(value: Any) -> str:
     """A default value: as it is where it reads well, else ``...``."""
-    if (
-        value is None
-        or isinstance(value, bool | int | str)
-        or (isinstance(value, float) and math.isfinite(value))
-    ):
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return repr(value)
     if isinstance(value, tuple) and all(isinstance(v, int) for v in value):
         return repr(value)

@@ -73,11 +73,7 @@ _HOMES: dict[Any, str] = {
 
 def build() -> dict[str, str]:
     """Every stub by its path inside the package."""
-    out = {
-        "__init__.pyi": _top(),
-        "_engine/tensor.pyi": _tensor(),
-        "return_types.pyi": _return_types(),
-    }
+    out = {"__init__.pyi": _top(), "_engine/tensor.pyi": _tensor(), "return_types.pyi": _return_types()}
     for name in ("linalg", "fft", "special", "nn.functional"):
         out[name.replace(".", "/") + ".pyi"] = _namespace(name)
     return out
@@ -102,9 +98,7 @@ def write(root: Path, paths: Sequence[Path]) -> None:
 
 
 def _start(module: Any, prefix: str, *, needs_tensor: bool = True) -> str:
-    text = _HEADER.format(doc=(inspect.getdoc(module) or "").partition("\n")[0]) + _PRELUDE.format(
-        p=prefix
-    )
+    text = _HEADER.format(doc=(inspect.getdoc(module) or "").partition("\n")[0]) + _PRELUDE.format(p=prefix)
     if needs_tensor:
         text += f"from {prefix}_engine.tensor import Tensor\n"
     return text + _NUMBER
@@ -131,14 +125,7 @@ def _top() -> str:
     lazy = [n for n in torchgrad_jax._SUBMODULES if importlib.util.find_spec(f"torchgrad_jax.{n}")]
     imports += [f"from . import {n} as {n}" for n in lazy]
     imports += [f"from .{home} import {n} as {n}" for n, home in torchgrad_jax._LAZY.items()]
-    body = [
-        _start(torchgrad_jax, ".", needs_tensor=False),
-        *sorted(set(imports)),
-        "",
-        *constants,
-        "",
-        *functions,
-    ]
+    body = [_start(torchgrad_jax, ".", needs_tensor=False), *sorted(set(imports)), "", *constants, "", *functions]
     return "\n".join(body)
 
 
@@ -165,9 +152,7 @@ def _namespace(name: str) -> str:
         if inspect.isfunction(value) and value is bind.NAMESPACES.get(name, {}).get(label):
             functions.append(declare(value, label, name))
             continue
-        imports.append(
-            f"from {prefix}{value.__module__.removeprefix('torchgrad_jax.')} import {label} as {label}"
-        )
+        imports.append(f"from {prefix}{value.__module__.removeprefix('torchgrad_jax.')} import {label} as {label}")
     return "\n".join([_start(module, prefix), *imports, "", *functions])
 
 
@@ -195,11 +180,7 @@ def _tensor() -> str:
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 names = target.elts if isinstance(target, ast.Tuple) else [target]
-                parts.append(
-                    "\n".join(
-                        f"{ast.unparse(n)}: {'_int' if len(names) > 1 else 'Any'}" for n in names
-                    )
-                )
+                parts.append("\n".join(f"{ast.unparse(n)}: {'_int' if len(names) > 1 else 'Any'}" for n in names))
     return "\n".join(parts) + "\n"
 
 
@@ -222,11 +203,7 @@ def _class(node: ast.ClassDef) -> str:
             slots = [s for s in ast.literal_eval(item.value) if not s.startswith("__")]
     bases = f"({', '.join(map(ast.unparse, node.bases))})" if node.bases else ""
     lines = [f"class {node.name}{bases}:", *[f"    {s}: Any" for s in slots]]
-    lines += [
-        f"    {ast.unparse(item.target)}: Any"
-        for item in node.body
-        if isinstance(item, ast.AnnAssign)
-    ]
+    lines += [f"    {ast.unparse(item.target)}: Any" for item in node.body if isinstance(item, ast.AnnAssign)]
     lines += [_function(f, "    ") for f in node.body if isinstance(f, ast.FunctionDef)]
     return "\n".join(lines) + "\n"
 
@@ -235,10 +212,7 @@ def _tensor_class(node: ast.ClassDef) -> str:
     lines = ["class Tensor:", f'    """{ast.get_docstring(node)}"""', ""]
     slots = [ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign)]
     lines += ["    " + s.replace(": bool", ": _bool").replace(": int", ": _int") for s in slots]
-    lines += [
-        "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...",
-        "    def __hash__(self) -> _int: ...",
-    ]
+    lines += ["    def __init__(self, *args: Any, **kwargs: Any) -> None: ...", "    def __hash__(self) -> _int: ..."]
     skipped = {
         "__new__",
         "__hash__",

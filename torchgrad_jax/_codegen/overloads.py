@@ -18,19 +18,14 @@ def _extremum(name: str) -> tuple[str, ...]:
 
 
 def _median(name: str) -> tuple[str, ...]:
-    return (
-        "(input: Tensor) -> Tensor",
-        f"(input: Tensor, dim: _int, keepdim: _bool = False) -> _return_types.{name}",
-    )
+    return ("(input: Tensor) -> Tensor", f"(input: Tensor, dim: _int, keepdim: _bool = False) -> _return_types.{name}")
 
 
 _MOMENTS = (
     "(input: Tensor, dim: {ints} | None = None, *, correction: _Number | None = None, "
     "keepdim: _bool = False) -> {result}"
 )
-_UNBIASED = (
-    "(input: Tensor, dim: {ints} | None, unbiased: _bool, keepdim: _bool = False) -> {result}"
-)
+_UNBIASED = "(input: Tensor, dim: {ints} | None, unbiased: _bool, keepdim: _bool = False) -> {result}"
 _ALL_UNBIASED = "(input: Tensor, unbiased: _bool) -> {result}"
 
 
@@ -98,14 +93,8 @@ _TO = "non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memo
 
 METHOD_OVERLOADS: dict[str, tuple[str, ...]] = {
     "where": ("(input: Tensor, condition: Tensor, other: Tensor | _Number) -> Tensor",),
-    "size": (
-        "(input: Tensor, dim: None = None) -> _Size",
-        "(input: Tensor, dim: _int) -> _int",
-    ),
-    "stride": (
-        "(input: Tensor, dim: None = None) -> tuple[_int, ...]",
-        "(input: Tensor, dim: _int) -> _int",
-    ),
+    "size": ("(input: Tensor, dim: None = None) -> _Size", "(input: Tensor, dim: _int) -> _int"),
+    "stride": ("(input: Tensor, dim: None = None) -> tuple[_int, ...]", "(input: Tensor, dim: _int) -> _int"),
     "to": (
         f"(input: Tensor, dtype: _dtype, {_TO}",
         f"(input: Tensor, device: _device | str | _int | _Sharding | None = None, dtype: _dtype | None = None, {_TO}",

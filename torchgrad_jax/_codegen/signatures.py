@@ -24,12 +24,8 @@ class Parameter:
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
     def __str__(self) -> str:
-        star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(
-            self.kind, ""
-        )
-        return f"{star}{self.name}: {self.type}" + (
-            "" if self.default is None else f" = {self.default}"
-        )
+        star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(self.kind, "")
+        return f"{star}{self.name}: {self.type}" + ("" if self.default is None else f" = {self.default}")
 
 
 @dataclass(frozen=True)
@@ -49,8 +45,7 @@ class Signature:
                 starred = True
             parts.append(str(p))
             if p.kind == inspect.Parameter.POSITIONAL_ONLY and (
-                i + 1 == len(self.params)
-                or self.params[i + 1].kind != inspect.Parameter.POSITIONAL_ONLY
+                i + 1 == len(self.params) or self.params[i + 1].kind != inspect.Parameter.POSITIONAL_ONLY
             ):
                 parts.append("/")
         return f"({', '.join(parts)}) -> {self.result}"
@@ -58,9 +53,7 @@ class Signature:
 
 def signatures(fn: Any, name: str, namespace: str, method: bool) -> list[str]:
     """Every overload of a function, as text."""
-    special = (METHOD_OVERLOADS if method else {}).get(name) or OVERLOADS.get(
-        f"{namespace}.{name}".lstrip(".")
-    )
+    special = (METHOD_OVERLOADS if method else {}).get(name) or OVERLOADS.get(f"{namespace}.{name}".lstrip("."))
     if special is not None:
         found: list[str] = list(special)
         return [_as_method(s) for s in found] if method else found
@@ -87,9 +80,7 @@ def _of_row(fn: Any) -> Signature:
     params = []
     varargs = _varargs(b)
     for p in row.params:
-        kind = (
-            inspect.Parameter.KEYWORD_ONLY if p.kwonly else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        )
+        kind = inspect.Parameter.KEYWORD_ONLY if p.kwonly else inspect.Parameter.POSITIONAL_OR_KEYWORD
         if p is varargs:
             kind = inspect.Parameter.VAR_POSITIONAL
         default = None if p.default is inspect.Parameter.empty else annotations.default(p.default)

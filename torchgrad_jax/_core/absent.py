@@ -72,10 +72,13 @@ MODULES: dict[str, Absent] = {
         UnsupportedLayoutError,
     ),
     "onnx": Absent(
-        _ONNX, "export",
+        _ONNX,
+        "export",
         # Registered functions would be used by `export` alone.
         answers={
-            "is_in_onnx_export": False, "register_custom_op_symbolic": None, "unregister_custom_op_symbolic": None,
+            "is_in_onnx_export": False,
+            "register_custom_op_symbolic": None,
+            "unregister_custom_op_symbolic": None,
         },
     ),
     "onnx.operators": Absent(
@@ -94,8 +97,7 @@ MODULES: dict[str, Absent] = {
         "HuggingFaceStorageReader HuggingFaceStorageWriter",
     ),
     "mps": Absent(
-        "Apple's GPUs are not supported",
-        answers={"is_available": False, "device_count": 0, "manual_seed": None},
+        "Apple's GPUs are not supported", answers={"is_available": False, "device_count": 0, "manual_seed": None}
     ),
     "xpu": Absent(
         "Intel's GPUs are not supported",
@@ -103,12 +105,20 @@ MODULES: dict[str, Absent] = {
         "get_device_capability mem_get_info",
         lambda text: AssertionError("Torch not compiled with XPU enabled"),
         answers={
-            "is_available": False, "device_count": 0, "is_initialized": False, "is_bf16_supported": False,
-            "empty_cache": None, "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0,
-            "max_memory_reserved": 0, "manual_seed": None, "manual_seed_all": None,
+            "is_available": False,
+            "device_count": 0,
+            "is_initialized": False,
+            "is_bf16_supported": False,
+            "empty_cache": None,
+            "memory_allocated": 0,
+            "max_memory_allocated": 0,
+            "memory_reserved": 0,
+            "max_memory_reserved": 0,
+            "manual_seed": None,
+            "manual_seed_all": None,
         },
     ),
-}  # fmt: skip
+}
 
 
 def refusal(name: str, reason: str, error: Callable[[str], Exception]) -> Callable[..., NoReturn]:

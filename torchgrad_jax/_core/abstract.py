@@ -63,18 +63,14 @@ class _AbstractTrace(core.Trace):
         if not self._abstract(args):
             return self.parent.process_primitive(primitive, args, params)
         out, _ = primitive.abstract_eval(*[jax.typeof(a) for a in args], **params)
-        made = [
-            AbstractArray(o.shape, o.dtype) for o in (out if primitive.multiple_results else [out])
-        ]
+        made = [AbstractArray(o.shape, o.dtype) for o in (out if primitive.multiple_results else [out])]
         return made if primitive.multiple_results else made[0]
 
     def process_call(self, primitive: Any, f: Any, args: Sequence[Any], params: Any, /) -> Any:
         """A function called as one step."""
         return self._inside(f, args)
 
-    def process_custom_jvp_call(
-        self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, **_: Any
-    ) -> Any:
+    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], /, **_: Any) -> Any:
         """A function with a derivative of its own, which is not needed here."""
         return self._inside(fun, args)
 

@@ -107,11 +107,7 @@ class Archive:
         disk, place, disks = struct.unpack_from("<LQL", tail, at - 16)
         record = self._bytes(place, 56)
         disk2, first, here, wide, wide_size, wide_offset = struct.unpack_from("<2L4Q", record, 16)
-        same = (
-            count in (wide, 0xFFFF)
-            and size in (wide_size, _UNKNOWN)
-            and offset in (wide_offset, _UNKNOWN)
-        )
+        same = count in (wide, 0xFFFF) and size in (wide_size, _UNKNOWN) and offset in (wide_offset, _UNKNOWN)
         if record[:4] != _END64 or disk or disks != 1 or disk2 or first or here != wide or not same:
             raise self._damaged("the end of the directory is damaged")
         return wide, wide_size, wide_offset, min(place, end)
@@ -140,9 +136,7 @@ class Archive:
         if member is None:
             raise RuntimeError(f"{self._reader} failed locating file {name[:100]}: file not found")
         if member.size > limit or (exact and member.size < limit):
-            raise RuntimeError(
-                f"{name[:100]} holds {member.size} bytes where {limit} were expected"
-            )
+            raise RuntimeError(f"{name[:100]} holds {member.size} bytes where {limit} were expected")
         said = self._refusal(member)
         if said is None:
             raw = self._raw(member)

@@ -488,5 +488,16 @@ def set_cache_limits(**limits: int) -> None:
         POOLS[name].spend(0)
 
 
-__all__ = ["CALLS", "KERNELS", "LAYOUTS", "OTHERS", "VIEWS", "CacheInfo", "Interned", "cache_info", "clear_caches",
-           "remember", "set_cache_limits"]  # fmt: skip
+__all__ = [
+    "CALLS",
+    "KERNELS",
+    "LAYOUTS",
+    "OTHERS",
+    "VIEWS",
+    "CacheInfo",
+    "Interned",
+    "cache_info",
+    "clear_caches",
+    "remember",
+    "set_cache_limits",
+]

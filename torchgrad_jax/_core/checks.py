@@ -145,6 +145,17 @@ def first_outside(index: Any, size: int, negative: bool = False, ignored: int | 
 
 
 __all__ = [
-    "Bounds", "Check", "Condition", "any_failed", "conditions", "fail_if", "failure_flag", "first_outside", "integers",
-    "is_traced", "numpy_of", "outside", "readable",
-]  # fmt: skip
+    "Bounds",
+    "Check",
+    "Condition",
+    "any_failed",
+    "conditions",
+    "fail_if",
+    "failure_flag",
+    "first_outside",
+    "integers",
+    "is_traced",
+    "numpy_of",
+    "outside",
+    "readable",
+]

@@ -123,9 +123,7 @@ class Progress:
     def _tick(self) -> None:
         """Start the thread that looks at the clock while a kernel is compiled."""
         if self._ticker is None:
-            self._ticker = threading.Thread(
-                target=self._look, name="torchgrad_jax-progress", daemon=True
-            )
+            self._ticker = threading.Thread(target=self._look, name="torchgrad_jax-progress", daemon=True)
             self._ticker.start()
         self._started.set()
 
@@ -149,11 +147,7 @@ class Listing:
 
     def note_shapes(self, record: logging.LogRecord) -> None:
         """Remember the shapes that JAX logs just before it compiles a kernel."""
-        if (
-            record.msg.startswith("Compiling")
-            and isinstance(record.args, tuple)
-            and len(record.args) > 1
-        ):
+        if record.msg.startswith("Compiling") and isinstance(record.args, tuple) and len(record.args) > 1:
             self._of_thread.shapes = record.args[1]
 
     def read(self) -> None:

@@ -72,9 +72,7 @@ def _of_given_tangents(rule: Callable[..., Any]) -> Callable[..., Any]:
         at = [jax.numpy.zeros_like(t) for t in ts]
         _, moved, out = jax.jvp(of_given, at, ts, has_aux=True)
         rest = iter(moved)
-        return out, jax.tree.unflatten(
-            structure, [t if _of_integers(t) else next(rest) for t in along]
-        )
+        return out, jax.tree.unflatten(structure, [t if _of_integers(t) else next(rest) for t in along])
 
     return jvp
 

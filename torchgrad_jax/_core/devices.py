@@ -94,9 +94,7 @@ class device:
         if not type.replace("_", "").isalpha():
             raise RuntimeError(f"Invalid device string: '{type}'")
         if type not in _PLATFORMS:
-            raise RuntimeError(
-                f"Expected one of {_KNOWN} device type at start of device string: {type}"
-            )
+            raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
         return _intern(type, index)
 
     @property
@@ -114,9 +112,7 @@ class device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
-        )
+        return self is other or (isinstance(other, device) and (self.type, self.index) == (other.type, other.index))
 
     def __hash__(self) -> int:
         return hash((self.type, self.index))

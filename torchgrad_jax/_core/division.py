@@ -26,9 +26,7 @@ def divide(x: Any, y: Any) -> Any:
     x, y = jnp.broadcast_to(x, shape), jnp.broadcast_to(y, shape)
     if jnp.issubdtype(x.dtype, jnp.floating):
         return _primitive().bind(x, y)
-    return (
-        _complex_quotient(x, y) if jnp.issubdtype(x.dtype, jnp.complexfloating) else lax.div(x, y)
-    )
+    return _complex_quotient(x, y) if jnp.issubdtype(x.dtype, jnp.complexfloating) else lax.div(x, y)
 
 
 def averaged(total: Any, n: int) -> Any:
@@ -90,11 +88,7 @@ def _primitive() -> Any:
     p = Primitive("divide")
     p.def_abstract_eval(_abstract)
     p.def_impl(jax.jit(_guarded))
-    ad.defjvp(
-        p,
-        lambda t, x, y: divide(t, y),
-        lambda t, x, y: lax.mul(t, divide_twice(x, y)),
-    )
+    ad.defjvp(p, lambda t, x, y: divide(t, y), lambda t, x, y: lax.mul(t, divide_twice(x, y)))
     ad.primitive_transposes[p] = transposed
     batching.primitive_batchers[p] = _batched
     mlir.register_lowering(p, mlir.lower_fun(lax.div, multiple_results=False))

@@ -23,16 +23,7 @@ class dtype:
         (4, True)
     """
 
-    __slots__ = (
-        "category",
-        "is_complex",
-        "is_floating_point",
-        "is_signed",
-        "itemsize",
-        "name",
-        "np",
-        "type_name",
-    )
+    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "np", "type_name")
     name: str
     np: np.dtype
     category: int
@@ -51,9 +42,15 @@ class dtype:
         kind = np.dtype(np_type)
         signed = not (category == BOOL or name.startswith("uint") or name == "float8_e8m0fnu")
         self._set(
-            name=name, np=kind, category=category, itemsize=kind.itemsize, type_name=type_name, is_signed=signed,
-            is_floating_point=category == FLOATING, is_complex=category == COMPLEX,
-        )  # fmt: skip
+            name=name,
+            np=kind,
+            category=category,
+            itemsize=kind.itemsize,
+            type_name=type_name,
+            is_signed=signed,
+            is_floating_point=category == FLOATING,
+            is_complex=category == COMPLEX,
+        )
 
     def _set(self, **facts: Any) -> None:
         for name, value in facts.items():
@@ -83,12 +80,7 @@ class dtype:
         """A short name: ``f32``, ``i64``, ``bf16``."""
         if self.category == BOOL:
             return "b8"
-        short = (
-            self.name.replace("uint", "u")
-            .replace("int", "i")
-            .replace("float", "f")
-            .replace("complex", "c")
-        )
+        short = self.name.replace("uint", "u").replace("int", "i").replace("float", "f").replace("complex", "c")
         return short.replace("_", "")
 
     def to_real(self) -> dtype:
@@ -155,9 +147,15 @@ NAMED = (
     *[NamedDtype(n, 1, INTEGRAL, signed=False) for n in ("quint8", "quint4x2", "quint2x4")],
 )
 ALIASES = {
-    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32,
-    "long": int64, "cfloat": complex64, "cdouble": complex128,
-}  # fmt: skip
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "cfloat": complex64,
+    "cdouble": complex128,
+}
 _REAL: dict[dtype, dtype] = {complex32: float16, complex64: float32, complex128: float64}
 _COMPLEX = {float32: complex64, float64: complex128, float16: complex64, bfloat16: complex64}
 _PYTHON = {bool: bool_, int: int64}
@@ -256,14 +254,22 @@ def _unpromotable(what: str, a: dtype, b: dtype) -> RuntimeError:
 
 def _scalar_type(d: dtype) -> str:
     """torch's C++ name of a dtype, as its messages print it."""
-    special = {"uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-               "float16": "Half", "float32": "Float", "float64": "Double", "bool": "Bool",
-               "bfloat16": "BFloat16", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}  # fmt: skip
+    special = {
+        "uint8": "Byte",
+        "int8": "Char",
+        "int16": "Short",
+        "int32": "Int",
+        "int64": "Long",
+        "float16": "Half",
+        "float32": "Float",
+        "float64": "Double",
+        "bool": "Bool",
+        "bfloat16": "BFloat16",
+        "complex64": "ComplexFloat",
+        "complex128": "ComplexDouble",
+    }
     return special.get(
-        d.name,
-        d.name[0].upper() + d.name[1:].replace("int", "Int", 1)
-        if "uint" in d.name
-        else d.name.capitalize(),
+        d.name, d.name[0].upper() + d.name[1:].replace("int", "Int", 1) if "uint" in d.name else d.name.capitalize()
     )
 
 
@@ -286,9 +292,7 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
 
 def result_type_of(dimmed: list[dtype], zero_dim: list[dtype], numbers: list[dtype]) -> dtype:
     """torch's result type from the dtypes of tensors, 0-dim tensors and Python numbers."""
-    groups = [
-        functools.reduce(promote_types, g) if g else None for g in (dimmed, zero_dim, numbers)
-    ]
+    groups = [functools.reduce(promote_types, g) if g else None for g in (dimmed, zero_dim, numbers)]
     out = _combine(groups[0], _combine(groups[1], groups[2]))
     if out is None:
         raise TypeError("result_type needs at least one operand")
@@ -315,9 +319,7 @@ def _info_dtype(what: str, given: Any) -> dtype:
         return given
     if given in (float, int, bool, complex):
         return to_dtype(given)
-    raise TypeError(
-        f"{what}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}"
-    )
+    raise TypeError(f"{what}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}")
 
 
 class _Info:
@@ -375,16 +377,9 @@ class iinfo(_Info):
         if type.category == BOOL:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if type.category != INTEGRAL:
-            raise TypeError(
-                "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'"
-            )
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         info = np.iinfo(type.np)
-        self.bits, self.min, self.max, self.dtype = (
-            info.bits,
-            int(info.min),
-            int(info.max),
-            type.name,
-        )
+        self.bits, self.min, self.max, self.dtype = (info.bits, int(info.min), int(info.max), type.name)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -61,9 +61,7 @@ class InvalidBackend(TorchDynamoException):
     """There is no backend of `torch.compile` of that name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends."
-        )
+        super().__init__(f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends.")
 
 
 class DataDependentOutputException(RuntimeError):
@@ -110,9 +108,7 @@ MIXED_FAKE = (
     "Found in aten.{}"
 )
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
-LEAF_VIEW_IN_PLACE = (
-    "a view of a leaf Variable that requires grad is being used in an in-place operation."
-)
+LEAF_VIEW_IN_PLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
 SECOND_BACKWARD = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "
     "they have already been freed). Saved intermediate values of the graph are freed when you call "
@@ -203,24 +199,14 @@ def window_out_of_bounds(
     )
 
 
-def forbidden_view_write(
-    producer: str | None, output_nr: int, creation: str, indirect: bool
-) -> str:
+def forbidden_view_write(producer: str | None, output_nr: int, creation: str, indirect: bool) -> str:
     """Why a view made in no_grad mode, or one of several, must not be written to."""
-    how = (
-        "its base or another view of its base has been modified inplace"
-        if indirect
-        else "is being modified inplace"
-    )
+    how = "its base or another view of its base has been modified inplace" if indirect else "is being modified inplace"
     made = producer and f"Output {output_nr} of {operation_name(producer)} is a view"
     if made and creation not in ("no_grad", "inference"):
         head = f"{made} and {how}."
     else:
-        modes = (
-            ("inference", "normal mode")
-            if creation == "inference"
-            else ("no_grad", "grad mode enabled")
-        )
+        modes = ("inference", "normal mode") if creation == "inference" else ("no_grad", "grad mode enabled")
         start = f"{made} of a view which was created" if made else "A view was created"
         head = f"{start} in {modes[0]} mode and {how} {'in' if creation == 'inference' else 'with'} {modes[1]}."
     if creation == "multi":
@@ -261,8 +247,7 @@ def not_broadcastable(a: Sequence[int], b: Sequence[int]) -> str:
         return f"a value of shape {list(b)} does not expand to the shape {list(a)} that it was saved with"
     dim = clashes[-1]
     return (
-        f"The size of tensor a ({pa[dim]}) must match the size of tensor b ({pb[dim]}) "
-        f"at non-singleton dimension {dim}"
+        f"The size of tensor a ({pa[dim]}) must match the size of tensor b ({pb[dim]}) at non-singleton dimension {dim}"
     )
 
 
@@ -312,22 +297,9 @@ _LinAlgError = LinAlgError  # the name by which pickles refer to it
 
 
 _ARITHMETIC = frozenset(
-    [
-        "clamp_max",
-        "clamp_min",
-        "copy",
-        "div",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "masked_fill",
-        "mul",
-        "sub",
-    ]
+    ["clamp_max", "clamp_min", "copy", "div", "logical_and", "logical_or", "logical_xor", "masked_fill", "mul", "sub"]
 )
-_OWN_RULE = frozenset(
-    ["bernoulli", "fill", "index_add", "index_fill", "index_put", "scatter_add", "scatter_reduce"]
-)
+_OWN_RULE = frozenset(["bernoulli", "fill", "index_add", "index_fill", "index_put", "scatter_add", "scatter_reduce"])
 
 _BROADCAST = frozenset(
     [
@@ -356,9 +328,7 @@ def write_outside(row: str, level: int, shape: Sequence[int], broadcast: Sequenc
     """
     name = re.sub("_(tensor|src)$", "", row)
     if name in _BROADCAST:
-        return (
-            f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}"
-        )
+        return f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}"
     how, where = f"aten::{name}_", f"at level {level}"
     if name in _ARITHMETIC:
         how, where = "inplace arithmetic", "in a vmap"
@@ -429,8 +399,7 @@ TRACED_ESCAPES = (
 )
 
 HOOK_UNDER_JAX = (
-    "{}, which a transform of JAX's does not run: "
-    "make its function by torchgrad_jax.to_jax, or remove the hooks"
+    "{}, which a transform of JAX's does not run: make its function by torchgrad_jax.to_jax, or remove the hooks"
 )
 
 FROZEN_IN_RULE = (
@@ -442,8 +411,7 @@ BATCHED_RANDOM = (
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
 BATCHED_SAME = (
-    "Vmap does not currently support same randomness with a batched tensor input. "
-    "Please file an issue with functorch"
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
 )
 BATCHED_FILL = (
     "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
@@ -519,8 +487,7 @@ NO_SCRIPT: dict[str, str] = dict.fromkeys(
 def extra_missing(module: str, extra: str) -> ImportError:
     """A module needs a package that is installed only where the user asks for it."""
     return ImportError(
-        f"{module} needs a package that is not installed: pip install 'torchgrad-jax[{extra}]'",
-        name=module,
+        f"{module} needs a package that is not installed: pip install 'torchgrad-jax[{extra}]'", name=module
     )
 
 

@@ -21,14 +21,7 @@ except ImportError:  # Windows
 # In these folders a name stands for a device, a pipe or an open file, even if that is a plain file.
 _SPECIAL_FOLDERS = ("/dev/", "/proc/", "/sys/")
 # With these errors no file can be made beside another one, which may still be writable; otherwise `open` explains.
-_NO_FILE_BESIDE = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.ENAMETOOLONG,
-}
+_NO_FILE_BESIDE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}
 _NO_RENAME_HERE = {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV}
 _SECONDS_TO_LOCK = 60
 _NO_FSYNC_HERE = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF}
@@ -108,9 +101,7 @@ def _create(beside: str, old: os.stat_result | None) -> int | None:
     """Open the new file, with the old one's owner and permissions; None where that is not allowed."""
     fd = None
     try:
-        fd = os.open(
-            beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-        )
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         if old is not None and hasattr(os, "fchown"):
             new = os.fstat(fd)
             if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):

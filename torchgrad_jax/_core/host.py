@@ -54,9 +54,14 @@ ALONE = 50.0
 _ALONE = ("dot_general",)
 
 INNER = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr",
-}  # fmt: skip
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat": "jaxpr",
+}
 """The primitives that run a jaxpr once, and the parameter that holds it."""
 
 
@@ -113,10 +118,7 @@ class _Maker:
     def function(self, single: bool) -> Any:
         """What came of it."""
         all_args = ", ".join(self.args)
-        lines = [
-            f"def kernel({all_args}):",
-            f"    if nans.value or infs.value: return xla({all_args})",
-        ]
+        lines = [f"def kernel({all_args}):", f"    if nans.value or infs.value: return xla({all_args})"]
         few = len(self.args) <= _FEW
         otherwise = f"return xla({all_args})" if few else "raise Unsure"
         looks = [
@@ -131,15 +133,8 @@ class _Maker:
         outs = [f"own({name})" for name in map(self._spread, self.outs)]
         result = outs[0] if single else "[" + ", ".join(outs) + "]"
         inner = [*self._numbers(), *self.lines, f"return {result}"]
-        lines += [
-            "    for token in quietly:",
-            "        try:",
-            *[f"            {line}" for line in inner],
-        ]
-        lines += [
-            f"        except Unsure: return xla({all_args})",
-            "        finally: loudly(token)",
-        ]
+        lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
+        lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
         exec("\n".join(lines), self.space)
         made = self.space["kernel"]
         xla = self.space["xla"]
@@ -180,9 +175,7 @@ class _Maker:
     def _run(self, jaxpr: Any, consts: Sequence[str], args: Sequence[str]) -> list[str]:
         env: dict[Any, str] = dict(zip(jaxpr.constvars, consts))
         env.update(zip(jaxpr.invars, args))
-        self.left += ROUND * sum(
-            [e.params["length"] for e in jaxpr.eqns if e.primitive.name == "scan"]
-        )
+        self.left += ROUND * sum([e.params["length"] for e in jaxpr.eqns if e.primitive.name == "scan"])
 
         def name_of(v: Any) -> str:
             return self._constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v]
@@ -223,10 +216,7 @@ class _Maker:
         self.count += len(outs)
         if primitive.spreads:
             aval = eqn.outvars[0].aval
-            if not any(
-                n not in self.compact and v.aval.shape == aval.shape
-                for n, v in zip(ins, eqn.invars)
-            ):
+            if not any(n not in self.compact and v.aval.shape == aval.shape for n, v in zip(ins, eqn.invars)):
                 self.compact[outs[0]] = aval
         else:
             ins = [self._spread(n) for n in ins]
@@ -246,9 +236,7 @@ class _Maker:
         body = _Maker(eqn.params["jaxpr"], None, OF_ROUND)
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
-        called = self._called(
-            host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars])
-        )
+        called = self._called(host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars]))
         self.lines.append(f"[{', '.join(outs)}] = {called}({', '.join(map(self._spread, ins))})")
         return outs
 
@@ -260,11 +248,7 @@ class _Maker:
 
     def _broadcast(self, eqn: Any, of: str) -> str:
         """A value that is to be spread: only its dimensions of one element are made, and where there is one none."""
-        aval, dims, inner = (
-            eqn.outvars[0].aval,
-            eqn.params["broadcast_dimensions"],
-            eqn.invars[0].aval,
-        )
+        aval, dims, inner = (eqn.outvars[0].aval, eqn.params["broadcast_dimensions"], eqn.invars[0].aval)
         of = self._spread(of)
         out = f"v{self.count}"
         self.count += 1
@@ -414,10 +398,18 @@ def _setting(name: str) -> Any:
 
 _QUIETLY, _LOUDLY = _warnings()
 _COMMON: dict[str, Any] = {
-    "ndarray": np.ndarray, "asarray": np.asarray, "where": np.where, "own": _own, "number": _number, "Unsure": Unsure,
-    "numbers": frozenset((bool, int, float, complex)), "quietly": _QUIETLY, "loudly": _LOUDLY,
-    "nans": _setting("debug_nans"), "infs": _setting("debug_infs"),
-}  # fmt: skip
+    "ndarray": np.ndarray,
+    "asarray": np.asarray,
+    "where": np.where,
+    "own": _own,
+    "number": _number,
+    "Unsure": Unsure,
+    "numbers": frozenset((bool, int, float, complex)),
+    "quietly": _QUIETLY,
+    "loudly": _LOUDLY,
+    "nans": _setting("debug_nans"),
+    "infs": _setting("debug_infs"),
+}
 
 
 def _array_class() -> type:

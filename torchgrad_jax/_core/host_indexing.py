@@ -54,8 +54,8 @@ class _Places:
     __slots__ = ("_base", "_form", "_map", "_mode", "_room", "_shape", "_steps")
 
     def __init__(
-        self, numbers: Any, names: tuple[str, ...], params: Any, operand: Any, starts: Any, shape: Any, sizes: Any,
-    ) -> None:  # fmt: skip
+        self, numbers: Any, names: tuple[str, ...], params: Any, operand: Any, starts: Any, shape: Any, sizes: Any
+    ) -> None:
         window, dropped, mapped, batching, pairs = (getattr(numbers, n) for n in names)
         rank = len(shape)
         self._shape, self._map, self._mode = shape, mapped, params["mode"]
@@ -95,10 +95,20 @@ def _along(n: int, axis: int, rank: int) -> Any:
     return np.arange(n).reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-_GATHERED = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
-             "start_indices_batching_dims")  # fmt: skip
-_SCATTERED = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "operand_batching_dims",
-              "scatter_indices_batching_dims")  # fmt: skip
+_GATHERED = (
+    "offset_dims",
+    "collapsed_slice_dims",
+    "start_index_map",
+    "operand_batching_dims",
+    "start_indices_batching_dims",
+)
+_SCATTERED = (
+    "update_window_dims",
+    "inserted_window_dims",
+    "scatter_dims_to_operand_dims",
+    "operand_batching_dims",
+    "scatter_indices_batching_dims",
+)
 _MODES = (
     jax.lax.GatherScatterMode.FILL_OR_DROP,
     jax.lax.GatherScatterMode.CLIP,
@@ -115,7 +125,7 @@ def gather(params: Any, ins: Any, outs: Any) -> Step | None:
         return _gather_rows(params, ins, shape)
     places = _Places(
         params["dimension_numbers"], _GATHERED, params, ins[0].shape, ins[1].shape, shape, params["slice_sizes"]
-    )  # fmt: skip
+    )
     filler = _filler(params.get("fill_value"), ins[0].dtype)
 
     def pick(x: Any, starts: Any) -> Any:

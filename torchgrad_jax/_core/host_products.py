@@ -125,9 +125,7 @@ def _arranged(rank: int, batch: Any, summed: Any, shape: Any, last: bool) -> Ste
     """An operand as a stack of matrices: its summed dimensions come last, or else before its free ones."""
     free = [d for d in range(rank) if d not in batch and d not in summed]
     order = (*batch, *free, *summed) if last else (*batch, *summed, *free)
-    sizes = [
-        math.prod([shape[d] for d in ds]) for ds in ((free, summed) if last else (summed, free))
-    ]
+    sizes = [math.prod([shape[d] for d in ds]) for ds in ((free, summed) if last else (summed, free))]
     whole = (*[shape[d] for d in batch], *sizes)
     return lambda x: np.transpose(x, order).reshape(whole)
 
@@ -187,9 +185,12 @@ class _Convolution:
             apart = self.many * example
         shape = (self.many, self.groups, self.taken, *self.kernel, *self.places)
         steps = (
-            example, apart, channel,
-            *[s * k for s, k in zip(rest, self.spread)], *[s * k for s, k in zip(rest, self.strides)],
-        )  # fmt: skip
+            example,
+            apart,
+            channel,
+            *[s * k for s, k in zip(rest, self.spread)],
+            *[s * k for s, k in zip(rest, self.strides)],
+        )
         return np.lib.stride_tricks.as_strided(x, shape, steps, writeable=False)
 
 
@@ -211,11 +212,7 @@ def convolution(params: Any, ins: Any, outs: Any) -> Step | None:
     def per_example(x: Any, w: Any) -> Any:
         columns = conv.windows(x).reshape(conv.many, groups, conv.summed, found)
         weights = np.transpose(w, conv.w_order).reshape(groups, -1, conv.summed)
-        return (
-            product(np.broadcast_to(weights, (conv.many, *weights.shape)), columns)
-            .reshape(shape)
-            .transpose(back)
-        )
+        return product(np.broadcast_to(weights, (conv.many, *weights.shape)), columns).reshape(shape).transpose(back)
 
     def all_together(x: Any, w: Any) -> Any:
         places = range(3 + k, 3 + 2 * k)

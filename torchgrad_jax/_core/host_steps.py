@@ -147,9 +147,7 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
 
         def convert(x: Any) -> Any:
             wide = np.asarray(x, np.float64)
-            if not (
-                np.isfinite(wide) & (wide > float(info.min) - 1) & (wide < float(info.max))
-            ).all():
+            if not (np.isfinite(wide) & (wide > float(info.min) - 1) & (wide < float(info.max))).all():
                 raise Unsure
             return np.asarray(np.trunc(wide), new)
 
@@ -300,9 +298,7 @@ def _one_by_one(fn: Callable[[float], float]) -> Callable[..., Step | None]:
 
 
 def _erf(params: Any, ins: Any, outs: Any) -> Step | None:
-    return (
-        _error_function if ins[0].dtype == np.float32 else _one_by_one(math.erf)(params, ins, outs)
-    )
+    return _error_function if ins[0].dtype == np.float32 else _one_by_one(math.erf)(params, ins, outs)
 
 
 def _erf_cost(eqn: Any) -> float:
@@ -329,13 +325,21 @@ def _polynomial(x: Any, coefficients: Any) -> Any:
     return out
 
 
-_ERF_TOP = np.array([
-    2.0258458903302784e-06, 0.0002846876659239195, 0.003808284055644545, 0.05287581323897599, 0.19155354360704346,
-    1.1283791437320263,
-], np.float32)  # fmt: skip
-_ERF_BOTTOM = np.array([
-    3.7831154736578135e-05, 0.0011707502473703025, 0.015055336707677749, 0.11456090490628652, 0.5030925833724899, 1.0,
-], np.float32)  # fmt: skip
+_ERF_TOP = np.array(
+    [
+        2.0258458903302784e-06,
+        0.0002846876659239195,
+        0.003808284055644545,
+        0.05287581323897599,
+        0.19155354360704346,
+        1.1283791437320263,
+    ],
+    np.float32,
+)
+_ERF_BOTTOM = np.array(
+    [3.7831154736578135e-05, 0.0011707502473703025, 0.015055336707677749, 0.11456090490628652, 0.5030925833724899, 1.0],
+    np.float32,
+)
 """The quotient is within 2e-8 of erf(x) / x up to 3.95, where erf is 1 in float32."""
 
 
@@ -383,16 +387,28 @@ class Primitive(NamedTuple):
 
 def _table() -> dict[str, Primitive]:
     moves = {
-        "reshape": _reshape, "concatenate": _concatenate, "pad": _pad, "stack": _stack, "tile": _tile,
+        "reshape": _reshape,
+        "concatenate": _concatenate,
+        "pad": _pad,
+        "stack": _stack,
+        "tile": _tile,
         "bitcast_convert_type": _bitcast,
-        "optimization_barrier": _always(lambda *xs: list(xs)), "iota": _iota, "convert_element_type": _convert,
-        "dynamic_slice": host_indexing.dynamic_slice, "dynamic_update_slice": host_indexing.dynamic_update,
+        "optimization_barrier": _always(lambda *xs: list(xs)),
+        "iota": _iota,
+        "convert_element_type": _convert,
+        "dynamic_slice": host_indexing.dynamic_slice,
+        "dynamic_update_slice": host_indexing.dynamic_update,
         "complex": _complex,
-    }  # fmt: skip
+    }
     looks = {
-        "broadcast_in_dim": _broadcast, "squeeze": _to_shape, "transpose": _transpose, "rev": _rev, "slice": _slice,
-        "split": _split, "unstack": _unstack,
-    }  # fmt: skip
+        "broadcast_in_dim": _broadcast,
+        "squeeze": _to_shape,
+        "transpose": _transpose,
+        "rev": _rev,
+        "slice": _slice,
+        "split": _split,
+        "unstack": _unstack,
+    }
     arithmetic = {
         "stop_gradient": _always(SAME), "stop_cotangent": _always(SAME), "copy": _always(SAME),
         "unsplit": _always(SAME), "select_n": _select,
@@ -417,20 +433,24 @@ def _table() -> dict[str, Primitive]:
         "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power, "logistic": _logistic,
     }  # fmt: skip
     whole = {
-        "reduce_sum": _sum, "reduce_max": _extreme(np.maximum), "reduce_min": _extreme(np.minimum),
-        "reduce_and": _whole(np.logical_and, "b"), "reduce_or": _whole(np.logical_or, "b"),
-        "reduce_prod": _whole(np.multiply, "iuf"), "argmax": _which(np.argmax), "argmin": _which(np.argmin),
-        "cumsum": _running(np.add), "cumprod": _running(np.multiply), "cummax": _running(np.maximum),
+        "reduce_sum": _sum,
+        "reduce_max": _extreme(np.maximum),
+        "reduce_min": _extreme(np.minimum),
+        "reduce_and": _whole(np.logical_and, "b"),
+        "reduce_or": _whole(np.logical_or, "b"),
+        "reduce_prod": _whole(np.multiply, "iuf"),
+        "argmax": _which(np.argmax),
+        "argmin": _which(np.argmin),
+        "cumsum": _running(np.add),
+        "cumprod": _running(np.multiply),
+        "cummax": _running(np.maximum),
         "cummin": _running(np.minimum),
-    }  # fmt: skip
+    }
     return {
         **{name: Primitive(make, 0) for name, make in looks.items()},
         **{name: Primitive(make) for name, make in moves.items()},
         **{name: Primitive(make, spreads=True) for name, make in arithmetic.items()},
-        **{
-            name: Primitive(_same_floats(fn), spreads=True, cost=_curve_cost)
-            for name, fn in curves.items()
-        },
+        **{name: Primitive(_same_floats(fn), spreads=True, cost=_curve_cost) for name, fn in curves.items()},
         **{name: Primitive(make, 0.4, 2) for name, make in whole.items()},
         "erf": Primitive(_erf, cost=_erf_cost),
         "erfc": Primitive(_one_by_one(math.erfc), 50, 1),
@@ -439,9 +459,7 @@ def _table() -> dict[str, Primitive]:
         "scatter": Primitive(host_indexing.scatter(add=False), cost=host_indexing.scatter_cost),
         "scatter-add": Primitive(host_indexing.scatter(add=True), cost=host_indexing.scatter_cost),
         "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
-        "conv_general_dilated": Primitive(
-            host_products.convolution, cost=host_products.convolution_cost
-        ),
+        "conv_general_dilated": Primitive(host_products.convolution, cost=host_products.convolution_cost),
     }
 
 

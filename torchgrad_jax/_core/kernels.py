@@ -13,11 +13,19 @@ from jax import lax
 from . import dtypes
 
 _CPP_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short",
-    "int32": "int", "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-    "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
-}  # fmt: skip
+}
 _FLOAT16, _BFLOAT16 = _HALF = (np.dtype(jnp.float16), np.dtype(jnp.bfloat16))
 
 

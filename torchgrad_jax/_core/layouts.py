@@ -17,9 +17,7 @@ def following(*which: int) -> Callable[[Sequence[Any], Shape], Shape]:
     at = which or (0,)
 
     def layout(metas: Sequence[Any], out: Shape) -> Shape:
-        kind = next(
-            (k for i in at if (k := metas[i].suggests) is not contiguous_format), contiguous_format
-        )
+        kind = next((k for i in at if (k := metas[i].suggests) is not contiguous_format), contiguous_format)
         return _kept(kind, out)
 
     return layout

@@ -59,9 +59,7 @@ _tangents = Primitive("tangents_of_backward")
 _tangents.multiple_results = True
 
 
-def tangents_along(
-    linear: Linear, kept: Sequence[Any], moving: Sequence[Any], results: Sequence[Any]
-) -> list[Any]:
+def tangents_along(linear: Linear, kept: Sequence[Any], moving: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Tangents of results with the given avals, linear in the tangents `moving`."""
     return _tangents.bind(*kept, *moving, linear=linear, results=tuple(results), n=len(kept))
 
@@ -107,17 +105,13 @@ def _stands_still(direction: Any) -> bool:
     return isinstance(direction, ad.Zero) or direction.dtype == jax.dtypes.float0
 
 
-def _transpose(
-    cotangents: Sequence[Any], *args: Any, linear: Linear, n: int, **_: Any
-) -> list[Any]:
+def _transpose(cotangents: Sequence[Any], *args: Any, linear: Linear, n: int, **_: Any) -> list[Any]:
     found = linear.back(args[:n], [ad.instantiate_zeros(ct) for ct in cotangents])
     wanted = [ad.is_undefined_primal(x) for x in args[n:]]
     return [None] * n + [g if w else None for g, w in zip(found, wanted)]
 
 
-def _batched(
-    args: Sequence[Any], dims: Sequence[Any], *, linear: Linear, results: Any, n: int
-) -> tuple[Any, Any]:
+def _batched(args: Sequence[Any], dims: Sequence[Any], *, linear: Linear, results: Any, n: int) -> tuple[Any, Any]:
     whole, size = batch_first(args, dims)
     shapes = with_batch(results, size)
     outs = tangents_along(linear.of_each(), whole[:n], whole[n:], shapes)

@@ -25,8 +25,7 @@ def require_square(what: str, x: Any, name: str = "A") -> None:
     require_matrix(what, x, name)
     if x.shape[-1] != x.shape[-2]:
         raise RuntimeError(
-            f"{what}: {name} must be batches of square matrices, but they are "
-            f"{x.shape[-2]} by {x.shape[-1]} matrices"
+            f"{what}: {name} must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"
         )
 
 
@@ -34,9 +33,7 @@ def require_inexact(what: str, x: Any, *, half: bool = False) -> None:
     """A floating or complex dtype; half precision only where torch computes in it."""
     d = from_np(x.dtype)
     if d.category < FLOATING:
-        raise RuntimeError(
-            f"{what}: Expected a floating point or complex tensor as input. Got {scalar_type_name(d)}"
-        )
+        raise RuntimeError(f"{what}: Expected a floating point or complex tensor as input. Got {scalar_type_name(d)}")
     if d.itemsize < 4 and not half:
         raise RuntimeError(f"{what}: Low precision dtypes not supported. Got {scalar_type_name(d)}")
 

@@ -48,26 +48,20 @@ class Meta:
     suggests: memory_format  # the memory format that torch sees in these strides
 
     def __repr__(self) -> str:
-        return (
-            f"Meta({list(self.shape)}, {self.dtype}, strides={list(self.strides)}, {self.device})"
-        )
+        return f"Meta({list(self.shape)}, {self.dtype}, strides={list(self.strides)}, {self.device})"
 
     def like(self, **changes: Any) -> Meta:
         """The Meta with some fields replaced; a new shape without strides is contiguous."""
         shape = changes.get("shape", self.shape)
         strides = changes.get("strides", None if "shape" in changes else self.strides)
-        return meta(
-            shape, changes.get("dtype", self.dtype), changes.get("device", self.device), strides
-        )
+        return meta(shape, changes.get("dtype", self.dtype), changes.get("device", self.device), strides)
 
 
 _INTERNED = LAYOUTS.cache(Interned)
 _KNOWN = _INTERNED.young
 
 
-def meta(
-    shape: tuple[int, ...], dt: dtype, dev: device, strides: tuple[int, ...] | None = None
-) -> Meta:
+def meta(shape: tuple[int, ...], dt: dtype, dev: device, strides: tuple[int, ...] | None = None) -> Meta:
     """The one Meta for these facts; strides None means contiguous."""
     key = (shape, strides, dt, dev)
     found = _KNOWN.get(key) or _INTERNED.older(key)
@@ -96,8 +90,13 @@ class View:
     __slots__ = ("conj", "dtype", "neg", "offset", "shape", "strides")
 
     def __init__(
-        self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0,
-        dtype: dtype | None = None, conj: bool = False, neg: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int = 0,
+        dtype: dtype | None = None,
+        conj: bool = False,
+        neg: bool = False,
+    ) -> None:
         self.shape, self.strides, self.offset = shape, strides, offset
         self.dtype, self.conj, self.neg = dtype, conj, neg

@@ -93,9 +93,7 @@ def explained(error: BaseException, dev: device) -> BaseException:
         return error
     asked = re.search(r"allocat\w* (\d+) ?(?:bytes|B)", str(error))
     amount = f" Tried to allocate {_amount(int(asked[1]))}." if asked else ""
-    return OutOfMemoryError(
-        f"{dev.type.upper()} out of memory.{amount} {_room(dev)}\nXLA says: {error}"
-    )
+    return OutOfMemoryError(f"{dev.type.upper()} out of memory.{amount} {_room(dev)}\nXLA says: {error}")
 
 
 def _amount(count: int) -> str:
@@ -117,11 +115,7 @@ def host_array(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarra
         RuntimeError: there is no memory for it, in PyTorch's words.
     """
     try:
-        return (
-            np.zeros(shape, dtype)
-            if value.__class__ is int and not value
-            else np.full(shape, value, dtype)
-        )
+        return np.zeros(shape, dtype) if value.__class__ is int and not value else np.full(shape, value, dtype)
     except MemoryError as error:
         raise no_host_memory(shape, dtype) from error
 
@@ -131,12 +125,4 @@ def no_host_memory(shape: tuple[int, ...], dtype: np.dtype) -> RuntimeError:
     return RuntimeError(_ON_HOST.format(math.prod(shape) * dtype.itemsize))
 
 
-__all__ = [
-    "OutOfMemoryError",
-    "explained",
-    "guarded",
-    "host_array",
-    "no_host_memory",
-    "raise_if_failed",
-    "wait_for",
-]
+__all__ = ["OutOfMemoryError", "explained", "guarded", "host_array", "no_host_memory", "raise_if_failed", "wait_for"]

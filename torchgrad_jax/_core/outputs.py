@@ -49,35 +49,32 @@ _EXACT: dict[str, str] = {
     "Expected object of scalar type {want} but got scalar type {got} for argument 'out'": "complex polar",
     "quantile() out tensor must be same dtype as the input tensor": "quantile nanquantile",
     "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist "
-    "{got_c}":
-        "histogram histc",
+    "{got_c}": "histogram histc",
     "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
-    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {flag}":
-        "bucketize searchsorted",
-    "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype.":
-        "amax amin",
+    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is "
+    "{flag}": "bucketize searchsorted",
+    "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's "
+    "dtype.": "amax amin",
     "torch.frexp() expects mantissa to have dtype {want_c} but got {got_c}": "frexp",
     "torch.frexp() expects exponent to have int dtype but got {got_c}": "frexp.1",
     "output values must be of same type as input": "kthvalue",
     "output indices must be of scalar type Long": "kthvalue.1",
     "nansum: provided dtype must match dtype of result. Got {got} and {want}.": "nansum.dtype",
-    "torch.{full}: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}":
-        "linalg.eig linalg.eigvals",
+    "torch.{full}: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with "
+    "dtype {got}": "linalg.eig linalg.eigvals",
     "torch.{full}: Expected eigenvectors to be safely castable from {want} dtype, but got eigenvectors with dtype "
-    "{got}":
-        "linalg.eig.1",
+    "{got}": "linalg.eig.1",
     "expected scalar type '{want}' but got '{got}' for values output": "mode",
     "{name}(): self and result must have the same scalar type": "masked_select index_select",
     "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}": "take",
     "heaviside is not yet implemented for tensors with different dtypes.": "heaviside",
     "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype "
-    "{got}":
-        "ormqr",
+    "{got}": "ormqr",
     "the output given to float_power has dtype {got} but the operation's result requires dtype {want}": "float_power",
     "{name} does not support non-boolean outputs.": "signbit isposinf isneginf",
     "nan_to_num: dtype of out: {got} should be same as input: {want}": "nan_to_num",
-    "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}":
-        "inner tensordot",
+    "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype "
+    "{got}": "inner tensordot",
     "Expected out type to be {want} but got {got}": "where",
     "nonzero: Expected out tensor to have scalar type Long but got scalar type{got}": "nonzero",
     "{name} only supports bool tensor for result, got: {got}": "all any",
@@ -85,29 +82,19 @@ _EXACT: dict[str, str] = {
     "linalg.vecdot: Expected out of dtype{want} but found {got}": "linalg.vecdot",
     "multi_dot(): expected out tensor to have dtype {want_c} but got {got_c}": "linalg.multi_dot",
     "linalg.{name} expected out tensor dtype {want} but got: {got}": "linalg.norm linalg.matrix_norm",
-}  # fmt: skip
+}
 _TEXTS = {name: text for text, names in _EXACT.items() for name in names.split()}
 
 _ANY = frozenset({"cumsum", "cumprod", "sum", "prod", "lu", "bernoulli"})
 """torch computes in the dtype of ``out=``, whatever it is."""
 COMPUTED_AS = frozenset({"cumsum", "cumprod", "sum", "prod"})
 """Those of them that take a dtype, which is then that of ``out=``."""
-_CAT_LIKE = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack",
-                       "column_stack", "_chunk_cat"})  # fmt: skip
+_CAT_LIKE = frozenset(
+    {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack", "column_stack", "_chunk_cat"}
+)
 
 APART = (
-    frozenset(
-        {
-            "kthvalue",
-            "masked_select",
-            "take",
-            "gather",
-            "index_select",
-            "take_along_dim",
-            "nonzero",
-        }
-    )
-    | _CAT_LIKE
+    frozenset({"kthvalue", "masked_select", "take", "gather", "index_select", "take_along_dim", "nonzero"}) | _CAT_LIKE
 )
 """Operators whose ``out=`` may share no memory at all with what they read."""
 
@@ -115,9 +102,9 @@ APART = (
 SIZED_FIRST = _CAT_LIKE | {"gather"}
 """Those of them that give ``out=`` its size before they look at its memory."""
 
-COPIED_FIRST = frozenset({
-    "addr", "index_add", "index_copy", "index_reduce", "scatter", "scatter_add", "scatter_reduce",
-})  # fmt: skip
+COPIED_FIRST = frozenset(
+    {"addr", "index_add", "index_copy", "index_reduce", "scatter", "scatter_add", "scatter_reduce"}
+)
 """Operators that copy the first argument into ``out=``, and then write what they read elsewhere."""
 
 INTO_FIRST = frozenset({"addmm", "addmv", "addbmm", "baddbmm"})
@@ -126,21 +113,63 @@ INTO_FIRST = frozenset({"addmm", "addmv", "addbmm", "baddbmm"})
 NEVER_SAME = frozenset({"outer", "ger", "linalg.cross"})
 """Operators whose ``out=`` may not even be the very tensor that they read."""
 
-STEPPED = frozenset({
-    "aminmax", "cumprod", "cumsum", "div", "divide", "float_power", "logcumsumexp", "mode", "nan_to_num", "polygamma",
-    "pow", "renorm", "special.polygamma", "topk", "where",
-})  # fmt: skip
+STEPPED = frozenset(
+    {
+        "aminmax",
+        "cumprod",
+        "cumsum",
+        "div",
+        "divide",
+        "float_power",
+        "logcumsumexp",
+        "mode",
+        "nan_to_num",
+        "polygamma",
+        "pow",
+        "renorm",
+        "special.polygamma",
+        "topk",
+        "where",
+    }
+)
 """Operators that step through what they read and ``out=`` together, besides the elementwise ones of the table."""
 
 PLANNED = frozenset({"outer", "ger", "where", "scatter", "addr"})
 """Operators that look at the memory of ``out=`` first, as all elementwise ones do."""
 
 
-UNTRACKED = frozenset({
-    "eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less", "less_equal", "greater", "greater_equal",
-    "nonzero", "isin", "histc", "any", "all", "argmax", "argmin", "isposinf", "isneginf", "signbit",
-    "logical_and", "logical_or", "logical_xor", "logical_not", "searchsorted", "bucketize", "linalg.matrix_rank",
-})  # fmt: skip
+UNTRACKED = frozenset(
+    {
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "nonzero",
+        "isin",
+        "histc",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "isposinf",
+        "isneginf",
+        "signbit",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "logical_not",
+        "searchsorted",
+        "bucketize",
+        "linalg.matrix_rank",
+    }
+)
 """Operators without a gradient, to whose ``out=`` it does not matter who requires one."""
 
 SILENT = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy"})
@@ -149,24 +178,27 @@ SILENT = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy"})
 UNLESS_EMPTY = frozenset({"stack", "index_add"})
 """Those of them that compare memory alone, of which an empty tensor has none."""
 
-ROW_MAJOR = frozenset({
-    "cholesky", "cholesky_solve", "linalg.tensorinv", "quantile", "nanquantile", *(
-        f"fft.{n}{end}" for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for end in ("", "2", "n")
-        if n + end not in ("ifft", "ihfft")
-    ),
-})  # fmt: skip
+ROW_MAJOR = frozenset(
+    {
+        "cholesky",
+        "cholesky_solve",
+        "linalg.tensorinv",
+        "quantile",
+        "nanquantile",
+        *(
+            f"fft.{n}{end}"
+            for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+            for end in ("", "2", "n")
+            if n + end not in ("ifft", "ihfft")
+        ),
+    }
+)
 """Operators that resize an ``out=`` tensor to a row-major one, however their results lie elsewhere."""
 
 
 _WIDER = frozenset({"linalg.eig", "linalg.eigvals", "linalg.eig.1"})
 """Operators whose complaint is about results that do not fit, not about any other dtype."""
-_TRANSFORMS = {
-    "fft2": "fftn",
-    "ifft2": "fftn",
-    "ifftn": "fftn",
-    "rfft2": "rfftn",
-    "irfft2": "irfftn",
-}
+_TRANSFORMS = {"fft2": "fftn", "ifft2": "fftn", "ifftn": "fftn", "rfft2": "rfftn", "irfft2": "irfftn"}
 
 
 def variant(name: str, args: Sequence[Any], dtype_given: bool) -> str:
@@ -189,9 +221,7 @@ def _of_transform(name: str, want: dtype, got: dtype) -> Exception | None:
     kind = _TRANSFORMS.get(kind, kind)
     if want.is_complex != got.is_complex:
         wanted = "complex" if want.is_complex else "floating point"
-        return RuntimeError(
-            f"{kind} expects a {wanted} output tensor, but got {scalar_type_name(got)}"
-        )
+        return RuntimeError(f"{kind} expects a {wanted} output tensor, but got {scalar_type_name(got)}")
     return None
 
 
@@ -221,10 +251,14 @@ def refusal(name: str, results: int, want: dtype, got: dtype, which: int = 0) ->
     single = name in ("max", "min") and results == 1
     if text is not None and not single and not (name in ("all", "any") and got is dtypes.uint8):
         words = {
-            "full": name.removesuffix(f".{which}"), "name": name.rpartition(".")[2],
-            "want": scalar_type_name(want), "got": scalar_type_name(got),
-            "want_c": _cpp(want), "got_c": _cpp(got), "flag": str(want is dtypes.int32),
-        }  # fmt: skip
+            "full": name.removesuffix(f".{which}"),
+            "name": name.rpartition(".")[2],
+            "want": scalar_type_name(want),
+            "got": scalar_type_name(got),
+            "want_c": _cpp(want),
+            "got_c": _cpp(got),
+            "flag": str(want is dtypes.int32),
+        }
         return RuntimeError(text.format(**words))
     if dtypes.can_cast(want, got):
         return None

@@ -15,18 +15,14 @@ def selected(shape: tuple[int, ...], dim: int, index: int) -> tuple[int, int]:
     d = shapes.wrap_dim(dim, len(shape))
     n, index = shape[d], operator.index(index)
     if not -n <= index < n:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}"
-        )
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}")
     return d, index + n if index < 0 else index
 
 
 def select_geometry(m: Meta, dim: int, index: int) -> View:
     """The slice at an index of one dimension, as a view."""
     d, i = selected(m.shape, dim, index)
-    return View(
-        m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :], i * m.strides[d]
-    )
+    return View(m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :], i * m.strides[d])
 
 
 def slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> View:

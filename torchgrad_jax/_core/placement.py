@@ -90,9 +90,7 @@ def _named(sharding: NamedSharding) -> tuple[Any, ...]:
 
 def is_complete(sharding: Sharding) -> bool:
     """Whether a sharding says for each dimension what splits it, and leaves none of them to XLA."""
-    return not isinstance(sharding, NamedSharding) or PartitionSpec.UNCONSTRAINED not in tuple(
-        sharding.spec
-    )
+    return not isinstance(sharding, NamedSharding) or PartitionSpec.UNCONSTRAINED not in tuple(sharding.spec)
 
 
 def check_divides(shape: tuple[int, ...], sharding: Sharding) -> None:
@@ -140,9 +138,7 @@ class OnAllDevices:
     def put(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs, numbers as arrays on all devices."""
         return [
-            as_host_memory(x)
-            if getattr(x, "ndim", 0) or isinstance(x, jax.Array)
-            else self._array(i, x)
+            as_host_memory(x) if getattr(x, "ndim", 0) or isinstance(x, jax.Array) else self._array(i, x)
             for i, x in enumerate(inputs)
         ]
 

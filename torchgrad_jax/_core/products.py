@@ -14,11 +14,7 @@ from jax import lax
 from . import caches
 from .state import SETTINGS
 
-_OF_FLOAT32 = {
-    "highest": lax.Precision.HIGHEST,
-    "high": lax.Precision.HIGH,
-    "medium": lax.Precision.DEFAULT,
-}
+_OF_FLOAT32 = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
 _OF_HALVES = {"bfloat16": lax.Precision.DEFAULT, "float16": lax.Precision.HIGH}
 """Which formats hold them without loss: bfloat16 all, float16 TF32 and three times bfloat16."""
 

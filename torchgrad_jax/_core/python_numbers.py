@@ -226,25 +226,32 @@ def _exact(fn: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-_TWO = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")  # fmt: skip
+_TWO = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
 for _name in _TWO:
     _fn = getattr(operator, f"__{_name}__")
     setattr(Number, f"__{_name}__", _binary(_fn, False))
     setattr(Number, f"__r{_name}__", _binary(_fn, True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Number, f"__{_name}__", _comparison(getattr(operator, _name)))
-for _name, _fn in {"neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.invert,
-                   "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}.items():  # fmt: skip
+for _name, _fn in {
+    "neg": operator.neg,
+    "pos": operator.pos,
+    "abs": abs,
+    "invert": operator.invert,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+}.items():
     setattr(Number, f"__{_name}__", _unary(_fn))
-for _name, _fn in {"bool": bool, "int": int, "float": float, "complex": complex,
-                   "index": operator.index}.items():  # fmt: skip
+for _name, _fn in {"bool": bool, "int": int, "float": float, "complex": complex, "index": operator.index}.items():
     setattr(Number, f"__{_name}__", _exact(_fn))
 
 
 MATH = tuple(
-    n for n, f in vars(math).items()
+    n
+    for n, f in vars(math).items()
     if not n.startswith("_") and callable(f) and n not in ("fsum", "prod", "dist", "sumprod")
-)  # fmt: skip
+)
 """Functions of the math module that take numbers, one by one."""
 
 

@@ -104,8 +104,7 @@ def _floor(x: float) -> float:
 
 
 _STIRLING_REST = tuple(
-    math.lgamma(k + 1.0) - (k + 0.5) * math.log(k + 1.0) + k + 1.0 - 0.5 * math.log(2.0 * math.pi)
-    for k in range(10)
+    math.lgamma(k + 1.0) - (k + 0.5) * math.log(k + 1.0) + k + 1.0 - 0.5 * math.log(2.0 * math.pi) for k in range(10)
 )
 
 

@@ -55,11 +55,7 @@ from numpy.typing import NDArray
 
 from . import kernels, rejection, warn
 from .checks import fail_if, is_traced, numpy_of
-from .generator import (
-    Generator as Generator,
-    current as current,
-    default_generator as default_generator,
-)
+from .generator import Generator as Generator, current as current, default_generator as default_generator
 from .keys import KeyStream
 from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half
 from .state import MODES
@@ -123,10 +119,7 @@ def check_weights(weights: Any, num_samples: int, replacement: bool) -> None:
         if known
         else "probability tensor contains either `inf`, `nan` or element < 0",
     )
-    _check(
-        finite,
-        "invalid multinomial distribution (encountering probability entry = infinity or NaN)",
-    )
+    _check(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)")
     _check((rows.sum(-1) > 0).all(), "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
@@ -135,12 +128,7 @@ def check_weights(weights: Any, num_samples: int, replacement: bool) -> None:
 
 
 def uniform(
-    shape: Shape,
-    dtype: Any = np.float32,
-    low: float = 0.0,
-    high: float = 1.0,
-    *,
-    generator: Generator | None = None,
+    shape: Shape, dtype: Any = np.float32, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None
 ) -> Array:
     """Uniform numbers in [low, high): `torch.rand`, `Tensor.uniform_`.
 
@@ -185,13 +173,9 @@ def _check_range(low: float, high: float, dtype: np.dtype) -> None:
         if not abs(value) <= largest:
             raise RuntimeError(f"{name} is out of bounds for {cpp_name(dtype)}")
     if low > high:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
-        )
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > largest:
-        raise RuntimeError(
-            f"uniform_ expects to-from <= {largest:g}, but found to={high:g} and from={low:g}"
-        )
+        raise RuntimeError(f"uniform_ expects to-from <= {largest:g}, but found to={high:g} and from={low:g}")
 
 
 def _part(dtype: np.dtype) -> np.dtype:
@@ -199,12 +183,7 @@ def _part(dtype: np.dtype) -> np.dtype:
 
 
 def normal(
-    shape: Shape,
-    dtype: Any = np.float32,
-    mean: float = 0.0,
-    std: float = 1.0,
-    *,
-    generator: Generator | None = None,
+    shape: Shape, dtype: Any = np.float32, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Array:
     """Normal numbers: `torch.randn`, `Tensor.normal_`, `torch.normal` with numbers.
 
@@ -245,12 +224,7 @@ def normal_around(mean: Any, std: Any, dtype: Any, *, generator: Generator | Non
 
 
 def log_normal(
-    shape: Shape,
-    dtype: Any = np.float32,
-    mean: float = 1.0,
-    std: float = 2.0,
-    *,
-    generator: Generator | None = None,
+    shape: Shape, dtype: Any = np.float32, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Array:
     """exp of normal numbers with that mean and std: `Tensor.log_normal_`."""
     dtype = _floating(dtype, "log_normal")
@@ -313,12 +287,7 @@ def _largest(dtype: np.dtype) -> int:
 
 
 def randint(
-    low: int,
-    high: int | None,
-    shape: Shape,
-    dtype: Any = np.int64,
-    *,
-    generator: Generator | None = None,
+    low: int, high: int | None, shape: Shape, dtype: Any = np.int64, *, generator: Generator | None = None
 ) -> Array:
     """Integers in [low, high): `torch.randint`, `Tensor.random_(low, high)`.
 
@@ -350,9 +319,7 @@ def _all_of_int64(shape: Shape, dtype: np.dtype, generator: Generator | None) ->
 def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
     last = _largest(dtype) if high is None else high - 1
     if low > last:
-        raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={last + 1}"
-        )
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={last + 1}")
     if dtype.kind in "biu":
         least = 0 if dtype.kind == "b" else int(np.iinfo(dtype).min)
         if not least <= low <= _largest(dtype):
@@ -444,11 +411,7 @@ def _shuffle_many(partners: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def bernoulli(
-    p: float | Array,
-    shape: Shape | None = None,
-    dtype: Any = np.float32,
-    *,
-    generator: Generator | None = None,
+    p: float | Array, shape: Shape | None = None, dtype: Any = np.float32, *, generator: Generator | None = None
 ) -> Array:
     """Ones with probability p, else zeros: `torch.bernoulli`, `Tensor.bernoulli_`.
 
@@ -485,11 +448,7 @@ def dropout_mask(shape: Shape, p: float, *, generator: Generator | None = None) 
 
 
 def exponential(
-    shape: Shape,
-    dtype: Any = np.float32,
-    lambd: float = 1.0,
-    *,
-    generator: Generator | None = None,
+    shape: Shape, dtype: Any = np.float32, lambd: float = 1.0, *, generator: Generator | None = None
 ) -> Array:
     """Exponential numbers of rate lambd: `Tensor.exponential_`."""
     dtype = _floating(dtype, "exponential")
@@ -521,9 +480,7 @@ def cauchy(
     return cast(fma64(np.tan(math.pi * (draws - 0.5)), sigma, median), dtype).reshape(shape)
 
 
-def geometric(
-    shape: Shape, p: float, dtype: Any = np.float32, *, generator: Generator | None = None
-) -> Array:
+def geometric(shape: Shape, p: float, dtype: Any = np.float32, *, generator: Generator | None = None) -> Array:
     """How many trials of probability p until the first success: `Tensor.geometric_`."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
@@ -589,10 +546,7 @@ def _with_replacement(rows: Array, count: int, generator: Any) -> NDArray[np.int
         middle = (low + high) // 2
         value = np.take_along_axis(totals, np.minimum(middle, rows.shape[1] - 1), axis=-1)
         below = (low < high) & (value < draws)
-        low, high = (
-            np.where(below, middle + 1, low),
-            np.where(below, high, np.minimum(middle, high)),
-        )
+        low, high = (np.where(below, middle + 1, low), np.where(below, high, np.minimum(middle, high)))
     return low
 
 
@@ -616,9 +570,7 @@ def binomial(count: Array, prob: Array, *, generator: Generator | None = None) -
     if prob.dtype != dtype:
         raise RuntimeError(f"Found dtype {prob.dtype} but expected {dtype}")
     shape = np.broadcast_shapes(count.shape, prob.shape)
-    counts, probs = (
-        np.broadcast_to(x, shape).astype(np.float64).reshape(-1).tolist() for x in (count, prob)
-    )
+    counts, probs = (np.broadcast_to(x, shape).astype(np.float64).reshape(-1).tolist() for x in (count, prob))
     with _chosen(generator).one_by_one(2 * len(counts)) as draw:
         successes = [rejection.binomial(n, p, draw) for n, p in zip(counts, probs)]
     return cast(np.array(successes, np.float64), dtype).reshape(shape)

@@ -127,9 +127,7 @@ def infer_size(shape: Sequence[int], numel: int) -> Shape:
     shape = tuple(shape)
     bad = [s for s in shape if s < -1]
     if bad:
-        raise RuntimeError(
-            f"invalid shape dimension {bad[0]} at index {shape.index(bad[0])} of shape {list(shape)}"
-        )
+        raise RuntimeError(f"invalid shape dimension {bad[0]} at index {shape.index(bad[0])} of shape {list(shape)}")
     if shape.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
     if -1 not in shape:
@@ -196,9 +194,7 @@ def preserve_strides(shape: Sequence[int], strides: Sequence[int]) -> Shape:
     return elementwise_strides(shape, [(tuple(shape), tuple(strides))])
 
 
-def elementwise_strides(
-    out_shape: Sequence[int], operands: Sequence[tuple[Sequence[int], Sequence[int]]]
-) -> Shape:
+def elementwise_strides(out_shape: Sequence[int], operands: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Shape:
     """Strides of the output that torch's TensorIterator would allocate.
 
     All operands contiguous, all images with channels last, or all equally dense: copy that.
@@ -222,11 +218,7 @@ def elementwise_strides(
     for shape, strides in operands:
         pad = ndim - len(shape)
         aligned.append(
-            [0] * pad
-            + [
-                0 if n == 1 and out_shape[pad + i] != 1 else s
-                for i, (n, s) in enumerate(zip(shape, strides))
-            ]
+            [0] * pad + [0 if n == 1 and out_shape[pad + i] != 1 else s for i, (n, s) in enumerate(zip(shape, strides))]
         )
 
     def compare(dim0: int, dim1: int) -> int:
@@ -315,9 +307,7 @@ def _size_at(i: int, value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(
-            f"torch.Size() takes an iterable of 'int' (item {i} is '{type(value).__name__}')"
-        ) from None
+        raise TypeError(f"torch.Size() takes an iterable of 'int' (item {i} is '{type(value).__name__}')") from None
 
 
 Size.__module__ = "torch"

@@ -21,9 +21,7 @@ def plus(x: Any, y: Any) -> Any:
     if x.shape != y.shape:  # the leaf's shape has changed since its first gradient
         both = shapes.broadcast_shapes(x.shape, y.shape)
         if both != x.shape:
-            raise RuntimeError(
-                f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(both)}"
-            )
+            raise RuntimeError(f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(both)}")
         y = jnp.broadcast_to(lax.expand_dims(y, range(x.ndim - y.ndim)), x.shape)
     return _complex_sum(x, y) if _is_complex(x) else lax.add(x, y)
 

@@ -128,9 +128,7 @@ def _put(host: np.ndarray, target: Any) -> Any:
         return jax.device_put(host, target)
 
 
-def _direct(
-    target: Any, shape: tuple[int, ...], dtype: np.dtype, committed: bool = False
-) -> Put | None:
+def _direct(target: Any, shape: tuple[int, ...], dtype: np.dtype, committed: bool = False) -> Put | None:
     """What `jnp.asarray` does in the end, without the Python on the way: 2 us instead of 40.
 
     JAX does not promise these names, so that they are tried once before they are relied on.
@@ -158,6 +156,4 @@ def stays(dtype: np.dtype) -> bool:
 def _works(give: Any, target: Any, sharding: Any) -> bool:
     sample = np.arange(3, dtype=np.int32)
     out = give(jax.core.ShapedArray((3,), np.int32), sharding, [sample], [target], False)
-    return (
-        isinstance(out, jax.Array) and not out.committed and np.asarray(out).tolist() == [0, 1, 2]
-    )
+    return isinstance(out, jax.Array) and not out.committed and np.asarray(out).tolist() == [0, 1, 2]

@@ -26,11 +26,7 @@ register(tuple, lambda x: (list(x), None), lambda xs, _: tuple(xs))
 register(Size, lambda x: (list(x), None), lambda xs, _: tuple(xs))
 register(list, lambda x: (list(x), None), lambda xs, _: xs)
 register(dict, lambda x: (list(x.values()), list(x)), lambda xs, keys: dict(zip(keys, xs)))
-register(
-    OrderedDict,
-    lambda x: (list(x.values()), list(x)),
-    lambda xs, keys: OrderedDict(zip(keys, xs)),
-)
+register(OrderedDict, lambda x: (list(x.values()), list(x)), lambda xs, keys: OrderedDict(zip(keys, xs)))
 register(
     defaultdict,
     lambda x: (list(x.values()), [x.default_factory, list(x)]),
@@ -90,16 +86,12 @@ class Spec:
             raise ValueError(f"Node type mismatch; expected {named!r}, but got {type(tree)!r}.")
         children, context = _parts(tree) or ([], None)
         if len(children) != len(self.children):
-            raise ValueError(
-                f"Node arity mismatch; expected {len(self.children)}, but got {len(children)}."
-            )
+            raise ValueError(f"Node arity mismatch; expected {len(self.children)}, but got {len(children)}.")
         if isinstance(tree, dict):
             keys = self.context[-1] if self.kind is defaultdict else self.context
             gone, more = ([k for k in a if k not in b] for a, b in ((keys, tree), (tree, keys)))
             if gone:
-                raise ValueError(
-                    f"Node keys mismatch; missing key(s): {set(gone)}; extra key(s): {set(more)}."
-                )
+                raise ValueError(f"Node keys mismatch; missing key(s): {set(gone)}; extra key(s): {set(more)}.")
             children = [tree[k] for k in keys]
         elif context != self.context and self.kind is not deque:
             raise ValueError(

@@ -36,8 +36,7 @@ def _lowered(ctx: Any, value: Any, *, first: int) -> Any:
     for mesh in _meshes(ctx.module_context.module, sdy):
         if sum(sdy.MeshAxisAttr(axis).size > 1 for axis in mesh.axes) > 1:
             dims = [
-                sdy.DimensionShardingAttr.get([], is_closed=number >= first)
-                for number in range(ctx.avals_in[0].ndim)
+                sdy.DimensionShardingAttr.get([], is_closed=number >= first) for number in range(ctx.avals_in[0].ndim)
             ]
             return [sdy.ShardingConstraintOp(value, sdy.TensorShardingAttr.get(mesh, dims)).result]
     return [value]

@@ -25,9 +25,7 @@ def to_user(message: str, category: type[Warning] = UserWarning) -> None:
         return
     known = frame.f_globals.setdefault("__warningregistry__", {})
     module = frame.f_globals.get("__name__") or "<unknown>"
-    warnings.warn_explicit(
-        message, category, frame.f_code.co_filename, frame.f_lineno, module, known
-    )
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, module, known)
 
 
 def set_warn_always(b: bool, /) -> None:

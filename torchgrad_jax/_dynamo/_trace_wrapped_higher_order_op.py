@@ -11,10 +11,5 @@ class TransformGetItemToIndex:
     def __enter__(self) -> TransformGetItemToIndex:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         return None

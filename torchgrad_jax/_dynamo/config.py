@@ -75,16 +75,17 @@ class _Patch:
 def _check(name: str, value: Any) -> None:
     kind = int if name in ("recompile_limit", "cache_size_limit") else bool
     if type(value) is not kind:
-        raise TypeError(
-            f"torch._dynamo.config.{name} must be {kind.__name__}, not {type(value).__name__}"
-        )
+        raise TypeError(f"torch._dynamo.config.{name} must be {kind.__name__}, not {type(value).__name__}")
 
 
 _NAMES = {
-    "suppress_errors": "suppress_errors", "recompile_limit": "recompile_limit", "cache_size_limit": "recompile_limit",
-    "automatic_dynamic_shapes": "automatic_dynamic", "assume_static_by_default": "assume_static",
+    "suppress_errors": "suppress_errors",
+    "recompile_limit": "recompile_limit",
+    "cache_size_limit": "recompile_limit",
+    "automatic_dynamic_shapes": "automatic_dynamic",
+    "assume_static_by_default": "assume_static",
     "verbose": "verbose",
-}  # fmt: skip
+}
 """Settings, and what they are called in `POLICY`."""
 
 sys.modules[__name__].__class__ = Config

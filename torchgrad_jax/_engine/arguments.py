@@ -27,20 +27,27 @@ ALIASES = {
     "axis0": "dim0",
     "axis1": "dim1",
 }
-_KIND_NAMES = {reg.Array: "Tensor", reg.Scalar: "Number", reg.TracedInt: "int", reg.Arrays: "tuple of Tensors",
-               reg.OptArrays: "tuple of Tensors", int: "int", float: "float", bool: "bool", str: "str",
-               reg.Dims: "tuple of ints", reg.Size: "tuple of ints", reg.Dtype: "torch.dtype",
-               reg.Static: "Number"}  # fmt: skip
+_KIND_NAMES = {
+    reg.Array: "Tensor",
+    reg.Scalar: "Number",
+    reg.TracedInt: "int",
+    reg.Arrays: "tuple of Tensors",
+    reg.OptArrays: "tuple of Tensors",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    reg.Dims: "tuple of ints",
+    reg.Size: "tuple of ints",
+    reg.Dtype: "torch.dtype",
+    reg.Static: "Number",
+}
 
 
 def type_name(value: Any) -> str:
     """How torch's messages name the type of an argument."""
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        inner = (
-            f" of {type_name(value[0])}s"
-            if value and isinstance(value[0], (*NUMBERS, Tensor))
-            else ""
-        )
+        inner = f" of {type_name(value[0])}s" if value and isinstance(value[0], (*NUMBERS, Tensor)) else ""
         return type(value).__name__ + inner if inner else type(value).__name__
     return errors.class_name(value)
 
@@ -116,11 +123,7 @@ def as_int(value: Any) -> int | None:
         return None
     if isinstance(value, int | np.integer):
         return int(value)
-    if (
-        isinstance(value, Tensor)
-        and value._m.numel == 1
-        and value._m.dtype.category < dtypes.FLOATING
-    ):
+    if isinstance(value, Tensor) and value._m.numel == 1 and value._m.dtype.category < dtypes.FLOATING:
         if value._m.dtype.category == dtypes.BOOL:
             return None
         return int(concrete(value).reshape(()))

@@ -21,26 +21,9 @@ from .node import note_reshaped
 from .overrides import own
 from .record import PLAIN
 from .saved import note_altered
-from .storages import (
-    UntypedStorage as UntypedStorage,
-    is_shared,
-    readable,
-    share_memory_,
-    untyped_storage,
-)
+from .storages import UntypedStorage as UntypedStorage, is_shared, readable, share_memory_, untyped_storage
 from .strided import is_direct, read, storage_offset
-from .tensor import (
-    UNSET,
-    Alias,
-    Tensor,
-    Version,
-    alias_of,
-    born,
-    extras,
-    leave_storage,
-    uncounted,
-    watchers,
-)
+from .tensor import UNSET, Alias, Tensor, Version, alias_of, born, extras, leave_storage, uncounted, watchers
 from .values import (
     contains,
     dlpack,
@@ -103,9 +86,7 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
         )
     if not isinstance(memory_format, formats.memory_format):
         kind = type(memory_format).__name__
-        raise TypeError(
-            f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}"
-        )
+        raise TypeError(f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}")
     return formats.is_contiguous_in(memory_format, self._m.shape, self._m.strides)
 
 
@@ -160,9 +141,7 @@ def set_requires_grad(self: Tensor, value: Any) -> None:
         )
         raise RuntimeError("you can only change requires_grad flags of leaf variables." + hint)
     if value and self._x is not None and self._x.inference and not MODES.bits & INFERENCE:
-        raise RuntimeError(
-            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
-        )
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     MODES.run.alter(self)
     self._rg = value or self._fn is not None
     if value:
@@ -173,8 +152,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """`requires_grad` as a method that returns the tensor."""
     if not isinstance(requires_grad, bool):
         raise TypeError(
-            "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
-            f"{type(requires_grad).__name__}"
+            f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}"
         )
     if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -210,9 +188,7 @@ def set_grad(self: Tensor, value: Any) -> None:
         self._g = None
         return
     if not isinstance(value, Tensor):
-        raise TypeError(
-            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
-        )
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
     want = grad_dtype_of(self)
@@ -238,11 +214,21 @@ def set_grad(self: Tensor, value: Any) -> None:
 
 
 _CXX = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int64": "long int",
-    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
-    "int32": "int", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "int32": "int",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
 def _cxx(t: Tensor) -> str:
@@ -275,9 +261,7 @@ def set_grad_dtype(self: Tensor, value: Any) -> None:
         get_grad(self)  # torch reads `.grad` first, which may warn
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
     if value is not None and not isinstance(value, dtypes.dtype):
-        raise RuntimeError(
-            f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}"
-        )
+        raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
     if value is not None and self._g is not None and self._g._m.dtype is not value:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{_scalar(value)}' because there is already a gradient with dtype "
@@ -418,9 +402,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
         )
     if self._rg and new._m.dtype.category < dtypes.FLOATING:
-        raise RuntimeError(
-            "data set to a tensor that requires gradients must be floating point or complex dtype"
-        )
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     base = self._al.base if self._al is not None else None
     alias = None
     if new._al is not None or base is not None:
@@ -488,14 +470,20 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
 
         tangent = tangent_of(self)
     return printing.format_tensor(
-        shown, dtype=self._m.dtype.name, default_dtype=dtypes.get_default_dtype().name, shape=self._m.shape,
-        device=str(self._m.device), requires_grad=requires_grad_of(self),
+        shown,
+        dtype=self._m.dtype.name,
+        default_dtype=dtypes.get_default_dtype().name,
+        shape=self._m.shape,
+        device=str(self._m.device),
+        requires_grad=requires_grad_of(self),
         grad_fn=_grad_fn_name(self),
-        is_parameter=parameter, parameter_heading=False,
+        is_parameter=parameter,
+        parameter_heading=False,
         class_name="tensor" if type(self) in PLAIN else type(self).__name__,
         fake=isinstance(self._m.device, FakeDevice),
-        tangent=None if tangent is None else format(tangent, ""), tensor_contents=tensor_contents,
-    )  # fmt: skip
+        tangent=None if tangent is None else format(tangent, ""),
+        tensor_contents=tensor_contents,
+    )
 
 
 def _represent_compiled(self: Tensor, lift: Any) -> str:
@@ -587,9 +575,7 @@ def _array_of(self: Tensor) -> Any:
     array = transfer.for_jax(read(self))
     if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer):
         return array
-    raise RuntimeError(
-        "a tensor has no sharding on the meta device, and where a program is being traced"
-    )
+    raise RuntimeError("a tensor has no sharding on the meta device, and where a program is being traced")
 
 
 def visualize_sharding(self: Tensor) -> None:
@@ -610,9 +596,7 @@ PROPERTIES: dict[str, property] = {
     "layout": property(lambda self: strided_layout),
     "itemsize": property(element_size),
     "nbytes": property(lambda self: self._m.numel * self._m.dtype.itemsize),
-    "requires_grad": property(
-        get_requires_grad, set_requires_grad, lambda self: set_requires_grad(self, None)
-    ),
+    "requires_grad": property(get_requires_grad, set_requires_grad, lambda self: set_requires_grad(self, None)),
     "grad": property(get_grad, set_grad, lambda self: set_grad(self, None)),
     "_grad": property(lambda self: self._g, set_grad, lambda self: set_grad(self, None)),
     "grad_dtype": property(get_grad_dtype, set_grad_dtype),
@@ -637,9 +621,7 @@ PROPERTIES: dict[str, property] = {
     "is_xpu": property(lambda self: False),
     "_cdata": property(lambda self: id(self)),
     "_backward_hooks": property(get_hooks, set_hooks),
-    "_post_accumulate_grad_hooks": property(
-        lambda self: self._x.post_acc if self._x is not None else None
-    ),
+    "_post_accumulate_grad_hooks": property(lambda self: self._x.post_acc if self._x is not None else None),
     "name": property(get_name),
 }
 

@@ -36,10 +36,7 @@ class Move(NamedTuple):
         """
         marks = tuple(range(_MARK, _MARK + m.ndim))
         out = call.geometry(meta(m.shape, m.dtype, m.device, marks), leaves).strides
-        kept = [
-            marks.index(s) if s in marks and s not in out[i + 1 :] else None
-            for i, s in enumerate(out)
-        ]
+        kept = [marks.index(s) if s in marks and s not in out[i + 1 :] else None for i, s in enumerate(out)]
         return cls(tuple(kept), m.ndim)
 
     def place(self, at: int) -> int:
@@ -120,9 +117,7 @@ class BatchLayout(Run):
             return
         if any(id(storage_behind(v)) in self.example_strides for v in given):
             # torch leaves the batch where it is for functions of one tensor, and moves it to the front for others.
-            alone = sum(v is not None for v in leaves) == 1 and (
-                elementwise or call.row.kernel.copies
-            )
+            alone = sum(v is not None for v in leaves) == 1 and (elementwise or call.row.kernel.copies)
             for t in outs:
                 self._lay_out_as(t, given, elementwise, alone)
 
@@ -131,18 +126,12 @@ class BatchLayout(Run):
         if self.example_strides:
             self._lay_out_as(t, [model], elementwise=False, alone=True)
 
-    def _lay_out_as(
-        self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool
-    ) -> None:
+    def _lay_out_as(self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool) -> None:
         """Let a new tensor lie as what comes from these, or from the first of them, would for the whole batch."""
         m, first = t._m, given[0]
         if not elementwise and first._m.shape != m.shape:
             return
-        at = (
-            self.example_strides.get(id(storage_behind(first)))
-            if alone and first._al is None
-            else None
-        )
+        at = self.example_strides.get(id(storage_behind(first))) if alone and first._al is None else None
         place = 0 if at is None else at[2]
         operands = [self._whole(v, m.ndim, place) for v in given]
         shape = _inserted(m.shape, place, self.size)

@@ -15,15 +15,7 @@ from .._core.meta import Meta
 from .._core.python_numbers import Number, looked_at
 from .._ops import registry as reg
 from .._ops.aten import op_name
-from .arguments import (
-    EMPTY,
-    MISSING,
-    bad_argument,
-    dynamic_value,
-    may_change,
-    missing_argument,
-    static_value,
-)
+from .arguments import EMPTY, MISSING, bad_argument, dynamic_value, may_change, missing_argument, static_value
 from .return_types import return_type
 from .tensor import Tensor
 from .trace import Call
@@ -62,8 +54,7 @@ class Binding:
         """The call for these static arguments (list lengths, where there are lists, come last)."""
         n = len(self.static)
         values = tuple(
-            looked_at(static_value(self.called, p, self.position[p.name], v))
-            for p, v in zip(self.static, statics)
+            looked_at(static_value(self.called, p, self.position[p.name], v)) for p, v in zip(self.static, statics)
         )
         key = (values, tuple(v.__class__ for v in values), statics[n:])
         call = self.calls.get(key)
@@ -83,20 +74,34 @@ class Binding:
         leaves = _Leaves(self.dynamic, counts, static)
         promoted = _promoted(row, leaves.places)
         return Call(
-            row.name, leaves.runner(row.impl), node_name=leaves.namer(row.node), argnames=leaves.names, row=row,
-            promoted=promoted, check=row.check and leaves.checker(row.check), result=self.result,
-            edges=_edges(row, promoted, leaves.places), statics=static,
-            geometry=row.geometry and leaves.shaper(row.geometry), forward=row.forward and leaves.runner(row.forward),
-        )  # fmt: skip
+            row.name,
+            leaves.runner(row.impl),
+            node_name=leaves.namer(row.node),
+            argnames=leaves.names,
+            row=row,
+            promoted=promoted,
+            check=row.check and leaves.checker(row.check),
+            result=self.result,
+            edges=_edges(row, promoted, leaves.places),
+            statics=static,
+            geometry=row.geometry and leaves.shaper(row.geometry),
+            forward=row.forward and leaves.runner(row.forward),
+        )
 
     def inplace_view(self, call: Call) -> Call:
         """The call whose node has the in-place form's name."""
         form = self.row.inplace
         if form is not None and form.node is not None and call.inplace is None:
             call.inplace = Call(
-                call.name, call.run, node_name=form.node, argnames=call.argnames, row=call.row,
-                edges=call.edges, statics=call.statics, geometry=call.geometry,
-            )  # fmt: skip
+                call.name,
+                call.run,
+                node_name=form.node,
+                argnames=call.argnames,
+                row=call.row,
+                edges=call.edges,
+                statics=call.statics,
+                geometry=call.geometry,
+            )
         return call.inplace or call
 
     def remember(self, call: Call, leaves: Sequence[Any], args: Sequence[Any]) -> None:
@@ -122,9 +127,7 @@ class Binding:
                 if isinstance(v, Tensor) or not isinstance(v, list | tuple):
                     raise bad_argument(name, p, i + 1, v)
                 for j, item in enumerate(v):
-                    if not isinstance(item, Tensor) and not (
-                        item is None and p.kind is reg.OptArrays
-                    ):
+                    if not isinstance(item, Tensor) and not (item is None and p.kind is reg.OptArrays):
                         raise TypeError(
                             f"expected Tensor as element {j} in argument {i}, but got {errors.class_name(item)}"
                         )
@@ -133,9 +136,7 @@ class Binding:
             else:
                 leaf = dynamic_value(name, p, i + 1, v)
                 if leaf is p.default or (
-                    p.kind is reg.Scalar
-                    and leaf.__class__ is p.default.__class__
-                    and leaf == p.default
+                    p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default
                 ):
                     leaf = None
                 leaves.append(leaf)
@@ -145,9 +146,7 @@ class Binding:
 class _Leaves:
     """Which arguments of a function the leaves of a call are, and functions of arguments as functions of leaves."""
 
-    def __init__(
-        self, dynamic: Sequence[reg.Param], counts: Sequence[int], static: dict[str, Any]
-    ) -> None:
+    def __init__(self, dynamic: Sequence[reg.Param], counts: Sequence[int], static: dict[str, Any]) -> None:
         self.static = static
         self.passed = {k: v.np if isinstance(v, dtypes.dtype) else v for k, v in static.items()}
         self.places: list[tuple[str, int, int, Any]] = []
@@ -254,22 +253,22 @@ def _edges(
     optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
     bounds = frozenset(i for i, scalar in optional.items() if scalar)
     # The tensor that something is filled with has a formula, and an entry, whatever its dtype.
-    fill = {
-        at[p.name] for p in row.params if p.name == "value" and p.kind is reg.Array and p.scalar
-    }
+    fill = {at[p.name] for p in row.params if p.name == "value" and p.kind is reg.Array and p.scalar}
 
     def edges(keys: Sequence[Any]) -> tuple[int, ...]:
         # Where numbers are allowed too, torch has another overload for them.
         tensors = any(isinstance(keys[i], Meta) for i in bounds)
         return tuple(
-            i for i, k in enumerate(keys)
-            if i not in without and (
+            i
+            for i, k in enumerate(keys)
+            if i not in without
+            and (
                 (i in wrapped and k is not None)
                 or ((i in promoted or i in fill) and isinstance(k, Meta))
                 or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
                 or (k is None and i in optional and (tensors or not optional[i]))
             )
-        )  # fmt: skip
+        )
 
     return edges
 

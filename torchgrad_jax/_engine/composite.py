@@ -24,19 +24,36 @@ _NO_NAMES: Mapping[str, str] = types.MappingProxyType({})
 
 
 def composite(
-    fn: Callable[..., Any] | None = None, /, *, name: str | None = None, method: bool = True,
-    function: bool = True, namespace: str = "", aliases: Sequence[str] = (),
-    inplace: Any = None, operator: str | None = None, out: bool = False, known_as: Mapping[str, str] = _NO_NAMES,
-) -> Any:  # fmt: skip
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    method: bool = True,
+    function: bool = True,
+    namespace: str = "",
+    aliases: Sequence[str] = (),
+    inplace: Any = None,
+    operator: str | None = None,
+    out: bool = False,
+    known_as: Mapping[str, str] = _NO_NAMES,
+) -> Any:
     """Register a Python function over tensors under torch's name and signature.
 
     `known_as` has further names of parameters: torch has several overloads where there is one function here.
     """
     if fn is None:
         return lambda f: composite(
-            f, name=name, method=method, function=function, namespace=namespace, aliases=aliases,
-            inplace=inplace, operator=operator, out=out, known_as=known_as,
-        )  # fmt: skip
+            f,
+            name=name,
+            method=method,
+            function=function,
+            namespace=namespace,
+            aliases=aliases,
+            inplace=inplace,
+            operator=operator,
+            out=out,
+            known_as=known_as,
+        )
     label = name or fn.__name__
     prefix = f"{namespace}_" if namespace in ("fft", "linalg", "special") else ""
     made = {
@@ -83,9 +100,7 @@ _ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice
 def parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
     """Names of the parameters, and whether there is a ``**kwargs``; `inspect.signature` takes ten times as long."""
     code = inspect.unwrap(fn).__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], bool(
-        code.co_flags & inspect.CO_VARKEYWORDS
-    )
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def _renamed(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -104,7 +119,7 @@ class _Conventions:
 
     def __init__(
         self, fn: Callable[..., Any], out: bool, said: str, known_as: Mapping[str, str], torch_name: str
-    ) -> None:  # fmt: skip
+    ) -> None:
         code, kinds = fn.__code__, fn.__annotations__
         names, self.wild = parameter_names(fn)
         self.fn, self.said, self.torch_name = fn, said, torch_name
@@ -115,11 +130,7 @@ class _Conventions:
         self.alias = {k: v for k, v in ALIASES.items() if v in names and k not in names}
         self.alias.update(known_as)
         self.classes = {n: _CLASSES[k] for n, k in kinds.items() if k in _CLASSES and n in names}
-        self.by_position = [
-            (i, self.classes[n])
-            for i, n in enumerate(names[: code.co_argcount])
-            if n in self.classes
-        ]
+        self.by_position = [(i, self.classes[n]) for i, n in enumerate(names[: code.co_argcount]) if n in self.classes]
 
     def rename(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Give arguments in `kwargs` the names that the function knows; those by position, maybe with a size more."""
@@ -136,9 +147,7 @@ class _Conventions:
             args = (*before, kwargs.pop(star))
         return args
 
-    def write_out(
-        self, public: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any
-    ) -> Any:
+    def write_out(self, public: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> Any:
         """Call the function and write its result into `target`."""
         try:
             return composite_out(public, args, kwargs, target)
@@ -151,9 +160,7 @@ class _Conventions:
         if isinstance(args[0], Tensor) or hasattr(type(args[0]), "__torch_function__"):
             return
         raise_complaint(self.torch_name, self.said, args, kwargs)
-        raise TypeError(
-            f"{self.said}(): argument '{self.first}' (position 1) must be Tensor, not {type_name(args[0])}"
-        )
+        raise TypeError(f"{self.said}(): argument '{self.first}' (position 1) must be Tensor, not {type_name(args[0])}")
 
     def odd(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether some argument is of a class that is not expected in its place."""
@@ -175,9 +182,8 @@ class _Conventions:
 
 
 def _with_conventions(
-    fn: Callable[..., Any], label: str, out: bool, event: str, said: str, known_as: Mapping[str, str],
-    torch_name: str,
-) -> Callable[..., Any]:  # fmt: skip
+    fn: Callable[..., Any], label: str, out: bool, event: str, said: str, known_as: Mapping[str, str], torch_name: str
+) -> Callable[..., Any]:
     """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages.
 
     `torch_name` is its full name, by which torch's overloads are known.
@@ -227,9 +233,7 @@ def _of_sequences(public: Any) -> Any:
     return function
 
 
-def raise_complaint(
-    torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any]
-) -> None:
+def raise_complaint(torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Raise what torch says of the arguments, if it does."""
     if any(isinstance(a, Sharding) for a in (*args, *kwargs.values())):
         return  # torch has no such function
@@ -242,7 +246,7 @@ _TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(
 
 def _complaint(
     fn: Callable[..., Any], label: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
-) -> TypeError | None:  # fmt: skip
+) -> TypeError | None:
     """What torch says of an argument of the wrong type, which a composition finds out when it uses it."""
     about = getattr(error, "about", None)
     if about is None and isinstance(error, AttributeError) and error.name != "_m":
@@ -259,9 +263,7 @@ def _complaint(
         if takes is None or optional not in ("", "None") or (value is None and optional):
             continue
         if not takes(value):
-            return TypeError(
-                f"{label}(): argument '{name}'{at} must be {kind}, not {type_name(value)}"
-            )
+            return TypeError(f"{label}(): argument '{name}'{at} must be {kind}, not {type_name(value)}")
     return None
 
 
@@ -273,9 +275,7 @@ def _no_real_number(
         kind = str(fn.__annotations__.get(name)).partition(" | ")[0]
         if kind == "float" and isinstance(value, complex | str):
             at = f" (position {i + 1})" if i < len(args) else ""
-            return TypeError(
-                f"{label}(): argument '{name}'{at} must be float, not {type_name(value)}"
-            )
+            return TypeError(f"{label}(): argument '{name}'{at} must be float, not {type_name(value)}")
     return None
 
 

@@ -13,9 +13,7 @@ from .._core.state import MODES
 from .strided import read
 from .tensor import Tensor
 
-_SHAPED_BY_VALUES = frozenset(
-    {"nonzero", "masked_select", "_unique", "_unique2", "unique_consecutive", "unique_dim"}
-)
+_SHAPED_BY_VALUES = frozenset({"nonzero", "masked_select", "_unique", "_unique2", "unique_consecutive", "unique_dim"})
 
 
 def no_data(t: Tensor, error: Exception, name: str = "_local_scalar_dense") -> Exception:

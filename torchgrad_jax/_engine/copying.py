@@ -76,7 +76,7 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def on_storage(
     st: Storage, m: Meta, offset: int, *, direct: bool, own: bool, conj: bool = False, neg: bool = False
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A leaf on a storage, whose version counter it is where it is the storage's `own` tensor."""
     t = make(st.array, st.meta)
     out = alias_of(t, m, None, st if own else Version(int(m.device.type != "meta")))
@@ -177,9 +177,7 @@ class _Holder:
         return _rebuild_holder, (values, m.dtype.name, m.shape, m.strides, str(m.device))
 
 
-def _rebuild_holder(
-    values: np.ndarray | None, dtype: str, shape: Any, strides: Any, device: str
-) -> _Holder:
+def _rebuild_holder(values: np.ndarray | None, dtype: str, shape: Any, strides: Any, device: str) -> _Holder:
     dev = devices.resolve(device)
     if values is None:
         empty = AbstractArray(shape, dtypes.BY_NAME[dtype].np)
@@ -193,7 +191,7 @@ def setstate(self: Tensor, state: Any) -> None:
     if grad_fn_of(self) is not None:
         raise RuntimeError("__setstate__ can be only called on leaf Tensors")
     if isinstance(state, tuple) and len(state) in (4, 5):
-        raise NotImplementedError("__setstate__(): states of torch before version 0.4 are not supported")  # fmt: skip
+        raise NotImplementedError("__setstate__(): states of torch before version 0.4 are not supported")
     requires_grad, _, hooks = state
     self.requires_grad = requires_grad
     self._backward_hooks = hooks

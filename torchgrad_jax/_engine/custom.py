@@ -14,14 +14,7 @@ from .._core.formats import contiguous_format
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual, saved_attributes  # noqa: F401 - the latter gives nodes their `_saved_*`
-from .history import (
-    _regenerate,
-    _relative,
-    check_inplace,
-    edge_of,
-    move_hooks,
-    requires_grad_of,
-)
+from .history import _regenerate, _relative, check_inplace, edge_of, move_hooks, requires_grad_of
 from .lift import beside
 from .node import Node
 from .passes.fitting import validated
@@ -51,9 +44,20 @@ class PyNode(Node):
     """The node of a custom Function, which is also the `ctx` that its methods get."""
 
     __slots__ = (
-        "__dict__", "_cleared", "_freed", "_ins", "_is_output", "_materialize_non_diff_grads", "dirty_tensors",
-        "_materialize", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
-    )  # fmt: skip
+        "__dict__",
+        "_cleared",
+        "_freed",
+        "_ins",
+        "_is_output",
+        "_materialize_non_diff_grads",
+        "dirty_tensors",
+        "_materialize",
+        "needs_input_grad",
+        "non_differentiable",
+        "outs",
+        "saved_for_forward",
+        "to_save",
+    )
     needs_input_grad: tuple[bool, ...]
     to_save: Any
     saved_for_forward: Any
@@ -84,9 +88,7 @@ class PyNode(Node):
 
     def __getattr__(self, name: str) -> Any:
         if name == "materialize_grads":  # this attribute can be set, and not read
-            raise AttributeError(
-                f"attribute '{name}' of 'torch._C._FunctionBase' objects is not readable"
-            )
+            raise AttributeError(f"attribute '{name}' of 'torch._C._FunctionBase' objects is not readable")
         return super().__getattr__(name)
 
     def _set_materialize(self, value: bool) -> None:
@@ -503,9 +505,7 @@ def _tuple_of(ctx: PyNode, name: str) -> tuple[Any, ...]:
     if value is None:
         return ()
     if not isinstance(value, tuple):
-        raise RuntimeError(
-            f"autograd internal error: {name} attribute is expected to be a tuple but is "
-        )
+        raise RuntimeError(f"autograd internal error: {name} attribute is expected to be a tuple but is ")
     return value
 
 
@@ -518,17 +518,17 @@ def _marked(ctx: PyNode, name: str, complaint: str) -> dict[int, Tensor]:
     return marked
 
 
-def _wrap_outputs(
-    ctx: PyNode, tensors: Sequence[Tensor], outputs: Sequence[Any], recording: bool
-) -> list[Any]:
+def _wrap_outputs(ctx: PyNode, tensors: Sequence[Tensor], outputs: Sequence[Any], recording: bool) -> list[Any]:
     """The outputs as the caller gets them: attached to `ctx`, detached, or views of inputs."""
     dirty = _marked(ctx, "dirty_tensors", "mark_dirty can only accept variables, but argument ")
     for t in dirty.values():
         if not uncounted(t):
             t._vc.version += 1
-    frozen = _marked(
-        ctx, "non_differentiable", "mark_non_differentiable only accepts variable arguments, but got "
-    ) if recording else {}  # fmt: skip
+    frozen = (
+        _marked(ctx, "non_differentiable", "mark_non_differentiable only accepts variable arguments, but got ")
+        if recording
+        else {}
+    )
     inputs = {id(t) for t in tensors}
     ctx.outs = tuple(o._m if isinstance(o, Tensor) else None for o in outputs)
     wrapped: list[Any] = []
@@ -597,9 +597,7 @@ def _attached(ctx: PyNode, nr: int, out: Tensor, is_input: bool, is_dirty: bool,
     """A differentiable output, made the `nr`-th of `ctx`."""
     if is_dirty:
         if out._fn is None and requires_grad_of(out):
-            raise RuntimeError(
-                "a leaf Variable that requires grad has been used in an in-place operation."
-            )
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
         view = out._al is not None and out._al.base is not None
         if view and n > 1:
             raise RuntimeError(
@@ -643,12 +641,7 @@ def rebase(t: Tensor, node: PyNode, nr: int) -> None:
 
 
 def _push_tangents(
-    ctx: PyNode,
-    args: Sequence[Any],
-    given: dict[int, Any],
-    outputs: Sequence[Any],
-    wrapped: Sequence[Any],
-    jvp: Any,
+    ctx: PyNode, args: Sequence[Any], given: dict[int, Any], outputs: Sequence[Any], wrapped: Sequence[Any], jvp: Any
 ) -> None:
     """Give the outputs the tangents that the user's jvp says."""
     from .record import zeros_for
@@ -656,12 +649,7 @@ def _push_tangents(
     tangents = []
     for a in args:
         t = given.get(id(a)) if isinstance(a, Tensor) else None
-        if (
-            t is None
-            and isinstance(a, Tensor)
-            and ctx._materialize
-            and a._m.dtype.category >= dtypes.FLOATING
-        ):
+        if t is None and isinstance(a, Tensor) and ctx._materialize and a._m.dtype.category >= dtypes.FLOATING:
             t = zeros_for(a._m)
         tangents.append(t)
     versions = {k: t._vc.version for k, t in given.items() if t is not None}
@@ -679,17 +667,11 @@ def _push_tangents(
         )
     for i, g in enumerate(slopes):
         if g is not None and not isinstance(g, Tensor):
-            raise RuntimeError(
-                f"expected Variable or None (got {type(g).__name__}) for grad output {i}."
-            )
+            raise RuntimeError(f"expected Variable or None (got {type(g).__name__}) for grad output {i}.")
     frozen = {id(t) for t in ctx.non_differentiable or ()}
     dirty = {id(t) for t in ctx.dirty_tensors or ()}
     for i, (out, t, g) in enumerate(zip(outputs, wrapped, slopes)):
-        if (
-            not isinstance(out, Tensor)
-            or id(out) in frozen
-            or out._m.dtype.category < dtypes.FLOATING
-        ):
+        if not isinstance(out, Tensor) or id(out) in frozen or out._m.dtype.category < dtypes.FLOATING:
             if g is not None:
                 raise RuntimeError(
                     f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not "
@@ -701,11 +683,7 @@ def _push_tangents(
                 f"Function's jvp returned None at position {i}, where the forward output is a differentiable Tensor; "
                 "return zeros"
             )
-        viewed = [
-            given[id(a)]
-            for a in args
-            if isinstance(a, Tensor) and a._st is t._st and given[id(a)] is not None
-        ]
+        viewed = [given[id(a)] for a in args if isinstance(a, Tensor) and a._st is t._st and given[id(a)] is not None]
         before = given.get(id(out))
         if id(out) in dirty and before is not None:
             _check_written(g, before, versions[id(out)])

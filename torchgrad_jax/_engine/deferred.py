@@ -86,10 +86,13 @@ def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
     reads = _READS_FLOATS.get(key)
     if reads is None:
         trial = [
-            v if not isinstance(v, Tensor) else
-            _Shape(v._m) if v._m.dtype.category >= dtypes.FLOATING else np.ones(v._m.shape, v._m.dtype.np)
+            v
+            if not isinstance(v, Tensor)
+            else _Shape(v._m)
+            if v._m.dtype.category >= dtypes.FLOATING
+            else np.ones(v._m.shape, v._m.dtype.np)
             for v in leaves
-        ]  # fmt: skip
+        ]
         try:
             call.check(trial)
             reads = False
@@ -108,9 +111,8 @@ def check_later(call: Call, leaves: Sequence[Any]) -> None:
         return
     floats = _reads_floats(call, leaves)
     at = [
-        i for i, v in enumerate(leaves)
-        if isinstance(v, Tensor) and (floats or v._m.dtype.category < dtypes.FLOATING)
-    ]  # fmt: skip
+        i for i, v in enumerate(leaves) if isinstance(v, Tensor) and (floats or v._m.dtype.category < dtypes.FLOATING)
+    ]
     given = [_Shape(v._m) if isinstance(v, Tensor) else v for v in leaves]
     if not at:  # the check looks at numbers and dtypes alone
         call.check(given)
@@ -152,9 +154,7 @@ def _suspects(rows: Sequence[np.ndarray]) -> list[int]:
             n = r.size // len(r)
             flat = r.reshape(-1)
             signed = flat.astype(np.int64) if flat.dtype.kind in "bu" else flat
-            suspects |= {
-                int(f(signed)) // n for f in (np.argmin, np.argmax, lambda a: np.abs(a).argmin())
-            }
+            suspects |= {int(f(signed)) // n for f in (np.argmin, np.argmax, lambda a: np.abs(a).argmin())}
     return sorted(suspects)
 
 

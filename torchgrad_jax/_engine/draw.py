@@ -138,9 +138,7 @@ def svg(*roots: Any) -> str:
             'marker-end="url(#a)"/>'
         )
         if nr:
-            out.append(
-                f'<text x="{(x1 + x2) / 2:g}" y="{(y1 + y2) / 2:g}" font-size="10" fill="#777">{nr}</text>'
-            )
+            out.append(f'<text x="{(x1 + x2) / 2:g}" y="{(y1 + y2) / 2:g}" font-size="10" fill="#777">{nr}</text>')
     for i, box in enumerate(shown.boxes):
         x, y = places[i]
         fill, round_ = ("#e3f1e3", _HEIGHT / 2) if box.leaf else ("#eaf0fa", 4)
@@ -152,7 +150,5 @@ def svg(*roots: Any) -> str:
         first = y + (17 if box.below else 25)
         out.append(f'<text x="{middle:g}" y="{first:g}" font-size="12">{escape(box.title)}</text>')
         if box.below:
-            out.append(
-                f'<text x="{middle:g}" y="{y + 32:g}" font-size="10" fill="#555">{escape(box.below)}</text>'
-            )
+            out.append(f'<text x="{middle:g}" y="{y + 32:g}" font-size="10" fill="#555">{escape(box.below)}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"

@@ -114,9 +114,7 @@ def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[
             set_tangent(outs[k], t)
 
 
-def _tangents(
-    plan: Plan, leaves: Sequence[Any], given: Sequence[Tensor | None]
-) -> Sequence[Tensor] | None:
+def _tangents(plan: Plan, leaves: Sequence[Any], given: Sequence[Tensor | None]) -> Sequence[Tensor] | None:
     which = tuple(i for i, g in enumerate(given) if g is not None)
     if not which:
         return None
@@ -208,9 +206,7 @@ def _among_zeros(base: Meta, part: Meta) -> Call:
 
     def run(leaves: Sequence[Any]) -> Any:
         flat = strided.to_flat(jnp.zeros(base.shape, base.dtype.np), base)
-        return strided.from_flat(
-            strided.view_into(flat, part, leaves[1], False, False, leaves[0]), base
-        )
+        return strided.from_flat(strided.view_into(flat, part, leaves[1], False, False, leaves[0]), base)
 
     return Call("as_strided_scatter", run, node_name="AsStridedScatterBackward0")
 
@@ -228,8 +224,7 @@ def write_tangent(me: Tensor, new: Tensor) -> None:
                 if tangent_of(me) is not None:
                     return
             zeros = make(
-                filled(base._m, 0),
-                base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device),
+                filled(base._m, 0), base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device)
             )
             set_tangent(base, zeros)
             old = tangent_of(me)

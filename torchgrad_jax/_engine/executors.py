@@ -51,9 +51,7 @@ class CompiledOnce(Compiled):
 
     __slots__ = ("_closed", "_out_tree", "_shared")
 
-    def __init__(
-        self, kernel: Any, settle: Settle | None, owner: Owner | None, closed: Any, out_tree: Any
-    ) -> None:
+    def __init__(self, kernel: Any, settle: Settle | None, owner: Owner | None, closed: Any, out_tree: Any) -> None:
         super().__init__(kernel, settle, owner)
         self._closed, self._out_tree, self._shared = closed, out_tree, None
 
@@ -68,13 +66,7 @@ class CompiledOnce(Compiled):
 
 
 def choose(
-    kernel: Any,
-    closed: Any,
-    single: bool,
-    device: Any,
-    settle: Settle,
-    owner: Owner | None,
-    numbers: bool,
+    kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool
 ) -> Any:
     """What to call for a compiled function of tensors on `device`, whose jaxpr is known.
 
@@ -122,14 +114,7 @@ class Undecided:
 
     __slots__ = ("__weakref__", "_limit", "_numbers", "_owner", "_run", "_settle", "kernel")
 
-    def __init__(
-        self,
-        kernel: Any,
-        settle: Settle | None,
-        owner: Owner | None,
-        limit: float,
-        numbers: bool,
-    ) -> None:
+    def __init__(self, kernel: Any, settle: Settle | None, owner: Owner | None, limit: float, numbers: bool) -> None:
         self.kernel, self._settle, self._owner = kernel, settle, owner
         self._limit, self._numbers = limit, numbers
         self._run: Any = None
@@ -152,9 +137,7 @@ class Undecided:
         traced = self.kernel.trace(*args)
         compiled = Compiled(self.kernel, self._settle, self._owner)
         if self._numbers:
-            compiled = CompiledOnce(
-                self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree
-            )
+            compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
         flat = _flat(compiled, traced.in_tree)
         single = of_arrays and traced.out_tree == _LEAF
@@ -182,9 +165,7 @@ def _of_trees(program: Any, of_arrays: bool, out_tree: Any) -> Any:
     """A program of flat arguments with the arguments and results of the function that it was made from."""
 
     def run(*args: Any) -> Any:
-        return jax.tree.unflatten(
-            out_tree, program(*(args if of_arrays else jax.tree.leaves(args)))
-        )
+        return jax.tree.unflatten(out_tree, program(*(args if of_arrays else jax.tree.leaves(args))))
 
     run.kernel, run.check = program.kernel, program.check
     return run
@@ -243,9 +224,13 @@ def is_small(x: Any) -> bool:
 def fits(store: Meta, m: Meta) -> bool:
     """Whether NumPy can read or write a view: the storage is in the order of memory and of the view's dtype."""
     return (
-        store.contiguous and store.dtype is m.dtype and store.device.type == "cpu" and m.numel > 0
-        and store.numel <= host.LARGEST and m.numel <= host.LARGEST
-    )  # fmt: skip
+        store.contiguous
+        and store.dtype is m.dtype
+        and store.device.type == "cpu"
+        and m.numel > 0
+        and store.numel <= host.LARGEST
+        and m.numel <= host.LARGEST
+    )
 
 
 def reading(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
@@ -280,6 +265,15 @@ def _window(array: np.ndarray, m: Meta, steps: tuple[int, ...], offset: int) -> 
 
 
 __all__ = [
-    "OF_MANY", "Compiled", "OnHost", "Undecided", "add", "choose", "choose_later", "fits", "is_small", "reading",
+    "OF_MANY",
+    "Compiled",
+    "OnHost",
+    "Undecided",
+    "add",
+    "choose",
+    "choose_later",
+    "fits",
+    "is_small",
+    "reading",
     "writing",
-]  # fmt: skip
+]

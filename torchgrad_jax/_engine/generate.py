@@ -42,10 +42,13 @@ def unrollable(b: Binding) -> bool:
     required = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
     others = [p for p in b.dynamic if p not in required]
     return (
-        not b.lists and not row.view and row.check is None
-        and row.returns is None and len(required) in (1, 2, 3)
+        not b.lists
+        and not row.view
+        and row.check is None
+        and row.returns is None
+        and len(required) in (1, 2, 3)
         and all(p.default is None or (p.kind is reg.Scalar and p.default is not EMPTY) for p in others)
-    )  # fmt: skip
+    )
 
 
 # Names in generated code start with "_", so that no parameter of torch's can be shadowed.
@@ -141,9 +144,7 @@ def spreading(b: Binding) -> reg.Param | None:
     return last if last is not None and last is plain[-1] else None
 
 
-def _signature(
-    b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None, more: bool
-) -> str:
+def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None, more: bool) -> str:
     parts, star, rest = [], False, "*_more" if more else "*"
     space.update(_missing=MISSING, _unsaid=UNSAID)
     for p in b.params:
@@ -189,9 +190,7 @@ def generate(
 
     Its code is written when it is first called: writing all of them would double the time of an import.
     """
-    space: dict[str, Any] = {
-        "_first_call": functools.partial(_first_call, b, inplace, operator, spread)
-    }
+    space: dict[str, Any] = {"_first_call": functools.partial(_first_call, b, inplace, operator, spread)}
     fn = types.FunctionType(_unwritten.__code__, space, name)
     space["_me"] = fn
     fn.__qualname__ = name
@@ -205,9 +204,7 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
     return _first_call(_me, args, kwargs)  # type: ignore[name-defined]  # noqa: F821 - in the function's own globals
 
 
-def _first_call(
-    b: Binding, inplace: bool, operator: bool, spread: bool, fn: Any, args: Any, kwargs: Any
-) -> Any:
+def _first_call(b: Binding, inplace: bool, operator: bool, spread: bool, fn: Any, args: Any, kwargs: Any) -> Any:
     """Give a function its code, in place, so that whoever holds it already has the fast one."""
     name = fn.__name__
     source, space = _source(b, name, inplace, operator, spread)
@@ -221,9 +218,7 @@ def _first_call(
     return fn(*args, **kwargs)
 
 
-def _source(
-    b: Binding, name: str, inplace: bool, operator: bool, spread: bool
-) -> tuple[str, dict[str, Any]]:
+def _source(b: Binding, name: str, inplace: bool, operator: bool, spread: bool) -> tuple[str, dict[str, Any]]:
     """The text of a function and what it refers to."""
     row = b.row
     space: dict[str, Any] = {
@@ -250,9 +245,7 @@ def _source(
             f"    elif {name} is None: _refuse_none(_me, _binding, {args}, {name!r})",
         ]
     spare = f"_more, {'out' if with_out else None}" if more else "(), None"
-    lines.append(
-        f"    if _kw{' or _more' if more else ''}: return _rebind(_me, _binding, {args}, _kw, {spare})"
-    )
+    lines.append(f"    if _kw{' or _more' if more else ''}: return _rebind(_me, _binding, {args}, _kw, {spare})")
     if with_out:
         lines += [
             "    if out is not None:",
@@ -286,9 +279,7 @@ def _source(
     return "\n".join(lines), space
 
 
-def _unrolled(
-    b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool
-) -> list[str]:
+def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool) -> list[str]:
     """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
     rare = "_mode > 1" if inplace else f"_mode > 1 and _mode & {~COMMON}"
     lines = ["    _mode = _MODES.bits", f"    if {rare}: return {fallback}"]
@@ -309,9 +300,7 @@ def _unrolled(
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
         if b.row.kernel.conjugated is not None:
-            lines.append(
-                f"    if {p.name}._al is not None and {p.name}._al.conj: return {fallback}"
-            )
+            lines.append(f"    if {p.name}._al is not None and {p.name}._al.conj: return {fallback}")
     run = _write_lines if inplace else _run_lines
     return [*lines, run(b, space, tensors, leaves, fallback)]
 
@@ -341,24 +330,32 @@ def _any_requires(tensors: Sequence[reg.Param]) -> str:
 
 def _write_lines(
     b: Binding, space: dict[str, Any], tensors: Sequence[reg.Param], leaves: Sequence[str], fallback: str
-) -> str:  # fmt: skip
+) -> str:
     """Write to the first tensor."""
     space.update(
-        _inplace_call=inplace_call, _apply_inplace=apply_inplace, _overlaps=shapes.has_overlap, _write_lock=WRITE_LOCK,
+        _inplace_call=inplace_call,
+        _apply_inplace=apply_inplace,
+        _overlaps=shapes.has_overlap,
+        _write_lock=WRITE_LOCK,
         _many=placement.MANY,
-    )  # fmt: skip
+    )
     others = [(i, p.name) for i, p in enumerate(tensors) if i]
     aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
     return _WRITE.format(
-        keys=_numbered(b, tensors, "k"), xs=", ".join(f"_x{i}" for i in range(len(tensors))),
-        me=tensors[0].name, anyr=_any_requires(tensors), fallback=fallback, aliased=aliased,
-        leaves=_tuple(leaves), args=_tuple([p.name for p in b.params]),
-    )  # fmt: skip
+        keys=_numbered(b, tensors, "k"),
+        xs=", ".join(f"_x{i}" for i in range(len(tensors))),
+        me=tensors[0].name,
+        anyr=_any_requires(tensors),
+        fallback=fallback,
+        aliased=aliased,
+        leaves=_tuple(leaves),
+        args=_tuple([p.name for p in b.params]),
+    )
 
 
 def _run_lines(
     b: Binding, space: dict[str, Any], tensors: Sequence[reg.Param], leaves: Sequence[str], fallback: str
-) -> str:  # fmt: skip
+) -> str:
     """Run the kernel, wrap its result, and record a node if an argument requires a gradient."""
     bit = {p.name: 1 << i for i, p in enumerate(b.dynamic)}
     if len(tensors) == 1:
@@ -370,12 +367,17 @@ def _run_lines(
         numbers = " and ".join(f"_c{i} in _numbers" for i in range(len(tensors)))
         alone = f"\n        if {numbers}: return {fallback}"
     return _RUN.format(
-        keys=_numbered(b, tensors, "k"), xs=", ".join(f"_x{i}" for i in range(len(tensors))),
-        leaves=_tuple(leaves), anyr=_any_requires(tensors), mask=mask,
+        keys=_numbered(b, tensors, "k"),
+        xs=", ".join(f"_x{i}" for i in range(len(tensors))),
+        leaves=_tuple(leaves),
+        anyr=_any_requires(tensors),
+        mask=mask,
         edges="".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(tensors)),
-        edge_tuple=_numbered(b, tensors, "e"), leaf_list=", ".join(leaves), alone=alone,
+        edge_tuple=_numbered(b, tensors, "e"),
+        leaf_list=", ".join(leaves),
+        alone=alone,
         args=_tuple([p.name for p in b.params]),
-    )  # fmt: skip
+    )
 
 
 def _older(names: Sequence[str], n: int, others: Sequence[str], method: bool) -> list[str]:
@@ -505,9 +507,7 @@ def refuse_none(me: Any, b: Binding, args: Sequence[Any], name: str) -> None:
         named[name] = None
     elif not any(name in (n, ALIASES.get(n)) for n in named):
         positional = [*positional, *([None] if len(positional) <= at else [])]
-    raise _complaint_about(me, positional, named) or bad_argument(
-        b.public, b.params[at], at + 1, None
-    )
+    raise _complaint_about(me, positional, named) or bad_argument(b.public, b.params[at], at + 1, None)
 
 
 def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -537,9 +537,7 @@ def _default(b: Binding, name: str | None) -> Any:
 
 def _too_many(me: Any, takes: Sequence[str], args: Sequence[Any]) -> TypeError:
     plural = "" if len(takes) == 1 else "s"
-    return TypeError(
-        f"{me.__name__}() takes {len(takes)} positional argument{plural} but {len(args)} were given"
-    )
+    return TypeError(f"{me.__name__}() takes {len(takes)} positional argument{plural} but {len(args)} were given")
 
 
 def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
@@ -562,9 +560,7 @@ def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
     return run(me, b, args)
 
 
-def rebind(
-    me: Any, b: Binding, args: Sequence[Any], kw: dict[str, Any], more: tuple[Any, ...], out: Any
-) -> Any:
+def rebind(me: Any, b: Binding, args: Sequence[Any], kw: dict[str, Any], more: tuple[Any, ...], out: Any) -> Any:
     """Calls that the parameters do not take: with numpy's argument names, or with too many arguments."""
     named = dict(zip([p.name for p in b.params], args))
     if more and b.row.numbers.first and not kw:
@@ -609,7 +605,8 @@ def override(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """
     required = [a for p, a in zip(b.params, args) if p.default is EMPTY and not p.kwonly]
     optional = {
-        p.name: a for p, a in zip(b.params, args)
+        p.name: a
+        for p, a in zip(b.params, args)
         if not (p.default is EMPTY and not p.kwonly) and a is not p.default and a is not MISSING
-    }  # fmt: skip
+    }
     return handle(me, required, optional)

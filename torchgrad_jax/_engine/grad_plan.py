@@ -53,17 +53,13 @@ class GradPlan:
         self.plan, self.mask = plan, mask
         self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
         _check_allowed(plan, self.inputs)
-        self.edge_leaves = (
-            plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
-        )
+        self.edge_leaves = plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
         name = plan.call.node_name
         self.name = name if isinstance(name, str) else name(plan.keys)
         # Torch's fallback makes it, and asks which inputs require a gradient.
         if self.name == "NotImplemented":
             self.edge_leaves = tuple(i for i in self.edge_leaves if i in self.inputs)
-        self.edge_grads = tuple(
-            self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves
-        )
+        self.edge_grads = tuple(self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves)
         self.node_class = node_class(self.name)
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
@@ -87,9 +83,7 @@ class GradPlan:
         if self.name == "CopySlices":
             self.saves_tensors = True
         self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
-        self.edge_pick = (
-            None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
-        )
+        self.edge_pick = None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
 
     # -- derivation
     def _derive(self) -> None:
@@ -126,16 +120,12 @@ class GradPlan:
         self._steps = steps
         self.prim_pos = dict(positions)
         self.out_refs, self.grad_refs = steps.out[:n_out], steps.out[n_out:]
-        self.cuts = frozenset(
-            r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in
-        )
+        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
         self.sources = tuple([self._source(ref) for ref in self.grad_refs])
         _, read = steps.slice(self.grad_refs, self.cuts)
         ins, outs = self._reads(read)
         if plan.call.row.from_inputs is True:  # recorded gradients alone read the numbers
-            ins = tuple(
-                dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0]))
-            )
+            ins = tuple(dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0])))
         if plan.call.row.keeps:
             ins, outs = self._kept(ins, outs)
         if any(isinstance(k, Meta) and not k.numel for k in plan.keys):
@@ -147,9 +137,7 @@ class GradPlan:
         """The inputs and the results among what is read."""
         ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
         outs = tuple(
-            k
-            for k, r in enumerate(self.out_refs)
-            if not isinstance(r, Const) and r in self.cuts and r in read
+            k for k, r in enumerate(self.out_refs) if not isinstance(r, Const) and r in self.cuts and r in read
         )
         return ins, tuple(dict.fromkeys(outs))
 
@@ -158,9 +146,7 @@ class GradPlan:
         base = len(self.plan.present)
         return ref - base if not isinstance(ref, Const) and base <= ref < self._steps.n_in else None
 
-    def _as_if_filled(
-        self, ins: tuple[int, ...], outs: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _as_if_filled(self, ins: tuple[int, ...], outs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What this call saves of tensors that are not empty: a trace of empty ones reads nothing.
 
         torch saves the same, whatever there is in it. Where the static arguments fit the empty
@@ -175,13 +161,9 @@ class GradPlan:
         except Exception:  # a row may raise anything for arguments that do not fit
             return ins, outs
         self.filled = full
-        return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(
-            dict.fromkeys((*outs, *full.saved_out))
-        )
+        return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(dict.fromkeys((*outs, *full.saved_out)))
 
-    def _kept(
-        self, ins: tuple[int, ...], outs: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _kept(self, ins: tuple[int, ...], outs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and results to save: those that gradients read, and those that torch saves besides."""
         call, keys = self.plan.call, self.plan.keys
         stems = [_stem(name) for name in call.argnames]
@@ -194,9 +176,8 @@ class GradPlan:
         leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
         labels = self._labels()
         results = [
-            k for k, r in enumerate(self.out_refs)
-            if labels[k] in names and (isinstance(r, Const) or r in self.cuts)
-        ]  # fmt: skip
+            k for k, r in enumerate(self.out_refs) if labels[k] in names and (isinstance(r, Const) or r in self.cuts)
+        ]
         return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
 
     def _labels(self) -> Sequence[str]:
@@ -217,9 +198,15 @@ class GradPlan:
         return "" if stem == "grad" else stem, leaf
 
     # -- the pure function
-    def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...] | None = None,
-           ins: Sequence[int] | None = None, outs: Sequence[int] | None = None,
-           cuts: frozenset[int] | None = None) -> list[Any]:  # fmt: skip
+    def fn(
+        self,
+        cts: Sequence[Any],
+        saved: Sequence[Any],
+        wanted: tuple[int, ...] | None = None,
+        ins: Sequence[int] | None = None,
+        outs: Sequence[int] | None = None,
+        cuts: frozenset[int] | None = None,
+    ) -> list[Any]:
         """Gradients of the wanted inputs (positions in `inputs`) from cotangents and saved values.
 
         `cts` has one entry per differentiable output; None stands for an output that nothing came back to.
@@ -241,9 +228,7 @@ class GradPlan:
         plan = self.plan
         for leaf, v in zip(ins, saved):
             key = plan.keys[leaf]
-            env[self.prim_pos[leaf]] = (
-                v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
-            )
+            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
         for k, v in zip(outs, saved[len(ins) :]):
             ref = self.out_refs[k]
             # A constant stands for an empty result that nothing reads.
@@ -255,9 +240,7 @@ class GradPlan:
             env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
         return Steps.run(kept, env, refs, cuts)
 
-    def vjp(
-        self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None
-    ) -> Callable[..., Any]:
+    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
         """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
         kernel = self.vjps.get((present, wanted))
         if kernel is None:
@@ -272,9 +255,12 @@ class GradPlan:
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
             kernel = executors.choose_later(
-                jax.jit(run), self.plan.device, functools.partial(self.vjps.__setitem__, (present, wanted)),
-                weakref.ref(self.plan), numbers=self.plan.call.has_numbers,
-            )  # fmt: skip
+                jax.jit(run),
+                self.plan.device,
+                functools.partial(self.vjps.__setitem__, (present, wanted)),
+                weakref.ref(self.plan),
+                numbers=self.plan.call.has_numbers,
+            )
             if self.plan.device.type == "meta":
                 kernel = abstract.described(kernel)
             self.vjps[present, wanted] = kernel
@@ -302,9 +288,7 @@ class GradPlan:
                 return self.fn(args[: len(cts)], args[len(cts) :], None)
 
             answer = plan.device.type == "cpu"
-            answer = (
-                answer and host.program(jax.make_jaxpr(run)(*cts, *saved), run, False) is not None
-            )
+            answer = answer and host.program(jax.make_jaxpr(run)(*cts, *saved), run, False) is not None
             self._in_numpy = answer
         return answer
 
@@ -359,9 +343,7 @@ class GradPlan:
                 full, more_ins, more_outs, more = self.filled.call(which, present)
                 used = tuple(u or m for u, m in zip(used, more))
                 # What it reads comes first and in its order, so that the one can stand for the other.
-                ins, outs = (
-                    tuple(dict.fromkeys(x)) for x in ((*more_ins, *ins), (*more_outs, *outs))
-                )
+                ins, outs = (tuple(dict.fromkeys(x)) for x in ((*more_ins, *ins), (*more_outs, *outs)))
             elif self._empty_part(self.inputs[which]):
                 used = present
             if full is not None and (ins, outs, used) != (more_ins, more_outs, more):
@@ -375,9 +357,7 @@ class GradPlan:
 
             later = self.plan.call.row.compares is Compares.IN_SECOND_GRADIENTS
             facts: Any = {"compares": Compares.IN_GRADIENTS} if later else {}
-            call = Call(
-                f"{self.plan.call.name}_backward", run, node_name=_again(self.name), **facts
-            )
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name), **facts)
             call.full = full
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
@@ -394,11 +374,7 @@ class GradPlan:
     def whole(self) -> GradPlan:
         """The gradient plan of this call for all inputs that could require gradients."""
         keys = self.plan.keys
-        able = (
-            i
-            for i in self.edge_leaves
-            if isinstance(k := keys[i], Meta) and k.dtype.category >= dtypes.FLOATING
-        )
+        able = (i for i in self.edge_leaves if isinstance(k := keys[i], Meta) and k.dtype.category >= dtypes.FLOATING)
         return grad_plan(self.plan, sum(1 << i for i in able))
 
     def _part(self, present: tuple[bool, ...]) -> GradPlan:
@@ -422,9 +398,7 @@ class GradPlan:
             return part.filled.reached(cts)
         if part.dependent is None:
             reads = [part._steps.slice([r], part.cuts)[1] for r in part.grad_refs]
-            part.dependent = frozenset(
-                p for p, read in enumerate(reads) if any(i >= base for i in read)
-            )
+            part.dependent = frozenset(p for p, read in enumerate(reads) if any(i >= base for i in read))
         return part.dependent
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
@@ -449,9 +423,7 @@ class SeveredGradPlan(GradPlan):
     def __init__(self, plan: Plan, mask: int) -> None:
         super().__init__(plan, mask)
         gone = plan.call.severed(plan.keys)
-        self.edge_grads = tuple(
-            -1 if i in gone else p for i, p in zip(self.edge_leaves, self.edge_grads)
-        )
+        self.edge_grads = tuple(-1 if i in gone else p for i, p in zip(self.edge_leaves, self.edge_grads))
 
 
 class RefusedGradPlan(GradPlan):
@@ -501,9 +473,7 @@ class MissingGradPlan(GradPlan):
             raise type(self.complaint)(*self.complaint.args)
         call = self.plan.call
         if self.name != "NotImplemented":  # torch knows the op, and knows that it has no formula
-            raise NotImplementedError(
-                f"the derivative for '{op_name(call.name)}' is not implemented."
-            )
+            raise NotImplementedError(f"the derivative for '{op_name(call.name)}' is not implemented.")
         name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
         # The call is the in-place form of an operator.
         if hasattr(call, "inner") and call.argnames[:1] == ("input",):
@@ -548,10 +518,7 @@ def _filled(m: Meta) -> Meta:
 
 def _edge_leaves(keys: tuple[Key, ...]) -> tuple[int, ...]:
     """Leaves that get an entry in next_functions: tensors that could carry a gradient."""
-    return tuple(
-        i for i, k in enumerate(keys)
-        if isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING
-    )  # fmt: skip
+    return tuple(i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
 
 
 def _tuple(items: Sequence[str]) -> str:
@@ -569,14 +536,8 @@ def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., 
     args = [f"a{i}" for i in range(n)]
     stores = [f"s{k}" for k in outs]
     saved = [f"a{i}" for i in ins] + stores
-    vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(
-        outs
-    )
-    space: dict[str, Any] = {
-        "numbers": frozenset(PYTHON_NP),
-        "live": LIVE,
-        "with_shared_values": with_shared_values,
-    }
+    vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(outs)
+    space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP), "live": LIVE, "with_shared_values": with_shared_values}
     exec(
         f"def save({', '.join(args + stores)}):\n"
         f"    if live: return (saved := {_tuple(saved)}), with_shared_values(saved, {_tuple(vers)})\n"

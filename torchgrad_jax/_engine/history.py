@@ -24,21 +24,15 @@ from . import executors, strided
 from .grad_plan import grad_plan
 from .node import Node, accumulator, new_node, node_class
 from .strided import storage_offset
-from .tensor import (
-    CREATED_CUSTOM,
-    CREATED_DEFAULT,
-    CREATED_INFERENCE,
-    CREATED_MULTI,
-    CREATED_NO_GRAD,
-    Tensor,
-    watchers,
-)
+from .tensor import CREATED_CUSTOM, CREATED_DEFAULT, CREATED_INFERENCE, CREATED_MULTI, CREATED_NO_GRAD, Tensor, watchers
 from .trace import Call, Plan
 
 _CREATION_NAME = {
-    CREATED_NO_GRAD: "no_grad", CREATED_MULTI: "multi", CREATED_INFERENCE: "inference",
+    CREATED_NO_GRAD: "no_grad",
+    CREATED_MULTI: "multi",
+    CREATED_INFERENCE: "inference",
     CREATED_CUSTOM: "custom",
-}  # fmt: skip
+}
 
 
 def requires_grad_of(t: Tensor) -> bool:
@@ -129,10 +123,7 @@ def as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) ->
 def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
     """`as_strided` to elements that the source does not have; they get and give no gradient."""
     low = min(relative, 0)
-    ends = (
-        src.extent,
-        relative + view.extent,
-    )
+    ends = (src.extent, relative + view.extent)
 
     def run(leaves: Sequence[Any]) -> Any:
         flat = jnp.zeros(max(ends) - low, src.dtype.np)
@@ -150,9 +141,7 @@ def _reaches_out(src: Meta, m: Meta, relative: int) -> bool:
     return relative < 0 or relative + m.extent > span
 
 
-def window_plan(
-    src: Meta, m: Meta, relative: int, name: str, conj: bool = False, neg: bool = False
-) -> Any:
+def window_plan(src: Meta, m: Meta, relative: int, name: str, conj: bool = False, neg: bool = False) -> Any:
     """The plan of a window `m`, `relative` elements from the start of `src`."""
     if m.dtype is src.dtype and not (conj or neg) and _reaches_out(src, m, relative):
         call = outreaching_call(src, m, relative, name)
@@ -320,9 +309,7 @@ def copy_slices_plan(
         if lost is not None:
             need = lost + view.extent
             have = base.extent
-            gp.complaint = errors.window_out_of_bounds(
-                view.shape, view.strides, lost, view.dtype.itemsize, need, have
-            )
+            gp.complaint = errors.window_out_of_bounds(view.shape, view.strides, lost, view.dtype.itemsize, need, have)
         gp = KERNELS.plan(_COPY_SLICES, key, gp)
     return gp
 
@@ -387,9 +374,7 @@ class CopySlicesPlan:
         """Nothing is known of the write inside."""
         return False
 
-    def fn(
-        self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None
-    ) -> list[Any]:
+    def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None) -> list[Any]:
         """Gradients of the base and of the write's other inputs."""
         offset, rest = saved[0], saved[1:]
         (g,) = cts
@@ -413,9 +398,11 @@ class CopySlicesPlan:
                 return self.fn(args[:1], args[1:], wanted)
 
             kernel = self.vjps[wanted] = executors.choose_later(
-                jax.jit(copy_slices_vjp), self.base.device, functools.partial(self.vjps.__setitem__, wanted),
+                jax.jit(copy_slices_vjp),
+                self.base.device,
+                functools.partial(self.vjps.__setitem__, wanted),
                 weakref.ref(self),
-            )  # fmt: skip
+            )
         return kernel
 
     @functools.cached_property

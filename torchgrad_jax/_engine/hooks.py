@@ -42,9 +42,7 @@ class RemovableHandle:
         self.id = state[1]
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
         extra = state[2] if len(state) > 2 and state[2] is not None else ()
-        self.extra_dict_ref = tuple(
-            weakref.ref(d if d is not None else OrderedDict()) for d in extra
-        )
+        self.extra_dict_ref = tuple(weakref.ref(d if d is not None else OrderedDict()) for d in extra)
 
     def __enter__(self) -> RemovableHandle:
         return self

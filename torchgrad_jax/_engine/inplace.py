@@ -30,14 +30,7 @@ from .record import (
     plain_leaves,
     run_plan,
 )
-from .strided import (
-    check_disjoint,
-    check_writable,
-    is_mirrored,
-    same_memory,
-    warn_of_overlap,
-    write,
-)
+from .strided import check_disjoint, check_writable, is_mirrored, same_memory, warn_of_overlap, write
 from .tensor import Tensor, alias_of, check_counted, extras, make
 from .trace import Call, Plan, compute_dtype
 
@@ -59,10 +52,17 @@ class InplaceCall(Call):
         self.rules = rules = inner.row.inplace or InPlace()
         self.apart = rules.reads_apart(inner.row.layout)
         super().__init__(
-            inner.name, inner.run, node_name=rules.node or inner.node_name, row=inner.row,
-            argnames=inner.argnames, promoted=inner.promoted, check=inner.check, edges=inner.edges,
-            statics=inner.statics, forward=inner.forward,
-        )  # fmt: skip
+            inner.name,
+            inner.run,
+            node_name=rules.node or inner.node_name,
+            row=inner.row,
+            argnames=inner.argnames,
+            promoted=inner.promoted,
+            check=inner.check,
+            edges=inner.edges,
+            statics=inner.statics,
+            forward=inner.forward,
+        )
         self.inner = inner
 
     def write(self, leaves: Sequence[Any]) -> Tensor:
@@ -83,9 +83,7 @@ class InplaceCall(Call):
 
 def _check_shape(mine: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     if wanted != mine:
-        raise RuntimeError(
-            f"output with shape {list(mine)} doesn't match the broadcast shape {list(wanted)}"
-        )
+        raise RuntimeError(f"output with shape {list(mine)} doesn't match the broadcast shape {list(wanted)}")
 
 
 class InplacePlan(Plan):
@@ -194,9 +192,7 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: Any) -> Tensor:
         finally:
             MODES.bits |= dual
     call = inplace_call(call)
-    keys = tuple(
-        v._m if isinstance(v, Tensor) else None if v is None else v.__class__ for v in leaves
-    )
+    keys = tuple(v._m if isinstance(v, Tensor) else None if v is None else v.__class__ for v in leaves)
     MODES.tangents.push_inplace(call.plans.get(keys) or call.plan(keys), before, me)
     return me
 

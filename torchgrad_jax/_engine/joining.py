@@ -52,8 +52,7 @@ def forward(keys: Sequence[Meta], out: Meta, axis: int, new: bool) -> Callable[.
         fresh = new
         while fresh or len(pieces) > 1:
             pieces = [
-                _joined(pieces[i : i + PER_KERNEL], dtype, axis, fresh)
-                for i in range(0, len(pieces), PER_KERNEL)
+                _joined(pieces[i : i + PER_KERNEL], dtype, axis, fresh) for i in range(0, len(pieces), PER_KERNEL)
             ]
             fresh = False
         return pieces[0]
@@ -61,9 +60,7 @@ def forward(keys: Sequence[Meta], out: Meta, axis: int, new: bool) -> Callable[.
     return fwd
 
 
-def backward(
-    keys: Sequence[Meta], out: Meta, axis: int, new: bool, wanted: Sequence[int]
-) -> Callable[..., list[Any]]:
+def backward(keys: Sequence[Meta], out: Meta, axis: int, new: bool, wanted: Sequence[int]) -> Callable[..., list[Any]]:
     """The compiled gradients of the keys numbered in `wanted`."""
     starts = []
     at = 0

@@ -42,19 +42,23 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         run,
         node_name=_name(call, run),
         layout=(
-            layout
-            if isinstance(layout, Layout)
-            else Layout.ELEMENTWISE
-            if Layout.steps(layout)
-            else Layout.CONTIGUOUS
+            layout if isinstance(layout, Layout) else Layout.ELEMENTWISE if Layout.steps(layout) else Layout.CONTIGUOUS
         ),
     )
 
 
 _LAST = {
-    "add": "Add", "add_any": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "select_n": "Where",
-    "reduce_sum": "Sum", "gather": "Gather", "dot_general": "Mm",
-}  # fmt: skip
+    "add": "Add",
+    "add_any": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "div": "Div",
+    "neg": "Neg",
+    "select_n": "Where",
+    "reduce_sum": "Sum",
+    "gather": "Gather",
+    "dot_general": "Mm",
+}
 
 
 def _name(call: Call, run: Any) -> Any:

@@ -61,11 +61,7 @@ class Watch:
                     tracer = traced_value(value)
                     if tracer is not None:
                         name = key if isinstance(key, str) else None
-                        of = (
-                            f"of {type(keeper).__name__}"
-                            if name is None
-                            else f"{name!r} of {type(keeper).__name__}"
-                        )
+                        of = f"of {type(keeper).__name__}" if name is None else f"{name!r} of {type(keeper).__name__}"
                         return of, tracer
         return None
 
@@ -86,9 +82,7 @@ class Watch:
         self.restore()
         if not failed:
             of, tracer = found
-            raise RuntimeError(
-                TRACED_IS_KEPT.format(of=of) + (made_at(tracer) or f"\n  {users_place()}")
-            )
+            raise RuntimeError(TRACED_IS_KEPT.format(of=of) + (made_at(tracer) or f"\n  {users_place()}"))
 
 
 def watch_always(keeper: Any) -> None:
@@ -128,9 +122,7 @@ def traced_value(value: Any) -> Any:
     """The traced value that something is, or that a tuple has; None for others."""
     if isinstance(value, Tensor):
         st = value._st
-        value = getattr(
-            st, "whole", st
-        ).array  # as it is: a detached tensor's storage would compute something
+        value = getattr(st, "whole", st).array  # as it is: a detached tensor's storage would compute something
     if isinstance(value, tuple):
         return next((t for t in map(traced_value, value) if t is not None), None)
     return value if isinstance(value, jax.core.Tracer) and not is_abstract(value) else None

@@ -27,17 +27,7 @@ from .node import AccumulateGrad, accumulator
 from .same_for_all import SameForAll
 from .strided import is_direct, read, read_stored, reader, stored
 from .tape import Look, Tape, Value, aval_of
-from .tensor import (
-    Storage,
-    Tensor,
-    alias_of,
-    extras,
-    is_plain,
-    make,
-    plain_alias,
-    wrap_array,
-    wrap_beside,
-)
+from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array, wrap_beside
 from .traced_run import Lifted, Traced, outside_value
 
 
@@ -131,9 +121,8 @@ class Lift(BatchLayout):
     pure = True
 
     def __init__(
-        self, randomness: str = "error", size: int | None = None, inputs: Sequence[Tensor] = (),
-        rows: Any = None,
-    ) -> None:  # fmt: skip
+        self, randomness: str = "error", size: int | None = None, inputs: Sequence[Tensor] = (), rows: Any = None
+    ) -> None:
         from jax.extend.core import take_current_trace
 
         super().__init__()
@@ -181,9 +170,7 @@ class Lift(BatchLayout):
         """Whether the derivative goes on through what a transform of JAX's returned to this run."""
         if not self.owns(array):
             return False
-        wanted = self.size is not None and any(
-            requires_grad_of(t) for t in (*self.inputs, *self.captured)
-        )
+        wanted = self.size is not None and any(requires_grad_of(t) for t in (*self.inputs, *self.captured))
         return self.derived or wanted
 
     def ours(self, array: Any) -> bool:
@@ -505,11 +492,7 @@ class Lift(BatchLayout):
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""
         _, whole = self.entered.get(id(t._st.array), (None, None))
-        if (
-            whole is None
-            or not is_direct(t)
-            or (requires_grad_of(whole) and not requires_grad_of(t))
-        ):
+        if whole is None or not is_direct(t) or (requires_grad_of(whole) and not requires_grad_of(t)):
             return None
         return whole
 
@@ -557,9 +540,7 @@ def _dense(m: Meta) -> Meta:
 # --- beginning a run ------------------------------------------------------------------------------
 
 
-def trace(
-    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], lift: Lift | None = None
-) -> Traced:
+def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], lift: Lift | None = None) -> Traced:
     """Run `run` on tracers of the given avals; it gives arrays. The tensors are the caller's affair."""
     from jax.extend.core import take_current_trace
 
@@ -573,9 +554,7 @@ def trace(
     return Traced(closed.jaxpr, closed.consts, lift)
 
 
-def _inside(
-    lift: Lift, current: Any, run: Callable[[list[Any]], list[Any]], arrays: Sequence[Any]
-) -> list[Any]:
+def _inside(lift: Lift, current: Any, run: Callable[[list[Any]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
     """Run `run` as what the lift is of."""
     from jax.extend.core import set_current_trace
 

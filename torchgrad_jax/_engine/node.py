@@ -27,9 +27,7 @@ class Spare(tuple[Any, ...]):
 class NodeExtras:
     """What few nodes carry: hooks and metadata."""
 
-    __slots__ = (
-        "__weakref__", "metadata", "post", "pre", "reshaped", "retains", "tensor_pre", "traceback",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "metadata", "post", "pre", "reshaped", "retains", "tensor_pre", "traceback")
 
     def __init__(self) -> None:
         self.pre: Hooks | None = None

@@ -35,27 +35,21 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
     targets = out if isinstance(out, tuple | list) else (out,)
     for t in targets:
         if not isinstance(t, Tensor):
-            raise TypeError(
-                f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(t)}"
-            )
+            raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(t)}")
     tensors = [a for a in args if isinstance(a, Tensor)]
     tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
     name, named = _out_name(me), dict(zip(names, args))
     tracked = MODES.bits & 1 and name not in outputs.UNTRACKED
     if tracked and any(requires_grad_of(t) for t in [*tensors, *targets]):
         raise RuntimeError(errors.untracked_out(me.__name__))
-    followed = MODES.bits & DUAL and any(
-        MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets]
-    )
+    followed = MODES.bits & DUAL and any(MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets])
     metas = [a._m if isinstance(a, Tensor) else a for a in args]
     kind = outputs.variant(name, metas, named.get("dtype") is not None)
     if name in outputs.COMPUTED_AS and named.get("dtype") is None:
         named["dtype"] = targets[0]._m.dtype
     result = me(**without_unsaid(me, named))
     if not isinstance(result, tuple) and not isinstance(out, Tensor):
-        raise TypeError(
-            f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(out)}"
-        )
+        raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(out)}")
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
         if not hasattr(result, "_fields"):  # as many as the arguments say
@@ -66,9 +60,7 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
     reads = _reads(me, name, args, tensors)
     for i, (t, r) in enumerate(zip(targets, results)):
         if t._m.device is not r._m.device:
-            raise RuntimeError(
-                f"Expected out tensor to have device {r._m.device}, but got {t._m.device} instead"
-            )
+            raise RuntimeError(f"Expected out tensor to have device {r._m.device}, but got {t._m.device} instead")
         refused = outputs.refusal(kind, len(results), r._m.dtype, t._m.dtype, i)
         if reads is not None and (refused is None or not outputs.refuses_first(kind)):
             check_writable(t)
@@ -131,9 +123,7 @@ def _out_name(me: Any) -> str:
     found = getattr(me, "out_name", None)
     if found is None:
         b = getattr(me, "binding", None)
-        found = (
-            f"{b.row.namespace}.{b.public}" if b is not None and b.row.namespace else me.__name__
-        )
+        found = f"{b.row.namespace}.{b.public}" if b is not None and b.row.namespace else me.__name__
     return found
 
 

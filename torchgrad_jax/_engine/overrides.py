@@ -116,8 +116,20 @@ def modes_active() -> bool:
 # --- who overrides --------------------------------------------------------------------------------
 
 ORDINARY: set[type] = {
-    Tensor, bool, int, float, complex, str, type(None), slice, type(Ellipsis), dtype, device, memory_format, Size,
-}  # fmt: skip
+    Tensor,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    type(None),
+    slice,
+    type(Ellipsis),
+    dtype,
+    device,
+    memory_format,
+    Size,
+}
 """Classes whose instances override nothing, for a quick look at arguments."""
 
 
@@ -179,9 +191,7 @@ def foreign(args: Sequence[Any]) -> bool:
 # --- asking them ----------------------------------------------------------------------------------
 
 
-def dispatch(
-    func: Any, overloaded: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
-) -> Any:
+def dispatch(func: Any, overloaded: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Let the innermost mode, then each overriding argument answer for `func`."""
     args, kinds = tuple(args), tuple(type(a) for a in overloaded)
     asked = []
@@ -249,9 +259,7 @@ def _find_names() -> dict[Any, str]:
         elif isinstance(member, types.FunctionType):
             found.setdefault(member, path)
     for space, fn in public_functions():
-        found.setdefault(
-            fn, ".".join(("torch", *([space] if space else []), public_name(space, fn)))
-        )
+        found.setdefault(fn, ".".join(("torch", *([space] if space else []), public_name(space, fn))))
     return found
 
 
@@ -325,21 +333,38 @@ FACTORIES = frozenset({"tensor", "as_tensor", "asarray"})
 
 # Operators that are another name of a method, which is what `__torch_function__` is given.
 _SPELLED = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "remainder", "pow": "pow", "matmul": "matmul",
-}  # fmt: skip
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "div",
+    "mod": "remainder",
+    "pow": "pow",
+    "matmul": "matmul",
+}
 OPERATOR_METHODS: dict[str, str] = {
     **{f"__{k}__": v for k, v in _SPELLED.items()},
     **{f"__i{k}__": f"{v}_" for k, v in _SPELLED.items() if k != "matmul"},
     "__ifloordiv__": "floor_divide_",
-    "__radd__": "add", "__rmul__": "mul", "__rtruediv__": "__rdiv__",
-    "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor",
-    "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
-    "__neg__": "neg", "__pos__": "positive", "__abs__": "abs",
-}  # fmt: skip
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__rtruediv__": "__rdiv__",
+    "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+    "__neg__": "neg",
+    "__pos__": "positive",
+    "__abs__": "abs",
+}
 _BINARY = frozenset(
-    f"__{prefix}{k}__" for prefix in ("", "r", "i")
+    f"__{prefix}{k}__"
+    for prefix in ("", "r", "i")
     for k in (*_SPELLED, "floordiv", "and", "or", "xor", "lshift", "rshift")
-) | {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}  # fmt: skip
+) | {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
 
 
 # The code that public functions get. `activate` puts the real values in the place of the numbers: a
@@ -476,12 +501,7 @@ def _divert(fn: Any, func: Any, kind: str) -> Any:
         space["_me"] = plain
     if fn in space.get("_twins", ()):
         space["_twins"][:] = [plain if t is fn else t for t in space["_twins"]]
-    values = {
-        0x700001: MODES,
-        0x700002: ORDINARY,
-        0x700003: _overriding(func, plain, kind),
-        0x700004: plain,
-    }
+    values = {0x700001: MODES, 0x700002: ORDINARY, 0x700003: _overriding(func, plain, kind), 0x700004: plain}
     code = fn.__code__
     alone = code.co_argcount == 1 and not code.co_flags & _STARS and not fn.__kwdefaults__
     fn.__code__ = _with_values(_code(alone, len(code.co_freevars)), values, fn.__name__)

@@ -27,15 +27,11 @@ NUMBERS_AS_TENSORS = frozenset(
     name + end
     for name in ("add", "div", "divide", "mul", "multiply", "sub", "subtract", "true_divide", "floor_divide", "copy")
     for end in ("", "_")
-)  # fmt: skip
+)
 """Functions that take a number wherever they take a tensor."""
 # numpy's names of parameters, which torch knows as well.
-_ALSO_NAMED = {
-    "dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",),
-}  # fmt: skip
-_PARAMETER = re.compile(
-    r"(?P<kind>.+?)(?:\[(?P<size>\d+)\])?(?P<none>\?)? (?P<name>\w+)(?: = (?P<default>.*))?"
-)
+_ALSO_NAMED = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
+_PARAMETER = re.compile(r"(?P<kind>.+?)(?:\[(?P<size>\d+)\])?(?P<none>\?)? (?P<name>\w+)(?: = (?P<default>.*))?")
 _SEPARATOR = re.compile(r", (?![^\[]*\])")  # commas in brackets separate nothing
 _HEAP_TYPE = 1 << 9
 
@@ -124,9 +120,7 @@ def parse_signature(text: str) -> Signature:
         assert m is not None, part
         default = m["default"]
         none = bool(m["none"]) or default in ("None", "[]")
-        found.append(
-            Parameter(m["kind"], m["name"], int(m["size"] or 0), none, default is not None, keyword)
-        )
+        found.append(Parameter(m["kind"], m["name"], int(m["size"] or 0), none, default is not None, keyword))
         plain.append(f"{m['kind']} {m['name']}" + ("" if default is None else f" = {default}"))
     return Signature(tuple(found), ", ".join(plain), text.startswith("~"))
 
@@ -169,9 +163,7 @@ def _number(value: Any) -> bool:
 
 
 def _real(value: Any) -> bool:
-    return _number(value) and (
-        isinstance(value, Tensor | int | float | np.integer | np.floating | np.bool_)
-    )
+    return _number(value) and (isinstance(value, Tensor | int | float | np.integer | np.floating | np.bool_))
 
 
 def _int(value: Any) -> bool:
@@ -187,27 +179,30 @@ def _index(value: Any) -> bool:
 
 
 def _dtype(value: Any) -> bool:
-    return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (
-        bool,
-        int,
-        float,
-        complex,
-    )
+    return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (bool, int, float, complex)
 
 
 _TAKES = {
-    "Number": _number, "float": _real, "complex": _number, "int": _int, "torch.dtype": _dtype,
-    "bool": lambda v: isinstance(v, bool | np.bool_), "str": lambda v: isinstance(v, str),
+    "Number": _number,
+    "float": _real,
+    "complex": _number,
+    "int": _int,
+    "torch.dtype": _dtype,
+    "bool": lambda v: isinstance(v, bool | np.bool_),
+    "str": lambda v: isinstance(v, str),
     "torch.device": lambda v: isinstance(v, str | devices.device) or _int(v),
     "torch.layout": _layout,
     "torch.memory_format": lambda v: isinstance(v, memory_format),
     "torch.Generator": lambda v: isinstance(v, generator.Generator),
     "name": lambda v: isinstance(v, str),
-}  # fmt: skip
+}
 _ELEMENTS = {
-    "tuple of ints": _index, "tuple of floats": _real, "tuple of Scalars": _number, "tuple of bools": _TAKES["bool"],
+    "tuple of ints": _index,
+    "tuple of floats": _real,
+    "tuple of Scalars": _number,
+    "tuple of bools": _TAKES["bool"],
     "tuple of names": lambda v: v is None or isinstance(v, str),
-}  # fmt: skip
+}
 
 
 def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
@@ -221,9 +216,7 @@ def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
             return False
         for i, item in enumerate(value):
             if not isinstance(item, Tensor) and not hasattr(type(item), "__torch_function__"):
-                raise Mismatch(
-                    f"expected Tensor as element {i} in argument {position}, but got {type_name(item)}"
-                )
+                raise Mismatch(f"expected Tensor as element {i} in argument {position}, but got {type_name(item)}")
         return True
     if p.kind in _ELEMENTS:
         element = _ELEMENTS[p.kind]
@@ -281,11 +274,7 @@ def _missing(name: str, rest: Sequence[Parameter]) -> str:
 
 def _wrong(name: str, p: Parameter, value: Any, position: int | None) -> str:
     where = f"{name}(): argument '{p.name}'" + (f" (position {position})" if position else "")
-    if (
-        position
-        and p.kind in ("tuple of ints", "tuple of floats")
-        and isinstance(value, list | tuple)
-    ):
+    if position and p.kind in ("tuple of ints", "tuple of floats") and isinstance(value, list | tuple):
         return f"{where} must be {p.kind}, but found element of type {type_name(value[0])} at pos 0"
     return f"{where} must be {p.kind}, not {type_name(value)}"
 
@@ -303,9 +292,7 @@ def _unknown(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, 
 # --- all of them ----------------------------------------------------------------------------------
 
 
-def torch_complaint(
-    where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> TypeError | None:
+def torch_complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
     """`complaint` about a call whose arguments begin with the tensor if it is of a method."""
     if not where.startswith("Tensor."):
         return complaint(where, name, args, kwargs)
@@ -321,7 +308,7 @@ def torch_complaint(
     return complaint(where, name, args[1:], kwargs)
 
 
-def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:  # fmt: skip
+def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
     """The error that torch raises for a call, or None if it takes the arguments or we do not know.
 
     Args:
@@ -334,9 +321,7 @@ def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, A
     if known is None:
         return None
     if not known:
-        return _of_none(
-            "TensorBase" if where.startswith("Tensor.") else "torch", name, args, kwargs
-        )
+        return _of_none("TensorBase" if where.startswith("Tensor.") else "torch", name, args, kwargs)
     first = ""
     for s in known:
         try:
@@ -350,9 +335,7 @@ def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, A
     if len(known) == 1:
         return TypeError(first)
     count = len(args) + len(kwargs)
-    plausible = [
-        s for s in known if not s.hidden and s.least <= count <= len(s.parameters)
-    ]  # fmt: skip
+    plausible = [s for s in known if not s.hidden and s.least <= count <= len(s.parameters)]
     if len(plausible) == 1:
         try:
             match(name, plausible[0], args, kwargs)
@@ -361,7 +344,7 @@ def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, A
     return TypeError(no_match(name, args, kwargs, [s.text for s in known if not s.hidden]))
 
 
-def _of_none(home: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:  # fmt: skip
+def _of_none(home: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
     if kwargs:
         return TypeError(f"{home}.{name}() takes no keyword arguments")
     if args:
@@ -369,7 +352,7 @@ def _of_none(home: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any
     return None
 
 
-def _unread(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:  # fmt: skip
+def _unread(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
     """The error that torch raises while it reads the elements of a list that it accepted."""
     given = dict(zip([p.name for p in s.parameters], args)) | dict(kwargs)
     if s.spreads and args and not isinstance(args[0], list | tuple | None):
@@ -387,9 +370,7 @@ def _unread(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, A
     return None
 
 
-def no_match(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], options: Sequence[str]
-) -> str:
+def no_match(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], options: Sequence[str]) -> str:
     """The text about a call that no overload takes."""
     head = f"{name}() received an invalid combination of arguments - "
     if len(options) == 1:
@@ -408,14 +389,10 @@ def no_match(
             continue
         unmatched = _unmatched(pieces, kwargs)
         if unmatched:
-            lines.append(
-                f"      didn't match because some of the keywords were incorrect: {', '.join(unmatched)}\n"
-            )
+            lines.append(f"      didn't match because some of the keywords were incorrect: {', '.join(unmatched)}\n")
         else:
             types = _marked(pieces, args, kwargs)
-            lines.append(
-                f"      didn't match because some of the arguments have invalid types: {types}\n"
-            )
+            lines.append(f"      didn't match because some of the arguments have invalid types: {types}\n")
     return "".join(lines)
 
 

@@ -15,14 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "format_scalar",
-    "format_tensor",
-    "get_printoptions",
-    "printoptions",
-    "set_printoptions",
-    "summary_index",
-]
+__all__ = ["format_scalar", "format_tensor", "get_printoptions", "printoptions", "set_printoptions", "summary_index"]
 
 
 # ------------------------------------------------------------------------------------------ options
@@ -83,12 +76,7 @@ def set_printoptions(
     global _options
     if edgeitems is not None and edgeitems < 0:
         raise ValueError(f"set_printoptions: edgeitems must be 0 or more, got {edgeitems}")
-    explicit = {
-        "precision": precision,
-        "threshold": threshold,
-        "edgeitems": edgeitems,
-        "linewidth": linewidth,
-    }
+    explicit = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changes = dict(_PROFILES.get(profile, {})) if profile is not None else {}
     changes.update((name, value) for name, value in explicit.items() if value is not None)
     _options = dataclasses.replace(_options, sci_mode=sci_mode, **changes)
@@ -298,10 +286,7 @@ def _complex_cells(values: np.ndarray, dtype: str) -> tuple[list[str], int]:
     """Format both parts, each with a style of its own; only the real part is padded."""
     real, real_width = _float_texts(values.real, dtype)
     imag, imag_width = _float_texts(values.imag, dtype)
-    cells = [
-        re.rjust(real_width) + ("" if im[0] == "-" else "+") + im + "j"
-        for re, im in zip(real, imag, strict=True)
-    ]
+    cells = [re.rjust(real_width) + ("" if im[0] == "-" else "+") + im + "j" for re, im in zip(real, imag, strict=True)]
     return cells, real_width + imag_width + 1
 
 
@@ -367,15 +352,11 @@ def _shown(array: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
     if array is not None and given == shown_shape:
         return array
     if array is None or index is None or given != tuple(shape):
-        raise ValueError(
-            f"format_tensor: expected data of shape {shown_shape} or {tuple(shape)}, got {given}"
-        )
+        raise ValueError(f"format_tensor: expected data of shape {shown_shape} or {tuple(shape)}, got {given}")
     return array[index]
 
 
-def _lay_out(
-    cells: list[str], shown: tuple[int, ...], full: tuple[int, ...], indent: int, per_line: int
-) -> str:
+def _lay_out(cells: list[str], shown: tuple[int, ...], full: tuple[int, ...], indent: int, per_line: int) -> str:
     """Put row-major cells of shape `shown` in brackets, with dots where `full` has more."""
     if not shown:
         return cells[0]
@@ -384,8 +365,7 @@ def _lay_out(
         return _lay_out_row(cells, is_cut, indent, per_line)
     step = math.prod(shown[1:])
     blocks = [
-        _lay_out(cells[i * step : (i + 1) * step], shown[1:], full[1:], indent + 1, per_line)
-        for i in range(shown[0])
+        _lay_out(cells[i * step : (i + 1) * step], shown[1:], full[1:], indent + 1, per_line) for i in range(shown[0])
     ]
     if is_cut:
         blocks.insert(_options.edgeitems, "...")
@@ -418,9 +398,7 @@ def _device_suffix(device: str, default_device: str) -> list[str]:
     return [] if is_default and kind != "mps" else [f"device='{device}'"]
 
 
-def _size_and_dtype_suffixes(
-    dtype: str, default_dtype: str, shape: tuple[int, ...], is_meta: bool
-) -> list[str]:
+def _size_and_dtype_suffixes(dtype: str, default_dtype: str, shape: tuple[int, ...], is_meta: bool) -> list[str]:
     """Name the dtype if the elements do not imply it, the size if the brackets do not show it."""
     is_empty = math.prod(shape) == 0
     implied = {default_dtype}
@@ -437,9 +415,7 @@ def _grad_suffix(requires_grad: bool, grad_fn: str | None) -> list[str]:
     return ["requires_grad=True"] if requires_grad else []
 
 
-def append_suffixes(
-    text: str, suffixes: list[str], indent: int, force_newline: bool = False
-) -> str:
+def append_suffixes(text: str, suffixes: list[str], indent: int, force_newline: bool = False) -> str:
     """Append the suffixes and the last bracket; a suffix too long for the line starts one, the first if asked to."""
     pieces = [text]
     # Torch counts two columns more than the last line has, so it breaks earlier than it needs to.

@@ -17,36 +17,15 @@ import numpy as np
 from .._core import dtypes, errors, events
 from .._core.devices import FakeDevice
 from .._core.meta import Meta, meta
-from .._core.state import (
-    CUT,
-    DUAL,
-    FAKE,
-    GRAD,
-    INFERENCE,
-    LIFT,
-    MODES,
-    OBSERVED,
-    PACKING,
-    TRACED,
-    TRANSFORM,
-)
+from .._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, LIFT, MODES, OBSERVED, PACKING, TRACED, TRANSFORM
 from .._core.transfer import filled
 from .._ops.registry import Grad, Layout
 from . import deferred, saved as saving
 from .derivative_stops import derivative_stop_bit, stopped
 from .grad_plan import GradPlan, grad_plan
-from .history import (
-    complain_first,
-    edge_of,
-    grad_fn_of,
-    requires_grad_of,
-)
+from .history import complain_first, edge_of, grad_fn_of, requires_grad_of
 from .node import Node, Spare, new_node
-from .strided import (
-    conjugate_lazily,
-    conjugations,
-    read,
-)
+from .strided import conjugate_lazily, conjugations, read
 from .tensor import (
     CREATED_DEFAULT,
     CREATED_NO_GRAD,
@@ -129,22 +108,15 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
     run = MODES.run
     saved = run.to_save([leaves[i] for i in gp.saved_in])
-    vers = run.versions(
-        saved, tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
-    )
+    vers = run.versions(saved, tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved]))
     if (
         mode & (PACKING | INFERENCE)
         or (saved and any(isinstance(v, Tensor) and v._x.__class__ is Extras for v in saved))
-        or (
-            None in edges
-            and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges))
-        )
+        or (None in edges and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges)))
     ):
         needed = needed_inputs(gp, edges)
         saved = [
-            save_general(v, False)
-            if needed is None or i in needed
-            else (read(v) if isinstance(v, Tensor) else v)
+            save_general(v, False) if needed is None or i in needed else (read(v) if isinstance(v, Tensor) else v)
             for i, v in zip(gp.saved_in, saved)
         ]
         if needed is not None and needed.isdisjoint(gp.saved_in):
@@ -276,11 +248,7 @@ def _as_made(call: Call, leaves: Sequence[Any], out: Tensor) -> Tensor:
     """The result of an op on inference tensors, as the view that torch's kernel ends with."""
     m = out._m
     made = call.row.kernel.made_as(m.shape, **call.statics)  # type: ignore[misc]
-    if (
-        made is None
-        or not m.contiguous
-        or any(v._m.dtype is not m.dtype for v in leaves if isinstance(v, Tensor))
-    ):
+    if made is None or not m.contiguous or any(v._m.dtype is not m.dtype for v in leaves if isinstance(v, Tensor)):
         return out
     shape, writes = made
     base = make(jax.lax.reshape(out._st.array, shape), meta(shape, m.dtype, m.device))
@@ -404,10 +372,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     run.lay_out(call, leaves, outs)
     if call.row.kernel.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
         outs = (_as_made(call, leaves, outs[0]),)
-    if (
-        call.row.kernel.conjugated is not None
-        and conjugations(leaves) == call.row.kernel.conjugated
-    ):
+    if call.row.kernel.conjugated is not None and conjugations(leaves) == call.row.kernel.conjugated:
         conjugate_lazily(outs[0])
     if mode & GRAD and mask and plan.any_diff:
         record(gradient_of(plan, mask, leaves), leaves, outs, mode)
@@ -468,9 +433,7 @@ def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     return _wrapped(call, plan, outs)
 
 
-def finish(
-    call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
-) -> None:
+def finish(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
     """What the rarer modes add to an op that just ran."""
     if mode & INFERENCE:
         for t in outs:

@@ -64,13 +64,7 @@ def error_of_write(m: Any, producer: str | None, nr: int, now: int, then: int) -
     prefix = "torch." if m.device.type == "cpu" else f"torch.{m.device.type}."
     return RuntimeError(
         errors.modified_in_place(
-            prefix + m.dtype.type_name,
-            m.shape,
-            producer,
-            nr,
-            now,
-            then,
-            watched=MODES.anomaly is not None,
+            prefix + m.dtype.type_name, m.shape, producer, nr, now, then, watched=MODES.anomaly is not None
         )
     )
 
@@ -168,19 +162,11 @@ def unpack_arrays(node: Any) -> list[Any]:
         _check_unwritten(node, i, entry)
         then = node.vers[i]
         if kind is Storage or isinstance(entry, Storage):
-            array = (
-                saved_value(node, entry, then)
-                if then.__class__ is VersionAndValues or LIVE
-                else None
-            )
+            array = saved_value(node, entry, then) if then.__class__ is VersionAndValues or LIVE else None
             out.append(entry.array if array is None else array)
         elif isinstance(entry, Tensor):
             plain = entry._al is None and MODES.run.at_once
-            array = (
-                saved_value(node, entry, then)
-                if then.__class__ is VersionAndValues or LIVE
-                else None
-            )
+            array = saved_value(node, entry, then) if then.__class__ is VersionAndValues or LIVE else None
             if array is None:
                 array = entry._st.array if plain else strided.read(entry)
             m = _as_saved(node, i, entry) if ALTERED else None
@@ -202,8 +188,7 @@ def unpack_hooked(entry: Packed) -> Tensor:
     value = entry.unpack(entry.packed)
     if not isinstance(value, Tensor):
         raise TypeError(
-            "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-            f"{type(value).__name__}"
+            f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
         )
     return value
 
@@ -347,9 +332,7 @@ class SavedTensor:
                 "hooks is allowed at a time."
             )
         if not isinstance(entry, Tensor | Storage):
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor with value None is forbidden"
-            )
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         assert i is not None
         is_output = node._is_output[i] if node.gp is None else i >= len(node.gp.saved_in)
         nr = entry._onr if isinstance(entry, Tensor) else 0

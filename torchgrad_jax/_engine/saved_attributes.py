@@ -57,9 +57,7 @@ def saved_names(node: Any) -> list[str]:
     if not _shows(gp):
         return []
     known = saved_map(gp)
-    numbers = [
-        n for n in SAVED_NUMBERS.get(gp.name, ()) if n in known or _known(gp, n) is not _NONE
-    ]
+    numbers = [n for n in SAVED_NUMBERS.get(gp.name, ()) if n in known or _known(gp, n) is not _NONE]
     tensors = [n for n in known if n not in numbers and not _is_number(node, known[n])]
     tensors += [n for n in SAVED_TENSORS.get(gp.name, ()) if n not in known and _is_none(gp, n)]
     names = [f"_saved_{n}" for n in (*numbers, *tensors)]
@@ -91,11 +89,7 @@ def _shows(gp: Any) -> bool:
 
 
 def _raw(node: Any, at: Any) -> Any:
-    return (
-        tuple(SavedTensor._at(node, i) for i in at)
-        if isinstance(at, tuple)
-        else SavedTensor._at(node, at)
-    )
+    return tuple(SavedTensor._at(node, i) for i in at) if isinstance(at, tuple) else SavedTensor._at(node, at)
 
 
 def _unpacked(node: Any, at: Any) -> Any:
@@ -195,13 +189,7 @@ def _as_kept(node: str, label: str, statics: dict[str, Any]) -> Any:
     elif label == "dim" and node in ("SqueezeBackward1", "SqueezeBackward4") and value:
         (value,) = value
     elif label in _PER_DIM and (n := {"2D": 2, "3D": 3}.get(_dims(node))):
-        value = (
-            ()
-            if value is None
-            else value * n
-            if isinstance(value, tuple) and len(value) == 1
-            else value
-        )
+        value = () if value is None else value * n if isinstance(value, tuple) and len(value) == 1 else value
     return _unsigned(value)
 
 

@@ -324,9 +324,7 @@ def _bytes_of(array: np.ndarray, owner: np.ndarray, size: int) -> np.ndarray | N
 
 
 def _any_bytes_of(array: np.ndarray, size: int) -> np.ndarray:
-    flat = np.lib.stride_tricks.as_strided(
-        array, (size,), (array.itemsize,), writeable=array.flags.writeable
-    )
+    flat = np.lib.stride_tricks.as_strided(array, (size,), (array.itemsize,), writeable=array.flags.writeable)
     return flat.view(np.uint8)
 
 

@@ -101,9 +101,7 @@ class Steps:
         return need
 
     @staticmethod
-    def run(
-        steps: Sequence[Any], env: dict[int, Any], wanted: Sequence[Any], cuts: frozenset[int]
-    ) -> list[Any]:
+    def run(steps: Sequence[Any], env: dict[int, Any], wanted: Sequence[Any], cuts: frozenset[int]) -> list[Any]:
         """Evaluate steps over `env`, keeping the given values of cut ids."""
         for eqn, refs, outs in steps:
             args = [r.value if isinstance(r, Const) else env[r] for r in refs]
@@ -128,8 +126,7 @@ def varying_alike(args: list[Any]) -> list[Any]:
     if all(own == whole for own in axes):
         return args
     return [
-        a if own == whole else jax.lax.pcast(a, tuple(sorted(whole - own)), to="varying")
-        for a, own in zip(args, axes)
+        a if own == whole else jax.lax.pcast(a, tuple(sorted(whole - own)), to="varying") for a, own in zip(args, axes)
     ]
 
 

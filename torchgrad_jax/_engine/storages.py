@@ -98,16 +98,12 @@ class UntypedStorage:
     def __new__(cls, *args: Any, device: Any = None) -> UntypedStorage:
         dev = devices.CPU if device is None else devices.resolve(device)
         if len(args) > 1:
-            raise TypeError(
-                f"UntypedStorage() takes a size or a sequence of bytes, got {len(args)} arguments"
-            )
+            raise TypeError(f"UntypedStorage() takes a size or a sequence of bytes, got {len(args)} arguments")
         first = args[0] if args else 0
         if isinstance(first, int | np.integer):
             values = np.zeros(int(first), np.uint8)
         elif isinstance(first, str) or not hasattr(type(first), "__iter__"):
-            raise TypeError(
-                f"UntypedStorage() takes a size or a sequence of bytes, not {type(first).__name__}"
-            )
+            raise TypeError(f"UntypedStorage() takes a size or a sequence of bytes, not {type(first).__name__}")
         else:
             values = np.array([int(v) % 256 for v in first], np.uint8)
         return handle(new_storage(values, dtypes.uint8, dev))
@@ -129,9 +125,7 @@ class UntypedStorage:
             )
         values = np.fromfile(filename, np.uint8, nbytes)
         if values.size < nbytes:
-            raise RuntimeError(
-                f"UntypedStorage.from_file: {filename} has {values.size} bytes, not {nbytes}"
-            )
+            raise RuntimeError(f"UntypedStorage.from_file: {filename} has {values.size} bytes, not {nbytes}")
         st = new_storage(values, dtypes.uint8, devices.device("cpu"))
         key = id(st)
         _OF_FILES[key] = weakref.finalize(st, lambda: _OF_FILES.pop(key, None))
@@ -245,9 +239,7 @@ class UntypedStorage:
                 raise NotImplementedError(
                     "a slice of a storage would share its memory, which is not supported; slice a tensor instead"
                 )
-            return handle(
-                new_storage(self._bytes()[index], dtypes.uint8, self._storage.meta.device)
-            )
+            return handle(new_storage(self._bytes()[index], dtypes.uint8, self._storage.meta.device))
         return int(self._bytes()[place_in(self, index)])
 
     def __setitem__(self, index: Any, value: int) -> None:
@@ -264,9 +256,7 @@ class UntypedStorage:
         """Take the bytes of another storage of the same size."""
         raw = source.untyped()._bytes()
         if raw.size != len(self):
-            raise RuntimeError(
-                f"size does not match, self was {len(self)} bytes but src was {raw.size} bytes"
-            )
+            raise RuntimeError(f"size does not match, self was {len(self)} bytes but src was {raw.size} bytes")
         self._put(raw.copy())
         return self
 

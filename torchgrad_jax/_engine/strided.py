@@ -121,9 +121,7 @@ def _take_nested(segment: Any, dims: list[tuple[int, int]]) -> Any:
     return x[..., 0]
 
 
-def _aligned(
-    size: int, dims: list[tuple[int, int]], offset: int
-) -> tuple[list[tuple[int, int, int]], int] | None:
+def _aligned(size: int, dims: list[tuple[int, int]], offset: int) -> tuple[list[tuple[int, int, int]], int] | None:
     """A pattern that starts at `offset` as (first, number, step) of nested rows, and the place in the innermost; None
     where rows would have to be broken up."""
     steps, width, rest = [], size, offset
@@ -153,9 +151,7 @@ def places_in(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
     """Where in memory each element lies, from the first one on."""
     idx = np.zeros(shape, np.int64)
     for d, (n, s) in enumerate(zip(shape, strides)):
-        idx += (np.arange(n, dtype=np.int64) * s).reshape(
-            [-1 if i == d else 1 for i in range(len(shape))]
-        )
+        idx += (np.arange(n, dtype=np.int64) * s).reshape([-1 if i == d else 1 for i in range(len(shape))])
     return idx
 
 
@@ -167,8 +163,7 @@ def _pattern(
     if dims is None:
         return None
     kept = sorted(
-        (d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0),
-        key=lambda d: (-strides[d], -shape[d]),
+        (d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0), key=lambda d: (-strides[d], -shape[d])
     )
     back = tuple(sorted(range(len(kept)), key=lambda i: kept[i]))
     in_order = sorted(kept)
@@ -194,9 +189,7 @@ def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     if isinstance(offset, int) and (steps := _aligned(flat.shape[0], dims, offset)) is not None:
         return shape_up(_take_aligned(flat, *steps))
     segment = (
-        flat
-        if extent == flat.shape[0]
-        else lax.dynamic_slice(flat, (offset,), (extent,), allow_negative_indices=False)
+        flat if extent == flat.shape[0] else lax.dynamic_slice(flat, (offset,), (extent,), allow_negative_indices=False)
     )
     return shape_up(_take_nested(segment, dims))
 
@@ -228,11 +221,7 @@ def scatter(
             return flat.at[places].set(value, mode="drop")
         return flat.at[places].add(value) if add else flat.at[places].set(value)
     whole = extent == flat.shape[0]
-    segment = (
-        flat
-        if whole
-        else lax.dynamic_slice(flat, (offset,), (extent,), allow_negative_indices=False)
-    )
+    segment = flat if whole else lax.dynamic_slice(flat, (offset,), (extent,), allow_negative_indices=False)
     placed = _put(value, extent, shape, strides)
     if add:
         new = segment + placed
@@ -250,8 +239,7 @@ def scatter(
 def _put(x: Any, extent: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """Place `x` at a nested strided pattern of a zero segment; the transpose of reading."""
     kept = sorted(
-        (d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0),
-        key=lambda d: (-strides[d], -shape[d]),
+        (d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0), key=lambda d: (-strides[d], -shape[d])
     )
     repeated = tuple(d for d in range(len(shape)) if shape[d] != 1 and strides[d] == 0)
     if repeated:
@@ -331,9 +319,7 @@ def _box(store: Meta, m: Meta, offset: int) -> _Box | None:
     return _Box(tuple(starts), tuple(sizes), tuple([dims[d] for d in sorted(dims)]))
 
 
-def replaced(
-    array: Any, store: Meta, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
-) -> Any:
+def replaced(array: Any, store: Meta, m: Meta, offset: Any, conj: bool, neg: bool, value: Any) -> Any:
     """An array of meta `store` with the view at `offset` of its elements in memory order overwritten by `value`.
 
     XLA may compute what it writes from places of the array that it has written to already, where the array was reshaped
@@ -344,15 +330,11 @@ def replaced(
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
     box = _box(store, m, offset)
     if box is None:
-        return from_flat(
-            view_into(to_flat(array, store), m, offset, conj, neg, value, anew=True), store
-        )
+        return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value, anew=True), store)
     return box.put(array, conjugated(value, conj, neg))
 
 
-def view_into(
-    flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any, anew: bool = False
-) -> Any:
+def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any, anew: bool = False) -> Any:
     """Storage elements with a tensor of meta `m` overwritten by `value`; `anew` as for `scatter`."""
     value = conjugated(value, conj, neg)
     mine = reinterpret(flat, m.dtype.np)
@@ -531,9 +513,7 @@ def same_memory(a: Tensor, b: Any) -> bool:
     return (p.offset, p.conj, p.neg) == (q.offset, q.conj, q.neg)
 
 
-def check_disjoint(
-    me: Tensor, others: Sequence[Any], wholly: bool, as_stored: bool = False
-) -> None:
+def check_disjoint(me: Tensor, others: Sequence[Any], wholly: bool, as_stored: bool = False) -> None:
     """Refuse to write where an operand reads some of the same elements; all of them, if `wholly`.
 
     torch does not look where a layout has gaps, except at the tensor itself. Of tensors that are

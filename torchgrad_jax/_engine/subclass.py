@@ -80,13 +80,10 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **policy:
     if not isinstance(cls, type):
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     if not isinstance(data, Tensor):
-        raise TypeError(
-            f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}"
-        )
+        raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}")
     if require_grad.__class__ is not bool:
         raise TypeError(
-            "_make_subclass(): argument 'require_grad' (position 3) must be bool, not "
-            f"{type(require_grad).__name__}"
+            f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {type(require_grad).__name__}"
         )
     check_class(cls)
     if require_grad and data._m.dtype.category < dtypes.FLOATING:

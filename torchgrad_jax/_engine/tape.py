@@ -136,9 +136,7 @@ class Tape(jax.core.Trace):
     Arguments are numbers of values, or literals. A step with one result that is no tuple says -1.
     """
 
-    __slots__ = (
-        "consts", "count", "inputs", "known", "looks", "outside", "parent_trace", "steps",
-    )  # fmt: skip
+    __slots__ = ("consts", "count", "inputs", "known", "looks", "outside", "parent_trace", "steps")
 
     def __init__(self, avals: Sequence[Any], parent: Any) -> None:
         super().__init__()
@@ -196,9 +194,7 @@ class Tape(jax.core.Trace):
                 refs.append(x.number)
             elif kind in _NUMBERS:
                 refs.append(Literal(x))
-            elif kind is np.ndarray or (
-                isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
-            ):
+            elif kind is np.ndarray or (isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)):
                 refs.append(self.number_of(x))
             else:
                 return None
@@ -248,22 +244,15 @@ class Tape(jax.core.Trace):
 
     process_map = process_call
 
-    def process_custom_jvp_call(
-        self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **settings: Any
-    ) -> Any:
+    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **settings: Any) -> Any:
         """A function with a derivative of its own."""
-        return self._traced(
-            lambda t, xs: t.process_custom_jvp_call(primitive, fun, jvp, xs, **settings), tracers
-        )
+        return self._traced(lambda t, xs: t.process_custom_jvp_call(primitive, fun, jvp, xs, **settings), tracers)
 
     def process_custom_vjp_call(
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **settings: Any
     ) -> Any:
         """A function with a derivative of its own in reverse mode."""
-        return self._traced(
-            lambda t, xs: t.process_custom_vjp_call(primitive, fun, fwd, bwd, xs, **settings),
-            tracers,
-        )
+        return self._traced(lambda t, xs: t.process_custom_vjp_call(primitive, fun, fwd, bwd, xs, **settings), tracers)
 
     def _now(self, compute: Callable[[], Any]) -> Any:
         """What `jax.ensure_compile_time_eval` wants: values, and no step."""
@@ -314,9 +303,7 @@ class Tape(jax.core.Trace):
             out.append((fn, refs, at, n))
         return out, numbers
 
-    def function(
-        self, steps: Sequence[Any], outs: Sequence[Any], n_captured: int, n_numbers: int = 0
-    ) -> Any:
+    def function(self, steps: Sequence[Any], outs: Sequence[Any], n_captured: int, n_numbers: int = 0) -> Any:
         """The steps as a pure function of the inputs, the captured arrays, the constants, and numbers."""
         n_in, n_consts = len(self.inputs), len(self.consts)
         last = n_in + n_captured + n_consts

@@ -137,18 +137,7 @@ class Alias:
     more than `as_strided` can.
     """
 
-    __slots__ = (
-        "array",
-        "base",
-        "chain",
-        "conj",
-        "creation",
-        "neg",
-        "offset",
-        "replay",
-        "seen",
-        "stamp",
-    )
+    __slots__ = ("array", "base", "chain", "conj", "creation", "neg", "offset", "replay", "seen", "stamp")
 
     def __init__(self, offset: int, base: Any, creation: int, seen: int) -> None:
         self.offset = offset
@@ -208,20 +197,7 @@ class Extras(Watchers):
 class Tensor:
     """A multi-dimensional array of one dtype that can record what is done to it."""
 
-    __slots__ = (
-        "__dict__",
-        "__weakref__",
-        "_acc",
-        "_al",
-        "_fn",
-        "_g",
-        "_m",
-        "_onr",
-        "_rg",
-        "_st",
-        "_vc",
-        "_x",
-    )
+    __slots__ = ("__dict__", "__weakref__", "_acc", "_al", "_fn", "_g", "_m", "_onr", "_rg", "_st", "_vc", "_x")
     _st: Storage
     _vc: Any
     _m: Meta
@@ -334,9 +310,16 @@ def is_plain(t: Tensor) -> bool:
     """Whether a tensor carries nothing that few tensors do, besides where it was made."""
     x = t._x
     return x is None or not (
-        x.hooks or x.post_acc or x.retains or x.dual is not None or x.inference or x.uncounted or x.followed or x.name
+        x.hooks
+        or x.post_acc
+        or x.retains
+        or x.dual is not None
+        or x.inference
+        or x.uncounted
+        or x.followed
+        or x.name
         or x.grad_dtype is not UNSET
-    )  # fmt: skip
+    )
 
 
 def uncounted(t: Tensor) -> bool:

@@ -27,8 +27,12 @@ from .._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
 from . import executors, joining
 
 Key = Meta | type | None
-PYTHON_NP = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
-              complex: np.dtype(np.complex128)}  # fmt: skip
+PYTHON_NP = {
+    bool: np.dtype(bool),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
+    complex: np.dtype(np.complex128),
+}
 _PLAN_CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
@@ -57,11 +61,22 @@ class Call:
     """Whether the result is written to the first leaf."""
 
     def __init__(
-        self, name: str, run: Callable[[Sequence[Any]], Any], *, node_name: Any,
-        argnames: tuple[str, ...] = (), row: OpDef = _PLAIN, promoted: frozenset[int] = frozenset(),
-        check: Any = None, result: Any = None, edges: Any = None, statics: Any = None,
-        geometry: Any = None, forward: Any = None, **facts: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        run: Callable[[Sequence[Any]], Any],
+        *,
+        node_name: Any,
+        argnames: tuple[str, ...] = (),
+        row: OpDef = _PLAIN,
+        promoted: frozenset[int] = frozenset(),
+        check: Any = None,
+        result: Any = None,
+        edges: Any = None,
+        statics: Any = None,
+        geometry: Any = None,
+        forward: Any = None,
+        **facts: Any,
+    ) -> None:
         self.row = row = replace(row, **facts) if facts else row
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
         self.promoted, self.check, self.result, self.edges = promoted, check, result, edges
@@ -157,8 +172,7 @@ def _common_device(keys: tuple[Key, ...], name: str) -> Any:
     if any(d.type == "meta" for d in devices):
         raise RuntimeError(f"Tensor on device {second} is not on the expected device {first}!")
     raise RuntimeError(
-        "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{first} and {second}!"
+        f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
     )
 
 
@@ -210,9 +224,7 @@ class Plan:
             if not keys:
                 call.run(())  # an empty list: the op says what it thinks of that
             given = ", ".join("None" if k is None else k.__name__ for k in keys)
-            raise TypeError(
-                f"{call.name}() received an invalid combination of arguments - got ({given})"
-            )
+            raise TypeError(f"{call.name}() received an invalid combination of arguments - got ({given})")
         if (
             call.row.numbers.dtype is NumberDtype.ALL_OR_NONE
             and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1
@@ -259,8 +271,7 @@ class Plan:
             self.fwd = _moving(self.fwd, self.device)
         outs = (out,) if self.single else tuple(out)
         self.outs = tuple(
-            meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o, i))
-            for i, o in enumerate(outs)
+            meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o, i)) for i, o in enumerate(outs)
         )
         self.out = self.outs[0] if self.single else None
         self._set_diff()
@@ -317,10 +328,13 @@ class Plan:
         if dt is dtypes.float64:  # all but complex ones
             places = [n for n in places if self.keys[self.present[n]] is complex]
         read = [
-            n for n, i in enumerate(self.present)
-            if how is Fits.AND_VALUES and self.call.argnames[i] == "value"
-            and isinstance(key := self.keys[i], Meta) and may_not_fit(key.dtype, dt)
-        ]  # fmt: skip
+            n
+            for n, i in enumerate(self.present)
+            if how is Fits.AND_VALUES
+            and self.call.argnames[i] == "value"
+            and isinstance(key := self.keys[i], Meta)
+            and may_not_fit(key.dtype, dt)
+        ]
         if not places and not read:
             return
         inner, held = self.fwd, self.kernel
@@ -351,9 +365,8 @@ class Plan:
     def _set_diff(self) -> None:
         row = self.call.row
         self.diff = tuple(
-            k for k, m in enumerate(self.outs)
-            if k not in row.nondiff and m.dtype.category >= dtypes.FLOATING
-        )  # fmt: skip
+            k for k, m in enumerate(self.outs) if k not in row.nondiff and m.dtype.category >= dtypes.FLOATING
+        )
         self.any_diff = bool(self.diff) and row.grad is not Grad.NO
 
     def _strides(self, out: Any, which: int) -> tuple[int, ...] | None:
@@ -371,34 +384,32 @@ class Plan:
             # (Exponents and bounds stay numbers.)
             named = [i for i, name in enumerate(self.call.argnames) if name in ("input", "other")]
             numbers = [
-                ((), ()) for i in {*self.call.promoted, *named}
-                if self.keys[i] is not None and not isinstance(self.keys[i], Meta)
+                ((), ())
+                for i in {*self.call.promoted, *named}
+                if self.keys[i] is not None
+                and not isinstance(self.keys[i], Meta)
                 and self.call.argnames[i] not in ("exponent", "min", "max")
-            ]  # fmt: skip
+            ]
             # One of another dtype is converted first, which gives an expanded one its own memory.
             target, promoted = compute_dtype(self.call, self.keys), {*self.call.promoted}
             if target is None and out.dtype != jnp.bool_:  # the row has promoted them by itself
                 target, promoted = dtypes.BY_NP[out.dtype], {*named}
             converted = {
-                i for i in promoted
+                i
+                for i in promoted
                 if target is not None and isinstance(k := self.keys[i], Meta) and k.dtype is not target
-            }  # fmt: skip
+            }
             operands = [
                 (k.shape, shapes.preserve_strides(k.shape, k.strides) if i in converted else k.strides)
-                for i, k in enumerate(self.keys) if isinstance(k, Meta)
-            ]  # fmt: skip
+                for i, k in enumerate(self.keys)
+                if isinstance(k, Meta)
+            ]
             strides = shapes.elementwise_strides(shape, [*operands, *numbers])
         elif layout is Layout.PRESERVE:
-            strides = (
-                shapes.preserve_strides(shape, metas[0].strides)
-                if shape == metas[0].shape
-                else None
-            )
+            strides = shapes.preserve_strides(shape, metas[0].strides) if shape == metas[0].shape else None
         else:
             # Some need the static arguments too, and some to know which result it is.
-            more: tuple[Any, ...] = (
-                (self.call.statics,) if getattr(layout, "statics", False) else ()
-            )
+            more: tuple[Any, ...] = (self.call.statics,) if getattr(layout, "statics", False) else ()
             more += (which,) if getattr(layout, "numbered", False) else ()
             given = self.keys if getattr(layout, "of_keys", False) else metas
             strides = layout(given, shape, *more)
@@ -410,9 +421,7 @@ class ViewPlan(Plan):
 
     __slots__ = ()
 
-    def __init__(
-        self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool
-    ) -> None:
+    def __init__(self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool) -> None:
         self._begin(call, keys)
         self.device = outs[0].device
         present, run, n = self.present, call.run, len(keys)
@@ -468,6 +477,4 @@ def _moving(fwd: Callable[..., Any], dev: Any) -> Callable[..., Any]:
     from .._core.devices import to_jax
 
     target = to_jax(dev)
-    return lambda *xs: fwd(
-        *[jax.device_put(x, target) if isinstance(x, jax.Array | np.ndarray) else x for x in xs]
-    )
+    return lambda *xs: fwd(*[jax.device_put(x, target) if isinstance(x, jax.Array | np.ndarray) else x for x in xs])

@@ -42,15 +42,15 @@ class Lifted:
         tape, self._met = lift.tape, lift.met
         self._tape = tape
         self._steps, self._outs = steps, tuple(outs)
-        consts = [
-            c if isinstance(c, jax.Array | np.ndarray) else jnp.asarray(c) for _, c in tape.consts
-        ]
+        consts = [c if isinstance(c, jax.Array | np.ndarray) else jnp.asarray(c) for _, c in tape.consts]
         self.captured: list[Any] = [*lift.captured_then(), *[wrap_array(c) for c in consts]]
         self.mapped = [*lift.mapped, *[False] * len(consts)]
         self._about = (
-            tuple([v.aval for v in tape.inputs]), self._outs, tuple(tape.outside),
+            tuple([v.aval for v in tape.inputs]),
+            self._outs,
+            tuple(tape.outside),
             tuple([number for number, _ in tape.consts]),
-        )  # fmt: skip
+        )
         self.key = (self._about, tuple(steps))
 
     def function(self) -> Callable[..., list[Any]]:
@@ -95,9 +95,7 @@ class Traced:
         return run
 
 
-def evaluate(
-    jaxpr: Any, inputs: Sequence[Any], captured: Sequence[Any], consts: Sequence[Any]
-) -> list[Any]:
+def evaluate(jaxpr: Any, inputs: Sequence[Any], captured: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
     """Take the steps of a run again, on other values."""
     env: dict[Any, Any] = dict(zip(jaxpr.invars, inputs))
     env.update(zip(jaxpr.constvars, consts))
@@ -105,9 +103,7 @@ def evaluate(
     return values_of(jaxpr.outvars, env)
 
 
-def take(
-    steps: Sequence[Any], env: dict[Any, Any], captured: Sequence[Any], first: int = 0
-) -> None:
+def take(steps: Sequence[Any], env: dict[Any, Any], captured: Sequence[Any], first: int = 0) -> None:
     """Take steps one after the other over `env`; placeholders are numbered from `first`."""
     for eqn in steps:
         if eqn.primitive is _placeholder:

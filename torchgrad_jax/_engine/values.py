@@ -19,9 +19,7 @@ from .escapes import inside_jax
 from .history import grad_fn_of, requires_grad_of
 from .lift import is_batched
 from .shared import view_of
-from .storages import (
-    UntypedStorage as UntypedStorage,
-)
+from .storages import UntypedStorage as UntypedStorage
 from .strided import is_direct, read
 from .tensor import Tensor
 
@@ -69,14 +67,11 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if not force:
         if MODES.bits & GRAD and requires_grad_of(self):
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self._al is not None and (self._al.conj or self._al.neg):
             kind, cure = ("conjugate", "conj") if self._al.conj else ("negative", "neg")
             raise RuntimeError(
-                f"Can't call numpy() on Tensor that has {kind} bit set. "
-                f"Use tensor.resolve_{cure}().numpy() instead."
+                f"Can't call numpy() on Tensor that has {kind} bit set. Use tensor.resolve_{cure}().numpy() instead."
             )
         if isinstance(self._m.device, FakeDevice):
             raise RuntimeError(".numpy() is not supported for tensor subclasses.")
@@ -88,11 +83,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if self._m.dtype in (dtypes.bfloat16, *dtypes.FLOAT8) and not force:
         raise TypeError(f"Got unsupported ScalarType {dtypes.scalar_type_name(self._m.dtype)}")
     shared = _shared(self)
-    return (
-        _laid_out(np.array(concrete(self, errors.NO_STORAGE)), self._m)
-        if shared is None
-        else shared
-    )
+    return _laid_out(np.array(concrete(self, errors.NO_STORAGE)), self._m) if shared is None else shared
 
 
 def _shared(t: Tensor) -> np.ndarray | None:
@@ -292,6 +283,4 @@ def contains(self: Tensor, element: Any) -> bool:
         from .bind import ops
 
         return bool(item(ops.any(ops.eq(self, element))))
-    raise RuntimeError(
-        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-    )
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")

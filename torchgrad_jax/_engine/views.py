@@ -7,16 +7,7 @@ from typing import Any
 
 from .._core import errors, events, shapes
 from .._core.meta import Meta, meta
-from .._core.state import (
-    CUT,
-    DUAL,
-    FAKE,
-    GRAD,
-    INFERENCE,
-    MODES,
-    OBSERVED,
-    TRACED,
-)
+from .._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, TRACED
 from . import strided
 from .derivative_stops import stop_derivative
 from .escapes import refuse_escape
@@ -52,9 +43,15 @@ from .trace import Call
 
 
 def make_view(
-    src: Tensor, m: Meta, offset: int, *, creation: int = CREATED_DEFAULT, conj: bool = False,
-    neg: bool = False, tracked: bool = True,
-) -> Tensor:  # fmt: skip
+    src: Tensor,
+    m: Meta,
+    offset: int,
+    *,
+    creation: int = CREATED_DEFAULT,
+    conj: bool = False,
+    neg: bool = False,
+    tracked: bool = True,
+) -> Tensor:
     """A tensor reading `src`'s storage with another meta and offset.
 
     `tracked` views have a base that autograd knows; others (detach, .data) merely share storage.
@@ -137,10 +134,15 @@ def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
         out_meta = meta(g.shape, dt, m.device, g.strides)
         outs.append(
             make_view(
-                src, out_meta, scaled + g.offset, creation=view_creation(mode, multi), conj=g.conj, neg=g.neg,
+                src,
+                out_meta,
+                scaled + g.offset,
+                creation=view_creation(mode, multi),
+                conj=g.conj,
+                neg=g.neg,
                 tracked=not inference,
             )
-        )  # fmt: skip
+        )
         if (g.dtype or g.conj or g.neg) and not inference:
             outs[-1]._al.chain = chain_to(src, call.node_name, outs[-1])
     requires = not inference and requires_grad_of(src)
@@ -231,12 +233,7 @@ def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | 
     geometry = call.geometry(m, leaves)
     if isinstance(geometry, list) or geometry.dtype is not None or geometry.conj or geometry.neg:
         return None
-    return (
-        meta(geometry.shape, m.dtype, m.device, geometry.strides),
-        geometry.offset,
-        call,
-        tuple(leaves[1:]),
-    )
+    return (meta(geometry.shape, m.dtype, m.device, geometry.strides), geometry.offset, call, tuple(leaves[1:]))
 
 
 def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
@@ -295,19 +292,13 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
         MODES.anomaly.op_ran(call, leaves, outs)
 
 
-def _window_start(
-    src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
-) -> int:
+def _window_start(src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None) -> int:
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in stride):
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
-        )
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     if any(n < 0 for n in size):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(size)}: {list(size)}"
-        )
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     at = storage_offset(src) if offset is None else offset
     if at < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {at}")
@@ -318,9 +309,7 @@ def _window_start(
     return at
 
 
-def as_strided_view(
-    src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
-) -> Tensor:
+def as_strided_view(src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None) -> Tensor:
     """`as_strided`: any window of the storage, seen from `src` by autograd."""
     try:
         at = _window_start(src, size, stride, offset)
@@ -370,9 +359,7 @@ def reinterpreted_view(src: Tensor, m: Meta, relative: int, conj: bool, neg: boo
     return out
 
 
-def as_strided_inplace(
-    me: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
-) -> Tensor:
+def as_strided_inplace(me: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None) -> Tensor:
     """`as_strided_`: the tensor itself becomes any window of its storage."""
     mode = MODES.bits
     requires = mode & GRAD and requires_grad_of(me)

@@ -36,9 +36,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @_functional
-def hardtanh(
-    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-) -> Tensor:
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """The input limited to ``[min_val, max_val]``."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
@@ -131,9 +129,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 f"{w.numel} and channel size = {channels}."
             )
     if w.ndim > 1:
-        raise RuntimeError(
-            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {w.ndim}"
-        )
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {w.ndim}")
     if w.ndim != x.ndim:
         shape = (1, w.numel, *[1] * (x.ndim - 2)) if x.ndim > 1 else (1,) * x.ndim
         weight = weight.reshape(shape)
@@ -144,11 +140,7 @@ _functional(prelu, name="prelu")
 
 
 def _rrelu(
-    input: Tensor,
-    lower: float = 0.125,
-    upper: float = 1 / 3,
-    training: bool = False,
-    inplace: bool = False,
+    input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """`leaky_relu` with a slope drawn per entry between `lower` and `upper` while training."""
     for name, bound in (("lower", lower), ("upper", upper)):
@@ -176,9 +168,7 @@ def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     if generator.__class__ is KeyStream:
         drawn = draw(
             meta(m.shape, m.dtype, m.device),
-            lambda m: cast(
-                rng.uniform(m.shape, np.float64, lower, upper, generator=generator), m.dtype.np
-            ),
+            lambda m: cast(rng.uniform(m.shape, np.float64, lower, upper, generator=generator), m.dtype.np),
         )
         negative = without_derivatives(input) <= 0
         return ops.where(negative, drawn, from_host(np.ones((), m.dtype.np), m.device))
@@ -196,11 +186,7 @@ def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
 
 @_top
 def rrelu(
-    input: Tensor,
-    lower: float = 0.125,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: Any = None,
+    input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
     """`leaky_relu` with a random slope while training."""
     if generator is not None:
@@ -210,11 +196,7 @@ def rrelu(
 
 @_top
 def rrelu_(
-    input: Tensor,
-    lower: float = 0.125,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: Any = None,
+    input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
     """`rrelu` in place."""
     if generator is not None:
@@ -375,37 +357,25 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 
 @_functional(name="softmax")
-def _softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
-) -> Tensor:
+def _softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Exponentials along `dim`, divided by their sum."""
     return softmax(input, _implicit_dim("softmax", input._m.ndim) if dim is None else dim, dtype)
 
 
 @_functional(name="log_softmax")
-def _log_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
-) -> Tensor:
+def _log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """The logarithm of `softmax`."""
-    return log_softmax(
-        input, _implicit_dim("log_softmax", input._m.ndim) if dim is None else dim, dtype
-    )
+    return log_softmax(input, _implicit_dim("log_softmax", input._m.ndim) if dim is None else dim, dtype)
 
 
 @_functional
-def softmin(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
-) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """`softmax` of the negated input."""
-    return softmax(
-        ops.neg(input), _implicit_dim("softmin", input._m.ndim) if dim is None else dim, dtype
-    )
+    return softmax(ops.neg(input), _implicit_dim("softmin", input._m.ndim) if dim is None else dim, dtype)
 
 
 @_functional
-def gumbel_softmax(
-    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Tensor:
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A sample from the Gumbel-softmax distribution; `hard` makes it one-hot, gradients unchanged."""
     if eps != 1e-10:
         warn.to_user("`eps` parameter is deprecated and has no effect.")

@@ -29,12 +29,7 @@ COMMON = (
 """The end of most signatures, as messages print it."""
 NO_GRAD_DTYPE = "Only Tensors of floating point and complex dtype can require gradients"
 _HEAP_TYPE = 1 << 9
-_PYTHON_DTYPES = {
-    bool: dtypes.bool_,
-    int: dtypes.int64,
-    float: dtypes.float64,
-    complex: dtypes.complex128,
-}
+_PYTHON_DTYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
 _MAX_BYTES = 2**63
 
 
@@ -112,9 +107,7 @@ def no_match(fn: str, args: Sequence[Any], kwargs: dict[str, Any], *signatures: 
     """torch's complaint when no overload takes these arguments."""
     got = _shown(args, kwargs, {})
     lines = "".join(f" * ({s})\n{_why_not(s, args, kwargs)}" for s in signatures)
-    return TypeError(
-        f"{fn}() received an invalid combination of arguments - got {got}, but expected one of:\n{lines}"
-    )
+    return TypeError(f"{fn}() received an invalid combination of arguments - got {got}, but expected one of:\n{lines}")
 
 
 def _shown(args: Sequence[Any], kwargs: dict[str, Any], expected: dict[Any, str]) -> str:
@@ -175,9 +168,7 @@ def only_tensors(values: Sequence[Any], argument: int = 0) -> list[Tensor]:
     """The elements of a list of tensors; anything else among them is refused."""
     for i, value in enumerate(values):
         if not isinstance(value, Tensor):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument {argument}, but got {type_name(value)}"
-            )
+            raise TypeError(f"expected Tensor as element {i} in argument {argument}, but got {type_name(value)}")
     return list(values)
 
 
@@ -226,9 +217,7 @@ def check_shape(shape: tuple[int, ...], itemsize: int = 1) -> None:
     numel = itemsize
     for n in shape:
         if n < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
-            )
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
         numel *= n
     if numel >= _MAX_BYTES:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
@@ -322,9 +311,7 @@ def check_layout(fn: str, value: Any) -> None:
     if not isinstance(value, layout):
         raise wrong(fn, "layout", "torch.layout", value)
     if value is not strided_layout:
-        raise UnsupportedLayoutError(
-            f"{fn}(): layout {value!r} is not supported; only torch.strided is"
-        )
+        raise UnsupportedLayoutError(f"{fn}(): layout {value!r} is not supported; only torch.strided is")
 
 
 def check_pinned(fn: str, value: Any) -> None:

@@ -22,9 +22,7 @@ _top = functools.partial(composite, method=False)
 
 
 @_aten(name="slice")
-def aten_slice(
-    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
+def aten_slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """``input[start:end:step]`` along a dimension, as a view."""
     d, at, length = slice_range(input._m, dim, start, end, step)
     return ops.slice(input, d, at, length, step)
@@ -33,17 +31,13 @@ def aten_slice(
 # --- softmax --------------------------------------------------------------------------------------
 
 
-def _softmax_backward_data(
-    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
-) -> Tensor:
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
     """What the backward of softmax computes from its result."""
     _check_input_dtype(grad_output, input_dtype)
     return ops._softmax_backward_data_row(grad_output, output, dim)
 
 
-def _log_softmax_backward_data(
-    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
-) -> Tensor:
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
     """What the backward of log_softmax computes from its result."""
     _check_input_dtype(grad_output, input_dtype)
     return ops._log_softmax_backward_data_row(grad_output, output, dim)
@@ -72,9 +66,15 @@ def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> 
 
 @_aten
 def max_pool2d_with_indices_backward(
-    grad_output: Tensor, self: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    grad_output: Tensor,
+    self: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
     indices: Tensor,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Gradients of maxima, sent to where the maxima were."""
     if grad_output._m.shape != indices._m.shape:
         raise RuntimeError(
@@ -85,9 +85,14 @@ def max_pool2d_with_indices_backward(
 
 @_aten(out=True)
 def _upsample_bilinear2d_aa(
-    input: Tensor, output_size: Any, align_corners: bool, scales_h: Any = None, scales_w: Any = None, *,
+    input: Tensor,
+    output_size: Any,
+    align_corners: bool,
+    scales_h: Any = None,
+    scales_w: Any = None,
+    *,
     scale_factors: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Antialiased bilinear resampling of images, to a size or by two factors."""
     if isinstance(scales_h, list | tuple):  # this overload takes both factors in one argument
         scales_h, scale_factors = None, scales_h
@@ -102,21 +107,33 @@ def _upsample_bilinear2d_aa(
 
 
 def _normalized(
-    row: Any, input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
-    momentum: float, eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    row: Any,
+    input: Tensor,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     return row(input, weight, bias, running_mean, running_var, training, momentum, eps)[:3]
 
 
 @_aten
 def _batch_norm_with_update(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
-    momentum: float, eps: float,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, ...]:
     """Batch normalisation in training; the last result is torch's space for cuDNN, empty here."""
     found = _normalized(
         ops._batch_norm_with_update, input, weight, bias, running_mean, running_var, True, momentum, eps
-    )  # fmt: skip
+    )
     return (*found, from_host(np.zeros(0, np.uint8), input._m.device))
 
 
@@ -125,16 +142,7 @@ def _native_batch_norm_legit(*args: Any, out: Any = None, **kwargs: Any) -> tupl
     """Batch normalisation, with or without running statistics, and the batch's own."""
     if out is not None:
         return composite_out(_native_batch_norm_legit, args, kwargs, out)
-    names = (
-        "input",
-        "weight",
-        "bias",
-        "running_mean",
-        "running_var",
-        "training",
-        "momentum",
-        "eps",
-    )
+    names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
     if len(args) + len(kwargs) == len(names) - 2:
         names = (*names[:3], *names[5:])
     given: dict[str, Any] = dict(zip(names, args))
@@ -153,10 +161,15 @@ def _native_batch_norm_legit(*args: Any, out: Any = None, **kwargs: Any) -> tupl
 
 @_top
 def _native_batch_norm_legit_no_training(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
-    momentum: float, eps: float,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, ...]:
     """Batch normalisation by running statistics."""
     return _normalized(
         ops._batch_norm_legit_no_training, input, weight, bias, running_mean, running_var, False, momentum, eps
-    )  # fmt: skip
+    )

@@ -31,9 +31,7 @@ def _cpp(m: Meta) -> str:
     return cpp_name(np.empty(0, m.dtype.np))
 
 
-def _check(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float
-) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> None:
     q, k, v = query._m, key._m, value._m
     if not (q.dtype is k.dtype is v.dtype):
         raise RuntimeError(
@@ -57,14 +55,10 @@ def _check(
     if dropout_p > 1.0:  # torch treats a negative one as 0
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if not q.dtype.is_floating_point and not q.dtype.is_complex:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: float != {_cpp(q)}"
-        )
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: float != {_cpp(q)}")
 
 
-def _fused(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool
-) -> bool:
+def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> bool:
     """Whether torch's CPU build would take its fused kernel."""
     q, k, v = query._m, key._m, value._m
     if dropout_p > 0.0 or not (q.ndim == k.ndim == v.ndim == 4) or not q.dtype.is_floating_point:
@@ -87,9 +81,7 @@ def _fused(
     return fits and not requires_grad_of(mask)
 
 
-def _by_kernel(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float
-) -> bool:
+def _by_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
     """Whether a program computes this by the kernel of a GPU, if the scores fit one another.
 
     Its gradients add up in an order that differs from run to run.
@@ -113,9 +105,16 @@ INSTEAD = _Instead()
 
 @_functional
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value`` over (..., heads, length, features)."""
     scale = _real("scaled_dot_product_attention", "scale", scale)
     _check(query, key, value, attn_mask, dropout_p)
@@ -123,9 +122,7 @@ def scaled_dot_product_attention(
         return INSTEAD.call(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     by_kernel = _by_kernel(query, key, value, attn_mask, dropout_p)
     if not by_kernel and _fused(query, key, value, attn_mask, dropout_p, enable_gqa):
-        return ops._flash_attention_rows(
-            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-        )[0]
+        return ops._flash_attention_rows(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
     masked = (attn_mask, dropout_p, is_causal)
     scores = _scores_of_fused_row(query, key, value, *masked, enable_gqa)
     if scores is not None:
@@ -137,15 +134,13 @@ def scaled_dot_product_attention(
         query, key, value = (t.to(dtypes.float32) for t in (query, key, value))
         if attn_mask is not None and attn_mask._m.dtype is dtype:
             attn_mask = attn_mask.to(dtypes.float32)
-        return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).to(
-            dtype
-        )
+        return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).to(dtype)
     return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
 def _scores_of_fused_row(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
-) -> tuple[int, ...] | None:  # fmt: skip
+) -> tuple[int, ...] | None:
     """The shape of the scores, if the fused row is used where PyTorch would not use it.
 
     It is used in programs: by blocks if there are many scores, and with factors of half precision if these are given.
@@ -171,9 +166,16 @@ def _scores_of_fused_row(
 
 
 def _by_fused_row(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool,
-    scale: float | None, scores: tuple[int, ...], by_kernel: bool,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    scores: tuple[int, ...],
+    by_kernel: bool,
+) -> Tensor:
     """Attention of any number of dimensions by a row which takes four of them: of the platform's kernel, or fused."""
     lead = scores[:-2]
     four = (math.prod(lead[:-1]), lead[-1] if lead else 1)
@@ -192,35 +194,41 @@ def _by_fused_row(
     if mask is not None:
         few = (1,) * (4 - mask._m.ndim) + mask._m.shape
         mask = shaped(mask) if len(lead) > 2 else mask.reshape(few)
-    out, _ = ops._flash_attention_rows(
-        q, k, v, max(dropout_p, 0.0), is_causal, attn_mask=mask, kept=kept, scale=scale
-    )
+    out, _ = ops._flash_attention_rows(q, k, v, max(dropout_p, 0.0), is_causal, attn_mask=mask, kept=kept, scale=scale)
     return out.reshape(*lead, *out._m.shape[-2:])
 
 
 @functools.partial(composite, method=False)
 def _scaled_dot_product_flash_attention_for_cpu(
-    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *,
-    attn_mask: Tensor | None = None, scale: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
     """Attention over (batch, heads, length, features), and its log-sum-exp."""
-    out, lse = ops._flash_attention_rows(
-        query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-    )
+    out, lse = ops._flash_attention_rows(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
     return out, lse.detach()
 
 
 def _plain(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool,
-    scale: float | None, enable_gqa: bool,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Tensor:
     factor = 1.0 / math.sqrt(query._m.shape[-1]) if scale is None else scale
     # Half of the factor goes to each side, which keeps the products small.
     root = math.sqrt(abs(factor))
     if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-        )
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     q = ops.mul_number(query, -root if factor < 0 else root)
     if is_causal:
         attn_mask = ops._causal_bias(query, key)
@@ -243,8 +251,7 @@ def _repeated(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor
     if any(not h or heads[0] % h for h in heads[1:]):
         raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
     return tuple(
-        t if h == heads[0] else t.repeat_interleave(heads[0] // h, -3)
-        for t, h in zip((key, value), heads[1:])
+        t if h == heads[0] else t.repeat_interleave(heads[0] // h, -3) for t, h in zip((key, value), heads[1:])
     )  # type: ignore[return-value]
 
 
@@ -252,19 +259,12 @@ def _repeated(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor
 
 
 def _check_ranks(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None,
-    mask: Tensor | None,
-    heads: int,
+    query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int
 ) -> bool:
     """Whether the inputs have a batch dimension, after torch's checks on ranks."""
     n = query._m.ndim
     if n not in (2, 3):
-        raise AssertionError(
-            f"query should be unbatched 2D or batched 3D tensor but received {n}-D query tensor"
-        )
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {n}-D query tensor")
     kind = "batched (3-D)" if n == 3 else "unbatched (2-D)"
     if key._m.ndim != n or value._m.ndim != n:
         raise AssertionError(
@@ -290,9 +290,7 @@ def _check_ranks(
     return n == 3
 
 
-def _additive(
-    mask: Tensor | None, name: str, dtype: dtypes.dtype, other: dtypes.dtype | None = None
-) -> Tensor | None:
+def _additive(mask: Tensor | None, name: str, dtype: dtypes.dtype, other: dtypes.dtype | None = None) -> Tensor | None:
     """The numbers that a mask adds to the scores; a bool mask is True where attention is not allowed."""
     if mask is None:
         return None
@@ -300,9 +298,7 @@ def _additive(
     if d is not dtypes.bool_ and not d.is_floating_point:
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and d is not other:
-        warn.to_user(
-            f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both instead."
-        )
+        warn.to_user(f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both instead.")
     return mask if d is not dtypes.bool_ else ops._attention_bias(mask.logical_not(), dtype)
 
 
@@ -314,20 +310,12 @@ def _projected(
     if key is value:
         if query is key:
             packed = _linear(query, weight, bias)
-            packed = (
-                packed.unflatten(-1, (3, size))
-                .unsqueeze(0)
-                .transpose(0, -2)
-                .squeeze(-2)
-                .contiguous()
-            )
+            packed = packed.unflatten(-1, (3, size)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
             return packed[0], packed[1], packed[2]
         wq, wkv = weight.split([size, size * 2])
         bq, bkv = (None, None) if bias is None else bias.split([size, size * 2])
         q, packed = _linear(query, wq, bq), _linear(key, wkv, bkv)
-        packed = (
-            packed.unflatten(-1, (2, size)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
-        )
+        packed = packed.unflatten(-1, (2, size)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
         return q, packed[0], packed[1]
     ws = weight.chunk(3)
     bs = (None, None, None) if bias is None else bias.chunk(3)
@@ -335,9 +323,7 @@ def _projected(
 
 
 def _projected_apart(
-    inputs: tuple[Tensor, Tensor, Tensor],
-    weights: tuple[Tensor | None, ...],
-    bias: Tensor | None,
+    inputs: tuple[Tensor, Tensor, Tensor], weights: tuple[Tensor | None, ...], bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The inputs through a projection each."""
     given = [w for w in weights if w is not None]
@@ -361,9 +347,7 @@ def _split_heads(t: Tensor, static: Tensor | None, name: str, rows: int, width: 
         return t.view(t._m.shape[0], rows, width).transpose(0, 1)
     for dim, n in ((0, rows), (2, width)):
         if static._m.shape[dim] != n:
-            raise AssertionError(
-                f"expecting {name}.size({dim}) of {n}, but got {static._m.shape[dim]}"
-            )
+            raise AssertionError(f"expecting {name}.size({dim}) of {n}, but got {static._m.shape[dim]}")
     return static
 
 
@@ -408,10 +392,7 @@ def multi_head_attention_forward(
     (length, batch, size), source = query._m.shape, key._m.shape[0]
     dtype = query._m.dtype
     key_padding_mask = _additive(
-        key_padding_mask,
-        "key_padding_mask",
-        dtype,
-        None if attn_mask is None else attn_mask._m.dtype,
+        key_padding_mask, "key_padding_mask", dtype, None if attn_mask is None else attn_mask._m.dtype
     )
     if is_causal and attn_mask is None:
         raise RuntimeError(
@@ -454,9 +435,18 @@ def multi_head_attention_forward(
     p = dropout_p if training else 0.0
     if need_weights:
         return _with_weights(
-            q, k, v, attn_mask, p, is_causal, out_proj_weight, out_proj_bias, (length, batch, num_heads),
-            batched, average_attn_weights,
-        )  # fmt: skip
+            q,
+            k,
+            v,
+            attn_mask,
+            p,
+            is_causal,
+            out_proj_weight,
+            out_proj_bias,
+            (length, batch, num_heads),
+            batched,
+            average_attn_weights,
+        )
     if attn_mask is not None:
         one = attn_mask._m.shape[0] == 1 and attn_mask._m.ndim == 3
         attn_mask = attn_mask.unsqueeze(0) if one else attn_mask.view(batch, num_heads, -1, source)
@@ -468,9 +458,7 @@ def multi_head_attention_forward(
     return (out if batched else out.squeeze(1)), None
 
 
-def _check_sizes(
-    query: Tensor, key: Tensor, value: Tensor, expected: int, heads: int, apart: bool
-) -> None:
+def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, heads: int, apart: bool) -> None:
     size = query._m.shape[2]
     if size != expected:
         raise AssertionError(f"was expecting embedding dimension of {expected}, but got {size}")
@@ -479,38 +467,36 @@ def _check_sizes(
     k, v = key._m.shape, value._m.shape
     if apart and k[:2] != v[:2]:
         raise AssertionError(
-            f"key's sequence and batch dims torch.Size({list(k[:2])}) do not match value's "
-            f"torch.Size({list(v[:2])})"
+            f"key's sequence and batch dims torch.Size({list(k[:2])}) do not match value's torch.Size({list(v[:2])})"
         )
     if not apart and k != v:
-        raise AssertionError(
-            f"key shape torch.Size({list(k)}) does not match value shape torch.Size({list(v)})"
-        )
+        raise AssertionError(f"key shape torch.Size({list(k)}) does not match value shape torch.Size({list(v)})")
 
 
-def _merged(
-    mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, source: int
-) -> Tensor | None:
+def _merged(mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, source: int) -> Tensor | None:
     """The attention mask and the padding mask of the keys as one."""
     if padding is None:
         return mask
     for dim, n in enumerate((batch, source)):
         if padding._m.shape[dim] != n:
-            raise AssertionError(
-                f"Expected key_padded_mask.shape[{dim}] to be {n}, but got {padding._m.shape[dim]}"
-            )
-    padding = (
-        padding.view(batch, 1, 1, source)
-        .expand(-1, heads, -1, -1)
-        .reshape(batch * heads, 1, source)
-    )
+            raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {n}, but got {padding._m.shape[dim]}")
+    padding = padding.view(batch, 1, 1, source).expand(-1, heads, -1, -1).reshape(batch * heads, 1, source)
     return padding if mask is None else mask + padding
 
 
 def _with_weights(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, is_causal: bool, out_weight: Tensor,
-    out_bias: Tensor | None, sizes: tuple[int, int, int], batched: bool, average: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    p: float,
+    is_causal: bool,
+    out_weight: Tensor,
+    out_bias: Tensor | None,
+    sizes: tuple[int, int, int],
+    batched: bool,
+    average: bool,
+) -> tuple[Tensor, Tensor]:
     """Attention computed step by step, because its weights are asked for."""
     length, batch, heads = sizes
     width, source = q._m.shape[2], k._m.shape[1]

@@ -31,9 +31,7 @@ def bernoulli(p: Tensor, gen: Any) -> Tensor:
     later((p,), lambda arrays: rng.check_chances(arrays[0]))
     kind = dtypes.float64 if m.dtype is dtypes.float64 else dtypes.float32
     words = gen.doubles if kind is dtypes.float64 else gen.floats
-    level = draw(
-        meta(m.shape, kind, m.device), lambda m: words(m.numel).reshape(m.shape).astype(kind.np)
-    )
+    level = draw(meta(m.shape, kind, m.device), lambda m: words(m.numel).reshape(m.shape).astype(kind.np))
     with no_grad():
         return (level < p.to(kind)).to(m.dtype)
 
@@ -49,20 +47,16 @@ def multinomial(weights: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
     if n <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and n > m.shape[-1]:
-        raise RuntimeError(
-            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
-        )
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     later((weights,), lambda arrays: rng.check_weights(arrays[0], n, replacement))
     if replacement and n > 1:
         words = draw(
-            meta((*m.shape[:-1], n), dtypes.float64, m.device),
-            lambda m: gen.doubles(m.numel).reshape(m.shape),
+            meta((*m.shape[:-1], n), dtypes.float64, m.device), lambda m: gen.doubles(m.numel).reshape(m.shape)
         )
         return apply(_searched, (weights, words))
     waits = draw(
-        m, lambda m: laid(m, rng.exponential((m.numel,), m.dtype.np, generator=gen)),
-        batch=batch_like(weights, m),
-    )  # fmt: skip
+        m, lambda m: laid(m, rng.exponential((m.numel,), m.dtype.np, generator=gen)), batch=batch_like(weights, m)
+    )
     return apply(_first(n), (weights, waits))
 
 
@@ -113,9 +107,7 @@ def _by_key(name: str, sample: Any) -> Call:
 
 
 _poisson = _by_key("poisson", lambda key, rates: jax.random.poisson(key, rates, rates.shape))
-_binomial = _by_key(
-    "binomial", lambda key, n, p: jax.random.binomial(key, n, p, n.shape, jnp.float64)
-)
+_binomial = _by_key("binomial", lambda key, n, p: jax.random.binomial(key, n, p, n.shape, jnp.float64))
 
 
 def poisson(rates: Tensor, gen: Any) -> Tensor:
@@ -178,6 +170,4 @@ def von_mises(r: Tensor, concentration: Tensor, gen: Any) -> Tensor:
         return apply(_von_mises, (_key(r, gen), r, concentration))
 
 
-__all__ = [
-    "bernoulli", "binomial", "dirichlet", "multinomial", "poisson", "standard_gamma", "von_mises",
-]  # fmt: skip
+__all__ = ["bernoulli", "binomial", "dirichlet", "multinomial", "poisson", "standard_gamma", "von_mises"]

@@ -14,11 +14,7 @@ from .convert import clone_in, transfer
 
 
 def _format(memory_format: Any) -> str:
-    return (
-        "preserve"
-        if memory_format is None
-        else str(memory_format).rpartition(".")[2].replace("_format", "")
-    )
+    return "preserve" if memory_format is None else str(memory_format).rpartition(".")[2].replace("_format", "")
 
 
 @composite
@@ -47,11 +43,7 @@ def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tens
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
         if is_batched(input):
             input.is_contiguous(memory_format=memory_format)  # this raises the error
-        return (
-            input
-            if is_contiguous_in(memory_format, m.shape, m.strides)
-            else clone_in(input, memory_format)
-        )
+        return input if is_contiguous_in(memory_format, m.shape, m.strides) else clone_in(input, memory_format)
     return input if input._m.contiguous else ops.clone_contiguous(input)
 
 
@@ -70,11 +62,7 @@ composite(_fill, name="fill_")
 @composite
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy filled with one value."""
-    return (
-        ops.fill_tensor_copy(input, value)
-        if isinstance(value, Tensor)
-        else ops.fill_value_copy(input, value)
-    )
+    return ops.fill_tensor_copy(input, value) if isinstance(value, Tensor) else ops.fill_value_copy(input, value)
 
 
 @composite(name="zero_")
@@ -91,9 +79,7 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
         src = tensor(src, device=input._m.device)
     if not isinstance(src, Tensor):
-        raise TypeError(
-            f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
-        )
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if src._m.device is not input._m.device:
         src = transfer(src, input._m.device)
     return ops.copy_(input, src)

@@ -21,14 +21,15 @@ from .exchange import of_user_array
 from .typed_storage import TypedStorage
 
 _SIGNATURES = (
-    "*, torch.device device = None", "torch.Storage storage", "Tensor other",
-    "tuple of ints size, *, torch.device device = None", "object data, *, torch.device device = None",
-)  # fmt: skip
+    "*, torch.device device = None",
+    "torch.Storage storage",
+    "Tensor other",
+    "tuple of ints size, *, torch.device device = None",
+    "object data, *, torch.device device = None",
+)
 
 
-def construct(
-    dt: dtypes.dtype | None, dev: devices.device, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Tensor:
+def construct(dt: dtypes.dtype | None, dev: devices.device, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What the older constructors make: sizes as separate ints, or data; `dt` None leaves tensors as they are."""
     named = dict(kwargs)
     if "device" in named:
@@ -92,9 +93,7 @@ def new_tensor_object(cls: type, *args: Any, **kwargs: Any) -> Any:
     if cls is not Tensor:
         if not (isinstance(cls, type) and issubclass(cls, Tensor)):
             name = getattr(cls, "__name__", type(cls).__name__)
-            raise TypeError(
-                f"torch._C.TensorBase.__new__({name}): {name} is not a subtype of torch._C.TensorBase"
-            )
+            raise TypeError(f"torch._C.TensorBase.__new__({name}): {name} is not a subtype of torch._C.TensorBase")
         check_class(cls)
     return retyped(construct(None, devices.default_device(), args, kwargs), cls)
 
@@ -134,11 +133,7 @@ class _TensorType(type):
         return construct(cls.dtype, dev, args, kwargs)
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return (
-            isinstance(value, Tensor)
-            and value._m.dtype is cls.dtype
-            and value._m.device.type == cls.device_type
-        )
+        return isinstance(value, Tensor) and value._m.dtype is cls.dtype and value._m.device.type == cls.device_type
 
     def tensor_type(cls) -> tuple[dtypes.dtype, devices.device]:
         """The dtype and device that the type stands for."""
@@ -163,15 +158,9 @@ class _TensorType(type):
 def tensor_types(device_type: str = "cpu") -> dict[str, Any]:
     """The types of all dtypes that torch has one for, by name."""
     module = "torch" if device_type == "cpu" else f"torch.{device_type}"
-    named = [
-        d
-        for d in dtypes.ALL
-        if d.category != dtypes.COMPLEX and d not in dtypes.FLOAT8 and d not in _UNNAMED
-    ]
+    named = [d for d in dtypes.ALL if d.category != dtypes.COMPLEX and d not in dtypes.FLOAT8 and d not in _UNNAMED]
     return {
-        d.type_name: _TensorType(
-            d.type_name, (), {"dtype": d, "device_type": device_type, "__module__": module}
-        )
+        d.type_name: _TensorType(d.type_name, (), {"dtype": d, "device_type": device_type, "__module__": module})
         for d in named
     }
 

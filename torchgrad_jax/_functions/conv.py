@@ -62,9 +62,7 @@ def _batched(name: str, input: Tensor, k: int) -> tuple[Tensor, bool]:
     return (input, True) if ndim == k + 2 else (ops.unsqueeze(input, 0), False)
 
 
-def _same(
-    x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]
-) -> tuple[Tensor, tuple[int, ...]]:
+def _same(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
     """The padding that keeps the size; the odd element that is left over goes to the right."""
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
@@ -95,13 +93,18 @@ def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tens
 
 
 def _conv(
-    name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints, padding: _Ints | str,
-    dilation: _Ints, groups: int,
-) -> Tensor:  # fmt: skip
+    name: str,
+    k: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _Ints,
+    padding: _Ints | str,
+    dilation: _Ints,
+    groups: int,
+) -> Tensor:
     word = padding if isinstance(padding, str) else None
-    s, p, d = _sizes(
-        name, k, input, weight, stride=stride, padding=0 if word else padding, dilation=dilation
-    )
+    s, p, d = _sizes(name, k, input, weight, stride=stride, padding=0 if word else padding, dilation=dilation)
     x, batched = _batched(name, input, k)
     if word == "same":
         x, p = _same(x, weight, s, d * k if len(d) == 1 else d)
@@ -112,20 +115,21 @@ def _conv(
 
 
 def _conv_transpose(
-    name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints, padding: _Ints,
-    output_padding: _Ints, groups: int, dilation: _Ints,
-) -> Tensor:  # fmt: skip
+    name: str,
+    k: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: _Ints,
+    padding: _Ints,
+    output_padding: _Ints,
+    groups: int,
+    dilation: _Ints,
+) -> Tensor:
     if isinstance(padding, str):
         raise TypeError(f"{name}(): argument 'padding' must be tuple of ints, not str")
     s, p, o, d = _sizes(
-        name,
-        k,
-        input,
-        weight,
-        stride=stride,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
+        name, k, input, weight, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation
     )
     x, batched = _batched(name, input, k)
     y = _convolve(x, weight, bias, s, p, d, True, o, groups)
@@ -142,9 +146,14 @@ def _of_dimensions(k: int, doc: str) -> Callable[..., Any]:
     name = f"conv{k}d"
 
     def conv(
-        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1,
-        padding: _Ints | str = 0, dilation: _Ints = 1, groups: int = 1,
-    ) -> Tensor:  # fmt: skip
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: _Ints = 1,
+        padding: _Ints | str = 0,
+        dilation: _Ints = 1,
+        groups: int = 1,
+    ) -> Tensor:
         return _conv(name, k, input, weight, bias, stride, padding, dilation, groups)
 
     return _named(conv, name, doc)
@@ -154,20 +163,22 @@ def _transposed_of_dimensions(k: int) -> Callable[..., Any]:
     name = f"conv_transpose{k}d"
 
     def conv(
-        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1, padding: _Ints = 0,
-        output_padding: _Ints = 0, groups: int = 1, dilation: _Ints = 1,
-    ) -> Tensor:  # fmt: skip
-        return _conv_transpose(
-            name, k, input, weight, bias, stride, padding, output_padding, groups, dilation
-        )
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: _Ints = 1,
+        padding: _Ints = 0,
+        output_padding: _Ints = 0,
+        groups: int = 1,
+        dilation: _Ints = 1,
+    ) -> Tensor:
+        return _conv_transpose(name, k, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
     doc = f"The gradient of `conv{k}d` with respect to its input, as a layer of its own."
     return _named(conv, name, doc)
 
 
-conv1d = _of_dimensions(
-    1, "Cross-correlation of (batch, channels, length) with (out, channels / groups, kernel)."
-)
+conv1d = _of_dimensions(1, "Cross-correlation of (batch, channels, length) with (out, channels / groups, kernel).")
 conv2d = _of_dimensions(2, "Cross-correlation over two spatial dimensions.")
 conv3d = _of_dimensions(3, "Cross-correlation over three spatial dimensions.")
 conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed_of_dimensions, (1, 2, 3))

@@ -11,12 +11,7 @@ from jax.sharding import Sharding
 
 from .._core import abstract, devices, dtypes, errors, placement, warn
 from .._core.caches import CALLS
-from .._core.formats import (
-    contiguous_format,
-    memory_format,
-    preserve_format,
-    strides_in,
-)
+from .._core.formats import contiguous_format, memory_format, preserve_format, strides_in
 from .._core.meta import Meta
 from .._core.placement import MANY
 from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
@@ -26,15 +21,7 @@ from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node
 from .._engine.record import apply, faked
 from .._engine.strided import is_direct, read
-from .._engine.tensor import (
-    PlacedStorage,
-    Tensor,
-    make,
-    mark_inference,
-    placed,
-    placed_later,
-    placement_of,
-)
+from .._engine.tensor import PlacedStorage, Tensor, make, mark_inference, placed, placed_later, placement_of
 from .._engine.trace import Call
 from .._ops import helpers
 from .._ops.registry import TorchKernel
@@ -52,9 +39,7 @@ _SIGNATURES = (
 
 
 def _is_dtype(value: Any) -> bool:
-    return isinstance(value, dtypes.dtype) or (
-        isinstance(value, type) and value in (bool, int, float, complex)
-    )
+    return isinstance(value, dtypes.dtype) or (isinstance(value, type) and value in (bool, int, float, complex))
 
 
 def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any]:
@@ -133,9 +118,11 @@ def _without_gaps(m: Meta) -> Meta:
 @CALLS.memo()
 def _spreading(there: Sharding) -> Call:
     return Call(
-        "_to_sharding", lambda leaves: placement.place(leaves[0], there), node_name="ToShardingBackward0",
+        "_to_sharding",
+        lambda leaves: placement.place(leaves[0], there),
+        node_name="ToShardingBackward0",
         argnames=("self",),
-    )  # fmt: skip
+    )
 
 
 # --- doing it -------------------------------------------------------------------------------------
@@ -151,13 +138,7 @@ def cast(t: Tensor, dt: dtypes.dtype) -> Tensor:
     return ops._to_copy(t, dt)
 
 
-def move(
-    t: Tensor,
-    dev: Any = None,
-    dt: Any = None,
-    copy: bool = False,
-    kind: memory_format | None = None,
-) -> Tensor:
+def move(t: Tensor, dev: Any = None, dt: Any = None, copy: bool = False, kind: memory_format | None = None) -> Tensor:
     """The tensor with what is asked for, copied only when something changes or `copy` says so."""
     if MODES.bits & FAKE:
         (t,) = faked("_to_copy", (t,))
@@ -237,9 +218,7 @@ def transfer(t: Tensor, dev: devices.device) -> Tensor:
         from .._engine.dual import tangent_of
 
         if tangent_of(t) is not None:
-            raise NotImplementedError(
-                "forward-mode differentiation through a copy to another device is not supported"
-            )
+            raise NotImplementedError("forward-mode differentiation through a copy to another device is not supported")
     m = t._m.like(device=dev, strides=None if t._m.contiguous else t._m.strides)
     fakes = [d for d in (dev, t._m.device) if isinstance(d, devices.FakeDevice)]
     if len(fakes) == 1 and not (fakes[0].mixes and fakes[0] is dev):
@@ -277,10 +256,19 @@ def _short(name: str, dt: dtypes.dtype) -> Callable[..., Tensor]:
 
 
 for _name, _dt in {
-    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16,
-    "int": dtypes.int32, "long": dtypes.int64, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8,
-    "bool": dtypes.bool_, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
-}.items():  # fmt: skip
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "half": dtypes.float16,
+    "bfloat16": dtypes.bfloat16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "short": dtypes.int16,
+    "char": dtypes.int8,
+    "byte": dtypes.uint8,
+    "bool": dtypes.bool_,
+    "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
+}.items():
     _short(_name, _dt)
 
 
@@ -297,9 +285,7 @@ def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 @composite(function=False)
-def cuda(
-    self: Tensor, device: Any = None, non_blocking: bool = False, *, memory_format: Any = None
-) -> Tensor:
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, *, memory_format: Any = None) -> Tensor:
     """The tensor on a GPU."""
     dev = devices.resolve("cuda") if device is None else device_of("cuda", device)
     if dev.type != "cuda":

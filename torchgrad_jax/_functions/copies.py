@@ -61,17 +61,13 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 @_top
-def slice_copy(
-    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
+def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of ``[start:end:step]`` along `dim`."""
     d, at, length = slice_range(input._m, dim, start, end, step)
     return ops.slice_copy_row(input, d, at, length, step)
 
 
-def slice_range(
-    m: Meta, dim: int, start: int | None, end: int | None, step: int
-) -> tuple[int, int, int]:
+def slice_range(m: Meta, dim: int, start: int | None, end: int | None, step: int) -> tuple[int, int, int]:
     """The dimension, first index and length of a slice."""
     if m.ndim == 0:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
@@ -92,9 +88,7 @@ def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
             "message be improved?  If so, please report an enhancement request to PyTorch.)"
         )
     if sizes and length < 0 and -len(sizes) <= dim < len(sizes):
-        raise RuntimeError(
-            f"start ({start}) + length ({length}) exceeds dimension size ({sizes[dim]})."
-        )
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({sizes[dim]}).")
     d, at = narrow_range(input, shapes.wrap_dim(dim, len(sizes)) if sizes else dim, start, length)
     return ops.narrow_copy_row(input, d, at, length)
 
@@ -123,9 +117,7 @@ def detach_copy(input: Tensor) -> Tensor:
 # --- as_strided -----------------------------------------------------------------------------------
 
 
-def _window(
-    input: Tensor, size: Ints, stride: Ints, storage_offset: int | None
-) -> tuple[Tensor, int, bool]:
+def _window(input: Tensor, size: Ints, stride: Ints, storage_offset: int | None) -> tuple[Tensor, int, bool]:
     """The window as a view, its offset from `input`, and whether it stays within its elements."""
     shape, steps = sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided")
     MODES.run.look_around(input)
@@ -137,9 +129,7 @@ def _window(
 
 
 @_top
-def as_strided_copy(
-    input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None
-) -> Tensor:
+def as_strided_copy(input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None) -> Tensor:
     """A copy of a window of the storage with any sizes and strides."""
     view, offset, inside = _window(input, size, stride, storage_offset)
     # Elements of the storage outside of the input have no gradient.
@@ -189,6 +179,9 @@ def _writing(target: Meta, window: Meta, offset: int) -> Call:
         return strided.from_flat(strided.view_into(x, window, offset, False, False, new), target)
 
     return Call(
-        "as_strided_scatter", run, node_name="AsStridedScatterBackward0", argnames=("self", "src"),
+        "as_strided_scatter",
+        run,
+        node_name="AsStridedScatterBackward0",
+        argnames=("self", "src"),
         layout=Layout.PRESERVE,
-    )  # fmt: skip
+    )

@@ -24,46 +24,29 @@ from .._engine.record import no_grad
 from .._engine.strided import read
 from .._engine.tensor import Tensor, wrap_array
 from . import data as data_
-from .arguments import (
-    check_shape,
-    factory,
-    first_device,
-    format_of,
-    number,
-    options,
-    register,
-    shape_from,
-    shape_of,
-)
-from .fresh import (
-    beside,
-    filled,
-    fresh,
-    from_host,
-    into,
-    known,
-    like,
-    remember,
-    spread_like,
-    with_strides,
-)
+from .arguments import check_shape, factory, first_device, format_of, number, options, register, shape_from, shape_of
+from .fresh import beside, filled, fresh, from_host, into, known, like, remember, spread_like, with_strides
 
 # --- one value ------------------------------------------------------------------------------------
 
 
 def _constant(fn: str, value: int) -> Any:
     def make_filled(
-        *size: Any, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
-        requires_grad: Any = False, **named: Any,
-    ) -> Tensor:  # fmt: skip
+        *size: Any,
+        out: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+        **named: Any,
+    ) -> Tensor:
         shape = shape_from(fn, size, named)
         dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
         if fn == "zeros" and any(n < 0 for n in shape):
             raise RuntimeError("zeros: Dimension size must be non-negative.")
         if out is not None:
-            return into(
-                fn, out, shape, dt, device, requires_grad, lambda d, v: filled(value, shape, d, v)
-            )
+            return into(fn, out, shape, dt, device, requires_grad, lambda d, v: filled(value, shape, d, v))
         dt = dt or dtypes.get_default_dtype()
         return fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
 
@@ -77,9 +60,16 @@ ones = _constant("ones", 1)
 
 @factory
 def empty(
-    *size: Any, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
-    requires_grad: Any = False, memory_format: Any = None, **named: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+    memory_format: Any = None,
+    **named: Any,
+) -> Tensor:
     """A tensor whose values nobody should rely on (they are zeros)."""
     shape = shape_from("empty", size, named)
     dt, dev = options("empty", dtype, layout, device, pin_memory, requires_grad)
@@ -89,31 +79,30 @@ def empty(
             raise RuntimeError("unsupported memory format Preserve")
         strides = strides_in(memory_format, shape)
     if out is not None:
-        return into(
-            "empty", out, shape, dt, device, requires_grad, lambda d, v: filled(0, shape, d, v)
-        )
+        return into("empty", out, shape, dt, device, requires_grad, lambda d, v: filled(0, shape, d, v))
     dt = dt or dtypes.get_default_dtype()
     return fresh(filled(0, shape, dt, dev), meta(shape, dt, dev, strides), requires_grad)
 
 
 @factory
 def full(
-    size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """A tensor filled with one value, whose type decides the dtype."""
     shape = shape_of("full", size)
     value = number("full", "fill_value", fill_value, 2)
     dt, dev = options("full", dtype, layout, device, pin_memory, requires_grad)
     if out is not None:
         return into(
-            "full",
-            out,
-            shape,
-            dt,
-            device,
-            requires_grad,
-            lambda d, v: filled(data_.number_as(value, d), shape, d, v),
+            "full", out, shape, dt, device, requires_grad, lambda d, v: filled(data_.number_as(value, d), shape, d, v)
         )
     dt = dt or dtypes.of_python(value.__class__)
     if (read := _of_number(value, shape, dt, dev, requires_grad)) is not None:
@@ -141,9 +130,7 @@ def scalar_tensor(
     """A 0-dim tensor of the default dtype, whatever the number's type."""
     value = number("scalar_tensor", "s", s, 1)
     dt, dev = options("scalar_tensor", dtype, layout, device, pin_memory, requires_grad)
-    if (
-        read := _of_number(value, (), dt or dtypes.get_default_dtype(), dev, requires_grad)
-    ) is not None:
+    if (read := _of_number(value, (), dt or dtypes.get_default_dtype(), dev, requires_grad)) is not None:
         return read
     return from_host(data_.number_as(value, dt or dtypes.get_default_dtype()), dev, requires_grad)
 
@@ -158,9 +145,7 @@ def _check_strided(shape: tuple[int, ...], stride: tuple[int, ...]) -> None:
         )
     check_shape(shape)
     if any(s < 0 for s in stride):
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}"
-        )
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}")
 
 
 def _empty_strided(
@@ -175,26 +160,33 @@ def _empty_strided(
 
 @factory
 def empty_strided(
-    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
     requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`empty` with given strides."""
     dt, dev = options("empty_strided", dtype, layout, device, pin_memory, requires_grad)
-    return _empty_strided(
-        "empty_strided", size, stride, dt or dtypes.get_default_dtype(), dev, requires_grad
-    )
+    return _empty_strided("empty_strided", size, stride, dt or dtypes.get_default_dtype(), dev, requires_grad)
 
 
 @factory
 def empty_permuted(
-    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """`empty` whose dimensions lie in memory in the given order."""
-    shape, order = (
-        shape_of("empty_permuted", size),
-        shape_of("empty_permuted", physical_layout, 2, "physical_layout"),
-    )
+    shape, order = (shape_of("empty_permuted", size), shape_of("empty_permuted", physical_layout, 2, "physical_layout"))
     dt, dev = options("empty_permuted", dtype, layout, device, pin_memory, requires_grad)
     n = len(shape)
     if len(order) != n:
@@ -213,14 +205,7 @@ def empty_permuted(
         if d in order[:i]:
             raise RuntimeError("Duplicate dim not allowed")
         strides[d] = dense[i]
-    return _empty_strided(
-        "empty_permuted",
-        shape,
-        tuple(strides),
-        dt or dtypes.get_default_dtype(),
-        dev,
-        requires_grad,
-    )
+    return _empty_strided("empty_permuted", shape, tuple(strides), dt or dtypes.get_default_dtype(), dev, requires_grad)
 
 
 # --- like another tensor --------------------------------------------------------------------------
@@ -233,9 +218,15 @@ def _keeps_order(memory_format: Any) -> bool:
 
 def _like(fn: str, value: int, doc: str) -> Any:
     def filled_like(
-        input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
-        requires_grad: Any = False, memory_format: Any = None,
-    ) -> Tensor:  # fmt: skip
+        input: Any,
+        *,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+        memory_format: Any = None,
+    ) -> Tensor:
         m = like(fn, input, dtype, layout, device, pin_memory, requires_grad, memory_format)
         out = fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
         if not MODES.run.at_once:
@@ -247,22 +238,23 @@ def _like(fn: str, value: int, doc: str) -> Any:
     return composite(filled_like, method=False)
 
 
-zeros_like = _like(
-    "zeros_like", 0, "Zeros with another tensor's shape, dtype, device and order in memory."
-)
-ones_like = _like(
-    "ones_like", 1, "Ones with another tensor's shape, dtype, device and order in memory."
-)
-empty_like = _like(
-    "empty_like", 0, "`empty` with another tensor's shape, dtype, device and order in memory."
-)
+zeros_like = _like("zeros_like", 0, "Zeros with another tensor's shape, dtype, device and order in memory.")
+ones_like = _like("ones_like", 1, "Ones with another tensor's shape, dtype, device and order in memory.")
+empty_like = _like("empty_like", 0, "`empty` with another tensor's shape, dtype, device and order in memory.")
 
 
 @composite(method=False)
 def full_like(
-    input: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
-    requires_grad: Any = False, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+    memory_format: Any = None,
+) -> Tensor:
     """One value with another tensor's shape, dtype, device and order in memory."""
     m = like("full_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     value = data_.number_as(number("full_like", "fill_value", fill_value, 2), m.dtype)
@@ -274,9 +266,7 @@ def full_like(
 # --- methods that take dtype and device from a tensor ---------------------------------------------
 
 
-def _chosen(
-    fn: str, self: Tensor, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any
-) -> Any:
+def _chosen(fn: str, self: Tensor, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any) -> Any:
     if isinstance(device, Sharding):
         device = first_device(device)
     dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
@@ -285,9 +275,15 @@ def _chosen(
 
 def _new(fn: str, value: int) -> Any:
     def new_filled(
-        self: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
-        requires_grad: Any = False, **named: Any,
-    ) -> Tensor:  # fmt: skip
+        self: Tensor,
+        *size: Any,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+        **named: Any,
+    ) -> Tensor:
         shape = shape_from(fn, size, named)
         dt, dev = _chosen(fn, self, dtype, layout, device, pin_memory, requires_grad)
         out = fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
@@ -304,9 +300,16 @@ new_zeros, new_ones, new_empty = _new("new_zeros", 0), _new("new_ones", 1), _new
 
 @composite(function=False)
 def new_full(
-    self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """`full` with this tensor's dtype and device."""
     shape = shape_of("new_full", size)
     dt, dev = _chosen("new_full", self, dtype, layout, device, pin_memory, requires_grad)
@@ -317,9 +320,16 @@ def new_full(
 
 @composite(function=False)
 def new_empty_strided(
-    self: Tensor, size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """`empty_strided` with this tensor's dtype and device."""
     dt, dev = _chosen("new_empty_strided", self, dtype, layout, device, pin_memory, requires_grad)
     out = beside(self, _empty_strided("new_empty_strided", size, stride, dt, dev, requires_grad))
@@ -328,9 +338,15 @@ def new_empty_strided(
 
 @composite(function=False)
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
     requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`tensor` with this tensor's dtype and device."""
     dt, dev = _chosen("new_tensor", self, dtype, layout, device, pin_memory, requires_grad)
     out = from_data(data, dt, dev, requires_grad, "tensor.new_tensor(sourceTensor)")
@@ -345,9 +361,7 @@ _COPY_CONSTRUCT = (
 )
 
 
-def _of_number(
-    value: Any, shape: tuple[int, ...], dt: Any, dev: devices.device, requires_grad: bool
-) -> Tensor | None:
+def _of_number(value: Any, shape: tuple[int, ...], dt: Any, dev: devices.device, requires_grad: bool) -> Tensor | None:
     """A tensor filled with a number that a program being traced reads, if the number is one and the dtype is wide."""
     if type(value) is not Number or dev.type == "meta":
         return None
@@ -369,9 +383,12 @@ _PYTHON = frozenset({list, tuple, float, int, bool, complex})
 
 
 def from_data(
-    data: Any, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool,
+    data: Any,
+    dt: dtypes.dtype | None,
+    dev: devices.device | None,
+    requires_grad: bool,
     call: str = "torch.tensor(sourceTensor)",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A copy of any data as a fresh leaf; `dev` None keeps a tensor where it is."""
     if data.__class__ in _PYTHON:
         to = dt or dtypes.of_python(data.__class__) if type(data) is Number else None
@@ -397,25 +414,19 @@ def from_data(
     return from_host(host, dev, requires_grad)
 
 
-def _copied(
-    t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool
-) -> Tensor:
+def _copied(t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool) -> Tensor:
     m = t._m
     if (dt is None or dt is m.dtype) and (dev is None or dev is m.device):
         # Arrays are immutable, so a new storage around the same array is a copy.
         return fresh(
-            read(t),
-            meta(m.shape, m.dtype, m.device, shapes.preserve_strides(m.shape, m.strides)),
-            requires_grad,
+            read(t), meta(m.shape, m.dtype, m.device, shapes.preserve_strides(m.shape, m.strides)), requires_grad
         )
     with no_grad():
         moved = METHODS["to"](t, device=dev, dtype=dt or m.dtype)
     return fresh(moved._st.array, moved._m, requires_grad)
 
 
-def _from_numpy_copy(
-    array: np.ndarray, dt: dtypes.dtype | None, dev: devices.device, requires_grad: bool
-) -> Tensor:
+def _from_numpy_copy(array: np.ndarray, dt: dtypes.dtype | None, dev: devices.device, requires_grad: bool) -> Tensor:
     found = data_.numpy_dtype(array)
     strides = shapes.preserve_strides(array.shape, data_.numpy_strides(array))
     if array.dtype.kind == "c" and dt is not None and not dt.is_complex:
@@ -426,12 +437,7 @@ def _from_numpy_copy(
 
 @factory
 def tensor(
-    data: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: Any = False,
-    pin_memory: Any = False,
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False, pin_memory: Any = False
 ) -> Tensor:
     """A fresh leaf with a copy of the given values.
 
@@ -448,6 +454,4 @@ def tensor(
                 [3., 4.]])
     """
     dt, dev = options("tensor", dtype, None, device, pin_memory, requires_grad)
-    return from_data(
-        data, dt, dev if device is not None or MODES.device_stack else None, requires_grad
-    )
+    return from_data(data, dt, dev if device is not None or MODES.device_stack else None, requires_grad)

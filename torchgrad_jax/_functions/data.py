@@ -81,9 +81,7 @@ def _plain_array(leaves: Sequence[Any], kinds: set[Any], dt: dtypes.dtype) -> np
             return _rounded(np.array(leaves, np.float64), dt)
         if dt in (dtypes.float32, dtypes.complex64):
             with np.errstate(all="ignore"):
-                return np.array(
-                    leaves, np.float64 if dt is dtypes.float32 else np.complex128
-                ).astype(dt.np)
+                return np.array(leaves, np.float64 if dt is dtypes.float32 else np.complex128).astype(dt.np)
         return np.array(leaves, dt.np)
     except OverflowError:
         return None
@@ -136,9 +134,7 @@ def _shape(data: Any) -> tuple[int, ...]:
         try:
             first = data[0]
         except Exception:  # the user's sequence may raise anything
-            raise ValueError(
-                f"could not determine the shape of object type '{type_name(data)}'"
-            ) from None
+            raise ValueError(f"could not determine the shape of object type '{type_name(data)}'") from None
         data = first
     return tuple(shape)
 
@@ -183,9 +179,7 @@ def _store(data: Any, shape: tuple[int, ...], dim: int, element: Any, out: list[
     except TypeError:
         raise TypeError("not a sequence") from None
     if len(items) != shape[dim]:
-        raise ValueError(
-            f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})"
-        )
+        raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})")
     for item in items:
         _store(item, shape, dim + 1, element, out)
 
@@ -246,9 +240,7 @@ def _integer(dt: dtypes.dtype, value: Any) -> int:
     try:
         out = value.__index__()
     except (AttributeError, TypeError):
-        raise TypeError(
-            f"'{_index_name(value)}' object cannot be interpreted as an integer"
-        ) from None
+        raise TypeError(f"'{_index_name(value)}' object cannot be interpreted as an integer") from None
     if not -(2**63) <= out < 2**63:
         raise ValueError("Overflow when unpacking long long")
     return wrapped(out, dt, dt.name)
@@ -298,11 +290,7 @@ def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
     if isinstance(number, int) and not -(2**63) <= number < 2**64:
         raise OverflowError("int too big to convert")
     if dt.category == dtypes.INTEGRAL:
-        whole = (
-            _from_float(dt, number, shown)
-            if isinstance(number, float)
-            else wrapped(int(number), dt, shown)
-        )
+        whole = _from_float(dt, number, shown) if isinstance(number, float) else wrapped(int(number), dt, shown)
         return np.array(whole, dt.np)
     return _checked(np.array(float(number)), dt, shown)
 

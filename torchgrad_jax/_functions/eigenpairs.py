@@ -17,12 +17,21 @@ _linalg = NAMESPACES["linalg"]
 
 @composite(method=False)
 def lobpcg(
-    A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: int | None = None,
-    iK: Tensor | None = None, niter: int | None = None, tol: float | None = None, largest: bool | None = None,
-    method: str | None = None, tracker: Callable[..., None] | None = None,
-    ortho_iparams: dict[str, int] | None = None, ortho_fparams: dict[str, float] | None = None,
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Callable[..., None] | None = None,
+    ortho_iparams: dict[str, int] | None = None,
+    ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """The `k` largest or smallest eigenvalues of A (or of A x = e B x) and their vectors.
 
     The arguments of torch's iteration (`X`, `n`, `iK`, `niter`, `tol`, `method` and the `ortho` settings)
@@ -36,9 +45,7 @@ def lobpcg(
     if k is None:
         k = 1 if X is None else X._m.shape[-1]
     if k < 1:
-        raise ValueError(
-            f"lobpcg(): expected at least one eigenpair to be asked for, but got k={k}"
-        )
+        raise ValueError(f"lobpcg(): expected at least one eigenpair to be asked for, but got k={k}")
     if rows < 3 * k:
         raise ValueError(
             f"LOBPCG algorithm is not applicable when the number of A rows (={rows}) is smaller than 3 x the "

@@ -32,9 +32,7 @@ def _from_sublists(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
             elif s >= 0 and s < 52:  # as in torch, Python raises if the two cannot be compared
                 out.append(_LETTERS[int(s)])
             else:
-                raise ValueError(
-                    "einsum(): subscript in subscript list is not within the valid range [0, 52)"
-                )
+                raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
         return "".join(out)
 
     tensors = list(operands[0:-1:2]) if len(operands) % 2 else list(operands[::2])
@@ -56,11 +54,7 @@ def _subscripts(text: str, operand: str) -> list[str]:
         if c == ".":
             if text[i : i + 3] != "..." or _ELLIPSIS in out:
                 twice = _ELLIPSIS in out
-                why = (
-                    "for which an ellipsis was already found"
-                    if twice
-                    else "that is not part of any ellipsis"
-                )
+                why = "for which an ellipsis was already found" if twice else "that is not part of any ellipsis"
                 shown = " (...)" if operand == "output" and not twice else ""
                 raise RuntimeError(f"einsum(): found '.' for {operand} {why}{shown}")
             out.append(_ELLIPSIS)
@@ -120,9 +114,7 @@ def _expand_labels(
             result.extend(range(-widest, 0))
             continue
         if label in result:
-            raise RuntimeError(
-                f"einsum(): output subscript {label} appears more than once in the output"
-            )
+            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
         if not any(label in labels for labels in terms):
             raise RuntimeError(
                 f"einsum(): output subscript {label} does not appear in the equation for any input operand"
@@ -143,9 +135,7 @@ def _check_sizes(full: list[list[Any]], operands: Sequence[Tensor]) -> dict[Any,
                 )
         for label, n in own.items():
             if sizes.get(label, 1) != n and n != 1 and sizes.get(label, 1) != 1:
-                what = (
-                    f"subscript {label}" if isinstance(label, str) else "dimension of the ellipsis"
-                )
+                what = f"subscript {label}" if isinstance(label, str) else "dimension of the ellipsis"
                 raise RuntimeError(
                     f"einsum(): {what} has size {n} for operand {i} which does not broadcast with "
                     f"previously seen size {sizes[label]}"
@@ -232,10 +222,7 @@ def _contraction_path(
 ) -> list[tuple[int, ...]]:
     """The order in which to contract more than two operands."""
     names: dict[Any, str] = {}
-    named = [
-        "".join(names.setdefault(label, _LETTERS[len(names)]) for label in labels)
-        for labels in terms
-    ]
+    named = ["".join(names.setdefault(label, _LETTERS[len(names)]) for label in labels) for labels in terms]
     equation = f"{','.join(named)}->{''.join(names[label] for label in out)}"
     arrays = [np.broadcast_to(np.float32(0), shape) for shape in sizes]
     return jnp.einsum_path(equation, *arrays, optimize="auto")[0]
@@ -281,9 +268,7 @@ def einsum(*args: Any) -> Tensor:
     else:
         equation, operands = args[0], list(args[1:])
         if not isinstance(equation, str):
-            raise TypeError(
-                f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}"
-            )
+            raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}")
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             return einsum(equation, *operands[0])
     try:

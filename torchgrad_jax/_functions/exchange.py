@@ -73,15 +73,11 @@ def of_user_array(array: np.ndarray) -> Tensor:
 
 def _warn_of_read_only(array: np.ndarray) -> None:
     if not array.flags.writeable:
-        _warn_of_reading(
-            "NumPy array", "writing to this tensor will result in undefined behavior", "array"
-        )
+        _warn_of_reading("NumPy array", "writing to this tensor will result in undefined behavior", "array")
 
 
 @composite(name="__array_wrap__", function=False)
-def array_wrap(
-    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
-) -> Tensor:
+def array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
     """NumPy's protocol for results of its functions on a tensor: they are tensors again."""
     if array.dtype == np.bool_:  # torch's convention is older than its bool dtype
         array = array.astype(np.uint8)
@@ -105,9 +101,7 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 @factory
-def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: Any = False
-) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: Any = False) -> Tensor:
     """A 1-dim tensor on the memory of a buffer.
 
     Differs from torch: a write to a tensor of a read-only buffer leaves the buffer as it is.
@@ -122,9 +116,7 @@ def frombuffer(
     size, item = view.nbytes, dt.itemsize
     if view.readonly:
         _warn_of_reading(
-            "buffer",
-            "you can write to the underlying (supposedly non-writable) buffer using the tensor",
-            "buffer",
+            "buffer", "you can write to the underlying (supposedly non-writable) buffer using the tensor", "buffer"
         )
     if size == 0 or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
@@ -166,9 +158,7 @@ _REQUIRES_GRAD_KEPT = (
 
 
 @factory
-def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: Any = None
-) -> Tensor:
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: Any = None) -> Tensor:
     """`obj` as a tensor, on its memory where that fits and `copy` is not True."""
     dt = None if dtype is None else dtype_of("asarray", dtype)
     dev = None if device is None else device_of("asarray", device)
@@ -183,9 +173,7 @@ def asarray(
         return from_data(obj, dt, dev or devices.default_device(), bool(requires_grad))
     if copy is False:
         if isinstance(obj, np.generic):
-            raise RuntimeError(
-                "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
-            )
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
         _check_alias(found, dt, dev)
     out = _moved(found, dt, dev, bool(copy))
     if isinstance(obj, np.ndarray) and out is found:
@@ -298,9 +286,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Ten
     else:
         out = _foreign(ext_tensor)
     dev = None if device is None else device_of("from_dlpack", device)
-    return (
-        METHODS["to"](out, device=dev, dtype=out._m.dtype, copy=bool(copy)) if copy or dev else out
-    )
+    return METHODS["to"](out, device=dev, dtype=out._m.dtype, copy=bool(copy)) if copy or dev else out
 
 
 def _foreign(ext: Any) -> Tensor:

@@ -161,9 +161,7 @@ def _shape_and_dims(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], tuple
         if dim is not None and len(dim) != len(s):
             raise RuntimeError("When given, dim and shape arguments must have the same length")
         if len(s) > ndim:
-            raise RuntimeError(
-                f"Got shape with {len(s)} values but input tensor only has {ndim} dimensions."
-            )
+            raise RuntimeError(f"Got shape with {len(s)} values but input tensor only has {ndim} dimensions.")
         if dim is None:
             dims = tuple(range(ndim - len(s), ndim))
         sizes = tuple(x._m.shape[d] if n == -1 else n for d, n in zip(dims, s))
@@ -187,9 +185,7 @@ def _need_axis(name: str, dims: Sequence[int]) -> None:
         raise RuntimeError(f"{name} must transform at least one axis")
 
 
-def _half_shape(
-    name: str, x: Tensor, s: Any, dim: Any
-) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def _half_shape(name: str, x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Sizes of the complex input, its dimensions, and the size of the last dimension of the result."""
     given, dims = _ints(s), _ints(dim)
     if given is None and (dims is not None or x._m.ndim):
@@ -315,11 +311,7 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 
 
 def _shifted(x: Tensor, dim: Any, sign: int) -> Tensor:
-    dims = (
-        tuple(range(x._m.ndim))
-        if dim is None
-        else tuple(shapes.wrap_dim(d, x._m.ndim) for d in _ints(dim) or ())
-    )
+    dims = tuple(range(x._m.ndim)) if dim is None else tuple(shapes.wrap_dim(d, x._m.ndim) for d in _ints(dim) or ())
     if not dims:
         raise RuntimeError("`shifts` required")
     sizes = [x._m.shape[d] for d in dims]
@@ -338,9 +330,7 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _shifted(input, dim, -1)
 
 
-def _frequencies(
-    name: str, index: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool
-) -> Tensor:
+def _frequencies(name: str, index: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.to_dtype(dtype)
@@ -354,9 +344,15 @@ def _frequencies(
 
 @composite(name="fftfreq", **_fft)
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """The frequencies of `fft`, in its order."""
     index = np.arange(max(n, 0))
     index = np.where(index < (n + 1) // 2, index, index - n)
@@ -365,10 +361,14 @@ def fftfreq(
 
 @composite(name="rfftfreq", **_fft)
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """The frequencies of `rfft`, in its order."""
-    return _frequencies(
-        "rfftfreq", np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad
-    )
+    return _frequencies("rfftfreq", np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad)

@@ -28,27 +28,14 @@ from .._ops.registry import Grad
 from .arguments import no_match, real, unexpected
 from .random import _FLOATS, check_integers, chosen, draw, integers, laid, normals, refuse, uniforms
 
-_REAL = (
-    dtypes.bool_,
-    dtypes.uint8,
-    dtypes.int8,
-    dtypes.int16,
-    dtypes.int32,
-    dtypes.int64,
-    *_FLOATS,
-)
+_REAL = (dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, *_FLOATS)
 
 
 @CALLS.memo()
 def overwriting(name: str, node: str, edges: tuple[int, ...] = (0,), grad: Grad = Grad.YES) -> Call:
     """A call whose result is its last leaf, with gradients of zeros for the others."""
     return Call(
-        name,
-        lambda leaves: leaves[-1],
-        node_name=node,
-        argnames=("self",),
-        edges=lambda keys: edges,
-        grad=grad,
+        name, lambda leaves: leaves[-1], node_name=node, argnames=("self",), edges=lambda keys: edges, grad=grad
     )
 
 
@@ -88,9 +75,7 @@ def _filling(me: Tensor, values: Callable[[Meta], np.ndarray]) -> Tensor:
 def uniform_(self: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
     """Fill with uniform numbers: ``uniform_(from=0, to=1)``."""
     if len(args) > 2:
-        raise TypeError(
-            f"uniform_() takes from 0 to 2 positional arguments but {len(args)} were given"
-        )
+        raise TypeError(f"uniform_() takes from 0 to 2 positional arguments but {len(args)} were given")
     given = {"from": 0.0, "to": 1.0, **dict(zip(("from", "to"), args))}
     for k in [k for k in named if k in given]:
         given[k] = named.pop(k)
@@ -170,8 +155,11 @@ def geometric_(self: Tensor, p: Any, *, generator: Any = None) -> Tensor:
     return fill(self, "geometric_", "GeometricBackward0", values)
 
 
-_RANDOM = ("*, torch.Generator generator = None", "int from, int to, *, torch.Generator generator = None",
-           "int to, *, torch.Generator generator = None")  # fmt: skip
+_RANDOM = (
+    "*, torch.Generator generator = None",
+    "int from, int to, *, torch.Generator generator = None",
+    "int to, *, torch.Generator generator = None",
+)
 
 
 @composite(function=False)

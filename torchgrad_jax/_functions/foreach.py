@@ -28,9 +28,7 @@ NAMES = ("tensor1", "tensor2", "value")
 
 def _tensors(name: str, xs: Any) -> list[Tensor]:
     if not isinstance(xs, list | tuple) or not all(isinstance(x, Tensor) for x in xs):
-        raise TypeError(
-            f"{name}(): argument 'self' must be tuple of Tensors, not {type(xs).__name__}"
-        )
+        raise TypeError(f"{name}(): argument 'self' must be tuple of Tensors, not {type(xs).__name__}")
     if not xs:
         raise RuntimeError("Tensor list must have at least one tensor.")
     return list(xs)
@@ -42,9 +40,7 @@ def _spread(value: Any, n: int) -> list[Any]:
         if len(value) != n:
             if not all(isinstance(v, Tensor) for v in value) or not value:
                 raise RuntimeError("Tensor list must have same number of elements as scalar list.")
-            raise RuntimeError(
-                f"Tensor lists must have the same number of tensors, got {n} and {len(value)}"
-            )
+            raise RuntimeError(f"Tensor lists must have the same number of tensors, got {n} and {len(value)}")
         mixed = [i for i, v in enumerate(value) if not isinstance(v, Tensor)]
         if value and isinstance(value[0], Tensor) and mixed:
             kind = type(value[mixed[0]]).__name__
@@ -155,6 +151,12 @@ FUNCTIONS: dict[str, types.FunctionType] = {
     if base not in UNARY or not inplace or base + "_" in METHODS
 }
 _OWN: tuple[Any, ...] = (
-    _foreach_zero_, _foreach_copy_, _foreach_clone, _foreach_max, _foreach_mm, _foreach_norm, _foreach_powsum,
-)  # fmt: skip
+    _foreach_zero_,
+    _foreach_copy_,
+    _foreach_clone,
+    _foreach_max,
+    _foreach_mm,
+    _foreach_norm,
+    _foreach_powsum,
+)
 FUNCTIONS.update({fn.__name__: fn for fn in _OWN})

@@ -26,15 +26,7 @@ from .._engine.inplace import apply_inplace
 from .._engine.record import faked
 from .._engine.resize import resize
 from .._engine.strided import check_writable, placement_of_tensor, write
-from .._engine.tensor import (
-    Alias,
-    Tensor,
-    alias_of,
-    make,
-    mark_inference,
-    placed,
-    placed_later,
-)
+from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference, placed, placed_later
 from .._engine.trace import Call
 from .._engine.views import requires_grad_of
 from .._ops.registry import Grad
@@ -76,9 +68,7 @@ def beside(model: Tensor, t: Tensor, alike: bool = False) -> Tensor:
     return out
 
 
-def from_host(
-    host: np.ndarray, dev: devices.device, requires_grad: bool = False, strides: Any = None
-) -> Tensor:
+def from_host(host: np.ndarray, dev: devices.device, requires_grad: bool = False, strides: Any = None) -> Tensor:
     """A new leaf with the values of a host array that nobody will write to again."""
     m = meta(host.shape, dtypes.BY_NP[host.dtype], dev, strides)
     return fresh(put(host, dev), m, requires_grad)
@@ -95,9 +85,7 @@ def with_strides(
     flat = np.zeros(shapes.storage_extent(host.shape, strides), host.dtype)
     places = np.zeros(host.shape, np.int64)
     for d, step in enumerate(strides):
-        places += (
-            np.arange(host.shape[d]).reshape([-1 if i == d else 1 for i in range(host.ndim)]) * step
-        )
+        places += np.arange(host.shape[d]).reshape([-1 if i == d else 1 for i in range(host.ndim)]) * step
     flat[places] = host
     store = from_host(flat, dev, requires_grad)
     out = alias_of(store, meta(host.shape, store._m.dtype, dev, strides), Alias(0, None, 0, 0))
@@ -166,13 +154,7 @@ def known(key: Any) -> Any:
 
 
 def into(
-    fn: str,
-    out: Any,
-    shape: tuple[int, ...],
-    dtype: Any,
-    device: Any,
-    requires_grad: bool,
-    values: Any,
+    fn: str, out: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, values: Any
 ) -> Tensor:
     """Write ``values(dtype, device)``, an array, into an ``out=`` tensor, resizing it silently."""
     if not isinstance(out, Tensor):
@@ -210,11 +192,7 @@ def into(
 def _filling(fn: str) -> Call:
     """The call that records a write which replaces all old values."""
     return Call(
-        fn,
-        lambda leaves: leaves[1],
-        node_name="NotImplemented",
-        argnames=("self", "values"),
-        grad=Grad.MISSING,
+        fn, lambda leaves: leaves[1], node_name="NotImplemented", argnames=("self", "values"), grad=Grad.MISSING
     )
 
 
@@ -241,14 +219,7 @@ def spread_like(input: Tensor, device: Any, out: Tensor) -> Tensor:
 
 
 def like(
-    fn: str,
-    input: Any,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    pin_memory: Any,
-    requires_grad: Any,
-    memory_format: Any,
+    fn: str, input: Any, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any, memory_format: Any
 ) -> Meta:
     """Meta of a tensor like `input` but for what the other arguments say."""
     if not isinstance(input, Tensor):

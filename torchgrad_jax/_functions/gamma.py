@@ -39,11 +39,7 @@ def _standard(leaves: Sequence[Any]) -> Any:
 
 
 _GAMMA = Call(
-    "_standard_gamma",
-    _standard,
-    node_name="StandardGammaBackward0",
-    argnames=("self",),
-    edges=lambda keys: (0,),
+    "_standard_gamma", _standard, node_name="StandardGammaBackward0", argnames=("self",), edges=lambda keys: (0,)
 )
 _DIRICHLET = Call(
     "_sample_dirichlet",
@@ -74,9 +70,11 @@ def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
     gen = chosen("_standard_gamma", generator, t._m.device)
     if inside_trace():
         return draw_inside(
-            (t,), lambda t: _standard_gamma(t, gen), lambda: batched.standard_gamma(t, gen),
+            (t,),
+            lambda t: _standard_gamma(t, gen),
+            lambda: batched.standard_gamma(t, gen),
             lambda numbers: apply(_GAMMA, (t, numbers)),
-        )  # fmt: skip
+        )
     return _drawn(_GAMMA, t, rng.standard_gamma(concrete(t), generator=gen))
 
 
@@ -87,7 +85,9 @@ def _sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
     gen = chosen("_sample_dirichlet", generator, t._m.device)
     if inside_trace():
         return draw_inside(
-            (t,), lambda t: _sample_dirichlet(t, gen), lambda: batched.dirichlet(t, gen),
+            (t,),
+            lambda t: _sample_dirichlet(t, gen),
+            lambda: batched.dirichlet(t, gen),
             lambda numbers: apply(_DIRICHLET, (t, numbers)),
-        )  # fmt: skip
+        )
     return _drawn(_DIRICHLET, t, rng.dirichlet(concrete(t), generator=gen))

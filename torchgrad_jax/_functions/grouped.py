@@ -19,7 +19,7 @@ _TAKEN = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 @_functional()
 def grouped_mm(
     mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Any = None, out_dtype: Any = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Products of groups of rows, columns or summands of two matrices, or of matrices one by one.
 
     Args:
@@ -43,9 +43,7 @@ def grouped_mm(
     for x in (mat_a, mat_b):
         _check_strides(x)
     if (offs is not None) != (flat_a or flat_b):
-        raise RuntimeError(
-            "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d"
-        )
+        raise RuntimeError("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d")
     if bias is not None:
         raise RuntimeError("Bias not supported yet")
     if out_dtype is not None and out_dtype is not mat_a._m.dtype:
@@ -70,9 +68,7 @@ def _check_strides(x: Tensor) -> None:
             if strides[outer] * x._m.dtype.itemsize % 16:
                 raise RuntimeError("strides should be multiple of 16 bytes")
             return
-    raise RuntimeError(
-        f"Invalid strides/sizes, got {list(strides)} for strides and {list(sizes)} for sizes"
-    )
+    raise RuntimeError(f"Invalid strides/sizes, got {list(strides)} for strides and {list(sizes)} for sizes")
 
 
 def _by_groups(a: Tensor, b: Tensor, ends: list[int]) -> Tensor:
@@ -116,6 +112,4 @@ def scaled_grouped_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **options: Any) 
 
 
 def _refused(name: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"torch.nn.functional.{name} is not supported: scale and multiply in a wider dtype"
-    )
+    return NotImplementedError(f"torch.nn.functional.{name} is not supported: scale and multiply in a wider dtype")

@@ -73,23 +73,17 @@ def _given_edges(input: Tensor, bins: Sequence[Tensor]) -> list[Tensor]:
 def _even_edges(points: Tensor, bins: Sequence[Any], limits: Any) -> list[Tensor]:
     n = points._m.shape[-1]
     if len(bins) != n:
-        raise RuntimeError(
-            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
-        )
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     for d, k in enumerate(bins):
         if k <= 0:
-            raise RuntimeError(
-                f"torch.histogram(): bins must be > 0, but got {k} for dimension {d}"
-            )
+            raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {k} for dimension {d}")
     if limits is not None and len(limits) != 2 * n:
         raise RuntimeError(
             f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got "
             f"{len(limits)}"
         )
     ranges = [(None, None) if limits is None else ends_of_range(limits, d) for d in range(n)]
-    return [
-        ops.histogram_edges(ops.select(points, 1, d), k, d, *ranges[d]) for d, k in enumerate(bins)
-    ]
+    return [ops.histogram_edges(ops.select(points, 1, d), k, d, *ranges[d]) for d, k in enumerate(bins)]
 
 
 def _check_weight(input: Tensor, weight: Tensor | None) -> None:

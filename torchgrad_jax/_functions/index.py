@@ -53,9 +53,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask._m.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = shapes.broadcast_shapes(mask._m.shape, input._m.shape)
-    where = np.flatnonzero(
-        np.broadcast_to(concrete(mask, errors.BATCHED_SELECT, "masked_select"), shape)
-    )
+    where = np.flatnonzero(np.broadcast_to(concrete(mask, errors.BATCHED_SELECT, "masked_select"), shape))
     wider = None if shape == input._m.shape else shape
     return ops.masked_select_at(input, _host(where, input), wider)
 
@@ -63,14 +61,10 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 # --- scatter and index_put ------------------------------------------------------------------------
 
 
-def _scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: Any, suffix: str
-) -> Tensor:
+def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: Any, suffix: str) -> Tensor:
     given = src if value is None else value
     if given is None or (src is not None and value is not None):
-        raise TypeError(
-            "scatter() received an invalid combination of arguments: one of src and value is needed"
-        )
+        raise TypeError("scatter() received an invalid combination of arguments: one of src and value is needed")
     kind = "scatter_src" if isinstance(given, Tensor) and value is None else "scatter_value"
     if reduce is not None and kind == "scatter_src":
         warn.once(
@@ -83,13 +77,7 @@ def _scatter(
 
 
 def _scatter_inplace(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Any = None,
-    *,
-    value: Any = None,
-    reduce: Any = None,
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None
 ) -> Tensor:
     """Write `src` (or one value) at `index` along `dim`."""
     return _scatter(input, dim, index, src, value, reduce, "_")
@@ -97,21 +85,13 @@ def _scatter_inplace(
 
 @composite(out=True, inplace=_scatter_inplace)
 def scatter(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Any = None,
-    *,
-    value: Any = None,
-    reduce: Any = None,
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None
 ) -> Tensor:
     """A copy with `src` (or one value) written at `index` along `dim`."""
     return _scatter(input, dim, index, src, value, reduce, "")
 
 
-def _index_put_inplace(
-    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
-) -> Tensor:
+def _index_put_inplace(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Write `values` to, or add them at, what the indices select."""
     given = _tensor_indices(indices)
     if (mask := _single_mask(input, given, values, accumulate)) is not None:
@@ -133,21 +113,15 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 composite(_index_put_inplace, name="index_put_", method=False)
 
 
-def _single_mask(
-    input: Tensor, given: tuple[Any, ...], values: Tensor, accumulate: bool
-) -> Tensor | None:
+def _single_mask(input: Tensor, given: tuple[Any, ...], values: Tensor, accumulate: bool) -> Tensor | None:
     """A mask without dimensions among the indices: one value fills everything with it, or nothing."""
     masks = [t for t in given if t is not None and t._m.dtype in _MASKS and not t._m.ndim]
     if not masks:
         return None
     if len(given) > input._m.ndim:
-        raise IndexError(
-            f"too many indices for tensor of dimension {input._m.ndim} (got {len(given)})"
-        )
+        raise IndexError(f"too many indices for tensor of dimension {input._m.ndim} (got {len(given)})")
     if not fills_masked(given, values, accumulate):
-        raise RuntimeError(
-            "index_put(): with a mask without dimensions, only one value can be written"
-        )
+        raise RuntimeError("index_put(): with a mask without dimensions, only one value can be written")
     return masks[0]
 
 
@@ -156,9 +130,7 @@ def _tensor_indices(indices: Any) -> tuple[Any, ...]:
         raise TypeError("index_put(): argument 'indices' must be tuple of Tensors, not Tensor")
     for i, t in enumerate(indices):
         if t is not None and not isinstance(t, Tensor):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 1, but got {errors.class_name(t)}"
-            )
+            raise TypeError(f"expected Tensor as element {i} in argument 1, but got {errors.class_name(t)}")
     return tuple(indices)
 
 
@@ -178,9 +150,7 @@ def _repeat_each(input: Tensor, repeats: int, axis: int, output_size: Any) -> Te
         raise RuntimeError("Repeats must be non-negative")
     total = shape[axis] * repeats
     if output_size is not None and output_size != total:
-        raise RuntimeError(
-            f"repeat_interleave: Invalid output_size, expected {total} but got {output_size}"
-        )
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {total} but got {output_size}")
     wide = ops.unsqueeze(input, axis + 1)
     wide = ops.expand(wide, (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
     return ops.view(ops.clone_contiguous(wide), (*shape[:axis], total, *shape[axis + 1 :]))
@@ -212,16 +182,11 @@ def _check_total(counts: Any, output_size: int | None) -> None:
     if counts.size:
         fail_if((counts < 0).any(), lambda: RuntimeError("repeats can not be negative"))
     if output_size is not None:
-        fail_if(
-            counts.sum() != output_size,
-            lambda: RuntimeError("allocated size does not match required size"),
-        )
+        fail_if(counts.sum() != output_size, lambda: RuntimeError("allocated size does not match required size"))
 
 
 @composite
-def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None
-) -> Tensor:
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None) -> Tensor:
     """Each element (or slice along `dim`) repeated a number of times."""
     if repeats is None:
         _check_counts(input)
@@ -229,10 +194,7 @@ def repeat_interleave(
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         return _places(input, output_size, input, input._m.dtype)
     if dim is None:
-        input, dim = (
-            METHODS["reshape"](input, (-1,)) if input._m.ndim != 1 else input,
-            0,
-        )
+        input, dim = (METHODS["reshape"](input, (-1,)) if input._m.ndim != 1 else input, 0)
     axis = shapes.wrap_dim(dim, input._m.ndim)
     if not isinstance(repeats, Tensor):
         if not input._m.ndim:
@@ -253,10 +215,7 @@ def repeat_interleave(
 def _check_classes(values: Any, n: int) -> None:
     fail_if((values < 0).any(), lambda: RuntimeError("Class values must be non-negative."))
     if n != -1:
-        fail_if(
-            (values >= n).any(),
-            lambda: RuntimeError("Class values must be smaller than num_classes."),
-        )
+        fail_if((values >= n).any(), lambda: RuntimeError("Class values must be smaller than num_classes."))
 
 
 # --- table lookups (torch.nn.functional) ----------------------------------------------------------
@@ -298,9 +257,14 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 @composite(namespace="nn.functional", method=False)
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: Any = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of `weight` at the indices `input`."""
     n = weight._m.shape[0] if weight._m.ndim else 0
     if padding_idx is None:
@@ -334,10 +298,18 @@ def _check_bags(mode: str, scale: bool, sparse: bool, weights: Any) -> None:
 
 @composite(namespace="nn.functional", method=False)
 def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Any = None, max_norm: Any = None, norm_type: float = 2,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
-    per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    offsets: Any = None,
+    max_norm: Any = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: Any = None,
+) -> Tensor:
     """Sums, means or maxima of bags of rows of `weight`."""
     if per_sample_weights is not None and per_sample_weights._m.shape != input._m.shape:
         raise ValueError(
@@ -346,9 +318,7 @@ def embedding_bag(
             f"input ({shapes.Size(input._m.shape)!r})"
         )
     if weight._m.ndim != 2:
-        raise ValueError(
-            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._m.ndim}"
-        )
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._m.ndim}")
     if input._m.ndim == 2:
         if offsets is not None:
             raise ValueError(
@@ -364,9 +334,7 @@ def embedding_bag(
         if per_sample_weights is not None:
             per_sample_weights = ops.view(ops.clone_contiguous(per_sample_weights), (-1,))
     elif input._m.ndim != 1:
-        raise ValueError(
-            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._m.ndim}"
-        )
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._m.ndim}")
     elif not isinstance(offsets, Tensor):
         raise ValueError("offsets has to be a 1D Tensor but got None")
     elif offsets._m.ndim != 1:
@@ -375,6 +343,13 @@ def embedding_bag(
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
     return ops.embedding_bag(
-        weight, input, offsets, scale_grad_by_freq, _MODES[mode], sparse, per_sample_weights,
-        include_last_offset, padding_idx,
-    )[0]  # fmt: skip
+        weight,
+        input,
+        offsets,
+        scale_grad_by_freq,
+        _MODES[mode],
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )[0]

@@ -27,11 +27,7 @@ from .splitting import slice_along
 
 
 def _as_int(value: Any) -> int | None:
-    return (
-        int(value)
-        if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
-        else None
-    )
+    return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_) else None
 
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
@@ -155,9 +151,7 @@ def _refuse_too_many(x: Tensor, index: Any) -> NoReturn:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         if not isinstance(index, tuple) and (number := _as_int(index)) is not None:
             raise IndexError(
-                f"index {number} is out of bounds for dimension 0 with size 0"
-                if number
-                else errors.NO_INDEX
+                f"index {number} is out of bounds for dimension 0 with size 0" if number else errors.NO_INDEX
             )
     raise IndexError(f"too many indices for tensor of dimension {x._m.ndim}")
 
@@ -197,9 +191,7 @@ def _entry_check(n: int, place: int) -> Check:
     def check(values: Sequence[Any]) -> None:
         fail_if(
             outside(values[0], n, True),
-            lambda: IndexError(
-                f"index {int(values[0])} is out of bounds for dimension {place} with size {n}"
-            ),
+            lambda: IndexError(f"index {int(values[0])} is out of bounds for dimension {place} with size {n}"),
         )
 
     return check
@@ -234,9 +226,7 @@ def _slice(out: Tensor, at: int, value: slice, always: bool = False) -> Tensor:
     return slice_along(out, at, start, stop, step)
 
 
-_BYTE_MASK = (
-    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
-)
+_BYTE_MASK = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
 
 
 def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -316,11 +306,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
             raise TypeError(f"can't assign a {given} to a torch.{self._m.dtype.type_name}")
         if isinstance(value, complex):
             check_fits(value, dtypes.float64 if half else self._m.dtype)
-        value = (
-            tensor(value, dtype=self._m.dtype, device=self._m.device)
-            if _fits(value, self)
-            else tensor(value)
-        )
+        value = tensor(value, dtype=self._m.dtype, device=self._m.device) if _fits(value, self) else tensor(value)
     if index is False:
         return
     if index is True:
@@ -380,9 +366,7 @@ def fills_masked(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bo
 def refuse_byte_mask(given: Sequence[Any]) -> None:
     """Refuse to write one value by a mask of bytes."""
     if any(t is not None and t._m.dtype is dtypes.uint8 and t._m.ndim for t in given):
-        raise RuntimeError(
-            "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
-        )
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
 
 
 def index_put_(

@@ -14,11 +14,7 @@ from .shape import _reshape
 
 
 def _listed(tensors: Any) -> tuple[Tensor, ...]:
-    return (
-        tuple(tensors[0])
-        if len(tensors) == 1 and isinstance(tensors[0], list | tuple)
-        else tuple(tensors)
-    )
+    return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tuple(tensors)
 
 
 def _atleast(n: int, t: Tensor) -> Tensor:
@@ -116,20 +112,14 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         only_tensors(parts)
         raise
     for t in wide:
-        raise RuntimeError(
-            f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t!r}"
-        )
+        raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t!r}")
     for t in parts[1:]:
         if t._m.dtype is not parts[0]._m.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        warn.to_user(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
-        )
+        warn.to_user("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     elif indexing not in ("ij", "xy"):
-        raise RuntimeError(
-            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
-        )
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     swap = indexing == "xy" and len(parts) >= 2
     if swap:
         parts[0], parts[1] = parts[1], parts[0]

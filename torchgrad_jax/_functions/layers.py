@@ -43,15 +43,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """``input1 @ weight[k] @ input2`` for each output feature k."""
     a, b, w = input1._m, input2._m, weight._m
     if a.dtype is not b.dtype or a.dtype is not w.dtype:
-        given = {
-            "input1": a,
-            "input2": b,
-            "weight": w,
-            **({} if bias is None else {"bias": bias._m}),
-        }
-        shown = ", ".join(
-            f"{name}: {cpp_name(np.empty(0, m.dtype.np))}" for name, m in given.items()
-        )
+        given = {"input1": a, "input2": b, "weight": w, **({} if bias is None else {"bias": bias._m})}
+        shown = ", ".join(f"{name}: {cpp_name(np.empty(0, m.dtype.np))}" for name, m in given.items())
         raise RuntimeError(f"All tensors must have the same dtype, got {shown}")
     if a.ndim != b.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {a.ndim} and {b.ndim}")
@@ -106,9 +99,7 @@ def _constant(host: np.ndarray, t: Tensor, writes: int = 2) -> Tensor:
     strides = shapes.preserve_strides(m.shape, m.strides) if host.shape == m.shape else None
     if strides == shapes.contiguous_strides(host.shape):
         strides = None
-    out = from_host(
-        np.ascontiguousarray(host.astype(m.dtype.np)).reshape(host.shape), m.device, strides=strides
-    )
+    out = from_host(np.ascontiguousarray(host.astype(m.dtype.np)).reshape(host.shape), m.device, strides=strides)
     out._st.version = writes
     return out
 
@@ -116,30 +107,18 @@ def _constant(host: np.ndarray, t: Tensor, writes: int = 2) -> Tensor:
 def _check_kind(t: Tensor) -> None:
     d = t._m.dtype
     if d.is_complex:
-        raise NotImplementedError(
-            f"\"bernoulli_scalar_cpu_\" not implemented for '{scalar_type_name(d)}'"
-        )
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{scalar_type_name(d)}'")
     if d.category < FLOATING:
-        raise RuntimeError(
-            f"result type Float can't be cast to the desired output type {scalar_type_name(d)}"
-        )
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type_name(d)}")
 
 
 def _dropout(
-    input: Tensor,
-    p: float,
-    train: bool,
-    inplace: bool,
-    *,
-    features: bool = False,
-    alpha: bool = False,
+    input: Tensor, p: float, train: bool, inplace: bool, *, features: bool = False, alpha: bool = False
 ) -> Tensor:
     """All functions of the family: a random factor, and for the alpha variants an offset."""
     if not isinstance(train, bool | np.bool_):
         name = "feature_" * features + "alpha_" * alpha + "dropout" + "_" * inplace
-        raise TypeError(
-            f"{name}(): argument 'train' (position 3) must be bool, not {type(train).__name__}"
-        )
+        raise TypeError(f"{name}(): argument 'train' (position 3) must be bool, not {type(train).__name__}")
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not train or input._m.numel == 0:
@@ -154,9 +133,7 @@ def _dropout(
     _check_kind(input)
     kind = input._m.dtype.np if input._m.dtype.itemsize >= 4 else np.dtype(np.float32)
     if not alpha:
-        return multiply(
-            input, _constant(np.where(kept, kind.type(1) / kind.type(1 - p), kind.type(0)), input)
-        )
+        return multiply(input, _constant(np.where(kept, kind.type(1) / kind.type(1 - p), kind.type(0)), input))
     a = 1.0 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
     offset = (kept.astype(kind) - kind.type(1)) * kind.type(_SELU * a) + kind.type(_SELU * a * p)
     scaled = multiply(input, _constant(kept.astype(kind) * kind.type(a), input))
@@ -199,18 +176,14 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 @_functional
-def alpha_dropout(
-    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
-) -> Tensor:
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout to the value at which SELU saturates, keeping mean and variance."""
     _check_probability(p)
     return _dropout(input, p, training, inplace, alpha=True)
 
 
 @_functional
-def feature_alpha_dropout(
-    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
-) -> Tensor:
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels."""
     _check_probability(p)
     return _dropout(input, p, training, inplace, features=True, alpha=True)
@@ -225,9 +198,7 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, batched: b
 
 
 @_functional
-def dropout1d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (batch, channels, length)."""
     _check_probability(p)
     ndim = input._m.ndim
@@ -249,9 +220,7 @@ _DEPRECATED = (
 
 
 @_functional
-def dropout2d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (batch, channels, height, width)."""
     _check_probability(p)
     ndim = input._m.ndim
@@ -269,9 +238,7 @@ def dropout2d(
 
 
 @_functional
-def dropout3d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (batch, channels, depth, height, width)."""
     _check_probability(p)
     ndim = input._m.ndim
@@ -308,8 +275,6 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     if train is False:
         return input.clone(), from_host(np.ones(shape, np.bool_), dev)
     if p == 1:
-        return ops.mul(input, _constant(np.zeros(()), input, 1)), from_host(
-            np.zeros(shape, np.bool_), dev
-        )
+        return ops.mul(input, _constant(np.zeros(()), input, 1)), from_host(np.zeros(shape, np.bool_), dev)
     mask = draw(meta(shape, bool_, dev), lambda m: rng.dropout_mask(m.shape, p))
     return ops._native_dropout(input, mask, 1.0 / (1.0 - p)), mask

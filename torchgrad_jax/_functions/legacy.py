@@ -122,14 +122,10 @@ _AMBIGUOUS = "The tensor does not have unique dim order, or cannot map to exact 
 
 
 @_method
-def dim_order(
-    self: Tensor, *, ambiguity_check: bool | Sequence[memory_format] = False
-) -> tuple[int, ...]:
+def dim_order(self: Tensor, *, ambiguity_check: bool | Sequence[memory_format] = False) -> tuple[int, ...]:
     """Dimensions from the outermost to the innermost in memory."""
     m = self._m
-    listed = isinstance(ambiguity_check, list | tuple) and all(
-        isinstance(f, memory_format) for f in ambiguity_check
-    )
+    listed = isinstance(ambiguity_check, list | tuple) and all(isinstance(f, memory_format) for f in ambiguity_check)
     if not isinstance(ambiguity_check, bool) and not listed:
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     order = tuple(sorted(range(m.ndim), key=lambda d: -m.strides[d]))
@@ -187,17 +183,13 @@ def _loss(name: str) -> Any:
 
 
 @_top
-def kl_div(
-    input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
-) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div` with a number for the reduction."""
     return divergence(input, target, _reduction(reduction), log_target)
 
 
 @_top
-def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
-) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
     """`nn.functional.hinge_embedding_loss` with a number for the reduction."""
     return _loss("hinge_embedding_loss")(input, target, margin, reduction=_reduction(reduction))
 
@@ -207,9 +199,7 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """`nn.functional.margin_ranking_loss` with a number for the reduction."""
-    return _loss("margin_ranking_loss")(
-        input1, input2, target, margin, reduction=_reduction(reduction)
-    )
+    return _loss("margin_ranking_loss")(input1, input2, target, margin, reduction=_reduction(reduction))
 
 
 @_top
@@ -217,16 +207,20 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """`nn.functional.cosine_embedding_loss` with a number for the reduction."""
-    return _loss("cosine_embedding_loss")(
-        input1, input2, target, margin, reduction=_reduction(reduction)
-    )
+    return _loss("cosine_embedding_loss")(input1, input2, target, margin, reduction=_reduction(reduction))
 
 
 @_top
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
-    swap: bool = False, reduction: int = 0,
-) -> Tensor:  # fmt: skip
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 0,
+) -> Tensor:
     """`nn.functional.triplet_margin_loss` with a number for the reduction."""
     return _loss("triplet_margin_loss")(
         anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction)
@@ -234,9 +228,7 @@ def triplet_margin_loss(
 
 
 @_top
-def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
-) -> Tensor:
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """`nn.functional.poisson_nll_loss` with a number for the reduction."""
     return _loss("poisson_nll_loss")(
         input, target, log_input=log_input, full=full, eps=eps, reduction=_reduction(reduction)
@@ -245,9 +237,8 @@ def poisson_nll_loss(
 
 @_top
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
-    reduction: int = 0,
-) -> Tensor:  # fmt: skip
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0
+) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits` with a number for the reduction."""
     return _loss("binary_cross_entropy_with_logits")(
         input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight
@@ -256,18 +247,17 @@ def binary_cross_entropy_with_logits(
 
 @_top
 def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: int = 0, zero_infinity: bool = False,
-) -> Tensor:  # fmt: skip
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 0,
+    zero_infinity: bool = False,
+) -> Tensor:
     """`nn.functional.ctc_loss` with a number for the reduction."""
     return _loss("ctc_loss")(
-        log_probs,
-        targets,
-        input_lengths,
-        target_lengths,
-        blank,
-        _reduction(reduction),
-        zero_infinity,
+        log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity
     )
 
 

@@ -65,9 +65,7 @@ def _not_invertible(what: str) -> Callable[[str, int], Exception]:
 
 
 def _not_solvable(what: str) -> Callable[[str, int], Exception]:
-    return lambda batch, k: LinAlgError(
-        f"{what}:{batch} The solver failed because the input matrix is singular."
-    )
+    return lambda batch, k: LinAlgError(f"{what}:{batch} The solver failed because the input matrix is singular.")
 
 
 def _records(t: Tensor) -> bool:
@@ -243,8 +241,9 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """Singular values and vectors, V not transposed (older name)."""
     if input._m.ndim < 2:
-        raise RuntimeError("linalg.svd: input should have at least 2 dimensions, but has "
-                           f"{input._m.ndim} dimensions instead")  # fmt: skip
+        raise RuntimeError(
+            f"linalg.svd: input should have at least 2 dimensions, but has {input._m.ndim} dimensions instead"
+        )
     if not compute_uv:
         m, n = input._m.shape[-2:]
         zeros = NAMESPACES[""]["zeros"]
@@ -420,9 +419,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 @composite(name="lstsq", out=True, **_linalg)
-def linalg_lstsq(
-    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
-) -> Any:
+def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """Least squares solutions."""
     out = ops.linalg_lstsq(input, b, rcond, driver=driver)
     if driver in ("gelsd", "gelss") and out.residuals._m.numel:
@@ -465,9 +462,7 @@ def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     inverse_of, info = ops.linalg_inv_ex(input)
     mask = ops.unsqueeze(ops.unsqueeze(ops.gt(info, 0), -1), -1)
     inverse_of = ops.masked_fill(inverse_of, mask, math.inf)
-    return ops.nan_to_num(
-        ops.mul(_matrix_norm(input, p), _matrix_norm(inverse_of, p)), math.inf, math.inf, -math.inf
-    )
+    return ops.nan_to_num(ops.mul(_matrix_norm(input, p), _matrix_norm(inverse_of, p)), math.inf, math.inf, -math.inf)
 
 
 def _matrix_norm(input: Tensor, p: Any) -> Tensor:
@@ -484,9 +479,7 @@ def _power(input: Tensor, n: int) -> Tensor:
     require_square("linalg.matrix_power", input)
     if n == 0:
         out = clone(input)
-        return out.copy_(
-            NAMESPACES[""]["eye"](input._m.shape[-1], dtype=input.dtype, device=input.device)
-        )
+        return out.copy_(NAMESPACES[""]["eye"](input._m.shape[-1], dtype=input.dtype, device=input.device))
     if n == 1:
         return clone(input)
     if n < 0:

@@ -42,25 +42,28 @@ def _check(input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, i
             f"(N, {w.shape[-1]}), got unbatched input with shape {tuple(x.shape)}"
         )
     if bias is not None and bias._m.shape != w.shape[:-1]:
-        raise RuntimeError(
-            f"expected linear_bias shape {tuple(w.shape[:-1])}, got {tuple(bias._m.shape)}"
-        )
+        raise RuntimeError(f"expected linear_bias shape {tuple(w.shape[:-1])}, got {tuple(bias._m.shape)}")
     if ignore is not None and target._m.dtype.category >= dtypes.FLOATING:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
 
 
 @composite(namespace="nn.functional", method=False)
 def linear_cross_entropy(
-    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
-    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-    label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: LinearCrossEntropyOptions | None = None,
+) -> Tensor:
     """`cross_entropy` of `linear`; the weight may have several dimensions of classes and positions."""
     _check(input, linear_weight, target, linear_bias, ignore_index)
     if options is not None and not isinstance(options, LinearCrossEntropyOptions):
-        raise TypeError(
-            f"expected options to be LinearCrossEntropyOptions, got {type(options).__name__}"
-        )
+        raise TypeError(f"expected options to be LinearCrossEntropyOptions, got {type(options).__name__}")
     out_shape = linear_weight._m.shape[:-1]
     flat = linear_weight
     bias = linear_bias
@@ -71,6 +74,10 @@ def linear_cross_entropy(
     if len(out_shape) > 1:
         logits = ops.view(logits, (input._m.shape[0], *out_shape))
     return NAMESPACES["nn.functional"]["cross_entropy"](
-        logits, target, weight, ignore_index=-100 if ignore_index is None else ignore_index,
-        reduction=reduction, label_smoothing=label_smoothing,
-    )  # fmt: skip
+        logits,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )

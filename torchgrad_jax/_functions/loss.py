@@ -33,9 +33,7 @@ def _reduction(reduction: str, size_average: bool | None = None, reduce: bool | 
         reduction = "none" if reduce is not None and not reduce else "mean" if average else "sum"
         warn.to_user(_LEGACY.format(reduction))
     if reduction == "elementwise_mean":
-        warn.to_user(
-            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead."
-        )
+        warn.to_user("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
         reduction = "mean"
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -68,18 +66,14 @@ def _expanded(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return x.expand(shape), y.expand(shape)
 
 
-def _weighted(
-    errors: Tensor, weight: Tensor, input: Tensor, reduction: str, *, by_weight: bool = True
-) -> Tensor:
+def _weighted(errors: Tensor, weight: Tensor, input: Tensor, reduction: str, *, by_weight: bool = True) -> Tensor:
     if weight._m.shape != input._m.shape:
         raise ValueError("Weights and input must have the same size.")
     loss = ops.mul(errors, weight)
     if reduction == "mean" and by_weight:
         return ops.true_divide(ops.sum(loss), ops.sum(weight))
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(
-            f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'."
-        )
+        raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
     return _reduce(loss, reduction)
 
 
@@ -88,9 +82,13 @@ def _weighted(
 
 @_functional
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """Squared differences."""
     x, y = _pair(input, target)
     if size_average is not None or reduce is not None or weight is None:
@@ -106,9 +104,13 @@ def _l1(x: Tensor, y: Tensor, reduction: str) -> Tensor:
 
 @_functional
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """Absolute differences."""
     x, y = _pair(input, target)
     if size_average is not None or reduce is not None or weight is None:
@@ -120,9 +122,13 @@ def l1_loss(
 
 @_functional
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", beta: float = 1.0,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """Quadratic within `beta`, linear outside."""
     x, y = _pair(input, target)
     reduction = _reduction(reduction, size_average, reduce)
@@ -131,11 +137,7 @@ def smooth_l1_loss(
 
 @_functional
 def huber_loss(
-    input: Tensor,
-    target: Tensor,
-    reduction: str = "mean",
-    delta: float = 1.0,
-    weight: Tensor | None = None,
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
     """Quadratic within `delta`, linear with slope `delta` outside."""
     x, y = _pair(input, target)
@@ -149,34 +151,43 @@ def huber_loss(
 
 @_functional
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Cross entropy between probabilities and targets in [0, 1]."""
-    return ops.binary_cross_entropy(
-        input, target, weight, _reduction(reduction, size_average, reduce)
-    )
+    return ops.binary_cross_entropy(input, target, weight, _reduction(reduction, size_average, reduce))
 
 
 @_functional
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """Cross entropy between ``sigmoid(input)`` and targets in [0, 1]."""
     reduction = _reduction(reduction, size_average, reduce)
     if input._m.shape != target._m.shape:
-        raise ValueError(
-            f"Target size ({_size(target)}) must be the same as input size ({_size(input)})"
-        )
+        raise ValueError(f"Target size ({_size(target)}) must be the same as input size ({_size(input)})")
     return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
 @_functional
 def kl_div(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", log_target: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """Kullback-Leibler divergence of log-probabilities from probabilities."""
     legacy = size_average is not None or reduce is not None
     if reduction == "mean" and not legacy:
@@ -209,9 +220,15 @@ def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) 
 
 @_functional
 def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
-    eps: float = 1e-08, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-08,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Minus the log-likelihood of a Poisson distribution, up to terms of the target unless `full`."""
     reduction = _reduction(reduction, size_average, reduce)
     eps = _real("poisson_nll_loss", "eps", eps, 5)
@@ -233,9 +250,8 @@ def _no_negative(arrays: Sequence[Any]) -> None:
 
 @_functional
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-06,
-    reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-06, reduction: str = "mean"
+) -> Tensor:
     """Minus the log-likelihood of a normal distribution with mean `input` and variance `var`."""
     if not isinstance(var, Tensor):
         var = ops.mul(input.detach().new_ones(input._m.shape), var)
@@ -262,22 +278,16 @@ def gaussian_nll_loss(
 # --- class indices and class probabilities ------------------------------------------------------
 
 
-def _nll(
-    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
-) -> Tensor:
+def _nll(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
     """Any number of dimensions: the classes are in dimension 1, or 0 for a single sample."""
     x, t = input._m, target._m
     if not x.ndim:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if x.ndim != 1 and (not t.ndim or x.shape[0] != t.shape[0]):
         batch = t.shape[0] if t.ndim else 0
-        raise ValueError(
-            f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({batch})."
-        )
+        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({batch}).")
     if x.ndim == 1 and t.ndim == 1 and t.shape[0] != 1 and t.dtype.category < FLOATING:
-        raise ValueError(
-            f"For 1D input, 1D target must have size 1, but got target size: {t.shape[0]}"
-        )
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {t.shape[0]}")
     if x.ndim <= 2:
         return ops.nll_loss(input, target, weight, ignore_index, reduction)
     if x.ndim == 4:
@@ -294,9 +304,14 @@ def _nll(
 
 @_functional
 def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Minus the log-probability that each target names."""
     return _nll(input, target, weight, _reduction(reduction, size_average, reduce), ignore_index)
 
@@ -312,16 +327,12 @@ def _check_smoothing(share: float) -> None:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {share:g}")
 
 
-def _soft_targets(
-    logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
-) -> Tensor:
+def _soft_targets(logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
     m = logp._m
     dim = 0 if m.ndim == 1 else 1
     if target._m.dtype.category < FLOATING:
         name = dtypes.scalar_type_name(target._m.dtype)
-        raise RuntimeError(
-            f"Expected floating point type for target with class probabilities, got {name}"
-        )
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {name}")
     classes = m.shape[dim]
     if weight is not None and (weight._m.ndim != 1 or weight._m.numel != classes):
         raise RuntimeError(
@@ -345,12 +356,7 @@ def _soft_targets(
 
 
 def _smoothed(
-    logp: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    reduction: str,
-    ignore_index: int,
-    smoothing: float,
+    logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
 ) -> Tensor:
     """Cross entropy where a part `smoothing` of each target is spread over all classes."""
     _check_smoothing(smoothing)
@@ -378,10 +384,15 @@ def _smoothed(
 
 @_functional
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`nll_loss` of `log_softmax`; targets are class indices, or probabilities of the input's shape."""
     reduction = _reduction(reduction, size_average, reduce)
     soft = input._m.shape == target._m.shape
@@ -400,9 +411,8 @@ def cross_entropy(
 
 @_functional
 def soft_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """``log(1 + exp(-target * input))``."""
     return ops.soft_margin_loss(input, target, _reduction(reduction, size_average, reduce))
 
@@ -424,9 +434,15 @@ def _check_labels(target: Tensor) -> None:
 
 @_functional
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """How far other classes come within `margin` of the target's score."""
     reduction = _reduction(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -448,9 +464,8 @@ def multi_margin_loss(
 
 @_functional
 def multilabel_margin_loss(
-    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Margins between the labels of each row and all other classes."""
     reduction = _reduction(reduction, size_average, reduce)
     _check_scores(input)
@@ -461,9 +476,13 @@ def multilabel_margin_loss(
 
 @_functional
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Binary cross entropy of each class, averaged over the classes."""
     if reduction not in ("none", "mean", "sum") and size_average is None and reduce is None:
         raise ValueError(f"{reduction} is not valid")
@@ -479,9 +498,13 @@ def multilabel_soft_margin_loss(
 
 @_functional
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The input where the target is 1, what it lacks to `margin` where the target is -1."""
     reduction = _reduction(reduction, size_average, reduce)
     margin = _real("hinge_embedding_loss", "margin", margin, 3)
@@ -496,9 +519,14 @@ def hinge_embedding_loss(
 
 @_functional
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """What ``target * (input1 - input2)`` lacks to `margin`."""
     reduction = _reduction(reduction, size_average, reduce)
     margin = _real("margin_ranking_loss", "margin", margin, 4)
@@ -514,9 +542,14 @@ def margin_ranking_loss(
 
 @_functional
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Pulls pairs with target 1 together and pairs with target -1 apart, by the angle between them."""
     reduction = _reduction(reduction, size_average, reduce)
     t, a, b = target._m.ndim, input1._m.ndim, input2._m.ndim
@@ -542,9 +575,7 @@ def cosine_embedding_loss(
     return _reduce(ops.add(near, far), reduction)
 
 
-def _triplet(
-    positive: Tensor, negative: Tensor, margin: float, reduction: str, number: bool
-) -> Tensor:
+def _triplet(positive: Tensor, negative: Tensor, margin: float, reduction: str, number: bool) -> Tensor:
     shifted = ops.add_number(positive, margin) if number else ops.add(positive, margin)
     return _reduce(ops.clamp_min(ops.sub(shifted, negative), 0), reduction)
 
@@ -560,9 +591,17 @@ def _same_rank(anchor: Tensor, positive: Tensor, negative: Tensor) -> None:
 
 @_functional
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06,
-    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-06,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """By how much the negative is nearer than the positive plus `margin`."""
     reduction = _reduction(reduction, size_average, reduce)
     if margin <= 0:
@@ -577,10 +616,15 @@ def triplet_margin_loss(
 
 @_functional
 def triplet_margin_with_distance_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
-    swap: bool = False, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """`triplet_margin_loss` with a distance of your own."""
     reduction = _reduction(reduction)
     if margin <= 0:
@@ -604,9 +648,7 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
     common = dtypes.promote_types(x1._m.dtype, x2._m.dtype)
     if common.category != FLOATING:
         name = dtypes.scalar_type_name(common)
-        raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {name}"
-        )
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {name}")
     a, b = _expanded(*[x if x._m.dtype is common else x.to(common) for x in (x1, x2)])
     sizes = []
     for v in (a, b):
@@ -619,9 +661,7 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
     return ops.sum(ops.mul(ops.true_divide(a, sizes[0]), second), dim)
 
 
-def _pairwise_distance(
-    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
+def _pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
     p, eps = _real("pairwise_distance", "p", p, 3), _real("pairwise_distance", "eps", eps, 4)
     return ops._norm_of_differences(ops.add_number(ops.sub(x1, x2), eps), float(p), -1, keepdim)
@@ -659,10 +699,9 @@ def _lengths_of_program(given: Sequence[Any], targets: Tensor, batch: int) -> li
             lasting=True,
         )
     sizes = [
-        n.reshape(-1).to(dtypes.int64) if isinstance(n, Tensor)
-        else targets.new_tensor(_lengths(n), dtype=dtypes.int64)
+        n.reshape(-1).to(dtypes.int64) if isinstance(n, Tensor) else targets.new_tensor(_lengths(n), dtype=dtypes.int64)
         for n in given
-    ]  # fmt: skip
+    ]
     for name, n in zip(("input_lengths", "target_lengths"), sizes):
         if n._m.numel != batch:
             raise RuntimeError(f"{name} must be of size batch_size")
@@ -680,9 +719,7 @@ def _padded(targets: Tensor, lengths: Sequence[int]) -> Tensor:
     return ops.stack(tuple(rows), 0)
 
 
-def _check_ctc(
-    log_probs: Tensor, targets: Tensor, t_in: Sequence[int], t_out: Sequence[int], blank: int
-) -> None:
+def _check_ctc(log_probs: Tensor, targets: Tensor, t_in: Sequence[int], t_out: Sequence[int], blank: int) -> None:
     steps, batch, classes = log_probs._m.shape
     where = "(while checking arguments for ctc_loss_allocate_outputs)"
     if not 1 <= targets._m.ndim <= 2:
@@ -705,9 +742,14 @@ def _check_ctc(
 
 
 def _ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: str = "mean", zero_infinity: bool = False,
-) -> Tensor:  # fmt: skip
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """Minus the log-probability of label sequences over all alignments with the time steps."""
     reduction = _reduction(reduction)
     for name, given in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):

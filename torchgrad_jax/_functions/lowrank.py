@@ -55,17 +55,13 @@ def svd_lowrank(
 
 
 @composite(method=False)
-def pca_lowrank(
-    A: Any, q: int | None = None, center: bool = True, niter: int = 2
-) -> tuple[Tensor, Tensor, Tensor]:
+def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """Principal components of the rows of a matrix, approximated by a matrix of rank `q`."""
     m, n = A.shape[-2:]
     if q is None:
         q = min(6, m, n)
     elif not (0 <= q <= min(m, n)):
-        raise ValueError(
-            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
-        )
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
     if not niter >= 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
     if not center:

@@ -28,9 +28,7 @@ def _mask(input: Tensor, mask: Tensor) -> Tensor:
     """The mask as bools of the input's shape."""
     m, have = input._m, mask._m
     if have.ndim > m.ndim:
-        raise IndexError(
-            "_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)"
-        )
+        raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
     if have.dtype is not dtypes.bool_:
         mask = ops.ne(mask, 0)
     return mask if mask._m.shape == m.shape else ops.expand(mask, m.shape)
@@ -54,9 +52,7 @@ def _extreme(name: str, input: Tensor, sign: int) -> Any:
     if dt.is_complex and name == "logsumexp":
         return sign * math.inf
     if dt.is_complex:
-        raise TypeError(
-            "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'"
-        )
+        raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
     info = np.iinfo(dt.np)
     return info.min if sign < 0 else info.max
 
@@ -91,7 +87,7 @@ def _sum_dtype(input: Tensor, dtype: Any) -> Any:
 @_masked
 def sum(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Sum of the elements that the mask keeps."""
     dtype = _sum_dtype(input, dtype)
     dims = _dims(dim, input._m.ndim)
@@ -101,7 +97,7 @@ def sum(
 @_masked
 def prod(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Product of the elements that the mask keeps."""
     dtype = _sum_dtype(input, dtype)
     out = _kept(input, mask, 1)
@@ -128,7 +124,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
 @_masked
 def amax(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The largest of the elements that the mask keeps."""
     kept = _kept(input, mask, lambda: _extreme("amax", input, -1))
     return _cast(torch["amax"](kept, _dims(dim, input._m.ndim), keepdim), dtype)
@@ -137,7 +133,7 @@ def amax(
 @_masked
 def amin(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The smallest of the elements that the mask keeps."""
     kept = _kept(input, mask, lambda: _extreme("amin", input, 1))
     return _cast(torch["amin"](kept, _dims(dim, input._m.ndim), keepdim), dtype)
@@ -146,7 +142,7 @@ def amin(
 @_masked
 def argmax(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Where the largest of the kept elements is, in the dtype of the input."""
     kept = _kept(input, mask, lambda: _extreme("argmax", input, -1))
     return _cast(torch["argmax"](kept, dim, bool(keepdim)), dtype or input._m.dtype)
@@ -155,7 +151,7 @@ def argmax(
 @_masked
 def argmin(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Where the smallest of the kept elements is, in the dtype of the input."""
     kept = _kept(input, mask, lambda: _extreme("argmin", input, 1))
     return _cast(torch["argmin"](kept, dim, bool(keepdim)), dtype or input._m.dtype)
@@ -171,7 +167,7 @@ def _counted(input: Tensor, dim: Any, keepdim: bool, mask: Tensor | None) -> Ten
 @_masked
 def mean(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Mean of the elements that the mask keeps; NaN where there are none."""
     for kind, given in (("Input", input._m.dtype if dtype is None else None), ("Optional", dtype)):
         if given is not None and given.category < dtypes.FLOATING:
@@ -187,7 +183,7 @@ def mean(
 @_masked
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The lower median of the elements that the mask keeps."""
     dtype = dtype or input._m.dtype
     if dim is None:  # without `dim` torch takes the first dimension
@@ -198,18 +194,21 @@ def median(
     x = input
     if not input._m.dtype.is_floating_point:
         if not bool(torch["all"](torch["any"](full, dim))):
-            raise ValueError(
-                "masked median expects no fully masked out rows if dtype is not floating point"
-            )
+            raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
         x = input.to(dtypes.float64)
     return _cast(torch["nanmedian"](_kept(x, full, math.nan), dim, keepdim)[0], dtype)
 
 
 @_masked
 def norm(
-    input: Tensor, ord: Any = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
+    input: Tensor,
+    ord: Any = 2.0,
+    dim: Any = None,
+    *,
+    keepdim: bool = False,
+    dtype: Any = None,
     mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Vector norm of the elements that the mask keeps."""
     kept = _kept(input, mask, math.inf if ord == -math.inf else 0)
     dims = _dims(dim, input._m.ndim)
@@ -217,9 +216,8 @@ def norm(
 
 
 def _variance(
-    input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Tensor | None,
-    root: bool,
-) -> Tensor:  # fmt: skip
+    input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Tensor | None, root: bool
+) -> Tensor:
     if unbiased is not None and correction is not None:
         raise AssertionError("Only one of unbiased and correction may be given")
     degrees = correction if correction is not None else 1 if unbiased in (None, True) else 0
@@ -243,18 +241,30 @@ def _variance(
 
 @_masked
 def var(
-    input: Tensor, dim: Any = None, unbiased: Any = None, *, correction: Any = None, keepdim: bool = False,
-    dtype: Any = None, mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    *,
+    correction: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Variance of the elements that the mask keeps."""
     return _variance(input, dim, unbiased, correction, bool(keepdim), dtype, mask, False)
 
 
 @_masked
 def std(
-    input: Tensor, dim: Any = None, unbiased: Any = None, *, correction: Any = None, keepdim: bool = False,
-    dtype: Any = None, mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    *,
+    correction: Any = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Standard deviation of the elements that the mask keeps."""
     return _variance(input, dim, unbiased, correction, bool(keepdim), dtype, mask, True)
 
@@ -262,7 +272,7 @@ def std(
 @_masked
 def logsumexp(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The logarithm of the sum of the exponentials of what the mask keeps."""
     kept = _kept(input, mask, lambda: _extreme("logsumexp", input, -1))
     out = torch["logsumexp"](kept, _dims(dim, input._m.ndim), bool(keepdim))
@@ -271,9 +281,13 @@ def logsumexp(
 
 @_masked
 def logaddexp(
-    input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None,
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: Any = None,
+    input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The logarithm of the sum of two exponentials, each under its own mask."""
     x, y = _kept(input, input_mask, -math.inf), _kept(other, other_mask, -math.inf)
     return _cast(torch["logaddexp"](x, y), dtype or input._m.dtype)
@@ -290,9 +304,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
 
 
 @_masked
-def log_softmax(
-    input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of softmax over the elements that the mask keeps."""
     kept = _kept(input, mask, lambda: _extreme("log_softmax", input, -1))
     return torch["log_softmax"](kept, dim, dtype=dtype or input._m.dtype)
@@ -307,9 +319,8 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
 
 @_masked
 def normalize(
-    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """The kept elements divided by their norm, or by `eps` where that is larger."""
     dtype = dtype or input._m.dtype
     kept = _kept(input, mask, 0)

@@ -91,9 +91,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if n == 2 and k == 2:
         return ops.mm(input, other)
     if n == 0 or k == 0:
-        raise RuntimeError(
-            f"both arguments to matmul need to be at least 1D, but they are {n}D and {k}D"
-        )
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {k}D")
     if n == 1 and k == 1:
         return ops.dot(input, other)
     if n == 2 and k == 1:
@@ -140,9 +138,7 @@ def _require_vector(name: str, t: Tensor) -> None:
 _addbmm_in_place = METHODS["addbmm_"]
 
 
-def addbmm_(
-    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
-) -> Tensor:
+def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """`addbmm` in place; a tensor that has to be broadcast grows."""
     shapes_known = isinstance(batch1, Tensor) and isinstance(batch2, Tensor)
     if not shapes_known or batch1._m.ndim != 3 or batch2._m.ndim != 3 or MODES.bits > GRAD:
@@ -254,8 +250,7 @@ def _contraction(dims: Any, na: int, nb: int) -> tuple[tuple[int, ...], tuple[in
     for name, given, at in (("self", first, 3), ("other", second, 4)):
         if not isinstance(given, list | tuple):
             raise TypeError(
-                f"tensordot(): argument 'dims_{name}' (position {at}) must be tuple of ints, not "
-                f"{type_name(given)}"
+                f"tensordot(): argument 'dims_{name}' (position {at}) must be tuple of ints, not {type_name(given)}"
             )
     return tuple(first), tuple(second)
 
@@ -267,9 +262,7 @@ def _number_or_lists(dims: Any) -> Any:
     if dims._m.numel <= 1:
         return int(dims.item())
     if dims._m.shape[0] != 2:
-        raise AssertionError(
-            f"dims tensor must have size 2 in first dimension, got {dims._m.shape[0]}"
-        )
+        raise AssertionError(f"dims tensor must have size 2 in first dimension, got {dims._m.shape[0]}")
     return dims.tolist()
 
 
@@ -318,10 +311,7 @@ def _best_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     for span in range(1, n):
         for i in range(n - span):
             j = i + span
-            options = [
-                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                for k in range(i, j)
-            ]
+            options = [(cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
             cost[i, j], split[i, j] = min(options)
     return split
 
@@ -366,9 +356,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         split[0, 2] = 1 if a * b * c + a * c * d <= b * c * d + a * b * d else 0
 
     def multiply(i: int, j: int) -> Tensor:
-        return (
-            chain[i] if i == j else ops.mm(multiply(i, split[i, j]), multiply(split[i, j] + 1, j))
-        )
+        return chain[i] if i == j else ops.mm(multiply(i, split[i, j]), multiply(split[i, j] + 1, j))
 
     return ops.view(multiply(0, last), tuple(shape))
 
@@ -406,9 +394,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 
 @composite
-def cross(
-    input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
-) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Cross products; without `dim`, along the first dimension of size 3."""
     if dim is None:
         warn.once(
@@ -431,9 +417,7 @@ def _weights(name: str, w: Tensor, n: int, integral: bool) -> Tensor:
     if (w._m.dtype.category < FLOATING) != integral or w._m.dtype.category == dtypes.BOOL:
         kind = "integral" if integral else "floating point"
         got = scalar_type_name(w._m.dtype)
-        raise RuntimeError(
-            f"cov(): expected {name} to have {kind} dtype but got {name} with {got} dtype"
-        )
+        raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {got} dtype")
     if w._m.numel != n:
         raise RuntimeError(
             f"cov(): expected {name} to have the same numel as there are observations in the input but got "
@@ -447,17 +431,12 @@ def _weights(name: str, w: Tensor, n: int, integral: bool) -> Tensor:
 
 @composite
 def cov(
-    input: Tensor,
-    *,
-    correction: int = 1,
-    fweights: Tensor | None = None,
-    aweights: Tensor | None = None,
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
     """The covariance matrix of variables (rows) from observations (columns)."""
     if input._m.ndim > 2:
         raise RuntimeError(
-            "cov(): expected input to have two or fewer dimensions but got an input with "
-            f"{input._m.ndim} dimensions"
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input._m.ndim} dimensions"
         )
     if input._m.dtype.category == dtypes.BOOL:
         raise RuntimeError("cov(): bool dtype is not supported for input")
@@ -480,8 +459,7 @@ def cov(
         norm = max(norm, 0)
         if norm <= 0:
             warn.to_user(
-                "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
-                "observations."
+                "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations."
             )
     x = ops.sub(x, ops.unsqueeze(mean, 1))
     y = ops.t(x if w is None else ops.mul(x, w))
@@ -512,10 +490,7 @@ def corrcoef(input: Tensor) -> Tensor:
     return ops.complex(ops.clamp(real(c), -1, 1), ops.clamp(imag(c), -1, 1))
 
 
-_MODES = {
-    "use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1,
-    "donot_use_mm_for_euclid_dist": 2,
-}  # fmt: skip
+_MODES = {"use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2}
 
 
 def _general(fn: Any, *args: Any) -> Any:
@@ -524,21 +499,14 @@ def _general(fn: Any, *args: Any) -> Any:
 
 
 @composite(method=False)
-def cdist(
-    x1: Tensor,
-    x2: Tensor,
-    p: float = 2.0,
-    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
-) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances between every row of `x1` and every row of `x2`, batch by batch."""
     p = _real("cdist", "p", p, 3)
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for i, x in enumerate((x1, x2), 1):
         if not x._m.dtype.is_floating_point:
-            raise RuntimeError(
-                f"cdist only supports floating-point dtypes, X{i} got: {scalar_type_name(x._m.dtype)}"
-            )
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {scalar_type_name(x._m.dtype)}")
     for i, x in enumerate((x1, x2), 1):
         if x._m.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x._m.ndim}D")
@@ -551,12 +519,7 @@ def cdist(
     (r1, columns), r2 = x1._m.shape[-2:], x2._m.shape[-2]
     batch = shapes.broadcast_shapes(x1._m.shape[:-2], x2._m.shape[:-2])
     mode, count = _MODES[compute_mode], math.prod(batch)
-    if (
-        p != 2
-        or mode == 2
-        or (mode == 0 and r1 <= 25 and r2 <= 25)
-        or 0 in (r1, r2, columns, count)
-    ):
+    if p != 2 or mode == 2 or (mode == 0 and r1 <= 25 and r2 <= 25) or 0 in (r1, r2, columns, count):
         return _general(ops._cdist_forward, x1, x2, float(p), mode)
 
     def rows(x: Tensor, r: int) -> Tensor:

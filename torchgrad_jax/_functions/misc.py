@@ -17,17 +17,7 @@ from .._engine.deferred import now_or_later
 from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._engine.trace import forget_plans
-from .arguments import (
-    dtype_of,
-    factory,
-    flag,
-    is_number,
-    no_match,
-    number,
-    register,
-    tensor_argument,
-    wrong,
-)
+from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, tensor_argument, wrong
 from .convert import parse_type_name, tensor_type_name
 from .fresh import from_host
 from .typed_storage import TypedStorage
@@ -75,8 +65,7 @@ def is_nonzero(input: Any) -> bool:
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape."""
     return (
-        tensor_argument("is_same_size", input)._m.shape
-        == tensor_argument("is_same_size", other, "other", 2)._m.shape
+        tensor_argument("is_same_size", input)._m.shape == tensor_argument("is_same_size", other, "other", 2)._m.shape
     )
 
 
@@ -103,10 +92,7 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
     text = "Expected Tensor with single nonzero value, but got zero"
 
     def check(arrays: Sequence[Any]) -> None:
-        fail_if(
-            ~arrays[0].astype(bool).all(),
-            lambda: RuntimeError(text if assert_msg is None else assert_msg),
-        )
+        fail_if(~arrays[0].astype(bool).all(), lambda: RuntimeError(text if assert_msg is None else assert_msg))
 
     if isinstance(input, Tensor) and input._m.numel == 1:
         now_or_later((input,), check)
@@ -217,15 +203,18 @@ def result_type(*args: Any, **kwargs: Any) -> dtypes.dtype:
     """The dtype of an operation on two tensors or numbers."""
     given = [*args, *kwargs.values()]
     if len(given) != 2 or not all(isinstance(v, Tensor) or is_number(v) for v in given):
-        raise no_match("result_type", args, kwargs, "Tensor tensor, Tensor other", "Number scalar, Tensor tensor",
-                       "Tensor tensor, Number other", "Number scalar1, Number scalar2")  # fmt: skip
+        raise no_match(
+            "result_type",
+            args,
+            kwargs,
+            "Tensor tensor, Tensor other",
+            "Number scalar, Tensor tensor",
+            "Tensor tensor, Number other",
+            "Number scalar1, Number scalar2",
+        )
     dimmed = [v._m.dtype for v in given if isinstance(v, Tensor) and v._m.ndim]
     zero_dim = [v._m.dtype for v in given if isinstance(v, Tensor) and not v._m.ndim]
-    numbers = [
-        dtypes.of_python(type(number("result_type", "scalar", v)))
-        for v in given
-        if not isinstance(v, Tensor)
-    ]
+    numbers = [dtypes.of_python(type(number("result_type", "scalar", v))) for v in given if not isinstance(v, Tensor)]
     return dtypes.result_type_of(dimmed, zero_dim, numbers)
 
 
@@ -239,9 +228,7 @@ def _dtype_at(fn: str, name: str, value: Any, position: int) -> dtypes.dtype:
 @factory
 def can_cast(from_: Any, to: Any) -> bool:
     """Whether torch casts from one dtype to the other by itself, as in-place operations may need to."""
-    return dtypes.can_cast(
-        _dtype_at("can_cast", "from_", from_, 1), _dtype_at("can_cast", "to", to, 2)
-    )
+    return dtypes.can_cast(_dtype_at("can_cast", "from_", from_, 1), _dtype_at("can_cast", "to", to, 2))
 
 
 @factory
@@ -265,15 +252,11 @@ _DEFAULTS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 def set_default_dtype(d: Any, /) -> None:
     """Choose the dtype of tensors made of Python floats; complex numbers follow."""
     if not isinstance(d, dtypes.dtype):
-        raise TypeError(
-            "invalid dtype object: only floating-point types are supported as the default type"
-        )
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     if d not in _DEFAULTS:
-        raise TypeError(
-            f"{d!r} is not supported as the default type; use one of {', '.join(map(repr, _DEFAULTS))}"
-        )
+        raise TypeError(f"{d!r} is not supported as the default type; use one of {', '.join(map(repr, _DEFAULTS))}")
     if d is not SETTINGS.default_dtype:
         SETTINGS.default_dtype = d
         forget_plans()
@@ -314,9 +297,13 @@ def set_default_device(device: Any) -> None:
 
 @factory
 def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
-) -> None:  # fmt: skip
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Change how tensors are printed."""
     printing.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
 

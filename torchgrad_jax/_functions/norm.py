@@ -37,25 +37,33 @@ def _check_batched(input: Tensor, *running: Tensor | None) -> None:
 
 
 def _batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, training: bool, momentum: float | None, eps: float,
-) -> Any:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float | None,
+    eps: float,
+) -> Any:
     if training:
         _check_batched(input, running_mean, running_var)
     momentum = 0.0 if momentum is None else momentum
-    return ops._native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )[:3]
+    return ops._native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[:3]
 
 
 def _batch_norm_or_empty(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, training: bool, momentum: float | None, eps: float,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float | None,
+    eps: float,
+) -> Tensor:
     if input._m.numel:
-        return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[
-            0
-        ]
+        return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
     if not training and running_mean is None:
         raise RuntimeError("running_mean must be defined in evaluation mode")
     out = input.clone()  # torch: there is nothing to normalise, but the parameters keep their edges
@@ -66,36 +74,51 @@ def _batch_norm_or_empty(
 
 @_top(out=True)
 def native_batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, training: bool, momentum: float, eps: float,
-) -> Any:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
     """Normalised input, batch mean and 1 / std."""
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @_top(name="batch_norm")
 def _top_batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
     """Batch normalisation, with torch's order of arguments at the top level."""
-    return _batch_norm_or_empty(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
+    return _batch_norm_or_empty(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 def _check_batch(shape: Sequence[int], shown: str) -> None:
     if shape[0] * math.prod(shape[2:]) == 1:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {shown}"
-        )
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shown}")
 
 
 @_functional
 def batch_norm(
-    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
-    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalise each channel over the batch, or by running statistics outside training."""
     if training:
         shape = input._m.shape
@@ -104,30 +127,30 @@ def batch_norm(
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0.0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
-    return _batch_norm_or_empty(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
+    return _batch_norm_or_empty(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 # --- instance -----------------------------------------------------------------------------------
 
 
 def _instance_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
     """Batch normalisation of a batch of one, where every instance brings its own channels."""
     if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError(
-            "Expected running_mean and running_var to be defined when use_input_stats is false"
-        )
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     if use_input_stats:
         _check_batched(input, running_mean, running_var)
     shape = input._m.shape
     batch, channels = shape[0], shape[1]
-    w, b, mean, var = (
-        None if t is None else t.repeat((batch,)) for t in (weight, bias, running_mean, running_var)
-    )
+    w, b, mean, var = (None if t is None else t.repeat((batch,)) for t in (weight, bias, running_mean, running_var))
     flat = input.contiguous().view(1, batch * channels, *shape[2:])
     out = _batch_norm(flat, w, b, mean, var, use_input_stats, momentum, eps)[0]
     if use_input_stats:
@@ -140,30 +163,36 @@ def _instance_norm(
 
 @_top(name="instance_norm")
 def _top_instance_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
     """Instance normalisation, with torch's order of arguments at the top level."""
-    return _instance_norm(
-        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
-    )
+    return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
 @_functional
 def instance_norm(
-    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
-    weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
-    momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalise each channel of each instance over its spatial positions."""
     shape = input._m.shape
     if use_input_stats and math.prod(shape[2:]) == 1:
-        raise ValueError(
-            f"Expected more than 1 spatial element when training, got input size {_size(shape)}"
-        )
-    return _instance_norm(
-        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
-    )
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {_size(shape)}")
+    return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
 # --- layer, group -------------------------------------------------------------------------------
@@ -179,11 +208,7 @@ def _normalized_shape(fn: str, value: Any) -> tuple[int, ...]:
 
 @_top
 def native_layer_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Any:
     """Normalised input, mean and 1 / std over the last dimensions."""
     shape = _normalized_shape("native_layer_norm", normalized_shape)
@@ -192,24 +217,27 @@ def native_layer_norm(
 
 @_top(name="layer_norm")
 def _top_layer_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: float = 1e-5, cudnn_enable: bool = True,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
     """Normalise over the last dimensions."""
-    return ops._native_layer_norm(
-        input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps
-    )[0]
+    return ops._native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
 
 
 @_functional
 def layer_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Normalise over the last dimensions."""
-    return ops._native_layer_norm(
-        input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps
-    )[0]
+    return ops._native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
 
 
 def _as_suggested(t: Tensor, like: Meta | None = None) -> Tensor:
@@ -220,9 +248,7 @@ def _as_suggested(t: Tensor, like: Meta | None = None) -> Tensor:
     return t.contiguous(memory_format=(like or m).suggests)
 
 
-def _group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> Tensor:
+def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     shape = input._m.shape
     n, c = shape[0], shape[1]
     if num_groups <= 0:
@@ -233,34 +259,30 @@ def _group_norm(
             f"{list(shape)} and num_groups={num_groups}"
         )
     input = _as_suggested(input)
-    return ops.native_group_norm(input, weight, bias, n, c, math.prod(shape[2:]), num_groups, eps)[
-        0
-    ]
+    return ops.native_group_norm(input, weight, bias, n, c, math.prod(shape[2:]), num_groups, eps)[0]
 
 
 @_top(name="group_norm")
 def _top_group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
     cudnn_enabled: bool = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Normalise over groups of channels and all positions."""
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
 @_functional
 def group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Normalise over groups of channels and all positions."""
     shape = input._m.shape
     if len(shape) < 2:
-        raise RuntimeError(
-            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
-        )
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
     sizes = [shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]
     _check_batch(sizes, str(sizes))
     return _group_norm(input, num_groups, weight, bias, eps)
@@ -270,10 +292,7 @@ def group_norm(
 
 
 def rms_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """Divide by the root mean square over the last dimensions."""
     shape = list(_normalized_shape("rms_norm", normalized_shape))
@@ -311,9 +330,7 @@ _functional(rms_norm)
 
 
 @_functional
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divide by a power of the mean square over neighbouring channels."""
     m = input._m
     if m.ndim < 3:

@@ -140,11 +140,7 @@ def _double(value: Any, to_complex: bool) -> Any:
 
 
 def _is_complex(value: Any) -> bool:
-    return (
-        value._m.dtype.category == COMPLEX
-        if isinstance(value, Tensor)
-        else isinstance(value, complex)
-    )
+    return value._m.dtype.category == COMPLEX if isinstance(value, Tensor) else isinstance(value, complex)
 
 
 def _float_power_in_place(input: Tensor, exponent: Any) -> Tensor:
@@ -237,9 +233,7 @@ def _pos_operator(self: Tensor) -> Tensor:
 @composite(name="__invert__", function=False, method=False, operator="__invert__")
 def _invert_operator(self: Tensor) -> Tensor:
     if self._m.dtype.category >= FLOATING:
-        raise TypeError(
-            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
-        )
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return ops.bitwise_not(self)
 
 
@@ -301,9 +295,7 @@ def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 @composite
-def isclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Tensor:
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
     out = ops.isclose_any(input, other, rtol, atol, equal_nan)
     # torch begins with `input == other` and writes to it.
@@ -313,9 +305,7 @@ def isclose(
 
 
 @composite
-def allclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> bool:
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether `isclose` holds everywhere."""
     close = ops.all(ops.isclose_any(input, other, rtol, atol, equal_nan))
     return bool(concrete(close, errors.BATCHED_CLOSE, "allclose"))
@@ -327,20 +317,14 @@ def equal(input: Tensor, other: Tensor) -> bool:
     for i, t in enumerate((input, other)):
         if not isinstance(t, Tensor):
             name = ("input", "other")[i]
-            raise TypeError(
-                f"equal(): argument '{name}' (position {i + 1}) must be Tensor, not {type(t).__name__}"
-            )
+            raise TypeError(f"equal(): argument '{name}' (position {i + 1}) must be Tensor, not {type(t).__name__}")
     if input._m.shape != other._m.shape:
         return False
     return bool(concrete(ops.all(ops.eq(input, other)), errors.BATCHED_EQUAL, "equal"))
 
 
-@composite(
-    method=False, out=True, known_as={"element": "elements", "test_element": "test_elements"}
-)
-def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
-) -> Tensor:
+@composite(method=False, out=True, known_as={"element": "elements", "test_element": "test_elements"})
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which of the elements occur among the test elements."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise _no_overload("isin", elements, test_elements)

@@ -39,9 +39,7 @@ def _ints(value: Any) -> tuple[int, ...] | None:
 def _one(fn: str, name: str, value: Any) -> int:
     ints = _ints(value)
     if ints is None:
-        raise TypeError(
-            f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
-        )
+        raise TypeError(f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}")
     if len(ints) != 1:
         ways = {
             "stride": "None, an int, list of ints, or tuple of ints",
@@ -103,13 +101,7 @@ def _without_indices(y: Tensor) -> Tensor:
 
 
 def _max_pool(
-    k: int,
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
+    k: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Any:
     if k == 1:
         return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -119,15 +111,15 @@ def _max_pool(
 
 def _declare_max(k: int) -> None:
     def max_pool(
-        input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Any:  # fmt: skip
-        if (
-            k == 1
-            and not return_indices
-            and input._m.dtype.category < FLOATING
-            and not requires_grad_of(input)
-        ):
+        input: Tensor,
+        kernel_size: _Ints,
+        stride: _Ints | None = None,
+        padding: _Ints = 0,
+        dilation: _Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        if k == 1 and not return_indices and input._m.dtype.category < FLOATING and not requires_grad_of(input):
             kind = scalar_type_name(input._m.dtype)
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{kind}'")
         if k == 1 and not return_indices:
@@ -138,21 +130,34 @@ def _declare_max(k: int) -> None:
         return both if return_indices else both[0]
 
     def with_indices(
-        input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Any:  # fmt: skip
+        input: Tensor,
+        kernel_size: _Ints,
+        stride: _Ints | None = None,
+        padding: _Ints = 0,
+        dilation: _Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         return _max_pool(k, input, kernel_size, stride, padding, dilation, ceil_mode)
 
     def top(
-        input: Tensor, kernel_size: _Ints, stride: _Ints = (), padding: _Ints = 0, dilation: _Ints = 1,
+        input: Tensor,
+        kernel_size: _Ints,
+        stride: _Ints = (),
+        padding: _Ints = 0,
+        dilation: _Ints = 1,
         ceil_mode: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         return _max_pool(k, input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
     def top_with_indices(
-        input: Tensor, kernel_size: _Ints, stride: _Ints = (), padding: _Ints = 0, dilation: _Ints = 1,
+        input: Tensor,
+        kernel_size: _Ints,
+        stride: _Ints = (),
+        padding: _Ints = 0,
+        dilation: _Ints = 1,
         ceil_mode: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         return _max_pool(k, input, kernel_size, stride, padding, dilation, ceil_mode)
 
     name = f"max_pool{k}d"
@@ -174,9 +179,7 @@ for _k in (1, 2, 3):
 def _single(fn: str, name: str, value: Any) -> int:
     ints = _ints(value)
     if ints is None:
-        raise TypeError(
-            f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
-        )
+        raise TypeError(f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}")
     if len(ints) != 1:
         raise RuntimeError(f"{fn}() argument '{name}' should contain one int (got {len(ints)})")
     return ints[0]
@@ -191,18 +194,20 @@ def _check_dims(fn: str, input: Tensor) -> None:
 
 
 def avg_pool1d(
-    input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, ceil_mode: bool = False,
+    input: Tensor,
+    kernel_size: _Ints,
+    stride: _Ints | None = None,
+    padding: _Ints = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Mean over 1-D windows."""
     fn = "avg_pool1d"
     _check_dims(fn, input)
     k = _single(fn, "kernel_size", kernel_size)
     s = k if stride is None or _ints(stride) == () else _single(fn, "stride", stride)
     p = _single(fn, "padding", padding)
-    y = ops.avg_pool2d(
-        ops.unsqueeze(input, -2), (1, k), (1, s), (0, p), ceil_mode, count_include_pad
-    )
+    y = ops.avg_pool2d(ops.unsqueeze(input, -2), (1, k), (1, s), (0, p), ceil_mode, count_include_pad)
     return ops.squeeze_dim(y, -2)
 
 
@@ -233,12 +238,7 @@ def _adaptive_avg(k: int, input: Tensor, size: Any) -> Tensor:
         sizes = sizes * k if as_int(size) is not None else sizes
     row = ops._adaptive_avg_pool2d if k == 2 else ops._adaptive_avg_pool3d
     m = input._m
-    if (
-        sizes == (1,) * k
-        and m.dtype.category >= FLOATING
-        and m.ndim in (k + 1, k + 2)
-        and 0 not in m.shape[-k:]
-    ):
+    if sizes == (1,) * k and m.dtype.category >= FLOATING and m.ndim in (k + 1, k + 2) and 0 not in m.shape[-k:]:
         y = input.mean(tuple(range(-k, 0)), keepdim=True)
         if m.suggests is not contiguous_format and not is_batched(y):
             c = m.shape[1]
@@ -300,9 +300,7 @@ def _top_adaptive_max_pool1d(input: Tensor, output_size: _Ints) -> Any:
 # --- power average ------------------------------------------------------------------------------
 
 
-def _lp_pool(
-    k: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
-) -> Tensor:
+def _lp_pool(k: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
     functional = NAMESPACES["nn.functional"]
     sizes = (kernel_size,) * k if as_int(kernel_size) is not None else tuple(kernel_size)
     if isinstance(norm_type, int | float) and abs(norm_type) == float("inf"):
@@ -320,11 +318,7 @@ def _lp_pool(
 
 def _declare_lp(k: int) -> None:
     def lp_pool(
-        input: Tensor,
-        norm_type: float,
-        kernel_size: _Ints,
-        stride: _Ints | None = None,
-        ceil_mode: bool = False,
+        input: Tensor, norm_type: float, kernel_size: _Ints, stride: _Ints | None = None, ceil_mode: bool = False
     ) -> Tensor:
         return _lp_pool(k, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -339,16 +333,10 @@ for _k in (1, 2, 3):
 
 
 def _unpooled_size(
-    input: Tensor,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    size: Any,
+    input: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], size: Any
 ) -> tuple[int, ...]:
     k = len(kernel)
-    usual = [
-        (n - 1) * s + w - 2 * p for n, s, w, p in zip(input._m.shape[-k:], stride, kernel, padding)
-    ]
+    usual = [(n - 1) * s + w - 2 * p for n, s, w, p in zip(input._m.shape[-k:], stride, kernel, padding)]
     if size is None:
         out = usual
     else:
@@ -363,26 +351,17 @@ def _unpooled_size(
         shown = size if len(size) == k else size[2:]
         for d, (n, u, s) in enumerate(zip(out, usual, stride)):
             if not u - s < n < u + s:
-                raise ValueError(
-                    f'invalid output_size "{shown}" (dim {d} must be between {u - s} and {u + s})'
-                )
+                raise ValueError(f'invalid output_size "{shown}" (dim {d} must be between {u - s} and {u + s})')
     for d, n in enumerate(out):
         if n < 0:
             raise ValueError(
-                "max_unpooling: output_size must contain non-negative spatial dimensions, but got "
-                f"output_size[{d}]={n}"
+                f"max_unpooling: output_size must contain non-negative spatial dimensions, but got output_size[{d}]={n}"
             )
     return tuple(out)
 
 
 def _unpool(
-    k: int,
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    output_size: Any,
+    k: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
     kernel, step, pad = (
         (v,) * k if as_int(v) is not None else tuple(v)
@@ -401,9 +380,13 @@ def _unpool(
 
 def _declare_unpool(k: int) -> None:
     def max_unpool(
-        input: Tensor, indices: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0,
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: _Ints,
+        stride: _Ints | None = None,
+        padding: _Ints = 0,
         output_size: _Ints | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         return _unpool(k, input, indices, kernel_size, stride, padding, output_size)
 
     doc = "Zeros with the maxima written back to the places that they came from."
@@ -418,29 +401,18 @@ for _k in (1, 2, 3):
 
 
 def _fractional(
-    k: int,
-    input: Tensor,
-    kernel_size: Any,
-    output_size: Any,
-    output_ratio: Any,
-    samples: Tensor | None,
+    k: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
 ) -> Any:
     name = f"fractional_max_pool{k}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     m = input._m
     if m.ndim not in (k + 1, k + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(m.shape)}"
-        )
+        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(m.shape)}")
     if output_size is None:
-        ratios = (
-            tuple(output_ratio) if isinstance(output_ratio, list | tuple) else (output_ratio,) * k
-        )
+        ratios = tuple(output_ratio) if isinstance(output_ratio, list | tuple) else (output_ratio,) * k
         if len(ratios) > k:
-            raise ValueError(
-                f"{name} requires output_ratio to either be a single Int or tuple of Ints."
-            )
+            raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
         output_size = tuple(int(n * r) for n, r in zip(m.shape[-k:], ratios))
     if samples is None:
         from .._core import rng
@@ -456,16 +428,24 @@ def _fractional(
 
 def _declare_fractional(k: int) -> None:
     def fractional(
-        input: Tensor, kernel_size: _Ints, output_size: _Ints | None = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
-    ) -> Any:  # fmt: skip
+        input: Tensor,
+        kernel_size: _Ints,
+        output_size: _Ints | None = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
         both = _fractional(k, input, kernel_size, output_size, output_ratio, _random_samples)
         return both if return_indices else both[0]
 
     def with_indices(
-        input: Tensor, kernel_size: _Ints, output_size: _Ints | None = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
-    ) -> Any:  # fmt: skip
+        input: Tensor,
+        kernel_size: _Ints,
+        output_size: _Ints | None = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
         return _fractional(k, input, kernel_size, output_size, output_ratio, _random_samples)
 
     name = f"fractional_max_pool{k}d"

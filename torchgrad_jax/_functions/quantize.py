@@ -38,9 +38,7 @@ def fake_quantize_per_tensor_affine(
     zero_point = zero_point.item() if isinstance(zero_point, Tensor) else zero_point
     if not isinstance(scale, float | int) or not _integer(zero_point):
         raise no_match(name, given, {}, *_SIGNATURES)
-    return ops.fake_quantize_per_tensor_affine_cachemask(
-        input, float(scale), zero_point, quant_min, quant_max
-    )[0]
+    return ops.fake_quantize_per_tensor_affine_cachemask(input, float(scale), zero_point, quant_min, quant_max)[0]
 
 
 @_function
@@ -48,6 +46,4 @@ def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
     """The same with a scale and a zero point for each index along `axis`."""
-    return ops.fake_quantize_per_channel_affine_cachemask(
-        input, scale, zero_point, axis, quant_min, quant_max
-    )[0]
+    return ops.fake_quantize_per_channel_affine_cachemask(input, scale, zero_point, axis, quant_min, quant_max)[0]

@@ -30,17 +30,7 @@ from .._engine.record import no_grad
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make, mark_inference
 from . import data as data_
-from .arguments import (
-    check_shape,
-    device_of,
-    factory,
-    integer,
-    no_match,
-    options,
-    shape_from,
-    shape_of,
-    wrong,
-)
+from .arguments import check_shape, device_of, factory, integer, no_match, options, shape_from, shape_of, wrong
 from .fresh import beside, fresh, from_host, into, like, spread_like
 
 # --- generators -----------------------------------------------------------------------------------
@@ -148,9 +138,7 @@ def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
     if not isinstance(generator, Generator):
         raise wrong(fn, "generator", "torch.Generator", generator)
     if generator.device is not dev:
-        raise RuntimeError(
-            f"Expected a '{dev.type}' device type for generator but found '{generator.device.type}'"
-        )
+        raise RuntimeError(f"Expected a '{dev.type}' device type for generator but found '{generator.device.type}'")
     return generator
 
 
@@ -204,8 +192,13 @@ def set_rng_state(new_state: Any) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
-             device_type: str = "cuda") -> Iterator[None]:  # fmt: skip
+def fork_rng(
+    devices: Any = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterator[None]:
     """Put the states of the default generators back at the end of a block.
 
     Args:
@@ -219,9 +212,10 @@ def fork_rng(devices: Any = None, enabled: bool = True, _caller: str = "fork_rng
     chosen_devices = None if devices is None else {device_of("fork_rng", d) for d in devices}
     used = _BY_DEVICE if OWN.generator is None else {CPU: OWN.generator}
     saved = [
-        (gen, gen.get_state()) for dev, gen in used.items()
+        (gen, gen.get_state())
+        for dev, gen in used.items()
         if dev.type == "cpu" or chosen_devices is None or dev in chosen_devices
-    ]  # fmt: skip
+    ]
     try:
         yield
     finally:
@@ -256,17 +250,13 @@ def laid(m: Meta, flat: np.ndarray) -> np.ndarray:
     inverse = tuple(int(i) for i in np.argsort(order))
     if not isinstance(flat, np.ndarray):  # drawn from a key
         return flat.reshape([m.shape[d] for d in order]).transpose(inverse)
-    return np.ascontiguousarray(
-        flat.reshape([m.shape[d] for d in order]).transpose(inverse)
-    ).reshape(m.shape)
+    return np.ascontiguousarray(flat.reshape([m.shape[d] for d in order]).transpose(inverse)).reshape(m.shape)
 
 
 def refuse(kernel: str, dt: dtypes.dtype, ok: tuple[dtypes.dtype, ...]) -> None:
     """torch's complaint about a dtype that a kernel does not have."""
     if dt not in ok:
-        raise NotImplementedError(
-            f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
-        )
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
 
 
 def uniforms(m: Meta, gen: Any, low: float = 0.0, high: float = 1.0) -> np.ndarray:
@@ -297,8 +287,8 @@ def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarra
 
 
 def draw(
-    m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = False, batch: Meta | None = None,
-) -> Tensor:  # fmt: skip
+    m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = False, batch: Meta | None = None
+) -> Tensor:
     """A new leaf with numbers drawn for its meta; inside of `vmap` as its `randomness` says.
 
     Where examples are to differ, the numbers for all of them are drawn outside, as in torch, and enter as one tensor.
@@ -350,9 +340,7 @@ def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) ->
     return None if lift.touches(tensors) else _drawn_outside(tensors, again)
 
 
-def numbers_elsewhere(
-    tensors: tuple[Tensor, ...], again: Callable[..., Tensor], whole: bool = False
-) -> Tensor | None:
+def numbers_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor], whole: bool = False) -> Tensor | None:
     """The numbers of a draw whose parameters are computed inside of `vmap`; None where it depends on unknown values.
 
     They are known where they are the same for all examples. Those of a whole batch are computed now
@@ -381,9 +369,11 @@ def numbers_elsewhere(
 
 
 def draw_inside(
-    tensors: tuple[Tensor, ...], again: Callable[..., Tensor], unknown: Callable[[], Tensor],
+    tensors: tuple[Tensor, ...],
+    again: Callable[..., Tensor],
+    unknown: Callable[[], Tensor],
     result: Callable[[Tensor], Tensor],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A draw inside of `vmap` that takes as many words as its parameters say.
 
     `unknown` draws them where the parameters are not known yet. `result` gives the numbers their derivatives here, as a
@@ -431,9 +421,16 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
     """``fn(*size)`` and ``fn_like(input)`` for one distribution."""
 
     def sized(
-        *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-        pin_memory: Any = False, requires_grad: Any = False, **named: Any,
-    ) -> Tensor:  # fmt: skip
+        *size: Any,
+        generator: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+        **named: Any,
+    ) -> Tensor:
         shape = shape_from(fn, size, named)
         dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
         if out is not None:
@@ -444,12 +441,17 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
         return draw(m, lambda m: values(m, gen), requires_grad)
 
     def alike(
-        input: Any, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-        pin_memory: Any = False, requires_grad: Any = False, memory_format: Any = None,
-    ) -> Tensor:  # fmt: skip
-        m = like(
-            fn + "_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format
-        )
+        input: Any,
+        *,
+        generator: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+        memory_format: Any = None,
+    ) -> Tensor:
+        m = like(fn + "_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
         gen = chosen(fn + "_like", generator, m.device)
         batch = batch_like(input, m, memory_format)
         out = draw(m, lambda m: values(m, gen), requires_grad, batch)
@@ -464,14 +466,7 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
 
 
 def _into(
-    fn: str,
-    out: Any,
-    shape: Any,
-    dt: Any,
-    device: Any,
-    requires_grad: bool,
-    generator: Any,
-    values: Any,
+    fn: str, out: Any, shape: Any, dt: Any, device: Any, requires_grad: bool, generator: Any, values: Any
 ) -> Tensor:
     """Draw into an ``out=`` tensor, which keeps its order in memory if it has the right shape."""
     if not isinstance(out, Tensor):
@@ -480,9 +475,7 @@ def _into(
     gen = chosen(fn, generator, m.device)
     if not MODES.run.at_once:
         raise RuntimeError(errors.BATCHED_OUT)
-    return into(
-        fn, out, shape, dt, device, requires_grad, lambda d, v: place(lambda m: values(m, gen), m)
-    )
+    return into(fn, out, shape, dt, device, requires_grad, lambda d, v: place(lambda m: values(m, gen), m))
 
 
 rand, rand_like = _drawn("rand", uniforms)
@@ -492,9 +485,7 @@ randn, randn_like = _drawn("randn", normals)
 def check_integers(dt: dtypes.dtype) -> None:
     """Refuse dtypes that hold no range of integers."""
     if dt.is_complex:
-        raise RuntimeError(
-            "check_random_bounds handles only integral, floating-point and boolean types"
-        )
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if dt in dtypes.FLOAT8:
         refuse("random_update_from_to", dt, ())
 
@@ -513,9 +504,16 @@ _RANDINT = (
 
 @factory
 def randint(
-    *args: Any, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False, **named: Any,
-) -> Tensor:  # fmt: skip
+    *args: Any,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+    **named: Any,
+) -> Tensor:
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
     low, high, size = _randint_arguments(args, named, generator)
     shape = shape_of("randint", size, len(args))
@@ -532,9 +530,7 @@ def randint(
     return draw(m, lambda m: values(m, gen), requires_grad)
 
 
-def _randint_arguments(
-    args: tuple[Any, ...], named: dict[str, Any], generator: Any
-) -> tuple[int, int, Any]:
+def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any], generator: Any) -> tuple[int, int, Any]:
     names = ("high", "size") if len(args) + len(named) == 2 else ("low", "high", "size")
     free = [n for n in names if n not in named]
     found = {**dict(zip(free, args)), **named}
@@ -551,17 +547,21 @@ def _randint_arguments(
 
 @composite(method=False)
 def randint_like(
-    input: Any, *args: Any, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False, memory_format: Any = None, **named: Any,
-) -> Tensor:  # fmt: skip
+    input: Any,
+    *args: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+    memory_format: Any = None,
+    **named: Any,
+) -> Tensor:
     """Integers in [low, high), as many as another tensor has elements and laid out like it."""
     names = ("high",) if len(args) + len(named) == 1 else ("low", "high")
     found = {**dict(zip([n for n in names if n not in named], args)), **named}
-    ends = (
-        [as_int(found.get("low", 0)), as_int(found.get("high"))]
-        if set(found) == set(names)
-        else [None]
-    )
+    ends = [as_int(found.get("low", 0)), as_int(found.get("high"))] if set(found) == set(names) else [None]
     if None in ends or len(args) + len(named) != len(names):
         raise no_match(
             "randint_like",
@@ -579,9 +579,16 @@ def randint_like(
 
 @factory
 def randperm(
-    n: Any, *, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    n: Any,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
     count = integer("randperm", "n", n, 1)
     dt, dev = options("randperm", dtype, layout, device, pin_memory, requires_grad)
@@ -591,9 +598,7 @@ def randperm(
         _check_permutation(count, m.dtype)
         if not m.numel:
             return np.zeros(m.shape, m.dtype.np)
-        rows = [
-            rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))
-        ]
+        rows = [rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))]
         drawn = rng.joined(rows or [np.zeros(0, m.dtype.np)])
         batch = m.shape[:-1]
         # torch draws one by one: for each example of the innermost `vmap`, those of the outer ones.

@@ -67,9 +67,17 @@ def _pieces(params: Sequence[Tensor], has_biases: bool, projected: bool) -> list
 
 
 def _run(
-    mode: str, x: Tensor, states: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,
-    dropout: float, train: bool, bidirectional: bool, sizes: np.ndarray | None = None,
-) -> Any:  # fmt: skip
+    mode: str,
+    x: Tensor,
+    states: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    sizes: np.ndarray | None = None,
+) -> Any:
     """All layers over (time, batch, features): the last one's states, and all last states."""
     if not x._m.shape[0]:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
@@ -91,9 +99,7 @@ def _run(
             k = layer * directions + direction
             first = [s.select(0, k) for s in states]
             cell = first[1] if len(first) > 1 else None
-            made = ops._rnn_layer(
-                x, first[0], cell, *pieces[k], lengths, mode, direction == 1, named
-            )
+            made = ops._rnn_layer(x, first[0], cell, *pieces[k], lengths, mode, direction == 1, named)
             made = made if isinstance(made, tuple) else (made,)
             outs.append(made[0])
             for kept, sequence in zip(lasts, made):
@@ -101,34 +107,44 @@ def _run(
         x = outs[0] if len(outs) == 1 else ops.cat(outs, 2)
         if dropout and train and layer < num_layers - 1:
             # For packed data, numbers are drawn only for the rows that belong to sequences.
-            x = (
-                drop(x, dropout)
-                if sizes is None
-                else spread(drop(collect(x, sizes, "CatBackward0"), dropout), sizes)
-            )
+            x = drop(x, dropout) if sizes is None else spread(drop(collect(x, sizes, "CatBackward0"), dropout), sizes)
 
     return x, tuple(ops.stack(kept, 0) for kept in lasts)
 
 
 def _whole(
-    mode: str, input: Tensor, states: Sequence[Tensor], params: Any, has_biases: bool, num_layers: int, dropout: float,
-    train: bool, bidirectional: bool, batch_first: bool,
-) -> Any:  # fmt: skip
+    mode: str,
+    input: Tensor,
+    states: Sequence[Tensor],
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
     x = input.transpose(0, 1) if batch_first else input
-    out, lasts = _run(
-        mode, x, states, params, has_biases, num_layers, dropout, train, bidirectional
-    )
+    out, lasts = _run(mode, x, states, params, has_biases, num_layers, dropout, train, bidirectional)
     return (out.transpose(0, 1) if batch_first else out, *lasts)
 
 
 def _packed(
-    mode: str, data: Tensor, batch_sizes: Tensor, states: Sequence[Tensor], params: Any, has_biases: bool,
-    num_layers: int, dropout: float, train: bool, bidirectional: bool,
-) -> Any:  # fmt: skip
+    mode: str,
+    data: Tensor,
+    batch_sizes: Tensor,
+    states: Sequence[Tensor],
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> Any:
     sizes = host_sizes(batch_sizes)
     out, lasts = _run(
         mode, spread(data, sizes), states, params, has_biases, num_layers, dropout, train, bidirectional, sizes
-    )  # fmt: skip
+    )
     return (collect(out, sizes, "CatBackward0"), *lasts)
 
 
@@ -155,9 +171,7 @@ def _declare(name: str, mode: str) -> None:
     NAMESPACES[""][name] = fn
 
 
-for _name, _mode in (
-    ("lstm", "LSTM"), ("gru", "GRU"), ("rnn_tanh", "RNN_TANH"), ("rnn_relu", "RNN_RELU"),
-):  # fmt: skip
+for _name, _mode in (("lstm", "LSTM"), ("gru", "GRU"), ("rnn_tanh", "RNN_TANH"), ("rnn_relu", "RNN_RELU")):
     _declare(_name, _mode)
 
 
@@ -168,21 +182,15 @@ def _shown(t: Tensor) -> str:
     return scalar_name(np.empty(0, t._m.dtype.np))
 
 
-def _check_cell(
-    input: Tensor, states: Sequence[Tensor], w_hh: Tensor, w_ih: Tensor, gates: int
-) -> None:
+def _check_cell(input: Tensor, states: Sequence[Tensor], w_hh: Tensor, w_ih: Tensor, gates: int) -> None:
     if input._m.ndim < 2:
         shapes.wrap_dim(1, input._m.ndim)  # which says so
     hidden = w_hh._m.shape[1]
     for x, w in ((input, w_ih), (states[0], w_hh)):
         if x._m.dtype is not w._m.dtype:
-            raise RuntimeError(
-                f"mat1 and mat2 must have the same dtype, but got {_shown(x)} and {_shown(w)}"
-            )
+            raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {_shown(x)} and {_shown(w)}")
     if input._m.shape[1] != w_ih._m.shape[1]:
-        raise RuntimeError(
-            f"input has inconsistent input_size: got {input._m.shape[1]} expected {w_ih._m.shape[1]}"
-        )
+        raise RuntimeError(f"input has inconsistent input_size: got {input._m.shape[1]} expected {w_ih._m.shape[1]}")
     for name, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
         if w._m.shape[0] != gates * hidden:
             raise RuntimeError(
@@ -194,21 +202,17 @@ def _check_cell(
                 f"Input batch size {input._m.shape[0]} doesn't match hidden{i} batch size {state._m.shape[0]}"
             )
         if state._m.shape[1] != hidden:
-            raise RuntimeError(
-                f"hidden{i} has inconsistent hidden_size: got {state._m.shape[1]}, expected {hidden}"
-            )
+            raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {state._m.shape[1]}, expected {hidden}")
 
 
 @_top
 def lstm_cell(
     input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
-) -> Any:  # fmt: skip
+) -> Any:
     """One step of an LSTM: the new hidden state and the new cell."""
     if not isinstance(hx, list | tuple):
         kind = type_name(hx)
-        raise TypeError(
-            f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {kind}"
-        )
+        raise TypeError(f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {kind}")
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     _check_cell(input, hx, w_hh, w_ih, 4)
@@ -218,7 +222,7 @@ def lstm_cell(
 @_top
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """One step of a GRU: the new hidden state."""
     _check_cell(input, (hx,), w_hh, w_ih, 3)
     return ops._rnn_cell(input, hx, None, w_ih, w_hh, b_ih, b_hh, "GRU")
@@ -227,7 +231,7 @@ def gru_cell(
 @_top
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """One step of an RNN with tanh: the new hidden state."""
     _check_cell(input, (hx,), w_hh, w_ih, 1)
     return ops._rnn_cell(input, hx, None, w_ih, w_hh, b_ih, b_hh, "RNN_TANH")
@@ -236,7 +240,7 @@ def rnn_tanh_cell(
 @_top
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """One step of an RNN with relu: the new hidden state."""
     _check_cell(input, (hx,), w_hh, w_ih, 1)
     return ops._rnn_cell(input, hx, None, w_ih, w_hh, b_ih, b_hh, "RNN_RELU")

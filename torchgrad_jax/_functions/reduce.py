@@ -17,9 +17,7 @@ from .splitting import slice_along
 # --- max, min and medians: whole tensor, along a dimension, or elementwise ------------------------
 
 
-def _overloaded(
-    name: str, whole: Any, along: Any, pair: Any, input: Tensor, dim: Any, keepdim: Any, other: Any
-) -> Any:
+def _overloaded(name: str, whole: Any, along: Any, pair: Any, input: Tensor, dim: Any, keepdim: Any, other: Any) -> Any:
     """Tell ``f(x)``, ``f(x, dim, keepdim)`` and ``f(x, other)`` apart as torch does."""
     if pair is not None and other is None and isinstance(dim, Tensor):
         dim, other = MISSING, dim
@@ -30,9 +28,7 @@ def _overloaded(
         return whole(input)
     elif as_int(dim) is not None and (keepdim is None or isinstance(keepdim, bool)):
         return along(input, as_int(dim), bool(keepdim))
-    got = ", ".join(
-        type(v).__name__ for v in (dim, keepdim, other) if v is not None and v is not MISSING
-    )
+    got = ", ".join(type(v).__name__ for v in (dim, keepdim, other) if v is not None and v is not MISSING)
     raise TypeError(f"{name}() received an invalid combination of arguments - got ({got})")
 
 
@@ -57,17 +53,13 @@ def median(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
 @composite(out=True)
 def nanmedian(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
     """The lower median of the elements that are not NaN, or along a dimension with indices."""
-    return _overloaded(
-        "nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, input, dim, keepdim, None
-    )
+    return _overloaded("nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, input, dim, keepdim, None)
 
 
 # --- moments --------------------------------------------------------------------------------------
 
 
-def _moment(
-    name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
-) -> Any:
+def _moment(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     if dim is MISSING and unbiased is not None and keepdim:
         raise TypeError(f"{name}() received an invalid combination of arguments")
     if isinstance(dim, bool):  # std(x, unbiased)
@@ -106,12 +98,7 @@ def _moment(
 
 def _moments(name: str, doc: str, *, method: bool = True, out: bool = False) -> Any:
     def moment(
-        input: Tensor,
-        dim: Any = MISSING,
-        unbiased: bool = LEFT_OUT,
-        keepdim: bool = False,
-        *,
-        correction: Any = None,
+        input: Tensor, dim: Any = MISSING, unbiased: bool = LEFT_OUT, keepdim: bool = False, *, correction: Any = None
     ) -> Any:
         return _moment(name, input, dim, unbiased, keepdim, correction)
 
@@ -120,9 +107,7 @@ def _moments(name: str, doc: str, *, method: bool = True, out: bool = False) -> 
     return composite(moment, method=method, out=out)
 
 
-std = _moments(
-    "std", "Standard deviation, with Bessel's correction unless told otherwise.", out=True
-)
+std = _moments("std", "Standard deviation, with Bessel's correction unless told otherwise.", out=True)
 var = _moments("var", "Variance, with Bessel's correction unless told otherwise.", out=True)
 std_mean = _moments("std_mean", "Standard deviation and mean.", method=False)
 var_mean = _moments("var_mean", "Variance and mean.", method=False)
@@ -131,7 +116,7 @@ var_mean = _moments("var_mean", "Variance and mean.", method=False)
 @composite
 def nanmean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Mean of the elements that are not NaN."""
     if input._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
@@ -155,14 +140,10 @@ def nanmean(
 def _pair(dim: Any, ndim: int) -> tuple[int, int]:
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) != 2:
-        raise RuntimeError(
-            f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}"
-        )
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
     a, b = (shapes.wrap_dim(d, ndim) for d in dims)
     if a == b:
-        raise RuntimeError(
-            f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})"
-        )
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
     return a, b
 
 
@@ -186,14 +167,10 @@ def matrix_norm(
     """A norm of the matrices in two dimensions."""
     m = A._m
     if m.ndim < 2:
-        raise RuntimeError(
-            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
-        )
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     named = isinstance(ord, str)
     if ord not in (("fro", "nuc") if named else (1, 2, math.inf, -1, -2, -math.inf)):
-        raise RuntimeError(
-            f"linalg.matrix_norm: Order {ord if named else f'{ord:g}'} not supported."
-        )
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord if named else f'{ord:g}'} not supported.")
     if m.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
             "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "
@@ -203,9 +180,7 @@ def matrix_norm(
     if ord == "fro":
         return ops.linalg_vector_norm(A, 2, (rows, cols), keepdim, dtype=dtype)
     if ord == "nuc" or abs(ord) == 2:
-        return _singular_norm(
-            A if dtype is None else ops._to_copy(A, dtype), ord, (rows, cols), keepdim
-        )
+        return _singular_norm(A if dtype is None else ops._to_copy(A, dtype), ord, (rows, cols), keepdim)
     if abs(ord) == math.inf:
         rows, cols = cols, rows
     if rows < cols and not keepdim:
@@ -217,20 +192,14 @@ def matrix_norm(
 
 
 @composite(name="norm", namespace="linalg", method=False, out=True, known_as={"input": "A"})
-def linalg_norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
+def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A vector norm, or a matrix norm where the arguments ask for one."""
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     ndim = A._m.ndim
     if dims is not None and len(dims) not in (1, 2):
-        raise RuntimeError(
-            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
-        )
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     if dims is None and ord is not None and ndim not in (1, 2):
-        raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D."
-        )
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D.")
     if isinstance(ord, str):
         return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
     if ord is not None and (len(dims) == 2 if dims is not None else ndim == 2):
@@ -240,12 +209,7 @@ def linalg_norm(
 
 @composite
 def norm(
-    input: Tensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    out: Any = None,
-    dtype: Any = None,
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
 ) -> Tensor:
     """A vector norm of order `p`, the Frobenius norm or the nuclear norm."""
     single = as_int(dim)
@@ -261,9 +225,7 @@ def norm(
 @composite(method=False, out=True)
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """The Frobenius norm along one or two dimensions."""
-    return ops.linalg_vector_norm(
-        input, 2.0, (dim,) if isinstance(dim, int) else tuple(dim), keepdim
-    )
+    return ops.linalg_vector_norm(input, 2.0, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
 
 
 @composite(method=False, out=True)
@@ -306,9 +268,7 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 
 
 @composite(out=True)
-def quantile(
-    input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Tensor:
+def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
     """Quantiles of all elements or along a dimension."""
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
@@ -321,9 +281,7 @@ def nanquantile(
     return _quantile(input, q, dim, keepdim, interpolation, True)
 
 
-def _quantile(
-    input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool
-) -> Tensor:
+def _quantile(input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Tensor:
     """Sort, take the neighbours of each rank, and interpolate in place, as torch does."""
     ndim = input._m.ndim
     if dim is None:
@@ -360,9 +318,8 @@ def _ends(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 @composite
 def diff(
-    input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None,
-    *, out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, out: Tensor | None = None
+) -> Tensor:
     """The n-th difference of neighbours along a dimension."""
     if out is None:
         return _difference(input, n, dim, prepend, append)
@@ -430,9 +387,7 @@ def _steps(y: Tensor, x: Tensor, dim: int, name: str) -> Tensor:
 def _spacing(name: str, y: Tensor, x: Any, dx: Any) -> None:
     for label, t in (("y", y), ("x", x)):
         if isinstance(t, Tensor) and t._m.dtype is dtypes.bool_:
-            raise RuntimeError(
-                f"{name}: received a bool input for `{label}`, but bool is not supported"
-            )
+            raise RuntimeError(f"{name}: received a bool input for `{label}`, but bool is not supported")
     if x is not None and dx is not None:
         raise TypeError(f"{name}() received an invalid combination of arguments: x and dx")
 
@@ -466,9 +421,7 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
     axis = shapes.wrap_dim(dim, y._m.ndim)
     if x is None:
         low, high = _ends(y, axis)
-        return ops.cumsum(
-            ops.mul_number(ops.add(low, high), float(1.0 if dx is None else dx) / 2.0), axis
-        )
+        return ops.cumsum(ops.mul_number(ops.add(low, high), float(1.0 if dx is None else dx) / 2.0), axis)
     steps = _steps(y, x, axis, "cumulative_trapezoid")
     low, high = _ends(y, axis)
     return ops.div_number(ops.cumsum(ops.mul(ops.add(low, high), steps), axis), 2.0)

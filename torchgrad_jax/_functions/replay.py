@@ -65,9 +65,13 @@ def _view_of_new_base(t: Tensor, base: Tensor, new: Tensor) -> Tensor:
     offset = storage_offset(t) - storage_offset(base) * theirs // mine + start
     (conj, neg), before = _bits(base), al
     out = make_view(
-        new, meta(m.shape, dtype, new._m.device, m.strides), offset,
-        creation=view_creation(MODES.bits, False), conj=before.conj ^ conj, neg=before.neg ^ neg,
-    )  # fmt: skip
+        new,
+        meta(m.shape, dtype, new._m.device, m.strides),
+        offset,
+        creation=view_creation(MODES.bits, False),
+        conj=before.conj ^ conj,
+        neg=before.neg ^ neg,
+    )
     if al.chain and storage_offset(new) == storage_offset(base):
         out._al.chain = al.chain
     out._al.replay, out._al.seen = al.replay, -1

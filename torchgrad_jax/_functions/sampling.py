@@ -23,17 +23,7 @@ from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._ops.registry import Grad
 from . import batched_sampling as batched, fills
-from .arguments import (
-    check_shape,
-    integer,
-    is_number,
-    no_match,
-    options,
-    real,
-    shape_of,
-    tensor_argument,
-    wrong,
-)
+from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, tensor_argument, wrong
 from .fresh import from_host, into
 from .random import (
     _FLOATS,
@@ -52,9 +42,14 @@ from .random import (
 
 
 def _result(
-    fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray | Tensor, out: Any, grad: Grad = Grad.YES,
+    fn: str,
+    node: str,
+    inputs: tuple[Tensor, ...],
+    host: np.ndarray | Tensor,
+    out: Any,
+    grad: Grad = Grad.YES,
     first_edge: int = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Drawn numbers as the result of an op of `inputs`, or written into ``out``."""
     dev = inputs[0]._m.device
     call = fills.overwriting(fn, node, tuple(range(first_edge, len(inputs))), grad)
@@ -100,18 +95,18 @@ def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any =
     chance = real("bernoulli", "p", p, 2)
     if out is not None:
         raise no_match(
-            "bernoulli", (input, p), {"out": out},
+            "bernoulli",
+            (input, p),
+            {"out": out},
             "Tensor input, *, torch.Generator generator = None, Tensor out = None",
             "Tensor input, float p, *, torch.Generator generator = None",
-        )  # fmt: skip
+        )
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
     if inside_trace():
         lift = running_vmap()
         if lift is not None and lift.randomness == "same" and lift.varies(t):
             raise RuntimeError(errors.BATCHED_SAME)
-        rows = draw(
-            m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen))
-        )
+        rows = draw(m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen)))
         return _result("bernoulli_p", "NotImplemented", (t,), rows, None, Grad.MISSING)
     drawn = rng.bernoulli(chance, m.shape, m.dtype.np, generator=gen)
     return _result("bernoulli_p", "NotImplemented", (t,), drawn, None, Grad.MISSING)
@@ -130,9 +125,12 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     if bad_generator or not (isinstance(p, Tensor) or is_number(p)):
         named = {"generator": generator} if bad_generator else {}
         raise no_match(
-            "bernoulli_", () if bad_generator else (p,), named,
-            "Tensor p, *, torch.Generator generator = None", "float p = 0.5, *, torch.Generator generator = None",
-        )  # fmt: skip
+            "bernoulli_",
+            () if bad_generator else (p,),
+            named,
+            "Tensor p, *, torch.Generator generator = None",
+            "float p = 0.5, *, torch.Generator generator = None",
+        )
     gen = chosen("bernoulli_", generator, self._m.device)
     if isinstance(p, Tensor):
         return _bernoulli_around(self, p, gen)
@@ -163,9 +161,7 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     flat = chances.transpose(memory_order(m)).reshape(-1)
     drawn = laid(m, rng.bernoulli(flat, flat.shape, m.dtype.np, generator=gen))
     new = make(put(drawn, m.device), meta(m.shape, m.dtype, m.device))
-    return apply_inplace(
-        fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1)), (self, p, new)
-    )
+    return apply_inplace(fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1)), (self, p, new))
 
 
 def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
@@ -202,11 +198,7 @@ def _not_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> str:
             f"The expanded size of the tensor ({len(target)}) must be greater or equal to the number of dimensions "
             f"in the tensor ({len(shape)})"
         )
-    d = next(
-        d
-        for d in reversed(range(len(target)))
-        if d >= extra and shape[d - extra] not in (1, target[d])
-    )
+    d = next(d for d in reversed(range(len(target))) if d >= extra and shape[d - extra] not in (1, target[d]))
     return (
         f"The expanded size of the tensor ({target[d]}) must match the existing size ({shape[d - extra]}) at "
         f"non-singleton dimension {d}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
@@ -225,46 +217,38 @@ _NORMAL = (
 
 @composite(method=False)
 def normal(
-    mean: Any, std: Any = None, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    mean: Any,
+    std: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """Normal numbers around tensors of means and deviations, or ``size`` of them around two numbers."""
     tensors = tuple(v for v in (mean, std) if isinstance(v, Tensor))
     numbers = all(v is None or isinstance(v, Tensor) or is_number(v) for v in (mean, std))
-    if (
-        mean is None
-        or not numbers
-        or bool(tensors) == (size is not None)
-        or (not tensors and std is None)
-    ):
+    if mean is None or not numbers or bool(tensors) == (size is not None) or (not tensors and std is None):
         raise no_match("normal", [v for v in (mean, std, size) if v is not None], {}, *_NORMAL)
     if size is not None:
-        return _normals_of(
-            mean, std, size, generator, out, (dtype, layout, device, pin_memory, requires_grad)
-        )
+        return _normals_of(mean, std, size, generator, out, (dtype, layout, device, pin_memory, requires_grad))
     m = tensors[0]._m
     refuse("normal_kernel_cpu", m.dtype, _FLOATS)
     if isinstance(out, Tensor):
         refuse("normal_kernel_cpu", out._m.dtype, _FLOATS)
     gen = chosen("normal", generator, m.device)
     node = (
-        "NormalBackward3"
-        if len(tensors) == 2
-        else "NormalBackward1"
-        if isinstance(mean, Tensor)
-        else "NormalBackward2"
+        "NormalBackward3" if len(tensors) == 2 else "NormalBackward1" if isinstance(mean, Tensor) else "NormalBackward2"
     )
     if inside_trace():
         _not_into(out)
         return _normal_inside(tensors, mean, std, gen, node)
     mu = concrete(mean) if isinstance(mean, Tensor) else real("normal", "mean", mean, 1)
-    sigma = (
-        concrete(std)
-        if isinstance(std, Tensor)
-        else 1.0
-        if std is None
-        else real("normal", "std", std, 2)
-    )
+    sigma = concrete(std) if isinstance(std, Tensor) else 1.0 if std is None else real("normal", "std", std, 2)
     if not isinstance(sigma, np.ndarray) and not sigma >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {sigma:g}")
     shapes.broadcast_shapes(*[t._m.shape for t in tensors])
@@ -306,9 +290,7 @@ def _normal_inside(tensors: tuple[Tensor, ...], mean: Any, std: Any, gen: Any, n
     return _result("normal", node, tensors, drawn, None)
 
 
-def _normals_of(
-    mean: Any, std: Any, size: Any, generator: Any, out: Any, opts: tuple[Any, ...]
-) -> Tensor:
+def _normals_of(mean: Any, std: Any, size: Any, generator: Any, out: Any, opts: tuple[Any, ...]) -> Tensor:
     mu, sigma = real("normal", "mean", mean, 1), real("normal", "std", std, 2)
     shape = shape_of("normal", size, 3)
     dt, dev = options("normal", *opts)
@@ -319,13 +301,7 @@ def _normals_of(
         gen = chosen("normal", generator, tensor_argument("normal", out, "out", 0)._m.device)
         target = meta(shape, out._m.dtype, out._m.device)
         return into(
-            "normal",
-            out,
-            shape,
-            dt,
-            device,
-            requires_grad,
-            lambda d, v: put(normals(target, gen, mu, sigma), v),
+            "normal", out, shape, dt, device, requires_grad, lambda d, v: put(normals(target, gen, mu, sigma), v)
         )
     m = meta(shape, dt or dtypes.get_default_dtype(), dev)
     check_shape(shape, m.dtype.itemsize)
@@ -338,12 +314,7 @@ def _normals_of(
 
 @composite
 def multinomial(
-    input: Any,
-    num_samples: Any,
-    replacement: Any = False,
-    *,
-    generator: Any = None,
-    out: Any = None,
+    input: Any, num_samples: Any, replacement: Any = False, *, generator: Any = None, out: Any = None
 ) -> Tensor:
     """Category numbers drawn with the weights of each row."""
     t = tensor_argument("multinomial", input, "input")
@@ -354,13 +325,8 @@ def multinomial(
         raise RuntimeError(
             f"multinomial only supports floating-point dtypes for input, got: {dtypes.scalar_type_name(t._m.dtype)}"
         )
-    if (
-        out is not None
-        and tensor_argument("multinomial", out, "out", 0)._m.dtype is not dtypes.int64
-    ):
-        raise RuntimeError(
-            f"multinomial expects Long tensor out, got: {dtypes.scalar_type_name(out._m.dtype)}"
-        )
+    if out is not None and tensor_argument("multinomial", out, "out", 0)._m.dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {dtypes.scalar_type_name(out._m.dtype)}")
     if t._m.ndim and t._m.shape[-1] > 2**24:
         raise RuntimeError("number of categories cannot exceed 2^24")
     gen = chosen("multinomial", generator, t._m.device)
@@ -394,9 +360,11 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     if inside_trace():
         gen = chosen("poisson", generator, t._m.device)
         return draw_inside(
-            (t,), lambda t: poisson(t, gen), lambda: batched.poisson(t, gen),
+            (t,),
+            lambda t: poisson(t, gen),
+            lambda: batched.poisson(t, gen),
             lambda numbers: _result("poisson", "PoissonBackward0", (t,), numbers, None),
-        )  # fmt: skip
+        )
     drawn = rng.poisson(concrete(t), generator=chosen("poisson", generator, t._m.device))
     return _result("poisson", "PoissonBackward0", (t,), drawn, None)
 
@@ -419,10 +387,10 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
         shape = shapes.broadcast_shapes(n._m.shape, p._m.shape)
         both = (n.expand(shape), p.expand(shape))
         return draw_inside(
-            both, lambda n, p: binomial(n, p, gen), lambda: batched.binomial(*both, gen),
-            lambda numbers: _result(
-                "binomial", "NotImplemented", both, numbers, None, Grad.MISSING, first_edge=1
-            ),
-        )  # fmt: skip
+            both,
+            lambda n, p: binomial(n, p, gen),
+            lambda: batched.binomial(*both, gen),
+            lambda numbers: _result("binomial", "NotImplemented", both, numbers, None, Grad.MISSING, first_edge=1),
+        )
     drawn = rng.binomial(concrete(n), concrete(p), generator=gen)
     return _result("binomial", "NotImplemented", (n, p), drawn, None, Grad.MISSING, first_edge=1)

@@ -45,8 +45,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (have, want)]
         common = shapes.broadcast_shapes(*rest)
         input, indices = (
-            ops.expand(t, (*common[:axis], t._m.shape[axis], *common[axis + 1 :]))
-            for t in (input, indices)
+            ops.expand(t, (*common[:axis], t._m.shape[axis], *common[axis + 1 :])) for t in (input, indices)
         )
         if indices._m.numel:  # torch wraps indices around the dimension in both directions
             indices = ops.remainder(indices, have[axis])
@@ -72,15 +71,11 @@ def _unravelled_shape(shape: Any) -> tuple[int, ...]:
     if single is not None:
         shape = (single,)
     if isinstance(shape, Tensor) or not isinstance(shape, Sequence):
-        raise TypeError(
-            f"expected 'shape' to be int or sequence of ints, but got {_class_name(shape)}"
-        )
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {_class_name(shape)}")
     sizes = as_ints(tuple(shape))
     if sizes is None:
         bad = next(v for v in shape if as_int(v) is None)
-        raise TypeError(
-            f"expected 'shape' sequence to only contain ints, but got {_class_name(bad)}"
-        )
+        raise TypeError(f"expected 'shape' sequence to only contain ints, but got {_class_name(bad)}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     return sizes
@@ -119,9 +114,16 @@ def _positions(mask: Tensor) -> Tensor:
 
 @composite(method=False, aliases=("_segment_reduce",))
 def segment_reduce(
-    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
-    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
-) -> Tensor:  # fmt: skip
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Tensor:
     """Runs of slices along `axis` reduced to one slice each: sum, mean, prod, max or min."""
     m = data._m
     d = shapes.wrap_dim(axis, m.ndim)
@@ -132,9 +134,7 @@ def segment_reduce(
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     if reduce not in ("sum", "mean", "prod", "max", "min"):
-        raise RuntimeError(
-            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
-        )
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if not m.dtype.is_floating_point:
         name = dtypes.scalar_type_name(m.dtype)
         raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{name}'")
@@ -145,25 +145,17 @@ def segment_reduce(
     inside = (place >= bounds[..., :1]) & (place < bounds[..., -1:])
     number = (place[None, :] >= bounds.reshape(-1, count + 1, 1)[:, 1:]).sum(1)
     segment = np.where(inside, number.reshape(*bounds.shape[:-1], -1), count)
-    return ops.segment_reduce_rows(
-        data, from_host(segment.astype(np.int64), m.device), count, reduce, initial
-    )
+    return ops.segment_reduce_rows(data, from_host(segment.astype(np.int64), m.device), count, reduce, initial)
 
 
-def _segment_bounds(
-    shape: tuple[int, ...], axis: int, given: Tensor, name: str, unsafe: bool
-) -> np.ndarray:
+def _segment_bounds(shape: tuple[int, ...], axis: int, given: Tensor, name: str, unsafe: bool) -> np.ndarray:
     """First elements of the segments along the last dimension, and the end of the last."""
     g = given._m
     if g.dtype not in (dtypes.int32, dtypes.int64):
         kind = dtypes.scalar_type_name(g.dtype)
-        raise NotImplementedError(
-            f"\"_segment_reduce_{name}_cpu_kernel1\" not implemented for '{kind}'"
-        )
+        raise NotImplementedError(f"\"_segment_reduce_{name}_cpu_kernel1\" not implemented for '{kind}'")
     if axis != g.ndim - 1:
-        raise RuntimeError(
-            f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}."
-        )
+        raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
     values = concrete(given).astype(np.int64)
     if name == "offsets":
         return values
@@ -199,17 +191,13 @@ def chunk_cat(tensors: Any, dim: int, num_chunks: int) -> Tensor:
         if t._m.dtype is not first.dtype:
             raise RuntimeError("_chunk_cat expects all input tensors with the same dtype")
     if dim < 0 and any(t._m.ndim != first.ndim for t in tensors):
-        raise RuntimeError(
-            "_chunk_cat expects non-negative dim when input tensors have different ndims"
-        )
+        raise RuntimeError("_chunk_cat expects non-negative dim when input tensors have different ndims")
     d = shapes.wrap_dim(dim, first.ndim)
     for t in tensors:
         if d >= t._m.ndim:
             raise RuntimeError("_chunk_cat expects dim < ndim for all input tensors")
         if t._m.shape[:d] != first.shape[:d]:
-            raise RuntimeError(
-                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors"
-            )
+            raise RuntimeError("_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors")
     return ops.cat([_chunks(t, d, num_chunks) for t in tensors], d + 1)
 
 
@@ -218,9 +206,7 @@ def _chunks(t: Tensor, dim: int, count: int) -> Tensor:
     shape = t._m.shape
     missing = -shape[dim] % count
     if missing:
-        pad = from_host(
-            np.zeros((*shape[:dim], missing, *shape[dim + 1 :]), t._m.dtype.np), t._m.device
-        )
+        pad = from_host(np.zeros((*shape[:dim], missing, *shape[dim + 1 :]), t._m.dtype.np), t._m.device)
         t = ops.cat([t, pad], dim)
     return ops.view(ops.clone_contiguous(t), (*shape[:dim], count, -1))
 
@@ -229,9 +215,7 @@ def _chunks(t: Tensor, dim: int, count: int) -> Tensor:
 
 
 @_top
-def gradient(
-    input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
-) -> tuple[Tensor, ...]:
+def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """Estimated slopes along dimensions: central differences, one-sided at the edges."""
     m = input._m
     if m.dtype is dtypes.uint8:
@@ -241,9 +225,7 @@ def gradient(
     steps, dims = _spacings(m.ndim, spacing, dim)
     for d in dims:
         if m.shape[d] < edge_order + 1:
-            raise RuntimeError(
-                "torch.gradient expected each dimension size to be at least edge_order+1"
-            )
+            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     for h in steps:
         if isinstance(h, Tensor) and h._m.ndim != 1:
             raise RuntimeError(
@@ -251,9 +233,7 @@ def gradient(
                 f"{h._m.ndim} dimensions!"
             )
     return tuple(
-        _uneven(input, h, d, edge_order)
-        if isinstance(h, Tensor)
-        else _even(input, h, d, edge_order)
+        _uneven(input, h, d, edge_order) if isinstance(h, Tensor) else _even(input, h, d, edge_order)
         for h, d in zip(steps, dims)
     )
 

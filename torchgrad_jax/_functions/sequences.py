@@ -19,17 +19,7 @@ from .._engine.arguments import as_int
 from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from . import data as data_
-from .arguments import (
-    COMMON,
-    factory,
-    integer,
-    is_number,
-    no_match,
-    number,
-    options,
-    real,
-    wrong,
-)
+from .arguments import COMMON, factory, integer, is_number, no_match, number, options, real, wrong
 from .fresh import fresh, from_host, into, known, put, remember
 from .traced_spans import span, traced
 
@@ -38,14 +28,7 @@ Values = Callable[[dtypes.dtype], np.ndarray]
 
 
 def _deliver(
-    fn: str,
-    values: Values,
-    n: int,
-    out: Any,
-    dt: Any,
-    dev: devices.device,
-    device: Any,
-    requires_grad: bool,
+    fn: str, values: Values, n: int, out: Any, dt: Any, dev: devices.device, device: Any, requires_grad: bool
 ) -> Tensor:
     """A tensor of computed values, or the same written into ``out``."""
     if out is None:
@@ -56,9 +39,7 @@ def _deliver(
 def refuse(kernel: str, dt: dtypes.dtype, *kinds: Any) -> None:
     """torch's complaint about a dtype that a kernel does not have."""
     if dt in kinds or dt in dtypes.FLOAT8:
-        raise NotImplementedError(
-            f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
-        )
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
 
 
 _UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
@@ -77,30 +58,30 @@ def _bound(fn: str, name: str, value: Any, position: int) -> Any:
 
 @factory
 def arange(
-    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    *args: Any,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """Numbers from `start` (0) up to but not including `end` in steps of `step` (1).
 
     Example:
         >>> arange(1, 4)
         tensor([1, 2, 3])
     """
-    if (
-        len(args) == 1
-        and args[0].__class__ is int
-        and start is None
-        and end is None
-        and step is None
-    ):
+    if len(args) == 1 and args[0].__class__ is int and start is None and end is None and step is None:
         first, last, by = 0, args[0], 1
     else:
         given = {"start": start, "end": end, "step": step}
         named = {k: v for k, v in given.items() if v is not None}
         bounds = _range_arguments("arange", args, named)
-        first, last, by = (
-            _bound("arange", k, v, 1) for k, v in zip(("start", "end", "step"), bounds)
-        )
+        first, last, by = (_bound("arange", k, v, 1) for k, v in zip(("start", "end", "step"), bounds))
     dt, dev = options("arange", dtype, layout, device, pin_memory, requires_grad)
     if out is None and dt is None:
         floating = any(isinstance(v, float) for v in (first, last, by))
@@ -125,9 +106,7 @@ def arange(
     return into("arange", out, shape, dt, device, requires_grad, values)
 
 
-def _whole_numbers(
-    first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool
-) -> Tensor:
+def _whole_numbers(first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool) -> Tensor:
     """The numbers of a range. A range of integers is cached."""
     if first.__class__ is not int or by.__class__ is not int:
         return from_host(_steps(first, by, n, dt), dev, requires_grad)
@@ -149,9 +128,13 @@ def _range_arguments(fn: str, args: tuple[Any, ...], named: dict[str, Any]) -> t
     bad = len(args) > 3 or clash or "end" not in found or ("step" in found and "start" not in found)
     if bad or not all(is_number(v) for v in found.values()):
         raise no_match(
-            fn, args, named, f"Number end, *, Tensor out = None, {COMMON}", f"Number start, Number end, *, {COMMON}",
+            fn,
+            args,
+            named,
+            f"Number end, *, Tensor out = None, {COMMON}",
+            f"Number start, Number end, *, {COMMON}",
             f"Number start, Number end, Number step = 1, *, Tensor out = None, {COMMON}",
-        )  # fmt: skip
+        )
     return found.get("start", 0), found["end"], found.get("step", 1)
 
 
@@ -184,17 +167,24 @@ def _steps(first: Any, by: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
 
 @factory
 def range(
-    start: Any, end: Any, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    start: Any,
+    end: Any,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """Numbers from `start` up to and including `end`; deprecated in favour of `arange`."""
     warn.to_user(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end)."
     )
     first, last, by = (
-        _bound("range", k, v, i + 1)
-        for i, (k, v) in enumerate(zip(("start", "end", "step"), (start, end, step)))
+        _bound("range", k, v, i + 1) for i, (k, v) in enumerate(zip(("start", "end", "step"), (start, end, step)))
     )
     dt, dev = options("range", dtype, layout, device, pin_memory, requires_grad)
     if by == 0:
@@ -202,33 +192,31 @@ def range(
     _check_ends(first, last, by)
     n = int((last - first) / by) + 1
     dt = dt or (None if out is not None else dtypes.get_default_dtype())
-    return _deliver(
-        "range", lambda d: _steps(first, by, n, d), n, out, dt, dev, device, requires_grad
-    )
+    return _deliver("range", lambda d: _steps(first, by, n, d), n, out, dt, dev, device, requires_grad)
 
 
 # --- linspace and logspace ------------------------------------------------------------------------
 
 
-def _ends(
-    fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]
-) -> tuple[Any, Any, int]:
+def _ends(fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, int]:
     ok = all(is_number(v) or isinstance(v, Tensor) for v in (start, end))
     n = None if steps is None or isinstance(steps, bool) else as_int(steps)
     if not ok or n is None:
         tail = f"int steps, *, Tensor out = None, {COMMON}"
         raise no_match(
-            fn, [v for v in (start, end, steps) if v is not None], kwargs, f"Tensor start, Tensor end, {tail}",
-            f"Number start, Tensor end, {tail}", f"Tensor start, Number end, {tail}",
+            fn,
+            [v for v in (start, end, steps) if v is not None],
+            kwargs,
+            f"Tensor start, Tensor end, {tail}",
+            f"Number start, Tensor end, {tail}",
+            f"Tensor start, Number end, {tail}",
             f"Number start, Number end, {tail}",
-        )  # fmt: skip
+        )
     values = []
     given = [(n, v) for n, v in (("start", start), ("end", end)) if isinstance(v, Tensor)]
     if any(v._m.ndim for _, v in given):
         counted = " and ".join(f"{n} with {v._m.ndim} dimension(s)" for n, v in given)
-        raise RuntimeError(
-            f"{fn} only supports 0-dimensional start and end tensors, but got {counted}."
-        )
+        raise RuntimeError(f"{fn} only supports 0-dimensional start and end tensors, but got {counted}.")
     for name, v in (("start", start), ("end", end)):
         if traced(v):
             values.append(v)
@@ -239,17 +227,13 @@ def _ends(
     return values[0], values[1], n
 
 
-def _span_dtype(
-    fn: str, values: tuple[Any, ...], dt: dtypes.dtype | None, out: Any
-) -> dtypes.dtype | None:
+def _span_dtype(fn: str, values: tuple[Any, ...], dt: dtypes.dtype | None, out: Any) -> dtypes.dtype | None:
     """The dtype of evenly spaced values: complex ends make it complex and refuse real dtypes."""
     asked = out._m.dtype if isinstance(out, Tensor) else dt
     if any(isinstance(v, complex) for v in values):
         inferred = dtypes.to_complex(dtypes.get_default_dtype())
         if asked is not None and not asked.is_complex:
-            shown = (
-                "c10::complex<float>" if inferred is dtypes.complex64 else "c10::complex<double>"
-            )
+            shown = "c10::complex<float>" if inferred is dtypes.complex64 else "c10::complex<double>"
             raise RuntimeError(
                 f"torch.{fn}(): inferred dtype {shown} can't be safely cast to passed dtype "
                 f"{dtypes.scalar_type_name(asked)}"
@@ -260,18 +244,24 @@ def _span_dtype(
 
 @factory
 def linspace(
-    start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    start: Any,
+    end: Any,
+    steps: Any = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
     first, last, n = _ends("linspace", start, end, steps, {})
     dt, dev = options("linspace", dtype, layout, device, pin_memory, requires_grad)
     if out is None and (traced(first) or traced(last)):
         return span(first, last, n, dt, dev)
     dt = _span_dtype("linspace", (first, last), dt, out)
-    return _deliver(
-        "linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad
-    )
+    return _deliver("linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad)
 
 
 def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
@@ -284,16 +274,12 @@ def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
         if dt.category == dtypes.INTEGRAL:
             step = (float(b) - float(a)) / (n - 1)
             near = np.where(
-                lower,
-                fma64(away.astype(np.float64), step, float(a)),
-                fma64(away.astype(np.float64), -step, float(b)),
+                lower, fma64(away.astype(np.float64), step, float(a)), fma64(away.astype(np.float64), -step, float(b))
             )
             return near.astype(dt.np)
         if dt.is_complex:
             step = (b - a) / dt.np.type(n - 1)
-            return np.where(
-                lower, a + step * away.astype(dt.np), b - step * away.astype(dt.np)
-            ).astype(dt.np)
+            return np.where(lower, a + step * away.astype(dt.np), b - step * away.astype(dt.np)).astype(dt.np)
         if dt in _HALVES:
             step = data_.convert(np.asarray((np.float32(b - a)) / np.float32(n - 1)), dt)
             move = step * away.astype(dt.np)
@@ -303,9 +289,18 @@ def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
 
 @factory
 def logspace(
-    start: Any, end: Any, steps: Any = None, base: Any = 10.0, *, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    start: Any,
+    end: Any,
+    steps: Any = None,
+    base: Any = 10.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """`base` to the power of `steps` evenly spaced exponents from `start` to `end`."""
     first, last, n = _ends("logspace", start, end, steps, {})
     power = real("logspace", "base", base, 4)
@@ -313,16 +308,7 @@ def logspace(
     if out is None and (traced(first) or traced(last)):
         return span(first, last, n, dt, dev, power)
     dt = _span_dtype("logspace", (first, last), dt, out)
-    return _deliver(
-        "logspace",
-        lambda d: _powers(first, last, n, power, d),
-        n,
-        out,
-        dt,
-        dev,
-        device,
-        requires_grad,
-    )
+    return _deliver("logspace", lambda d: _powers(first, last, n, power, d), n, out, dt, dev, device, requires_grad)
 
 
 def _powers(first: Any, last: Any, n: int, base: float, dt: dtypes.dtype) -> np.ndarray:
@@ -331,9 +317,7 @@ def _powers(first: Any, last: Any, n: int, base: float, dt: dtypes.dtype) -> np.
         return data_.convert(_powers(first, last, n, base, dtypes.float32), dt)
     work = dtypes.float32 if dt.category == dtypes.INTEGRAL else dt
     with np.errstate(all="ignore"):
-        exponents = (
-            data_.number_as(first, work).reshape(1)[:n] if n < 2 else _spaced(first, last, n, work)
-        )
+        exponents = data_.number_as(first, work).reshape(1)[:n] if n < 2 else _spaced(first, last, n, work)
         wide = np.complex128 if dt.is_complex else np.float64
         values = np.power(wide(base), exponents.astype(wide))
     return data_.convert(values.astype(work.np), dt)
@@ -344,9 +328,16 @@ def _powers(first: Any, last: Any, n: int, base: float, dt: dtypes.dtype) -> np.
 
 @factory
 def eye(
-    n: Any, m: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    n: Any,
+    m: Any = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
     rows = integer("eye", "n", n, 1)
     columns = rows if m is None else integer("eye", "m", m, 2)
@@ -355,39 +346,31 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     dt, dev = options("eye", dtype, layout, device, pin_memory, requires_grad)
     if out is None:
-        return from_host(
-            np.eye(rows, columns, dtype=(dt or dtypes.get_default_dtype()).np), dev, requires_grad
-        )
+        return from_host(np.eye(rows, columns, dtype=(dt or dtypes.get_default_dtype()).np), dev, requires_grad)
     return into(
-        "eye",
-        out,
-        (rows, columns),
-        dt,
-        device,
-        requires_grad,
-        lambda d, v: put(np.eye(rows, columns, dtype=d.np), v),
+        "eye", out, (rows, columns), dt, device, requires_grad, lambda d, v: put(np.eye(rows, columns, dtype=d.np), v)
     )
 
 
 def _triangle(fn: str, doc: str) -> Any:
     def indices(
-        row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None, layout: Any = None,
+        row: Any,
+        col: Any,
+        offset: Any = 0,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        layout: Any = None,
         pin_memory: Any = False,
-    ) -> Tensor:  # fmt: skip
-        n, m, k = (
-            integer(fn, "row", row, 1),
-            integer(fn, "col", col, 2),
-            integer(fn, "offset", offset, 3),
-        )
+    ) -> Tensor:
+        n, m, k = (integer(fn, "row", row, 1), integer(fn, "col", col, 2), integer(fn, "offset", offset, 3))
         dt, dev = options(fn, dtype, layout, device, pin_memory, False)
         for name, size in (("row", n), ("col", m)):
             if size < 0:
                 raise RuntimeError(f"{name} must be non-negative, got{size}")
         dt = dt or dtypes.int64
         if dt not in (dtypes.int32, dtypes.int64):
-            raise NotImplementedError(
-                f"\"{fn}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
-            )
+            raise NotImplementedError(f"\"{fn}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
         found = np.tril_indices(n, k, m) if fn == "tril_indices" else np.triu_indices(n, k, m)
         return from_host(np.stack(found).astype(dt.np), dev)
 
@@ -396,9 +379,5 @@ def _triangle(fn: str, doc: str) -> Any:
     return factory(indices)
 
 
-tril_indices = _triangle(
-    "tril_indices", "Row and column numbers of the lower triangle of a matrix."
-)
-triu_indices = _triangle(
-    "triu_indices", "Row and column numbers of the upper triangle of a matrix."
-)
+tril_indices = _triangle("tril_indices", "Row and column numbers of the lower triangle of a matrix.")
+triu_indices = _triangle("triu_indices", "Row and column numbers of the upper triangle of a matrix.")

@@ -37,9 +37,7 @@ def sizes_of(given: tuple[Any, ...], what: str, name: str = "size") -> tuple[int
     out = as_ints(flat)
     if out is None:
         bad = next((v for v in flat if as_int(v) is None), flat)
-        raise TypeError(
-            f"{what}(): argument must be tuple of ints, but found element of type {type(bad).__name__}"
-        )
+        raise TypeError(f"{what}(): argument must be tuple of ints, but found element of type {type(bad).__name__}")
     return out
 
 
@@ -63,9 +61,7 @@ def _retyped(m: Meta, dtype: dtypes.dtype) -> View:
         )
     if old > new:
         k = old // new
-        return View(
-            (*m.shape[:-1], m.shape[-1] * k), (*[s * k for s in m.strides[:-1]], 1), 0, dtype
-        )
+        return View((*m.shape[:-1], m.shape[-1] * k), (*[s * k for s in m.strides[:-1]], 1), 0, dtype)
     k = new // old
     if m.shape[-1] % k:
         raise RuntimeError(
@@ -89,9 +85,11 @@ def _view_dtype(input: Tensor, dtype: dtypes.dtype) -> Tensor:
     call = _DTYPE_VIEWS.get(dtype)
     if call is None:
         call = _DTYPE_VIEWS[dtype] = Call(
-            "view_dtype", lambda leaves: leaves[0], node_name="ViewBackward1",
+            "view_dtype",
+            lambda leaves: leaves[0],
+            node_name="ViewBackward1",
             geometry=lambda m, leaves: _retyped(m, dtype),
-        )  # fmt: skip
+        )
     from .._engine.record import no_grad
 
     with no_grad():
@@ -156,17 +154,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return _reshape(input, (1,))
     if a == b:
         return input
-    return _reshape(
-        input, (*m.shape[:a], int(np.prod(m.shape[a : b + 1], dtype=np.int64)), *m.shape[b + 1 :])
-    )
+    return _reshape(input, (*m.shape[:a], int(np.prod(m.shape[a : b + 1], dtype=np.int64)), *m.shape[b + 1 :]))
 
 
 @composite
 def ravel(input: Tensor) -> Tensor:
     """A contiguous one-dimensional version."""
-    return (
-        ops.view(contiguous(input), (-1,)) if input._m.numel else ops.view(contiguous(input), (0,))
-    )
+    return ops.view(contiguous(input), (-1,)) if input._m.numel else ops.view(contiguous(input), (0,))
 
 
 @composite
@@ -226,9 +220,7 @@ def broadcast_shapes(*given: Any) -> shapes.Size:
     """The shape that tensors of these shapes broadcast to."""
     for s in given:
         if not isinstance(s, int | list | tuple):
-            raise RuntimeError(
-                f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {s}"
-            )
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {s}")
     dims = [(s,) if isinstance(s, int) else tuple(s) for s in given]
     for s in dims:
         for n in s:
@@ -410,9 +402,12 @@ def _rotation(k: int, a: int, b: int) -> Call:
         return tuple(out)
 
     return Call(
-        "rot90", lambda leaves: jnp.rot90(leaves[0], k, (a, b)), node_name="Rot90Backward0",
-        argnames=("self",), layout=strides,
-    )  # fmt: skip
+        "rot90",
+        lambda leaves: jnp.rot90(leaves[0], k, (a, b)),
+        node_name="Rot90Backward0",
+        argnames=("self",),
+        layout=strides,
+    )
 
 
 @composite
@@ -426,9 +421,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {m.ndim}")
     a, b = (shapes.wrap_dim(d, m.ndim) for d in plane)
     if a == b:
-        raise RuntimeError(
-            f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}"
-        )
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}")
     quarters = as_int(k)
     assert quarters is not None  # anything but a number was refused before
     return apply(_rotation(quarters % 4, a, b), (input,))
@@ -481,10 +474,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     lead = len(have) - len(shape)
     if lead < 0 or any(n not in (1, have[i + lead]) for i, n in enumerate(shape)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
-    dims = [
-        *range(lead),
-        *[i + lead for i, n in enumerate(shape) if n == 1 and have[i + lead] != 1],
-    ]
+    dims = [*range(lead), *[i + lead for i, n in enumerate(shape) if n == 1 and have[i + lead] != 1]]
     if not shape:
         return ops.sum(input)
     out = ops.sum(input, tuple(dims), True) if dims else input

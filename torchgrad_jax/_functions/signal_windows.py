@@ -39,9 +39,7 @@ def _checked(name: str, length: int, dtype: Any, layout: Any) -> Any:
 
 
 def _span(start: float, end: float, length: int, dt: Any, options: Options) -> Tensor:
-    return torch["linspace"](
-        start, end, length, dtype=dt, device=options[2], requires_grad=options[3]
-    )
+    return torch["linspace"](start, end, length, dtype=dt, device=options[2], requires_grad=options[3])
 
 
 def _constant(length: int, dt: Any, options: Options) -> Tensor | None:
@@ -53,9 +51,15 @@ def _constant(length: int, dt: Any, options: Options) -> Tensor | None:
 
 @_window
 def general_cosine(
-    M: Any, *, a: Iterable[Any], sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
+    M: Any,
+    *,
+    a: Iterable[Any],
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A sum of cosines with alternating signs and the given weights."""
     options = (dtype, layout, device, requires_grad)
     dt = _checked("general_cosine", M, dtype, layout)
@@ -69,9 +73,7 @@ def general_cosine(
         raise ValueError("Coefficients cannot be empty")
     step = 2 * math.pi / (M - 1 if sym else M)
     k = _span(0, (M - 1) * step, M, dt, options)
-    signed = from_host(
-        np.asarray([(-1) ** i * w for i, w in enumerate(weights)], dt.np), k._m.device
-    )
+    signed = from_host(np.asarray([(-1) ** i * w for i, w in enumerate(weights)], dt.np), k._m.device)
     order = from_host(np.arange(len(weights), dtype=dt.np), k._m.device)
     waves = ops.cos(ops.mul(ops.unsqueeze(order, -1), k))
     return torch["sum"](ops.mul(ops.unsqueeze(signed, -1), waves), 0)
@@ -79,66 +81,100 @@ def general_cosine(
 
 @_window
 def general_hamming(
-    M: Any, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = strided_layout,
-    device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    M: Any,
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A raised cosine."""
     return general_cosine(
         M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
-    )  # fmt: skip
-
-
-@_window
-def hamming(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """The raised cosine that cancels the first side lobe."""
-    return general_hamming(
-        M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
 
 
 @_window
-def hann(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
+def hamming(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
+    """The raised cosine that cancels the first side lobe."""
+    return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+@_window
+def hann(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The raised cosine that starts and ends at 0."""
     return general_hamming(
         M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
-    )  # fmt: skip
+    )
 
 
 @_window
 def blackman(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Three cosines with low side lobes."""
     _checked("blackman", M, dtype, layout)
     return general_cosine(
         M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
-    )  # fmt: skip
+    )
 
 
 @_window
 def nuttall(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Four cosines with very low side lobes."""
     return general_cosine(
-        M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype, layout=layout, device=device,
+        M,
+        a=[0.3635819, 0.4891775, 0.1365995, 0.0106411],
+        sym=sym,
+        dtype=dtype,
+        layout=layout,
+        device=device,
         requires_grad=requires_grad,
-    )  # fmt: skip
+    )
 
 
 @_window
 def cosine(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Half a sine wave."""
     options = (dtype, layout, device, requires_grad)
     dt = _checked("cosine", M, dtype, layout)
@@ -151,9 +187,16 @@ def cosine(
 
 @_window
 def exponential(
-    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,
-    layout: Any = strided_layout, device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Exponential decay to both sides of the centre."""
     options = (dtype, layout, device, requires_grad)
     dt = _checked("exponential", M, dtype, layout)
@@ -173,9 +216,15 @@ def exponential(
 
 @_window
 def gaussian(
-    M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
+    M: int,
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A bell curve of the given standard deviation."""
     options = (dtype, layout, device, requires_grad)
     dt = _checked("gaussian", M, dtype, layout)
@@ -192,9 +241,15 @@ def gaussian(
 
 @_window
 def kaiser(
-    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = strided_layout,
-    device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    M: int,
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Bessel's window."""
     options = (dtype, layout, device, requires_grad)
     dt = _checked("kaiser", M, dtype, layout)
@@ -212,9 +267,14 @@ def kaiser(
 
 @_window
 def bartlett(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided_layout, device: Any = None,
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided_layout,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A triangle that starts and ends at 0."""
     options = (dtype, layout, device, requires_grad)
     dt = _checked("bartlett", M, dtype, layout)

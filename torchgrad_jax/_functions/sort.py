@@ -30,9 +30,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if m.dtype.category != dtypes.INTEGRAL:
-        raise NotImplementedError(
-            f"\"bincount_cpu\" not implemented for '{dtypes.scalar_type_name(m.dtype)}'"
-        )
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{dtypes.scalar_type_name(m.dtype)}'")
     values = _of_all_examples(input)
     if m.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
@@ -73,9 +71,7 @@ def ends_of_range(limits: Any, d: int) -> tuple[float, float]:
     """The two ends that were given for a dimension."""
     low, high = float(limits[2 * d]), float(limits[2 * d + 1])
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(
-            f"torch.histogramdd: dimension {d}'s range [{low:g}, {high:g}] is not finite"
-        )
+        raise RuntimeError(f"torch.histogramdd: dimension {d}'s range [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError(
             f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}"
@@ -84,9 +80,7 @@ def ends_of_range(limits: Any, d: int) -> tuple[float, float]:
 
 
 @composite(out=True)
-def histogram(
-    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
-) -> Any:
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """Histogram over a number of equal bins, or over bins with given edges."""
     if isinstance(bins, Tensor):
         return ops.histogram_bins_tensor(input, bins, weight, density)
@@ -101,18 +95,14 @@ def _host(array: Any, like: Tensor) -> Tensor:
     return from_host(np.asarray(array, np.int64), like._m.device)
 
 
-def _answer(
-    values: Tensor, inverse: Any, counts: Any, like: Tensor, wanted: tuple[bool, bool]
-) -> Any:
+def _answer(values: Tensor, inverse: Any, counts: Any, like: Tensor, wanted: tuple[bool, bool]) -> Any:
     extra = [_host(a, like) for a, want in zip((inverse, counts), wanted) if want]
     return (values, *extra) if extra else values
 
 
 def _no_complex(input: Tensor) -> None:
     if input._m.dtype.is_complex:
-        raise NotImplementedError(
-            f"\"unique\" not implemented for '{dtypes.scalar_type_name(input._m.dtype)}'"
-        )
+        raise NotImplementedError(f"\"unique\" not implemented for '{dtypes.scalar_type_name(input._m.dtype)}'")
 
 
 def _rows_of(input: Tensor, dim: int, what: str) -> tuple[np.ndarray, int]:
@@ -120,9 +110,7 @@ def _rows_of(input: Tensor, dim: int, what: str) -> tuple[np.ndarray, int]:
     shape = input._m.shape
     axis = shapes.wrap_dim(dim, len(shape), scalar=False)
     if any(n == 0 for d, n in enumerate(shape) if d != axis) and shape[axis]:
-        raise RuntimeError(
-            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
-        )
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     array = np.moveaxis(_plain(input, what), axis, 0)
     return array.reshape(shape[axis], -1 if array.size else 0), axis
 
@@ -153,9 +141,7 @@ def _distinct(input: Tensor, what: str) -> tuple[Tensor, np.ndarray, np.ndarray]
 
 
 @composite(method=False)
-def _unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False
-) -> tuple[Tensor, Tensor]:
+def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) -> tuple[Tensor, Tensor]:
     """The distinct elements in ascending order, and which of them each element is if `return_inverse`."""
     _check_bools("_unique", sorted=sorted, return_inverse=return_inverse)
     _no_complex(input)
@@ -180,11 +166,7 @@ def _unique2(
 
 @composite
 def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: Any = None,
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
 ) -> Any:
     """The distinct elements, or slices along `dim`, in ascending order."""
     bools = {"sorted": sorted, "return_inverse": return_inverse, "return_counts": return_counts}
@@ -194,9 +176,7 @@ def unique(
     wanted = (return_inverse, return_counts)
     if dim is None:
         first, inverse, counts = _distinct(input, "_unique2")
-        return _answer(
-            ops._unique2_at(input, first), inverse.reshape(input._m.shape), counts, input, wanted
-        )
+        return _answer(ops._unique2_at(input, first), inverse.reshape(input._m.shape), counts, input, wanted)
     rows, axis = _rows_of(input, dim, "unique_dim")
     if not rows.shape[1]:  # slices without elements are all equal
         n = min(rows.shape[0], 1)

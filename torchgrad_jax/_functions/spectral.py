@@ -23,11 +23,7 @@ _NO_WINDOW = (
 
 def _said(x: Tensor) -> str:
     name = tensor_type_name(x._m.dtype, x._m.device)
-    return (
-        "CPU" + name.removeprefix("torch.").replace("Tensor", "Type")
-        if x._m.dtype.is_complex
-        else name
-    )
+    return "CPU" + name.removeprefix("torch.").replace("Tensor", "Type") if x._m.dtype.is_complex else name
 
 
 def _flag(value: bool | None) -> str:
@@ -56,10 +52,18 @@ def _pad(x: Tensor, amounts: tuple[int, int], mode: str) -> Tensor:
 
 @composite
 def stft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
-    onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
     """Fourier transforms of overlapping frames of a signal, or of each row of signals."""
     x = input
     if align_to_window is not None and center:
@@ -71,9 +75,7 @@ def stft(
         x = ops.view(wide, wide._m.shape[3 - ndim :])
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
-    _check_stft(
-        x, n_fft, hop, length, window, normalized, onesided, return_complex, align_to_window
-    )
+    _check_stft(x, n_fft, hop, length, window, normalized, onesided, return_complex, align_to_window)
     is_complex = x._m.dtype.is_complex or (window is not None and window._m.dtype.is_complex)
     if onesided and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -110,17 +112,20 @@ def stft(
     out = ops.transpose_(out, 1, 2)
     if single:
         out = ops.squeeze_dim_(out, 0)
-    return (
-        out
-        if return_complex or (return_complex is None and is_complex)
-        else torch["view_as_real"](out)
-    )
+    return out if return_complex or (return_complex is None and is_complex) else torch["view_as_real"](out)
 
 
 def _check_stft(
-    x: Tensor, n_fft: int, hop: int, length: int, window: Tensor | None, normalized: bool, onesided: bool | None,
-    return_complex: bool | None, align: bool | None,
-) -> None:  # fmt: skip
+    x: Tensor,
+    n_fft: int,
+    hop: int,
+    length: int,
+    window: Tensor | None,
+    normalized: bool,
+    onesided: bool | None,
+    return_complex: bool | None,
+    align: bool | None,
+) -> None:
     call = (
         f"stft({_said(x)}{list(x._m.shape)}, n_fft={n_fft}, hop_length={hop}, win_length={length}, "
         f"window={_window_said(window)}, normalized={int(normalized)}, onesided={_flag(onesided)}, "
@@ -152,10 +157,17 @@ def _check_stft(
 
 @composite
 def istft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
-    length: int | None = None, return_complex: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
     """The signal whose short-time transform this is, by overlapping and adding."""
     if window is None:
         advice = "Please provide the same window used by stft to make the inversion lossless."
@@ -191,9 +203,7 @@ def istft(
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else whole - n_fft // 2 if center else whole
     stop = min(end, whole)
-    signal = ops.slice(
-        ops.overlap_add(ops.mul(y, frame), whole, hop), 1, start, max(stop - start, 0)
-    )
+    signal = ops.slice(ops.overlap_add(ops.mul(y, frame), whole, hop), 1, start, max(stop - start, 0))
     weight = ops.slice(ops.overlap_add(square, whole, hop), 1, start, max(stop - start, 0))
     least = np.abs(concrete(weight)).min(initial=np.inf)
     if not least > 1e-11:
@@ -220,21 +230,23 @@ def _frames(input: Tensor) -> tuple[Tensor, bool]:
 
 
 def _check_istft(
-    call: str, x: Tensor, n_fft: int, hop: int, length: int, window: Tensor | None, onesided: bool | None,
+    call: str,
+    x: Tensor,
+    n_fft: int,
+    hop: int,
+    length: int,
+    window: Tensor | None,
+    onesided: bool | None,
     return_complex: bool,
-) -> bool:  # fmt: skip
+) -> bool:
     shape = x._m.shape
     if not x._m.numel:
         raise RuntimeError(f"{call}: input tensor cannot be empty.")
     if not 2 <= x._m.ndim <= 3:
         if x._m.ndim < 2:
             n = x._m.ndim + 1
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [-{n}, {n - 1}], but got -3)"
-            )
-        raise RuntimeError(
-            f"{call}: expected a tensor with 3 or 4 dimensions, but got {x._m.ndim + 1}"
-        )
+            raise IndexError(f"Dimension out of range (expected to be in range of [-{n}, {n - 1}], but got -3)")
+        raise RuntimeError(f"{call}: expected a tensor with 3 or 4 dimensions, but got {x._m.ndim + 1}")
     is_complex = window is not None and window._m.dtype.is_complex
     if return_complex and onesided is not False:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -254,7 +266,5 @@ def _check_istft(
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{call}: expected 0 < win_length <= n_fft")
     if window is not None and window._m.shape != (length,):
-        raise RuntimeError(
-            f"{call}: Invalid window shape. window has to be 1D and length of `win_length`"
-        )
+        raise RuntimeError(f"{call}: Invalid window shape. window has to be 1D and length of `win_length`")
     return one

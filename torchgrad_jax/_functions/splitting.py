@@ -43,9 +43,7 @@ def narrow_range(input: Tensor, dim: int, start: Any, length: int) -> tuple[int,
     d = shapes.wrap_dim(dim, m.ndim)
     n = m.shape[d]
     if not -n <= at <= n:
-        raise IndexError(
-            f"start out of range (expected to be in range of [{-n}, {n}], but got {at})"
-        )
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {at})")
     at = at + n if at < 0 else at
     if at + length > n:
         raise RuntimeError(f"start ({at}) + length ({length}) exceeds dimension size ({n}).")
@@ -111,9 +109,7 @@ def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor,
     return share_memory(tensor, parts, [k * split_size for k in range(len(parts))], d)
 
 
-def share_memory(
-    x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], dim: int
-) -> tuple[Tensor, ...]:
+def share_memory(x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], dim: int) -> tuple[Tensor, ...]:
     """Put tensors into the memory of `x`, as its parts along `dim`."""
     run = MODES.run
     if MODES.bits & FAKE or (MODES.bits & LIFT and not (run.stateful or run.inside(x))):
@@ -129,9 +125,7 @@ def share_memory(
     return parts
 
 
-def slice_along(
-    input: Tensor, dim: int, start: int | None, stop: int | None, step: int = 1
-) -> Tensor:
+def slice_along(input: Tensor, dim: int, start: int | None, stop: int | None, step: int = 1) -> Tensor:
     """``input[start:stop:step]`` along one dimension, always as a new view."""
     lo, length = clamp_slice(input._m.shape[dim], start, stop, step)
     return ops.slice(input, dim, lo, length, step)
@@ -139,20 +133,13 @@ def slice_along(
 
 @composite(known_as={"tensor_indices_or_sections": "indices_or_sections"})
 def tensor_split(
-    input: Tensor,
-    indices_or_sections: Any = None,
-    dim: int = 0,
-    *,
-    indices: Any = None,
-    sections: Any = None,
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
 ) -> tuple[Tensor, ...]:
     """Split at indices, or into a number of nearly equal parts."""
     spec = next((v for v in (indices_or_sections, indices, sections) if v is not None), None)
     m = input._m
     if m.ndim == 0:
-        raise RuntimeError(
-            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
-        )
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     d = shapes.wrap_dim(dim, m.ndim)
     n = m.shape[d]
     if isinstance(spec, Tensor):

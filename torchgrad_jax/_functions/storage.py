@@ -19,27 +19,12 @@ from .._engine.bind import composite
 from .._engine.concrete import concrete
 from .._engine.escapes import refuse_escape
 from .._engine.grad_plan import grad_plan
-from .._engine.history import (
-    check_captured,
-    check_inplace,
-    edge_of,
-    rebase_history,
-    requires_grad_of,
-    retain_at_node,
-)
+from .._engine.history import check_captured, check_inplace, edge_of, rebase_history, requires_grad_of, retain_at_node
 from .._engine.node import Node, note_reshaped
 from .._engine.record import begin_node, end_node
 from .._engine.resize import resize
 from .._engine.strided import storage_offset
-from .._engine.tensor import (
-    CREATED_DEFAULT,
-    Alias,
-    Storage,
-    Tensor,
-    born,
-    check_counted,
-    leave_storage,
-)
+from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, born, check_counted, leave_storage
 from .._engine.trace import Call
 from .._ops.registry import Grad
 from . import data as data_
@@ -86,15 +71,18 @@ def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) 
 
 
 @composite(function=False)
-def set_(
-    self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None
-) -> Tensor:
+def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor look at another tensor's storage, whole or in part."""
     if source is not None and not isinstance(source, Tensor | UntypedStorage | TypedStorage):
         raise no_match(
-            "set_", (source,), {}, "", "torch.Storage source", "Tensor source",
+            "set_",
+            (source,),
+            {},
+            "",
+            "torch.Storage source",
+            "Tensor source",
             "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None",
-        )  # fmt: skip
+        )
     recording = bool(MODES.bits & GRAD)
     if MODES.transforms:
         check_captured(self, "set_.source_Tensor" if isinstance(source, Tensor) else "set_")
@@ -102,17 +90,13 @@ def set_(
         check_inplace(self, requires_grad_of(self))
     given = source if isinstance(source, Tensor) else None
     tracked = recording and any(t is not None and requires_grad_of(t) for t in (self, given))
-    if MODES.bits & DUAL and any(
-        t is not None and MODES.tangents.tangent_of(t) is not None for t in (self, given)
-    ):
+    if MODES.bits & DUAL and any(t is not None and MODES.tangents.tangent_of(t) is not None for t in (self, given)):
         raise NotImplementedError(no_forward("set_"))
     old = self._m
     st, m, offset = _source(source, old)
     if m.dtype is not old.dtype:
         names = [_short(d) for d in (m.dtype, old.dtype)]
-        raise RuntimeError(
-            f"Could not set tensor of type {names[0]} to a tensor of type {names[1]}"
-        )
+        raise RuntimeError(f"Could not set tensor of type {names[0]} to a tensor of type {names[1]}")
     if size is not None:
         offset = integer("set_", "storage_offset", storage_offset, 2)
         m = meta(
@@ -152,8 +136,9 @@ def set_(
     return self
 
 
-_SET = Call("set_", lambda leaves: leaves[0], node_name="NotImplemented", argnames=("self", "source"),
-            grad=Grad.MISSING)  # fmt: skip
+_SET = Call(
+    "set_", lambda leaves: leaves[0], node_name="NotImplemented", argnames=("self", "source"), grad=Grad.MISSING
+)
 
 
 def _forgetful(self: Tensor, source: Tensor | None) -> Node:
@@ -181,9 +166,7 @@ def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
         st = source.untyped()._storage
         return st, meta((source.nbytes() // dt.itemsize,), dt, st.meta.device), 0
     if source._al is not None and (source._al.conj or source._al.neg):
-        raise NotImplementedError(
-            "set_() with a conjugated or negated view is not supported; use resolve_conj()"
-        )
+        raise NotImplementedError("set_() with a conjugated or negated view is not supported; use resolve_conj()")
     return source._st, source._m, storage_offset(source)
 
 
@@ -210,11 +193,7 @@ def is_set_to(self: Tensor, tensor: Any) -> bool:
     """Whether both look at the same storage in the same way."""
     if not isinstance(tensor, Tensor):
         raise wrong("is_set_to", "tensor", "Tensor", tensor, 1)
-    return (
-        self._st is tensor._st
-        and self._m is tensor._m
-        and storage_offset(self) == storage_offset(tensor)
-    )
+    return self._st is tensor._st and self._m is tensor._m and storage_offset(self) == storage_offset(tensor)
 
 
 # --- Python functions, element by element ---------------------------------------------------------
@@ -223,12 +202,8 @@ def is_set_to(self: Tensor, tensor: Any) -> bool:
 def _overwrite(self: Tensor, values: list[Any]) -> Tensor:
     """Store Python results without telling the version counter, as torch does."""
     m = self._m
-    stored = [
-        data_.number_as(v, m.dtype) if m.dtype.category < dtypes.FLOATING else v for v in values
-    ]
-    host = data_.convert(
-        np.array(stored, np.complex128 if m.dtype.is_complex else None).reshape(m.shape), m.dtype
-    )
+    stored = [data_.number_as(v, m.dtype) if m.dtype.category < dtypes.FLOATING else v for v in values]
+    host = data_.convert(np.array(stored, np.complex128 if m.dtype.is_complex else None).reshape(m.shape), m.dtype)
     strided.check_writable(self)
     strided.write(self, put(host, m.device), bump=False)
     return self
@@ -236,9 +211,7 @@ def _overwrite(self: Tensor, values: list[Any]) -> Tensor:
 
 def _refuse_grad(fn: str, *tensors: Tensor) -> None:
     if any(requires_grad_of(t) for t in tensors):
-        raise RuntimeError(
-            f"Can't call {fn}() on Variable that requires grad. Use var.detach().{fn}() instead."
-        )
+        raise RuntimeError(f"Can't call {fn}() on Variable that requires grad. Use var.detach().{fn}() instead.")
 
 
 @composite(function=False)
@@ -261,10 +234,7 @@ def _mapped(fn: str, self: Tensor, others: tuple[Any, ...], callable: Callable[.
         if other._m.dtype is not self._m.dtype:
             names = [t._m.dtype.type_name for t in (self, other)]
             raise TypeError(f"{fn}: expected torch.{names[0]} for 'other' (got torch.{names[1]})")
-    columns = [
-        np.broadcast_to(concrete(t, NO_STORAGE), self._m.shape).reshape(-1).tolist()
-        for t in (self, *others)
-    ]
+    columns = [np.broadcast_to(concrete(t, NO_STORAGE), self._m.shape).reshape(-1).tolist() for t in (self, *others)]
     return _overwrite(self, [callable(*row) for row in zip(*columns)])
 
 

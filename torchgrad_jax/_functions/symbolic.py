@@ -120,9 +120,7 @@ _NO_MESSAGE = (
 )
 
 
-def _check_with(
-    error_type: type[Exception], cond: bool, message: Callable[[], Any] | None = None
-) -> None:
+def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], Any] | None = None) -> None:
     """Raise an exception of some type, with what `message` returns, unless a condition holds."""
     if isinstance(cond, Tensor):
         raise TypeError(
@@ -163,9 +161,7 @@ def _check_not_implemented(cond: bool, message: Callable[[], Any] | None = None)
     _check_with(NotImplementedError, cond, message)
 
 
-def _check_tensor_all_with(
-    error_type: type[Exception], cond: Tensor, message: Callable[[], Any] | None = None
-) -> None:
+def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Callable[[], Any] | None = None) -> None:
     """Raise an exception of some type unless all elements of a tensor are true."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
@@ -200,9 +196,7 @@ def cond(
     if isinstance(pred, Tensor):
         if pred._m.numel != 1:
             shown = pred if MODES.run.at_once else f"one of shape {tuple(pred.shape)}"
-            raise RuntimeError(
-                f"Expected pred to be bool or single-element tensor, but got {shown}."
-            )
+            raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {shown}.")
     elif not isinstance(pred, bool | int | float):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
     if not callable(true_fn) or not callable(false_fn):

@@ -42,9 +42,7 @@ def _as(end: Any, dt: dtypes.dtype, device: Any) -> Tensor:
     return from_host(np.asarray(end).astype(dt.np), device)
 
 
-def span(
-    start: Any, end: Any, n: int, dt: dtypes.dtype | None, device: Any, base: float | None = None
-) -> Tensor:
+def span(start: Any, end: Any, n: int, dt: dtypes.dtype | None, device: Any, base: float | None = None) -> Tensor:
     """`n` numbers from `start` to `end`, or `base` to the power of them."""
     target = dt or _inferred((start, end), n, base is not None)
     work = target if target.category >= dtypes.FLOATING else dtypes.float64

@@ -13,9 +13,7 @@ from .._engine.storages import UntypedStorage, flat, handle, new_storage, place_
 from .._engine.tensor import Tensor, make
 from . import convert, data
 
-_FORMS = (
-    "\n * no arguments\n * (int size)\n * (Sequence data)\n * (*, UntypedStorage wrap_storage)\n"
-)
+_FORMS = "\n * no arguments\n * (int size)\n * (Sequence data)\n * (*, UntypedStorage wrap_storage)\n"
 
 # The first use in a process sets it, as in torch.
 _warned = False
@@ -57,9 +55,7 @@ def _storage_of(values: Any, dt: dtypes.dtype, dev: devices.device) -> UntypedSt
 
 
 def _unrecognized(cls: Any, reason: str, error: Any = RuntimeError) -> Exception:
-    return error(
-        f"{cls}.__new__ received an invalid combination of arguments. Expected one of:{_FORMS}{reason}"
-    )
+    return error(f"{cls}.__new__ received an invalid combination of arguments. Expected one of:{_FORMS}{reason}")
 
 
 class TypedStorage:
@@ -77,18 +73,15 @@ class TypedStorage:
     _untyped_storage: UntypedStorage
 
     def __init__(
-        self, *args: Any, device: Any = None, dtype: Any = None, wrap_storage: Any = None,
-        _internal: bool = False,
-    ) -> None:  # fmt: skip
+        self, *args: Any, device: Any = None, dtype: Any = None, wrap_storage: Any = None, _internal: bool = False
+    ) -> None:
         if not _internal:
             _warn_typed_storage_removal(3)
         if len(args) > 1:
             raise _unrecognized(type(self), "Too many positional arguments")
         if wrap_storage is not None:
             if args:
-                raise _unrecognized(
-                    type(self), "No positional arguments should be given when using 'wrap_storage'"
-                )
+                raise _unrecognized(type(self), "No positional arguments should be given when using 'wrap_storage'")
             if dtype is None:
                 raise _unrecognized(type(self), "Argument 'dtype' must be given")
             if not isinstance(wrap_storage, UntypedStorage):
@@ -193,7 +186,7 @@ class TypedStorage:
         return self._converted(STORAGES[name])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypedStorage) and (self._cdata, self.dtype) == (other._cdata, other.dtype)  # fmt: skip
+        return isinstance(other, TypedStorage) and (self._cdata, self.dtype) == (other._cdata, other.dtype)
 
     def __hash__(self) -> int:
         return hash(self._untyped_storage)
@@ -240,9 +233,7 @@ class TypedStorage:
         self._untyped_storage._put(values.view(np.uint8))
 
     def _element(self, value: Any) -> Any:
-        if isinstance(value, str) or not isinstance(
-            value, bool | int | float | complex | np.generic
-        ):
+        if isinstance(value, str) or not isinstance(value, bool | int | float | complex | np.generic):
             name = self.dtype.type_name
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{name}")
         return data.convert(np.asarray(value), self.dtype)
@@ -303,12 +294,19 @@ def _rebuild(storage: UntypedStorage, dtype: str) -> TypedStorage:
 TypedStorage.__module__ = "torch.storage"
 
 STORAGES: dict[str, dtypes.dtype] = {
-    "DoubleStorage": dtypes.float64, "FloatStorage": dtypes.float32, "HalfStorage": dtypes.float16,
-    "LongStorage": dtypes.int64, "IntStorage": dtypes.int32, "ShortStorage": dtypes.int16,
-    "CharStorage": dtypes.int8, "ByteStorage": dtypes.uint8, "BoolStorage": dtypes.bool_,
-    "BFloat16Storage": dtypes.bfloat16, "ComplexDoubleStorage": dtypes.complex128,
+    "DoubleStorage": dtypes.float64,
+    "FloatStorage": dtypes.float32,
+    "HalfStorage": dtypes.float16,
+    "LongStorage": dtypes.int64,
+    "IntStorage": dtypes.int32,
+    "ShortStorage": dtypes.int16,
+    "CharStorage": dtypes.int8,
+    "ByteStorage": dtypes.uint8,
+    "BoolStorage": dtypes.bool_,
+    "BFloat16Storage": dtypes.bfloat16,
+    "ComplexDoubleStorage": dtypes.complex128,
     "ComplexFloatStorage": dtypes.complex64,
-}  # fmt: skip
+}
 NAME_OF = {d: n for n, d in STORAGES.items()}
 
 
@@ -355,10 +353,19 @@ def _bytes_as(self: UntypedStorage, dt: dtypes.dtype) -> TypedStorage:
 
 def _install_conversions() -> None:
     for name, dt in {
-        "double": dtypes.float64, "float": dtypes.float32, "half": dtypes.float16, "long": dtypes.int64,
-        "int": dtypes.int32, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8, "bool": dtypes.bool_,
-        "bfloat16": dtypes.bfloat16, "complex_double": dtypes.complex128, "complex_float": dtypes.complex64,
-    }.items():  # fmt: skip
+        "double": dtypes.float64,
+        "float": dtypes.float32,
+        "half": dtypes.float16,
+        "long": dtypes.int64,
+        "int": dtypes.int32,
+        "short": dtypes.int16,
+        "char": dtypes.int8,
+        "byte": dtypes.uint8,
+        "bool": dtypes.bool_,
+        "bfloat16": dtypes.bfloat16,
+        "complex_double": dtypes.complex128,
+        "complex_float": dtypes.complex64,
+    }.items():
 
         def typed(self: TypedStorage, dt: dtypes.dtype = dt) -> TypedStorage:
             return self._converted(dt)

@@ -26,9 +26,7 @@ for _name in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_cha
 
 def _pad_sizes(pad: Any) -> tuple[int, ...]:
     if not isinstance(pad, list | tuple):
-        raise TypeError(
-            f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type_name(pad)}"
-        )
+        raise TypeError(f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type_name(pad)}")
     out = []
     for i, p in enumerate(pad):
         n = as_int(p)
@@ -42,9 +40,7 @@ def _pad_sizes(pad: Any) -> tuple[int, ...]:
 
 
 @_functional
-def pad(
-    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
-) -> Tensor:
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Pad the last dimensions, the last one first; negative amounts crop."""
     amounts, ndim = _pad_sizes(pad), input._m.ndim
     if len(amounts) % 2:
@@ -113,38 +109,34 @@ def _pair(value: Any) -> tuple[int, ...]:
 
 
 @_functional
-def unfold(
-    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Tensor:
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Sliding blocks of an image, one per column."""
     return ops.im2col(input, *(_pair(v) for v in (kernel_size, dilation, padding, stride)))
 
 
 @_functional
 def fold(
-    input: Tensor,
-    output_size: Any,
-    kernel_size: Any,
-    dilation: Any = 1,
-    padding: Any = 0,
-    stride: Any = 1,
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
     """The image that columns of sliding blocks add up to."""
-    return ops.col2im(
-        input, *(_pair(v) for v in (output_size, kernel_size, dilation, padding, stride))
-    )
+    return ops.col2im(input, *(_pair(v) for v in (output_size, kernel_size, dilation, padding, stride)))
 
 
 # --- interpolation ------------------------------------------------------------------------------
 
 _LINEAR = {"linear": 3, "bilinear": 4, "trilinear": 5}
 _ROWS = {
-    ("nearest", 3): "upsample_nearest1d", ("nearest", 4): "upsample_nearest2d", ("nearest", 5): "upsample_nearest3d",
-    ("nearest-exact", 3): "_upsample_nearest_exact1d", ("nearest-exact", 4): "_upsample_nearest_exact2d",
-    ("nearest-exact", 5): "_upsample_nearest_exact3d", ("linear", 3): "upsample_linear1d",
-    ("bilinear", 4): "upsample_bilinear2d", ("trilinear", 5): "upsample_trilinear3d",
+    ("nearest", 3): "upsample_nearest1d",
+    ("nearest", 4): "upsample_nearest2d",
+    ("nearest", 5): "upsample_nearest3d",
+    ("nearest-exact", 3): "_upsample_nearest_exact1d",
+    ("nearest-exact", 4): "_upsample_nearest_exact2d",
+    ("nearest-exact", 5): "_upsample_nearest_exact3d",
+    ("linear", 3): "upsample_linear1d",
+    ("bilinear", 4): "upsample_bilinear2d",
+    ("trilinear", 5): "upsample_trilinear3d",
     ("bicubic", 4): "upsample_bicubic2d",
-}  # fmt: skip
+}
 _ANTIALIASED = ("bilinear", "bicubic", "lanczos")
 _FORMAT = "Please provide input tensor in (N, C, d1, d2, ...,dK) format and {0} in ({1}1, {1}2, ...,{1}K) format."
 
@@ -155,8 +147,7 @@ def _given_size(size: Any, spatial: list[int]) -> list[int]:
     if len(size) != len(spatial):
         raise ValueError(
             "Input and output must have the same number of spatial dimensions, but got input with spatial "
-            f"dimensions of {spatial} and output size of {size}. "
-            + _FORMAT.format("output size", "o")
+            f"dimensions of {spatial} and output size of {size}. " + _FORMAT.format("output size", "o")
         )
     if not all(isinstance(n, int | np.integer) or as_int(n) is not None for n in size):
         raise TypeError(
@@ -172,22 +163,25 @@ def _given_scales(scale: Any, spatial: list[int]) -> list[float]:
     if len(scale) != len(spatial):
         raise ValueError(
             "Input and scale_factor must have the same number of spatial dimensions, but got input with "
-            f"spatial dimensions of {spatial} and scale_factor of shape {scale}. "
-            + _FORMAT.format("scale_factor", "s")
+            f"spatial dimensions of {spatial} and scale_factor of shape {scale}. " + _FORMAT.format("scale_factor", "s")
         )
     return list(scale)
 
 
 @_functional
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
     """Resize the spatial dimensions of (batch, channels, ...)."""
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic "
-            "| trilinear"
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
     ndim, spatial = input._m.ndim, list(input._m.shape[2:])
     if size is not None and scale_factor is not None:
@@ -207,8 +201,7 @@ def interpolate(
             scales = [None] * len(spatial)
     if antialias and not (mode in _ANTIALIASED and ndim == 4):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
-            "tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
     if mode == "area" and ndim in (3, 4, 5):
         return NAMESPACES["nn.functional"][f"adaptive_avg_pool{ndim - 2}d"](input, tuple(out))
@@ -221,9 +214,7 @@ def interpolate(
     elif (mode, ndim) in _ROWS:
         row = getattr(ops, _ROWS[mode, ndim])
     elif mode in _LINEAR and ndim in (3, 4, 5):
-        raise NotImplementedError(
-            f"Got {ndim}D input, but {mode} mode needs {_LINEAR[mode]}D input"
-        )
+        raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_LINEAR[mode]}D input")
     else:
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D) for the modes: nearest "
@@ -236,9 +227,8 @@ def interpolate(
 
 @_functional
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: bool | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
     """The former name of `interpolate`."""
     warn.to_user("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
@@ -247,18 +237,14 @@ def upsample(
 @_functional
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The former name of `interpolate` with mode 'nearest'."""
-    warn.to_user(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead."
-    )
+    warn.to_user("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @_functional
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The former name of `interpolate` with mode 'bilinear' and aligned corners."""
-    warn.to_user(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead."
-    )
+    warn.to_user("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
@@ -283,14 +269,12 @@ def grid_sampler(
 
 @_functional
 def grid_sample(
-    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
-    align_corners: bool | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
     """Sample an image or a volume at the places that `grid` names, in [-1, 1]."""
     if mode not in _MODES:
         raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
-            f"'{mode}'"
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
     if padding_mode not in _PADDINGS:
         raise ValueError(
@@ -300,9 +284,7 @@ def grid_sample(
     if align_corners is None:
         warn.to_user(_ALIGN)
         align_corners = False
-    return grid_sampler(
-        input, grid, _MODES.index(mode), _PADDINGS.index(padding_mode), align_corners
-    )
+    return grid_sampler(input, grid, _MODES.index(mode), _PADDINGS.index(padding_mode), align_corners)
 
 
 @_functional

@@ -23,9 +23,7 @@ def _window(fn: str, length: Any, periodic: Any, opts: tuple[Any, ...], shape_: 
     dt, dev = options(fn, *opts)
     dt = dt or dtypes.get_default_dtype()
     if dt.category < dtypes.FLOATING:
-        raise RuntimeError(
-            f"{fn} expects floating point dtypes, got: {_type_options(dt, dev, opts[-1])}"
-        )
+        raise RuntimeError(f"{fn} expects floating point dtypes, got: {_type_options(dt, dev, opts[-1])}")
     if dt.is_complex:
         raise RuntimeError(f"{fn} does not support complex dtypes, got: {dt!r}")
     if n < 0:
@@ -79,9 +77,15 @@ def _raised(alpha: float, beta: float) -> Shaped:
 
 @factory
 def hann_window(
-    window_length: Any, periodic: Any = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    window_length: Any,
+    periodic: Any = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """Half a cosine wave raised to start and end at 0."""
     opts = (dtype, layout, device, pin_memory, requires_grad)
     return _window("hann_window", window_length, periodic, opts, _raised(0.5, 0.5))
@@ -89,9 +93,17 @@ def hann_window(
 
 @factory
 def hamming_window(
-    window_length: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, *, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    window_length: Any,
+    periodic: Any = True,
+    alpha: Any = 0.54,
+    beta: Any = 0.46,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """A raised cosine: alpha minus beta times a cosine."""
     opts = (dtype, layout, device, pin_memory, requires_grad)
     a, b = real("hamming_window", "alpha", alpha, 3), real("hamming_window", "beta", beta, 4)
@@ -105,9 +117,15 @@ def _blackman(i: _Rounded, n: int) -> _Rounded:
 
 @factory
 def blackman_window(
-    window_length: Any, periodic: Any = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    window_length: Any,
+    periodic: Any = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """A sum of two cosines with low side lobes."""
     opts = (dtype, layout, device, pin_memory, requires_grad)
     return _window("blackman_window", window_length, periodic, opts, _blackman)
@@ -122,9 +140,15 @@ def _bartlett(i: _Rounded, n: int) -> _Rounded:
 
 @factory
 def bartlett_window(
-    window_length: Any, periodic: Any = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    window_length: Any,
+    periodic: Any = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     """A triangle that starts and ends at 0."""
     opts = (dtype, layout, device, pin_memory, requires_grad)
     return _window("bartlett_window", window_length, periodic, opts, _bartlett)
@@ -135,32 +159,32 @@ def kaiser_window(window_length: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Bessel's window: ``kaiser_window(window_length, periodic=True, beta=12.0)``."""
     named = {k: kwargs.pop(k) for k in ("periodic", "beta") if k in kwargs}
     given = {**dict(zip(("periodic", "beta"), args)), **named}
-    if (
-        len(args) + len(named) != len(given)
-        or len(args) > 2
-        or ("beta" in given and "periodic" not in given)
-    ):
+    if len(args) + len(named) != len(given) or len(args) > 2 or ("beta" in given and "periodic" not in given):
         raise no_match(
-            "kaiser_window", (window_length, *args), named, f"int window_length, *, {COMMON}",
+            "kaiser_window",
+            (window_length, *args),
+            named,
+            f"int window_length, *, {COMMON}",
             f"int window_length, bool periodic, *, {COMMON}",
             f"int window_length, bool periodic, float beta, *, {COMMON}",
-        )  # fmt: skip
+        )
     beta = real("kaiser_window", "beta", given.get("beta", 12.0), 3)
     return _kaiser_window(window_length, given.get("periodic", True), beta, **kwargs)
 
 
 def _kaiser_window(
-    length: Any, periodic: Any, beta: float, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
+    length: Any,
+    periodic: Any,
+    beta: float,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
     def shaped(i: _Rounded, n: int) -> _Rounded:
         x = i.values.astype(np.float64) * (2 / (n - 1)) - 1
         return _Rounded(i.dt, np.i0(beta * np.sqrt(np.maximum(0, 1 - x * x))) / np.i0(beta))
 
-    return _window(
-        "kaiser_window",
-        length,
-        periodic,
-        (dtype, layout, device, pin_memory, requires_grad),
-        shaped,
-    )
+    return _window("kaiser_window", length, periodic, (dtype, layout, device, pin_memory, requires_grad), shaped)

@@ -41,9 +41,5 @@ jacfwd = _moved(_func.jacfwd, "torch.func.jacfwd")
 hessian = _moved(_func.hessian, "torch.func.hessian")
 functionalize = _moved(_func.functionalize, "torch.func.functionalize")
 make_functional = _moved(_old.make_functional, "torch.func.functional_call")
-make_functional_with_buffers = _moved(
-    _old.make_functional_with_buffers, "torch.func.functional_call"
-)
-combine_state_for_ensemble = _moved(
-    _old.combine_state_for_ensemble, "torch.func.stack_module_state"
-)
+make_functional_with_buffers = _moved(_old.make_functional_with_buffers, "torch.func.functional_call")
+combine_state_for_ensemble = _moved(_old.combine_state_for_ensemble, "torch.func.stack_module_state")

@@ -12,6 +12,4 @@ from ..func import (
     vjp as vjp,
 )
 
-__all__ = [
-    "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp",
-]  # fmt: skip
+__all__ = ["functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]

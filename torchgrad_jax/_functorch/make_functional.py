@@ -27,9 +27,13 @@ class FunctionalModuleWithBuffers(Module):
     """A module as a function of parameters, buffers and arguments."""
 
     def __init__(
-        self, stateless_model: Any, param_names: tuple[str, ...], buffer_names: tuple[str, ...],
-        param_names_map: dict[str, list[str]], buffer_names_map: dict[str, list[str]],
-    ) -> None:  # fmt: skip
+        self,
+        stateless_model: Any,
+        param_names: tuple[str, ...],
+        buffer_names: tuple[str, ...],
+        param_names_map: dict[str, list[str]],
+        buffer_names_map: dict[str, list[str]],
+    ) -> None:
         super().__init__()
         self.stateless_model = stateless_model
         self.param_names, self.buffer_names = param_names, buffer_names
@@ -43,9 +47,7 @@ class FunctionalModuleWithBuffers(Module):
         values = _values(model, params, "named_parameters", disable_autograd_tracking)
         return made, values, _values(model, buffers, "named_buffers", False)
 
-    def forward(
-        self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any
-    ) -> Any:
+    def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         given = dict(zip((*self.param_names, *self.buffer_names), (*params, *buffers)))
         return functional_call(self.stateless_model, given, args, kwargs)
 
@@ -53,9 +55,7 @@ class FunctionalModuleWithBuffers(Module):
 class FunctionalModule(Module):
     """A module without buffers as a function of parameters and arguments."""
 
-    def __init__(
-        self, stateless_model: Any, param_names: tuple[str, ...], names_map: dict[str, list[str]]
-    ) -> None:
+    def __init__(self, stateless_model: Any, param_names: tuple[str, ...], names_map: dict[str, list[str]]) -> None:
         super().__init__()
         self.stateless_model = stateless_model
         self.param_names, self.names_map = param_names, names_map
@@ -68,9 +68,7 @@ class FunctionalModule(Module):
         return made, _values(model, params, "named_parameters", disable_autograd_tracking)
 
     def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        return functional_call(
-            self.stateless_model, dict(zip(self.param_names, params)), args, kwargs
-        )
+        return functional_call(self.stateless_model, dict(zip(self.param_names, params)), args, kwargs)
 
 
 def _values(model: Any, names: dict[str, Any], walk: str, detach: bool) -> tuple[Any, ...]:
@@ -81,9 +79,7 @@ def _values(model: Any, names: dict[str, Any], walk: str, detach: bool) -> tuple
     return found
 
 
-def make_functional(
-    model: Any, disable_autograd_tracking: bool = False
-) -> tuple[Any, tuple[Any, ...]]:
+def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, tuple[Any, ...]]:
     """A module without buffers as a function, and its parameters.
 
     Args:
@@ -97,9 +93,7 @@ def make_functional(
     return FunctionalModule._create_from(model, disable_autograd_tracking)
 
 
-def make_functional_with_buffers(
-    model: Any, disable_autograd_tracking: bool = False
-) -> tuple[Any, Any, Any]:
+def make_functional_with_buffers(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, Any, Any]:
     """A module as a function, its parameters, and its buffers.
 
     Args:

@@ -9,20 +9,14 @@ from .._engine.tensor import Tensor
 from ..utils import _pytree as pytree
 
 
-def rows_first(
-    xs: Any, leaves: Sequence[Tensor], dim: int, error: type[Exception]
-) -> tuple[Any, int]:
+def rows_first(xs: Any, leaves: Sequence[Tensor], dim: int, error: type[Exception]) -> tuple[Any, int]:
     """Tensors with this dimension in front, and its number."""
     ndim = leaves[0].ndim
     if not -ndim <= dim < ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
-        )
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
     dim %= ndim
     if any(x.ndim <= dim or x.shape[dim] == 0 for x in leaves):
-        raise error(
-            "All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0"
-        )
+        raise error("All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0")
     return (pytree.tree_map(lambda t: t.movedim(dim, 0), xs) if dim else xs), dim
 
 

@@ -14,7 +14,7 @@ from ._rows import rows_first
 
 def associative_scan(
     combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
-) -> Any:  # fmt: skip
+) -> Any:
     """All partial results of an associative function of slices.
 
     Args:
@@ -41,9 +41,7 @@ def associative_scan(
     if not isinstance(reverse, bool):
         raise RuntimeError("Reverse must be a bool, but got " + str(type(reverse)))
     if combine_mode not in ("pointwise", "generic"):
-        raise ValueError(
-            f"Combine_mode must either 'pointwise' or 'generic', but got {combine_mode}"
-        )
+        raise ValueError(f"Combine_mode must either 'pointwise' or 'generic', but got {combine_mode}")
     if not leaves:
         raise ValueError("Expected at least 1 xs leaf")
     if not all(isinstance(x, Tensor) for x in leaves):

@@ -13,7 +13,7 @@ from ._rows import moved, rows_first
 
 def scan(
     combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Any, Any]:
     """Carry values along a dimension of tensors.
 
     Args:

@@ -10,12 +10,7 @@ from .._core import tree
 from .._engine.tensor import Tensor
 from ..ops import CustomOverload, OpOverload
 
-_TESTS = (
-    "test_schema",
-    "test_autograd_registration",
-    "test_faketensor",
-    "test_aot_dispatch_dynamic",
-)
+_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
 class OpCheckError(Exception):
@@ -78,11 +73,7 @@ def opcheck(
 def _copies(values: Any) -> Any:
     leaves, spec = tree.flatten(values)
     return tree.unflatten(
-        [
-            t.detach().clone().requires_grad_(t.requires_grad) if isinstance(t, Tensor) else t
-            for t in leaves
-        ],
-        spec,
+        [t.detach().clone().requires_grad_(t.requires_grad) if isinstance(t, Tensor) else t for t in leaves], spec
     )
 
 
@@ -99,9 +90,7 @@ def _check_schema(op: Any, overload: OpOverload, args: Any, kwargs: Any, close: 
     if isinstance(overload, CustomOverload):
         schema = overload.operator.schema
         values = dict(zip((a.name for a in schema.positional), args)) | kwargs
-        written = {
-            id(t) for a in schema.arguments if a.is_write for t in _tensors(values.get(a.name))
-        }
+        written = {id(t) for a in schema.arguments if a.is_write for t in _tensors(values.get(a.name))}
     for at, (t, _, old) in enumerate(before):
         if id(t) not in written and not _same(t.detach(), old):
             raise RuntimeError(f"Argument {at} is not defined to be mutated but was mutated")
@@ -134,9 +123,7 @@ def _check_fake(op: Any, overload: OpOverload, args: Any, kwargs: Any, close: An
         )
     real, faked = _tensors(op(*args, **kwargs)), _tensors(fake(*args, **kwargs))
     if len(real) != len(faked):
-        raise RuntimeError(
-            f"the fake impl tells of {len(faked)} tensors, the operator returns {len(real)}"
-        )
+        raise RuntimeError(f"the fake impl tells of {len(faked)} tensors, the operator returns {len(real)}")
     for at, (is_, said) in enumerate(zip(real, faked)):
         for what in ("shape", "dtype", "device"):
             if getattr(is_, what) != getattr(said, what):
@@ -171,9 +158,13 @@ def _same(want: Tensor, got: Tensor, atol: float | None = None, rtol: float | No
     if want.shape != got.shape or want.dtype is not got.dtype:
         return False
     exact = not (want.is_floating_point() or want.is_complex())
-    return want.equal(got) if exact else want.allclose(
-        got, atol=1e-5 if atol is None else atol, rtol=1e-5 if rtol is None else rtol, equal_nan=True
-    )  # fmt: skip
+    return (
+        want.equal(got)
+        if exact
+        else want.allclose(
+            got, atol=1e-5 if atol is None else atol, rtol=1e-5 if rtol is None else rtol, equal_nan=True
+        )
+    )
 
 
 _CHECKS = {

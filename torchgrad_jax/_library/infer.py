@@ -17,13 +17,24 @@ from .schema import Type
 _Number = int | float | bool
 
 _ARGUMENT_BASES: dict[Any, str] = {
-    Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", _Number: "Scalar", dtype: "ScalarType",
+    Tensor: "Tensor",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    _Number: "Scalar",
+    dtype: "ScalarType",
     device: "Device",
-}  # fmt: skip
+}
 _LIST_ITEMS = ("Tensor", "SymInt", "float", "bool", "Scalar")
 _RETURN_BASES: dict[Any, str] = {
-    Tensor: "Tensor", list[Tensor]: "Tensor[]", int: "SymInt", float: "float", bool: "bool", _Number: "Scalar",
-}  # fmt: skip
+    Tensor: "Tensor",
+    list[Tensor]: "Tensor[]",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    _Number: "Scalar",
+}
 _SEQUENCES = (list, collections.abc.Sequence)
 _UNIONS = (typing.Union, types.UnionType)
 
@@ -73,9 +84,7 @@ class _Inference:
                 shown.append("*")
                 kwarg_only = True
             shown.append(self.parameter_text(index, parameter))
-        unknown = (
-            set() if self.mutates == "unknown" else set(self.mutates) - {*signature.parameters}
-        )
+        unknown = set() if self.mutates == "unknown" else set(self.mutates) - {*signature.parameters}
         if unknown:
             raise self.refused(
                 f"{unknown} in mutates_args were not found in the custom op's signature. mutates_args should contain "
@@ -88,9 +97,7 @@ class _Inference:
 
     def refused(self, complaint: str) -> ValueError:
         """The error about something that a schema cannot say."""
-        return ValueError(
-            f"infer_schema(func): {complaint} Got func with signature {self.signature})"
-        )
+        return ValueError(f"infer_schema(func): {complaint} Got func with signature {self.signature})")
 
     def evaluated(self, annotation: Any) -> Any:
         """An annotation, also where it is the text of one."""
@@ -117,9 +124,7 @@ class _Inference:
                 raise self.refused(
                     f"Parameter {name} is in mutable_args but only Tensors or collections of Tensors can be mutated"
                 )
-            kind = Type(
-                kind.base, kind.is_list, kind.optional, kind.optional_items, alias=f"a{index}!"
-            )
+            kind = Type(kind.base, kind.is_list, kind.optional, kind.optional_items, alias=f"a{index}!")
         text = f"{kind.annotation()} {name}"
         if parameter.default is not parameter.empty:
             text += f"={_inferred_default(name, parameter.default, self.refused)}"
@@ -148,20 +153,11 @@ def _argument_type(annotation: Any) -> Type | None:
     inner = _optional(annotation)
     if inner is not None:
         kind = _argument_type(inner)
-        return (
-            None
-            if kind is None or kind.optional
-            else Type(kind.base, kind.is_list, True, kind.optional_items)
-        )
+        return None if kind is None or kind.optional else Type(kind.base, kind.is_list, True, kind.optional_items)
     if typing.get_origin(annotation) in _SEQUENCES:
         (item,) = typing.get_args(annotation) or (None,)
         kind = _argument_type(item)
-        if (
-            kind is None
-            or kind.is_list
-            or kind.base not in _LIST_ITEMS
-            or (kind.optional and not kind.is_tensor)
-        ):
+        if kind is None or kind.is_list or kind.base not in _LIST_ITEMS or (kind.optional and not kind.is_tensor):
             return None
         return Type(kind.base, True, optional_items=kind.optional)
     return None
@@ -215,8 +211,6 @@ def _result_text(annotation: Any, refused: Callable[[str], ValueError]) -> str:
         except TypeError:  # an annotation that cannot be hashed
             known = None
         if known is None:
-            raise refused(
-                f"Return has unsupported type {annotation}. The valid types are: {_RETURN_BASES}."
-            )
+            raise refused(f"Return has unsupported type {annotation}. The valid types are: {_RETURN_BASES}.")
         parts.append(known)
     return parts[0] if items is None else f"({', '.join(parts)})"

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 COMPOSITE = "CompositeImplicitAutograd"
 # Kernels for every device.
 ANY_DEVICE = "CompositeExplicitAutograd"
-DEVICE_KEYS = {
-    "cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "meta": "Meta", "tpu": "XLA",
-}  # fmt: skip
+DEVICE_KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "meta": "Meta", "tpu": "XLA"}
 _NAMES = (
-    ANY_DEVICE, "CompositeExplicitAutogradNonFunctional", COMPOSITE, "Autograd",
+    ANY_DEVICE,
+    "CompositeExplicitAutogradNonFunctional",
+    COMPOSITE,
+    "Autograd",
     *(f"{kind}{key}" for kind in ("", "Autograd", "Autocast") for key in DEVICE_KEYS.values()),
-)  # fmt: skip
+)
 DISPATCH_KEYS = frozenset(_NAMES)
 
 DispatchKey = enum.Enum("DispatchKey", _NAMES, module="torch._C")

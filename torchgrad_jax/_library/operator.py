@@ -85,9 +85,7 @@ class Operator:
         if wanted is not None and is_autocast_enabled(kind):
             with autocast(kind, enabled=False):
                 values = _cast(values, kind, wanted)
-                return self._recorded(
-                    kind, values, {k: _cast([v], kind, wanted)[0] for k, v in named.items()}
-                )
+                return self._recorded(kind, values, {k: _cast([v], kind, wanted)[0] for k, v in named.items()})
         return self._recorded(kind, values, named)
 
     def _recorded(self, kind: str, values: list[Any], named: dict[str, Any]) -> Any:
@@ -95,9 +93,7 @@ class Operator:
         if own is not None and self.backward is None:
             return own(*self.schema.filled(values), **named)
         batched = self.vmap is not None and not MODES.run.at_once
-        followed = (self.isolated or self.backward is not None) and any(
-            t.requires_grad for t in _tensors(values)
-        )
+        followed = (self.isolated or self.backward is not None) and any(t.requires_grad for t in _tensors(values))
         if not (batched or (followed and MODES.bits & GRAD)):
             result = self.run(kind, values, named)
             if own is None and not self.isolated and MODES.run.at_once:
@@ -154,12 +150,7 @@ class Operator:
         kinds = self.schema.returns
         results = (result,) if len(kinds) == 1 else result if kinds else ()
         for kind, value in zip((r.type for r in kinds), results):
-            if (
-                kind.is_tensor
-                and not kind.is_list
-                and not isinstance(value, Tensor)
-                and value is not None
-            ):
+            if kind.is_tensor and not kind.is_list and not isinstance(value, Tensor) and value is not None:
                 raise RuntimeError(f"Unable to cast {value} to Tensor")
 
     def _check_aliases(self, kernel: Kernel, given: Any, result: Any) -> None:
@@ -196,9 +187,7 @@ class Operator:
 class _Call:
     """What a call knows beside its flat arguments."""
 
-    def __init__(
-        self, operator: Operator, kind: str, spec: list[int | None], named: dict[str, Any]
-    ) -> None:
+    def __init__(self, operator: Operator, kind: str, spec: list[int | None], named: dict[str, Any]) -> None:
         self.operator, self.kind, self.spec, self.named = operator, kind, spec, named
         self.output_spec: list[int | None] = []
         self.alone = False
@@ -223,9 +212,7 @@ class _Generated(Function):
 
     @staticmethod
     def forward(call: _Call, *flat: Any) -> Any:
-        return call.flat_results(
-            call.operator.run(call.kind, _unflatten(flat, call.spec), call.named)
-        )
+        return call.flat_results(call.operator.run(call.kind, _unflatten(flat, call.spec), call.named))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -294,13 +281,13 @@ def _vmap(info: Any, in_dims: Any, call: _Call, *flat: Any) -> Any:
     outputs = call.flat_results(result)
     if isinstance(out_dims, tuple | list) and not call.alone:
         flat_dims, _ = _flatten(
-            [dim if dim_length is None or isinstance(dim, list | tuple) else [dim] * dim_length
-             for dim, dim_length in zip(out_dims, call.output_spec)]
-        )  # fmt: skip
-    else:
-        flat_dims = (
-            list(out_dims) if isinstance(out_dims, list | tuple) else [out_dims] * len(outputs)
+            [
+                dim if dim_length is None or isinstance(dim, list | tuple) else [dim] * dim_length
+                for dim, dim_length in zip(out_dims, call.output_spec)
+            ]
         )
+    else:
+        flat_dims = list(out_dims) if isinstance(out_dims, list | tuple) else [out_dims] * len(outputs)
     return outputs, tuple(flat_dims)
 
 
@@ -335,11 +322,7 @@ def _cast(values: list[Any], kind: str, wanted: dtype) -> list[Any]:
     def one(value: Any) -> Any:
         if isinstance(value, list):
             return [one(item) for item in value]
-        if (
-            not isinstance(value, Tensor)
-            or not value.is_floating_point()
-            or value.device.type != kind
-        ):
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.device.type != kind:
             return value
         return value if value.element_size() == 8 else value.to(wanted)
 

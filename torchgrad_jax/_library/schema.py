@@ -18,13 +18,7 @@ from .._engine.tensor import Tensor
 _MISSING: Any = object()
 
 # What torch calls the kinds of arguments in its messages, where that is not their name in schemas.
-_SHOWN = {
-    "SymInt": "int",
-    "ScalarType": "int",
-    "Scalar": "number",
-    "Layout": "int",
-    "MemoryFormat": "int",
-}
+_SHOWN = {"SymInt": "int", "ScalarType": "int", "Scalar": "number", "Layout": "int", "MemoryFormat": "int"}
 _CPP_ONLY = (
     "Unable to cast Python instance of type {} to C++ type '?' (#define PYBIND11_DETAILED_ERROR_MESSAGES or compile "
     "in debug mode for details)"
@@ -132,9 +126,7 @@ class Schema:
 
     # --- calls ---
 
-    def bind(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[list[Any], dict[str, Any]]:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Values of the arguments: those by position up to the last that is not its default, and the rest by name."""
         positional = self.positional
         if len(args) > len(positional):
@@ -151,19 +143,14 @@ class Schema:
         values = [self._checked(i, a, v) for i, (a, v) in enumerate(zip(positional, args))]
         for i, argument in enumerate(positional[len(args) :], len(args)):
             values.append(self._named(i, argument, left))
-        named = {
-            a.name: self._named(len(positional) + i, a, left)
-            for i, a in enumerate(self.keyword_only)
-        }
+        named = {a.name: self._named(len(positional) + i, a, left) for i, a in enumerate(self.keyword_only)}
         if left:
             name = next(iter(left))
             if any(a.name == name for a in self.arguments):
                 raise RuntimeError(
                     f"Argument '{name}' specified both as positional and keyword argument. Schema: {self}"
                 )
-            raise RuntimeError(
-                f"Unknown keyword argument '{name}' for operator '{self.name}'. Schema: {self}"
-            )
+            raise RuntimeError(f"Unknown keyword argument '{name}' for operator '{self.name}'. Schema: {self}")
         while values and _is_default(positional[len(values) - 1], values[-1]):
             values.pop()
         return values, named
@@ -177,9 +164,7 @@ class Schema:
             return self._checked(position, argument, left.pop(argument.name))
         if argument.has_default_value():
             return argument.default
-        raise RuntimeError(
-            f"{self.name}() is missing value for argument '{argument.name}'. Declaration: {self}"
-        )
+        raise RuntimeError(f"{self.name}() is missing value for argument '{argument.name}'. Declaration: {self}")
 
     def _checked(self, position: int, argument: Argument, value: Any) -> Any:
         kind = argument.type
@@ -201,10 +186,7 @@ class Schema:
             items = list(cast(Iterable[Any], value))
         except TypeError as error:
             raise refused(f" Python error details: TypeError: {error}") from None
-        return [
-            None if item is None and kind.optional_items else _cast(kind.base, item, refused)
-            for item in items
-        ]
+        return [None if item is None and kind.optional_items else _cast(kind.base, item, refused) for item in items]
 
 
 def _is_default(argument: Argument, value: Any) -> bool:
@@ -214,9 +196,12 @@ def _is_default(argument: Argument, value: Any) -> bool:
 
 
 _CLASSES: dict[str, tuple[type, ...]] = {
-    "str": (str,), "Layout": (layout,), "MemoryFormat": (memory_format,), "ScalarType": (dtype,),
+    "str": (str,),
+    "Layout": (layout,),
+    "MemoryFormat": (memory_format,),
+    "ScalarType": (dtype,),
     "Generator": (Generator,),
-}  # fmt: skip
+}
 
 
 def _cast(base: str, value: Any, refused: Callable[[str], RuntimeError]) -> Any:
@@ -265,9 +250,20 @@ _ARGUMENT = re.compile(rf"\s*{_TYPE}\s+(?P<name>\w+)\s*(?:=\s*(?P<default>.+?))?
 _RESULT = re.compile(rf"\s*\(?\s*{_TYPE}\s*(?P<name>\w+)?\s*\)?\s*$")
 _HEAD = re.compile(r"\s*(?P<name>(?:\w+::)?\w+)(?:\.(?P<overload>\w+))?\s*$")
 _BASES = {
-    "Tensor", "int", "SymInt", "float", "bool", "str", "complex", "Scalar", "ScalarType", "Device", "Layout",
-    "MemoryFormat", "Generator",
-}  # fmt: skip
+    "Tensor",
+    "int",
+    "SymInt",
+    "float",
+    "bool",
+    "str",
+    "complex",
+    "Scalar",
+    "ScalarType",
+    "Device",
+    "Layout",
+    "MemoryFormat",
+    "Generator",
+}
 
 
 def parse(text: str, namespace: str | None = None) -> Schema:
@@ -293,14 +289,8 @@ def parse(text: str, namespace: str | None = None) -> Schema:
             returns = (_result(results),)
     except ValueError as error:
         detail = f" ({error})" if str(error) else ""
-        raise RuntimeError(
-            f"cannot read this as the schema of an operator: {text}{detail}"
-        ) from None
-    name = (
-        named["name"]
-        if namespace is None or "::" in named["name"]
-        else f"{namespace}::{named['name']}"
-    )
+        raise RuntimeError(f"cannot read this as the schema of an operator: {text}{detail}") from None
+    name = named["name"] if namespace is None or "::" in named["name"] else f"{namespace}::{named['name']}"
     return Schema(name, named["overload"] or "", tuple(arguments), returns)
 
 

@@ -76,21 +76,15 @@ def _shrunk(x: Array, lambd: Any, _: Any) -> Array:
 
 
 _hardtanh = _gate("hardtanh")(
-    lambda x, low, high: where(
-        x < low, jnp.full_like(x, low), where(x > high, jnp.full_like(x, high), x)
-    ),
+    lambda x, low, high: where(x < low, jnp.full_like(x, low), where(x > high, jnp.full_like(x, high), x)),
     lambda x, low, high: (x <= low) | (x >= high),
 )
 _threshold = _gate("threshold")(
     lambda x, at, value: where(x <= at, jnp.full_like(x, value), x), lambda x, at, value: x <= at
 )
-_hardshrink = _gate("hardshrink")(
-    lambda x, lambd, _: where((x >= -lambd) & (x <= lambd), 0, x),
-    _shrunk,
-)
+_hardshrink = _gate("hardshrink")(lambda x, lambd, _: where((x >= -lambd) & (x <= lambd), 0, x), _shrunk)
 _softshrink = _gate("softshrink")(
-    lambda x, lambd, _: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0)),
-    _shrunk,
+    lambda x, lambd, _: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0)), _shrunk
 )
 
 
@@ -138,10 +132,7 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
 
 
 def _leaky(x: Array, slope: Any) -> Array:
-    return with_rule(
-        lambda x: where(x > 0, x, x * slope),
-        lambda x, y, t: t * where(x > 0, jnp.ones_like(x), slope),
-    )(x)
+    return with_rule(lambda x: where(x > 0, x, x * slope), lambda x, y, t: t * where(x > 0, jnp.ones_like(x), slope))(x)
 
 
 @_hidden()
@@ -157,20 +148,14 @@ def _prelu_value(x: Array, w: Array) -> Array:
 
 # At 0 torch's first gradients are those of the left, its second ones and its forward mode those of the right.
 _prelu_slope = with_rule(
-    lambda x, w: where(x > 0, jnp.ones_like(x), w),
-    lambda x, w, out, tx, tw: where(x >= 0, jnp.zeros_like(x), tw),
+    lambda x, w: where(x > 0, jnp.ones_like(x), w), lambda x, w, out, tx, tw: where(x >= 0, jnp.zeros_like(x), tw)
 )
 _below_zero = with_rule(
-    lambda x: where(x > 0, jnp.zeros_like(x), x),
-    lambda x, out, t: where(x >= 0, jnp.zeros_like(x), t),
+    lambda x: where(x > 0, jnp.zeros_like(x), x), lambda x, out, t: where(x >= 0, jnp.zeros_like(x), t)
 )
 # The slope is a factor of 1 where the weight is not used, so that a NaN among the weights does no harm there.
-_prelu = with_rule(
-    _prelu_value, lambda x, w, out, tx, tw: _prelu_slope(x, w) * tx + _below_zero(x) * tw
-)
-_prelu_forward = with_rule(
-    _prelu_value, lambda x, w, out, tx, tw: where(x >= 0, 1, w) * tx + where(x >= 0, 0, x) * tw
-)
+_prelu = with_rule(_prelu_value, lambda x, w, out, tx, tw: _prelu_slope(x, w) * tx + _below_zero(x) * tw)
+_prelu_forward = with_rule(_prelu_value, lambda x, w, out, tx, tw: where(x >= 0, 1, w) * tx + where(x >= 0, 0, x) * tw)
 
 
 @_hidden(
@@ -188,12 +173,13 @@ def _prelu_kernel(input: Array, weight: Array) -> Array:
 
 
 @_hidden(
-    name="rrelu_with_noise", node="RreluWithNoiseBackward0", no_gradient={NoGradient.REFUSED: ("noise",)},
-    layout=Layout.CONTIGUOUS, keeps={"input": ("input", "noise")},
-)  # fmt: skip
-def _rrelu_with_noise(
-    input: Array, noise: Array, lower: float, upper: float, training: bool
-) -> Array:
+    name="rrelu_with_noise",
+    node="RreluWithNoiseBackward0",
+    no_gradient={NoGradient.REFUSED: ("noise",)},
+    layout=Layout.CONTIGUOUS,
+    keeps={"input": ("input", "noise")},
+)
+def _rrelu_with_noise(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
     _float_only(input, "leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu")
     if not training:
         return half_as_float(_leaky)(input, (lower + upper) / 2)
@@ -261,9 +247,7 @@ def _elu_by_result(x: Array, alpha: float, scale: float, input_scale: float) -> 
 
 
 @_elu_by_result.defjvp
-def _elu_by_result_jvp(
-    alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any
-) -> Any:
+def _elu_by_result_jvp(alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any) -> Any:
     y = _elu_by_result(*primals, alpha, scale, input_scale)
     slope = where(y <= 0, (y + alpha * scale) * input_scale, scale)
     return y, tangents[0] * slope
@@ -290,9 +274,7 @@ def _nonzero(alpha: float) -> float:
 
 # In place the input is overwritten, so torch differentiates through the result.
 @_hidden(name="elu_inplace", node="EluBackward1")
-def _elu_inplace(
-    input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
-) -> Array:
+def _elu_inplace(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
     _float_only(input, "elu_cpu")
     if alpha < 0:
         raise RuntimeError(
@@ -351,9 +333,11 @@ def _rrelu_by_result_jvp(lower: float, upper: float, primals: Any, tangents: Any
 
 
 @_hidden(
-    name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1",
-    no_gradient={NoGradient.REFUSED: ("noise",)}, keeps={"input": ("noise", "result")},
-)  # fmt: skip
+    name="rrelu_with_noise_inplace",
+    node="RreluWithNoiseBackward1",
+    no_gradient={NoGradient.REFUSED: ("noise",)},
+    keeps={"input": ("noise", "result")},
+)
 def _rrelu_inplace(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
     if not training:
         _float_only(input, "leaky_relu_cpu")
@@ -419,9 +403,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
 
 @custom_jvp
 def _log_sigmoid(x: Array) -> Array:
-    return half_as_float(lambda x: lax.min(x, jnp.zeros_like(x)) - lax.log1p(lax.exp(-lax.abs(x))))(
-        x
-    )
+    return half_as_float(lambda x: lax.min(x, jnp.zeros_like(x)) - lax.log1p(lax.exp(-lax.abs(x))))(x)
 
 
 @_log_sigmoid.defjvp

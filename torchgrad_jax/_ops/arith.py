@@ -14,17 +14,7 @@ from .._core.checks import fail_if, readable
 from .._core.custom_jvp import custom_jvp, is_absent
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import (
-    category,
-    cpp_name,
-    half_as_float,
-    is_half,
-    refuse,
-    round_half,
-    scalar_name,
-    where,
-    widen,
-)
+from .._core.kernels import category, cpp_name, half_as_float, is_half, refuse, round_half, scalar_name, where, widen
 from .._core.layouts import elementwise
 from .._core.meta import Meta
 from .helpers import broadcast
@@ -70,13 +60,9 @@ def _scaled(y: Array, alpha: Any) -> Array:
     if kind == BOOL and own != BOOL:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind >= FLOATING and own < FLOATING:
-        raise RuntimeError(
-            "For integral input tensors, argument alpha must not be a floating point number."
-        )
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == COMPLEX and own != COMPLEX:
-        raise RuntimeError(
-            "For non-complex input tensors, argument alpha must not be a complex number."
-        )
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     return jnp.multiply(y, lax.convert_element_type(alpha, y.dtype))
 
 
@@ -205,9 +191,14 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
     return _divide_widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
-@elementwise_op(promote=FLOAT, inplace=True, node="DivBackward0", numbers=Numbers(dtype=NumberDtype.WIDE, wrapped=True),
-                forward=_true_divide_forward,
-                operators=("__truediv__", "__itruediv__"))  # fmt: skip
+@elementwise_op(
+    promote=FLOAT,
+    inplace=True,
+    node="DivBackward0",
+    numbers=Numbers(dtype=NumberDtype.WIDE, wrapped=True),
+    forward=_true_divide_forward,
+    operators=("__truediv__", "__itruediv__"),
+)
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
     return _divide_widely(divide, *broadcast(jnp.asarray(input), jnp.asarray(other)))
@@ -221,15 +212,12 @@ def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options
 
     impl.__name__ = impl.__qualname__ = name
     elementwise_op(
-        name=name, promote=promote, promoted=("input", "other"), function=False, method=False, node=node,
-        **options,
-    )(impl)  # fmt: skip
+        name=name, promote=promote, promoted=("input", "other"), function=False, method=False, node=node, **options
+    )(impl)
 
 
 _with_number("mul_number", mul, "MulBackward1", numbers=Numbers(dtype=NumberDtype.WIDE))
-_with_number(
-    "div_number", true_divide, "DivBackward1", FLOAT, numbers=Numbers(dtype=NumberDtype.WIDE)
-)
+_with_number("div_number", true_divide, "DivBackward1", FLOAT, numbers=Numbers(dtype=NumberDtype.WIDE))
 _with_number("add_number", add, "AddBackward1")
 _with_number("sub_number", sub, "SubBackward1")
 
@@ -349,8 +337,12 @@ def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
     return half_as_float(_remainder)(x, y)
 
 
-@elementwise_op(promote=COMMON, inplace=True, check=_no_zero,
-                node=lambda a: "FmodBackward0" if a.get("other") == "scalar" else "FmodBackward1")  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    inplace=True,
+    check=_no_zero,
+    node=lambda a: "FmodBackward0" if a.get("other") == "scalar" else "FmodBackward1",
+)
 def fmod(input: Array, other: Array | Scalar) -> Array:
     """What is left of the division, with the sign of the dividend."""
     x, y = broadcast(input, jnp.asarray(other))
@@ -361,27 +353,18 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 # --- sums of products, interpolation ------------------------------------------------------------
 
 
-_SCALED_BY_VALUE = Numbers(
-    first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN
-)
+_SCALED_BY_VALUE = Numbers(first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN)
 """What the number `value` is to the operators that add a scaled product or quotient of two tensors."""
 
 
-@elementwise_op(
-    promote=COMMON,
-    promoted=("input", "tensor1", "tensor2"),
-    inplace=True,
-    numbers=_SCALED_BY_VALUE,
-)
+@elementwise_op(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True, numbers=_SCALED_BY_VALUE)
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     refuse(input, "addcmul_cpu_out", BOOL)
     if tensor1.dtype == tensor2.dtype != input.dtype:
         return input + _finer_product(input, tensor1, tensor2, _value(value, tensor1))
     x, a, b = broadcast(input, *_converted(input, tensor1, tensor2))
-    return half_as_float(
-        lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b
-    )(x, a, b)
+    return half_as_float(lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b)(x, a, b)
 
 
 def _check_addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = None) -> None:
@@ -397,9 +380,7 @@ def _check_addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = None) ->
         )
 
 
-def _divides_in_place(
-    metas: dict[str, Any], outs: Sequence[Meta], wanted: set[str]
-) -> tuple[str, str] | None:
+def _divides_in_place(metas: dict[str, Any], outs: Sequence[Meta], wanted: set[str]) -> tuple[str, str] | None:
     """torch's gradient of the numerator is the value divided in place by the denominator."""
     by = metas["tensor2"].dtype
     if "tensor1" not in wanted or by.category >= dtypes.FLOATING:
@@ -423,9 +404,7 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
     if tensor1.dtype == tensor2.dtype != input.dtype:
         return input + _finer_quotient(input, tensor1, tensor2, _value(value, tensor1))
     x, a, b = broadcast(input, *_converted(input, tensor1, tensor2))
-    return half_as_float(
-        lambda x, a, b: x + _quotient(a if value is None else _value(value, x) * a, b)
-    )(x, a, b)
+    return half_as_float(lambda x, a, b: x + _quotient(a if value is None else _value(value, x) * a, b))(x, a, b)
 
 
 # Here torch does square the denominator.
@@ -444,9 +423,7 @@ def _like(x: Array, y: Array) -> Array:
 # Both factors are numbers in tensors of a finer dtype. torch's gradients multiply them with each other first.
 _finer_product = with_rule(
     lambda x, a, b, v: _like(x, v) * _like(x, a) * _like(x, b),
-    lambda x, a, b, v, out, tx, ta, tb, tv: (
-        _like(x, ta) * _like(x, b * v) + _like(x, tb) * _like(x, a * v)
-    ),
+    lambda x, a, b, v, out, tx, ta, tb, tv: _like(x, ta) * _like(x, b * v) + _like(x, tb) * _like(x, a * v),
 )
 _finer_quotient = with_rule(
     lambda x, a, b, v: divide(_like(x, v) * _like(x, a), _like(x, b)),
@@ -470,9 +447,7 @@ def _between_value(x: Array, y: Array, w: Array) -> Array:
 
 
 # Each term has a product of its own, so that an infinite weight does not make NaN of all terms.
-_between = with_rule(
-    _between_value, lambda x, y, w, out, tx, ty, tw: tx * (1 - w) + ty * w + tw * (y - x)
-)
+_between = with_rule(_between_value, lambda x, y, w, out, tx, ty, tw: tx * (1 - w) + ty * w + tw * (y - x))
 _between_forward = custom_jvp(_between_value)
 
 
@@ -491,9 +466,15 @@ def _lerp_forward(input: Array, end: Array, weight: Any) -> Array:
     return _lerp(_between_forward, input, end, weight)
 
 
-@elementwise_op(promote=NONE, inplace=True, compares=Compares.IN_GRADIENTS, numbers=Numbers(fits=Fits.AS_FLOAT),
-                keeps={"weight": ("weight",)}, forward=_lerp_forward,
-                node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
+@elementwise_op(
+    promote=NONE,
+    inplace=True,
+    compares=Compares.IN_GRADIENTS,
+    numbers=Numbers(fits=Fits.AS_FLOAT),
+    keeps={"weight": ("weight",)},
+    forward=_lerp_forward,
+    node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1",
+)
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
     return _lerp(_between, input, end, weight)
@@ -510,9 +491,7 @@ def _lerp(between: Any, input: Array, end: Array, weight: Any) -> Array:
                 )
             number = True  # torch reads such a tensor as a number
         elif other.dtype != input.dtype:
-            raise RuntimeError(
-                f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}"
-            )
+            raise RuntimeError(f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}")
     operands = broadcast(input, end, weight)
     refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
 

@@ -32,13 +32,17 @@ _ROWS = {
 _NAMES = {row: name for name, rows in _ROWS.items() for row in rows}
 
 _COMPOSITES = {
-    "cross_entropy": "cross_entropy_loss", "logsigmoid": "log_sigmoid", "affine_grid": "affine_grid_generator",
-    "fold": "col2im", "grid_sample": "grid_sampler", "tensor": "lift_fresh",
+    "cross_entropy": "cross_entropy_loss",
+    "logsigmoid": "log_sigmoid",
+    "affine_grid": "affine_grid_generator",
+    "fold": "col2im",
+    "grid_sample": "grid_sampler",
+    "tensor": "lift_fresh",
     **dict.fromkeys(
         ("bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "double", "float", "half", "int", "long", "short"),
         "to",
     ),
-}  # fmt: skip
+}
 # These are Python code in torch, too. The operators that they call have names, and they have none.
 _PYTHON_ONLY = frozenset({
     "__invert__", "__ipow__", "__pos__", "__pow__", "__rdiv__", "__rfloordiv__", "__rlshift__", "__rmod__", "__rpow__",
@@ -81,12 +85,14 @@ def op_name(name: str) -> str:
 
 
 _REFUSING = {
-    "nll_loss": "nll_loss_forward", "nll_loss2d": "nll_loss2d_forward",
+    "nll_loss": "nll_loss_forward",
+    "nll_loss2d": "nll_loss2d_forward",
     "rrelu_with_noise_inplace": "rrelu_with_noise_",
-    "fractional_max_pool2d_rows": "fractional_max_pool2d", "fractional_max_pool3d_rows": "fractional_max_pool3d",
-    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams":
-        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-}  # fmt: skip
+    "fractional_max_pool2d_rows": "fractional_max_pool2d",
+    "fractional_max_pool3d_rows": "fractional_max_pool3d",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": "_fake_quantize_per_tensor_affine_"
+    "cachemask_tensor_qparams",
+}
 
 
 def kernel_name(name: str) -> str:

@@ -45,9 +45,7 @@ def _safe_softmax(input: Array, dim: int, dtype: Dtype | None = None) -> Array:
     """Softmax, but zeros instead of NaN where everything is -inf."""
     x = input if dtype is None else input.astype(dtype)
     if not is_float(x):
-        raise NotImplementedError(
-            f"\"softmax_lastdim_kernel_impl\" not implemented for '{scalar_name(x)}'"
-        )
+        raise NotImplementedError(f"\"softmax_lastdim_kernel_impl\" not implemented for '{scalar_name(x)}'")
     return _softmax(widen(x), dim).astype(x.dtype)
 
 
@@ -113,9 +111,7 @@ def _firsts(n: int, edge: int) -> Array:
     return jnp.arange(n // edge, dtype=jnp.int32) * edge
 
 
-def _over_rows(
-    rows: Callable[..., Pair], n: int, edge: int | None, tangents: tuple[Array | None, ...] = ()
-) -> Pair:
+def _over_rows(rows: Callable[..., Pair], n: int, edge: int | None, tangents: tuple[Array | None, ...] = ()) -> Pair:
     """``rows(first, size, *tangents)`` for one block of queries after the other, and the results put together.
 
     Tangents are split before the loop, so that its transpose puts the gradient of a block to those of the others
@@ -142,9 +138,14 @@ def _over_rows(
 
 
 def _over_keys(
-    part: Callable[..., Any], join: Callable[..., Any], start: Any, n: int, edge: int | None,
-    last_row: Any, tangents: tuple[tuple[Array | None, int], ...] = (),
-) -> Any:  # fmt: skip
+    part: Callable[..., Any],
+    join: Callable[..., Any],
+    start: Any,
+    n: int,
+    edge: int | None,
+    last_row: Any,
+    tangents: tuple[tuple[Array | None, int], ...] = (),
+) -> Any:
     """What ``part(first, size, *tangents)`` gives for one block of keys after the other, joined.
 
     Args:
@@ -172,9 +173,7 @@ def _over_keys(
 
     stacked = [_stacked(t, edge, axis) for t, (_, axis) in zip(split, tangents)]
     share, _ = control.scan(
-        lambda share, at: (grown(share, at[0], edge, at[1]), None),
-        start,
-        (_firsts(n, edge), stacked),
+        lambda share, at: (grown(share, at[0], edge, at[1]), None), start, (_firsts(n, edge), stacked)
     )
     if rest := n % edge:
         ends = [_cut(t, n - rest, rest, axis) for t, (_, axis) in zip(split, tangents)]
@@ -207,9 +206,7 @@ def _linear_product_for(x: Array) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(0,))
 def _half_product(dtype: Any, a: Array, b: Array) -> Array:
-    return jnp.matmul(
-        a.astype(dtype), b.astype(dtype), precision=precision(dtype), preferred_element_type=jnp.float32
-    )  # fmt: skip
+    return jnp.matmul(a.astype(dtype), b.astype(dtype), precision=precision(dtype), preferred_element_type=jnp.float32)
 
 
 @_half_product.defjvp
@@ -219,9 +216,7 @@ def _half_product_jvp(dtype: Any, primals: Any, tangents: Any) -> Any:
     return _half_product(dtype, a, b), product(ta, b) + product(a, tb)
 
 
-def _scores(
-    corner: Pair, q: Array, k: Array, bias: Array | None, causal: bool, scale: float, product: Any
-) -> Array:
+def _scores(corner: Pair, q: Array, k: Array, bias: Array | None, causal: bool, scale: float, product: Any) -> Array:
     """The scores of a block; `corner` has the numbers of its first query and first key."""
     s = product(q, jnp.swapaxes(k, -1, -2)) * jnp.array(scale, q.dtype)
     if bias is not None:
@@ -252,7 +247,7 @@ def _joined_softmax(a: Share, b: Share) -> Share:
 @functools.partial(custom_jvp, nondiff_argnums=(5, 6, 7))
 def _attend(
     q: Array, k: Array, v: Array, bias: Array | None, kept: Array | None, p: float, causal: bool, scale: float
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Array]:
     n, edge, product = k.shape[-2], _edge_for(q, k), _product_for(q)
 
     def rows(first: Any, size: int) -> Pair:
@@ -289,9 +284,7 @@ def _attend_jvp(p: float, causal: bool, scale: float, primals: Any, tangents: An
     product, linear = _product_for(q), _linear_product_for(q)
 
     def rows(first: Any, size: int, tq: Array, tbias: Array | None) -> Pair:
-        queries, y, total, *masks = (
-            _cut(a, first, size, -2) for a in (q, out, lse[..., None], bias, kept)
-        )
+        queries, y, total, *masks = (_cut(a, first, size, -2) for a in (q, out, lse[..., None], bias, kept))
         queries, tq, y = widen(queries), widen(tq), widen(y)
 
         def part(key: Any, many: int, tk: Array, tv: Array, tbias: Array | None) -> Pair:
@@ -321,18 +314,23 @@ def _attend_jvp(p: float, causal: bool, scale: float, primals: Any, tangents: An
 
 @inner_op(name="_flash_attention_rows", node="ScaledDotProductFlashAttentionForCpuBackward0")
 def _scaled_dot_product_flash_attention_for_cpu(
-    query: Array, key: Array, value: Array, dropout_p: float = 0.0, is_causal: bool = False, *,
-    attn_mask: Array | None = None, kept: Array | None = None, scale: float | None = None,
-) -> tuple[Array, Array]:  # fmt: skip
+    query: Array,
+    key: Array,
+    value: Array,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Array | None = None,
+    kept: Array | None = None,
+    scale: float | None = None,
+) -> tuple[Array, Array]:
     """Output and log-sum-exp of attention over (batch, heads, length, features).
 
     The latter is differentiable, because the backward is written in terms of it. `kept` says which weights dropout
     leaves.
     """
     if dropout_p > 0.0 and kept is None:
-        raise RuntimeError(
-            "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0"
-        )
+        raise RuntimeError("scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0")
     many = query.shape[1] // max(key.shape[1], 1)
     k, v = (jnp.repeat(a, many, axis=1) if many > 1 else a for a in (key, value))
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
@@ -364,9 +362,7 @@ def _has_cudnn() -> bool:
 def _by_cudnn(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:
     """JAX has the heads behind the sequence."""
     q, k, v = (jnp.swapaxes(a, 1, 2) for a in (q, k, v))
-    out = jax.nn.dot_product_attention(
-        q, k, v, scale=scale, is_causal=causal, implementation="cudnn"
-    )
+    out = jax.nn.dot_product_attention(q, k, v, scale=scale, is_causal=causal, implementation="cudnn")
     return jnp.swapaxes(out, 1, 2)
 
 
@@ -374,9 +370,7 @@ def _by_blocks(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Arra
     return _attend(q, k, v, None, None, 0.0, causal, scale)[0]
 
 
-def _gradients_by_blocks(
-    causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array
-) -> tuple[Array, ...]:
+def _gradients_by_blocks(causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
     return jax.vjp(functools.partial(_by_blocks, causal, scale), q, k, v)[1](slope)
 
 
@@ -399,9 +393,7 @@ def _by_kernel_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> A
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _gradients_by_kernel(
-    causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array
-) -> tuple[Array, ...]:
+def _gradients_by_kernel(causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
     def by_cudnn(q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
         return jax.vjp(functools.partial(_by_cudnn, causal, scale), q, k, v)[1](slope)
 

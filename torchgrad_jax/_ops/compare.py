@@ -51,14 +51,7 @@ def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
     def node(args: dict[str, Any]) -> str:
         return f"{name.capitalize()}Backward{int(args['other'] == 'tensor')}"
 
-    compare(
-        name,
-        fn,
-        operators=(f"__{name}__",),
-        grad=Grad.IN_PLACE,
-        node=node,
-        **options,
-    )
+    compare(name, fn, operators=(f"__{name}__",), grad=Grad.IN_PLACE, node=node, **options)
 
 
 _ordering("eq", lax.eq)
@@ -75,12 +68,7 @@ def _truth(x: Array) -> Array:
 
 for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
     # Each side keeps its own dtype here, since promotion would turn a huge integer into a float.
-    compare(
-        f"logical_{_name}",
-        lambda x, y, fn=_fn: fn(_truth(x), _truth(y)),
-        promote=NONE,
-        scalar=False,
-    )
+    compare(f"logical_{_name}", lambda x, y, fn=_fn: fn(_truth(x), _truth(y)), promote=NONE, scalar=False)
 unary("logical_not", lambda x: ~_truth(x), promote=NONE, grad=Grad.NO)
 
 
@@ -122,9 +110,7 @@ unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=
 
 
 @elementwise_op(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
-def isclose(
-    input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Array:
+def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
     """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
     if input.dtype != other.dtype:
         raise RuntimeError(f"{scalar_name(input)} did not match {scalar_name(other)}")
@@ -171,9 +157,7 @@ def heaviside(input: Array, values: Array) -> Array:
 # --- integers and bits --------------------------------------------------------------------------
 
 
-def _bitwise(
-    name: str, fn: Callable[..., Array], kernel: str, *refused: int, **options: Any
-) -> None:
+def _bitwise(name: str, fn: Callable[..., Array], kernel: str, *refused: int, **options: Any) -> None:
     """A bitwise op of two tensors, or of a tensor and a number in either order."""
 
     def impl(input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -191,13 +175,12 @@ def _shift_right(x: Array, y: Array) -> Array:
 
 
 for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
-    _bitwise(f"bitwise_{_name}", _fn, f"bitwise_{_name}_cpu",
-             operators=(f"__{_name}__", f"__r{_name}__", f"__i{_name}__"))  # fmt: skip
+    _bitwise(
+        f"bitwise_{_name}", _fn, f"bitwise_{_name}_cpu", operators=(f"__{_name}__", f"__r{_name}__", f"__i{_name}__")
+    )
 # No reflected operator: these do not commute.
-_bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL,
-         operators=("__lshift__", "__ilshift__"))  # fmt: skip
-_bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL,
-         operators=("__rshift__", "__irshift__"))  # fmt: skip
+_bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL, operators=("__lshift__", "__ilshift__"))
+_bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL, operators=("__rshift__", "__irshift__"))
 unary("bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
 
 
@@ -292,9 +275,11 @@ _pair(
 )
 # Of equal operands torch's reverse mode takes the first. Its forward mode does that for `fmin`, but not for `fmax`.
 _pair(
-    "fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty),
+    "fmax",
+    _fmax,
+    rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty),
     forward=lambda x, y, out, tx, ty: choose((x > y) | (y != y), tx, ty),
-)  # fmt: skip
+)
 _pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
 
 
@@ -311,9 +296,7 @@ def _clamp_value(x: Array, low: Array, high: Array) -> Array:
     return _below(_larger(x, low), high)
 
 
-def _clamp_rule(
-    x: Array, low: Array, high: Array, out: Array, tx: Array, tlow: Array, thigh: Array
-) -> Array:
+def _clamp_rule(x: Array, low: Array, high: Array, out: Array, tx: Array, tlow: Array, thigh: Array) -> Array:
     """torch: the input's slope is 1 on both edges; a limit's is 1 only where it is strictly in force."""
     t = choose((x >= low) & (x <= high), tx, 0)
     t += choose((low < high) & (x < low), tlow, 0)
@@ -322,14 +305,8 @@ def _clamp_rule(
 
 _clamp = (
     with_rule(_clamp_value, _clamp_rule),
-    with_rule(
-        _larger,
-        lambda x, low, out, tx, tlow: choose(x >= low, tx, 0) + choose(x < low, tlow, 0),
-    ),
-    with_rule(
-        _below,
-        lambda x, high, out, tx, thigh: choose(x <= high, tx, 0) + choose(x > high, thigh, 0),
-    ),
+    with_rule(_larger, lambda x, low, out, tx, tlow: choose(x >= low, tx, 0) + choose(x < low, tlow, 0)),
+    with_rule(_below, lambda x, high, out, tx, thigh: choose(x <= high, tx, 0) + choose(x > high, thigh, 0)),
 )
 # torch's forward mode has the tangent of the result: that of a limit where it equals the input, or is NaN.
 _clamp_along_taken = (
@@ -390,9 +367,7 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
     numbers=Numbers(fits=Fits.EXACTLY, dtype=NumberDtype.ALL_OR_NONE),
     forward=lambda input, min=None, max=None: _clamp_any(input, min, max, _clamp_along_taken),
 )
-def clamp(
-    input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None
-) -> Array:
+def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None) -> Array:
     """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
     return _clamp_any(input, min, max)
 
@@ -439,26 +414,27 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     """`input` where the condition holds, `other` elsewhere."""
     if condition.dtype not in (jnp.bool_, jnp.uint8):
         raise RuntimeError(
-            "where expected condition to be a boolean tensor, but got a tensor with dtype "
-            f"{scalar_name(condition)}"
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {scalar_name(condition)}"
         )
     c, x, y = broadcast(_truth(condition), jnp.asarray(input), jnp.asarray(other))
     return lax.select(c, x, y)
 
 
-@op(inplace=InPlace(overlaps=Overlap.WARNED), out=False, refused=stays_complex, numbers=Numbers(fits=Fits.AND_VALUES),
-    node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
+@op(
+    inplace=InPlace(overlaps=Overlap.WARNED),
+    out=False,
+    refused=stays_complex,
+    numbers=Numbers(fits=Fits.AND_VALUES),
+    node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0",
+)
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
     if mask.dtype != jnp.bool_:
-        raise RuntimeError(
-            f"masked_fill_ only supports boolean masks, but got mask with dtype {cpp_name(mask)}"
-        )
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {cpp_name(mask)}")
     value = jnp.asarray(value)
     if value.ndim:
         raise RuntimeError(
-            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.ndim} dimension(s)."
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     if category(value) == COMPLEX and category(input) not in (BOOL, COMPLEX):
         value = value.real  # the imaginary part is 0, or was refused
@@ -470,21 +446,12 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
 # --- repairing values ---------------------------------------------------------------------------
 
 
-def _limits(
-    x: Array, nan: float | None, posinf: float | None, neginf: float | None
-) -> tuple[Any, Any, Any]:
+def _limits(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, Any, Any]:
     info = jnp.finfo(x.dtype)
-    return (
-        0.0 if nan is None else nan,
-        info.max if posinf is None else posinf,
-        info.min if neginf is None else neginf,
-    )
+    return (0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf)
 
 
-@op(
-    promote=COMMON, inplace=True, layout=Layout.PRESERVE,
-    compares=Compares.IN_GRADIENTS, grad=Grad.REAL,
-)  # fmt: skip
+@op(promote=COMMON, inplace=True, layout=Layout.PRESERVE, compares=Compares.IN_GRADIENTS, grad=Grad.REAL)
 def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Array:
@@ -493,12 +460,8 @@ def nan_to_num(
     if kind < FLOATING:
         return input
     if kind == COMPLEX:
-        return lax.complex(
-            *[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))]
-        )
-    new_nan, new_pos, new_neg = (
-        jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf)
-    )
+        return lax.complex(*[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))])
+    new_nan, new_pos, new_neg = (jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf))
     return _finite(input, new_nan, new_pos, new_neg)
 
 
@@ -508,6 +471,4 @@ def _only_finite(x: Array, nan: Array, high: Array, low: Array) -> Array:
 
 
 # torch multiplies the gradient by 0 or 1: an infinite gradient becomes NaN where a number was replaced.
-_finite = with_rule(
-    _only_finite, lambda x, *rest: rest[4] * choose(lax.abs(x) < jnp.inf, jnp.ones_like(x), 0)
-)
+_finite = with_rule(_only_finite, lambda x, *rest: rest[4] * choose(lax.abs(x) < jnp.inf, jnp.ones_like(x), 0))

@@ -19,9 +19,7 @@ def _for_complex(real: Function, other: Function) -> Function:
     return lambda x: other(x) if category(x) == COMPLEX else real(x)
 
 
-def _with_cut(
-    fn: Function, slope: Callable[[Array, Array], Array], across_real: bool = False
-) -> Function:
+def _with_cut(fn: Function, slope: Callable[[Array, Array], Array], across_real: bool = False) -> Function:
     """`fn` with a branch cut along an axis. The sign of a part says on which side a number is, even if the part is 0.
 
     Such functions take conjugates to conjugates; those with a cut on the imaginary axis are odd as well.
@@ -64,11 +62,9 @@ def _with_zeros_of_c(fn: Function, real: Part | None = None, imag: Part | None =
 
 def _without_cuts(
     fn: Function, slope: Callable[[Array, Array], Array], real: Part | None = None, imag: Part | None = None
-) -> Function:  # fmt: skip
+) -> Function:
     """A function without branch cuts, whose zeros have the signs that they have in C. For real numbers it is `fn`."""
-    return _for_complex(
-        fn, with_rule(_with_zeros_of_c(fn, real, imag), lambda z, w, t: t * slope(z, w))
-    )
+    return _for_complex(fn, with_rule(_with_zeros_of_c(fn, real, imag), lambda z, w, t: t * slope(z, w)))
 
 
 def _re(re: Array, im: Array) -> Array:
@@ -113,16 +109,12 @@ acos = _without_cuts(  # torch takes asin from pi / 2, which leaves no negative 
     _with_cut(lax.acos, _acos_slope), _acos_slope, imag=lambda re, im: jnp.zeros_like(im)
 )
 atan = _with_cut(
-    _with_zeros_of_c(lax.atan, imag=_im),
-    lambda z, w: divide(jnp.ones_like(z), z * z + 1),
-    across_real=True,
+    _with_zeros_of_c(lax.atan, imag=_im), lambda z, w: divide(jnp.ones_like(z), z * z + 1), across_real=True
 )
 asinh = _with_cut(lax.asinh, lambda z, w: rsqrt(z * z + 1), across_real=True)
 # torch adds -1, which makes the positive one of the two zeros.
 acosh = _with_cut(lax.acosh, lambda z, w: rsqrt(z + -1) * rsqrt(z + 1))
-atanh = _with_cut(
-    _with_zeros_of_c(lax.atanh, real=_re), lambda z, w: divide(jnp.ones_like(z), 1 - z * z)
-)
+atanh = _with_cut(_with_zeros_of_c(lax.atanh, real=_re), lambda z, w: divide(jnp.ones_like(z), 1 - z * z))
 
 
 def power(x: Array, y: Array) -> Array:

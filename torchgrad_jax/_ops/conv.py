@@ -64,9 +64,16 @@ def _is_for_onednn(x: Any, w: Any, groups: int) -> bool:
     keeps={"weight": ("weight",)},
 )
 def convolution(
-    input: Array, weight: Array, bias: Array | None, stride: Dims, padding: Dims, dilation: Dims,
-    transposed: bool, output_padding: Dims, groups: int,
-) -> Array:  # fmt: skip
+    input: Array,
+    weight: Array,
+    bias: Array | None,
+    stride: Dims,
+    padding: Dims,
+    dilation: Dims,
+    transposed: bool,
+    output_padding: Dims,
+    groups: int,
+) -> Array:
     """The convolution that all public ones call; `weight` is (out, in / groups, ...),
     or (in, out / groups, ...) when transposed."""
     k = weight.ndim - 2
@@ -100,22 +107,16 @@ def _spatial_arguments(k: int, **given: Shape) -> list[Shape]:
                 f"expected {name} to be a single integer value or a list of {k} values to match "
                 f"the convolution dimensions, but got {name}={list(value)}"
             )
-    out = {
-        name: tuple(value) * k if len(value) == 1 else tuple(value) for name, value in given.items()
-    }
+    out = {name: tuple(value) * k if len(value) == 1 else tuple(value) for name, value in given.items()}
     for name in ("padding", "output_padding", "stride"):
         if any(v < 0 or (v == 0 and name == "stride") for v in out[name]):
-            raise RuntimeError(
-                f"{'non-positive' if name == 'stride' else 'negative'} {name} is not supported"
-            )
+            raise RuntimeError(f"{'non-positive' if name == 'stride' else 'negative'} {name} is not supported")
     if any(v <= 0 for v in out["dilation"]):
         raise RuntimeError(f"dilation should be greater than zero, but got {list(out['dilation'])}")
     return list(out.values())
 
 
-def _check_dtypes(
-    input: Array, weight: Array, bias: Array | None, transposed: bool, k: int
-) -> None:
+def _check_dtypes(input: Array, weight: Array, bias: Array | None, transposed: bool, k: int) -> None:
     """Refuse what differs from the input, in the words of the kernel that torch takes for its dtype."""
     apart = bias is not None and bias.dtype != input.dtype
     if bias is not None and apart and not transposed:
@@ -155,9 +156,8 @@ def _check_dimensions(input: Array, weight: Array) -> None:
 
 
 def _check_shapes(
-    input: Array, weight: Array, bias: Array | None, padding: Shape, dilation: Shape,
-    transposed: bool, groups: int,
-) -> None:  # fmt: skip
+    input: Array, weight: Array, bias: Array | None, padding: Shape, dilation: Shape, transposed: bool, groups: int
+) -> None:
     ws, size, k = list(weight.shape), list(input.shape), weight.ndim - 2
     if ws[0] < groups:
         raise RuntimeError(
@@ -203,32 +203,19 @@ def _cross(sizes: list[int]) -> str:
 
 
 def _check_transposed(
-    input: Array,
-    weight: Array,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    output_padding: Shape,
+    input: Array, weight: Array, stride: Shape, padding: Shape, dilation: Shape, output_padding: Shape
 ) -> None:
     k = input.ndim - 2
     if any(o >= s and o >= d for o, s, d in zip(output_padding, stride, dilation)):
         axes = ("depth", "height", "width")[3 - max(k, 2) :]
         values = {"output_padding": output_padding, "stride": stride, "dilation": dilation}
         if k == 1:  # torch runs 1-D as 2-D of height 1
-            values = {
-                "output_padding": (0, *output_padding),
-                "stride": (1, *stride),
-                "dilation": (1, *dilation),
-            }
+            values = {"output_padding": (0, *output_padding), "stride": (1, *stride), "dilation": (1, *dilation)}
         shown = " ".join(f"{n}_{a}: {v}" for n, vs in values.items() for a, v in zip(axes, vs))
-        raise RuntimeError(
-            f"output padding must be smaller than either stride or dilation, but got {shown}"
-        )
+        raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {shown}")
     sizes = [
         (n - 1) * s - 2 * p + d * (w - 1) + o + 1
-        for n, w, s, p, d, o in zip(
-            input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding
-        )
+        for n, w, s, p, d, o in zip(input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding)
     ]
     if any(n < 1 for n in sizes):
         given = list(input.shape[2:])
@@ -241,13 +228,7 @@ def _check_transposed(
 
 
 def _transposed(
-    x: Array,
-    w: Array,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    output_padding: Shape,
-    groups: int,
+    x: Array, w: Array, stride: Shape, padding: Shape, dilation: Shape, output_padding: Shape, groups: int
 ) -> Array:
     """A convolution of the stretched input with the flipped kernel."""
     k = w.ndim - 2
@@ -256,8 +237,7 @@ def _transposed(
     w = w.reshape(groups, per_in, per_out, *w.shape[2:]).swapaxes(1, 2)
     w = w.reshape(groups * per_out, per_in, *w.shape[3:])
     pads = tuple(
-        (d * (n - 1) - p, d * (n - 1) - p + o)
-        for d, n, p, o in zip(dilation, w.shape[2:], padding, output_padding)
+        (d * (n - 1) - p, d * (n - 1) - p + o) for d, n, p, o in zip(dilation, w.shape[2:], padding, output_padding)
     )
     if x.size == 0 or w.size == 0 or all(s == 1 for s in stride) or jax.default_backend() != "cpu":
         return _convolve(x, w, (1,) * k, pads, stride, dilation, groups)
@@ -265,16 +245,12 @@ def _transposed(
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(2, 3, 4, 5))
-def _stretched(
-    x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, groups: int
-) -> Array:
+def _stretched(x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, groups: int) -> Array:
     return _convolve(x, w, (1,) * len(stretch), pads, stretch, dilation, groups)
 
 
 @functools.partial(_stretched.defjvp, symbolic_zeros=True)
-def _stretched_jvp(
-    stretch: Shape, pads: Pads, dilation: Shape, groups: int, primals: Any, tangents: Any
-) -> Any:
+def _stretched_jvp(stretch: Shape, pads: Pads, dilation: Shape, groups: int, primals: Any, tangents: Any) -> Any:
     # The same sum in two forms: the transpose in w of the first one, over an input that XLA has to
     # stretch itself, is some twenty times slower on CPU than over one that is stretched already.
     x, w = primals
@@ -292,9 +268,7 @@ def _stretched_jvp(
     return out, t
 
 
-def _convolve(
-    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
-) -> Array:
+def _convolve(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int) -> Array:
     """Convolution of an input stretched by `stretch`, whichever way XLA runs fastest.
 
     XLA's CPU backend has a fast kernel for plain convolutions only: grouped ones, and the weight
@@ -304,23 +278,14 @@ def _convolve(
     if x.size == 0 or w.size == 0:
         # Torch: without input channels there are no output channels.
         outer = w.shape[0] if x.shape[1] else 0
-        return jnp.zeros(
-            (x.shape[0], outer, *_out_sizes(x, w, stride, pads, stretch, dilation)), x.dtype
-        )
+        return jnp.zeros((x.shape[0], outer, *_out_sizes(x, w, stride, pads, stretch, dilation)), x.dtype)
     if groups > 1 and jax.default_backend() == "cpu":
         if w.shape[1] == 1 and math.prod(w.shape[2:]) <= _MAX_TAPS:
             return _depthwise(x, w, stride, pads, stretch, dilation, groups)
         if groups <= _MAX_SPLIT:
             n, m = x.shape[1] // groups, w.shape[0] // groups
             parts = [
-                _plain(
-                    x[:, g * n : (g + 1) * n],
-                    w[g * m : (g + 1) * m],
-                    stride,
-                    pads,
-                    stretch,
-                    dilation,
-                )
+                _plain(x[:, g * n : (g + 1) * n], w[g * m : (g + 1) * m], stride, pads, stretch, dilation)
                 for g in range(groups)
             ]
             return lax.concatenate(parts, 1)
@@ -349,9 +314,7 @@ def _pointwise(x: Array, w: Array, stride: Shape) -> Array:
     return jnp.moveaxis(y, 0, 1).reshape(x.shape[0], w.shape[0], *x.shape[2:])
 
 
-def _flattened(
-    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape
-) -> Array:
+def _flattened(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> Array:
     """A convolution of one dimension less: the elements under the kernel along the first one become channels."""
     n, outer = x.shape[0], w.shape[0]
     size, *rest = _out_sizes(x, w, stride, pads, stretch, dilation)
@@ -371,30 +334,28 @@ def _flattened(
     return jnp.moveaxis(y.reshape(n, size, outer, *rest), 1, 2)
 
 
-def _lax(
-    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
-) -> Array:
+def _lax(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int) -> Array:
     y = lax.conv_general_dilated(
-        unsplit(x, 2), unsplit(w, 2), stride, pads, lhs_dilation=stretch, rhs_dilation=dilation,
-        feature_group_count=groups, precision=None if is_complex(x) else precision(x.dtype),
-    )  # fmt: skip
+        unsplit(x, 2),
+        unsplit(w, 2),
+        stride,
+        pads,
+        lhs_dilation=stretch,
+        rhs_dilation=dilation,
+        feature_group_count=groups,
+        precision=None if is_complex(x) else precision(x.dtype),
+    )
     return unsplit(y, 2)
 
 
-def _out_sizes(
-    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape
-) -> list[int]:
+def _out_sizes(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> list[int]:
     return [
         (max(0, (n - 1) * e + 1) + lo + hi - d * (m - 1) - 1) // s + 1
-        for n, m, s, (lo, hi), e, d in zip(
-            x.shape[2:], w.shape[2:], stride, pads, stretch, dilation
-        )
+        for n, m, s, (lo, hi), e, d in zip(x.shape[2:], w.shape[2:], stride, pads, stretch, dilation)
     ]
 
 
-def _taps(
-    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape
-) -> list[tuple[Shape, Array]]:
+def _taps(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> list[tuple[Shape, Array]]:
     """For each kernel element, its index and the input that it multiplies."""
     sizes = _out_sizes(x, w, stride, pads, stretch, dilation)
     config = [(0, 0, 0), (0, 0, 0)] + [(lo, hi, e - 1) for (lo, hi), e in zip(pads, stretch)]
@@ -408,9 +369,7 @@ def _taps(
     return taps
 
 
-def _depthwise(
-    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
-) -> Array:
+def _depthwise(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int) -> Array:
     many = w.shape[0] // groups
     if many > 1:
         x = jnp.repeat(x, many, axis=1)
@@ -423,9 +382,7 @@ def _depthwise(
     return out
 
 
-def _batched(
-    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
-) -> Array:
+def _batched(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int) -> Array:
     """A convolution with many groups: patches laid out as columns, and a matrix product for each group."""
     n, outer = x.shape[0], w.shape[0]
     sizes = _out_sizes(x, w, stride, pads, stretch, dilation)
@@ -442,9 +399,7 @@ def conv_tbc(input: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
     if input.ndim != 3:
         raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
     if weight.ndim != 3:
-        raise RuntimeError(
-            "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels."
-        )
+        raise RuntimeError("Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
     if bias.ndim != 1:
         raise RuntimeError("Bias must be 1-D")
     if input.shape[2] != weight.shape[1]:

@@ -26,22 +26,21 @@ def _copied(of: str, function: bool = True) -> None:
 
     TABLE.add(
         replace(
-            row, name=f"{of}_copy", impl=impl, node=f"{row.node}_copy", geometry=None, inplace=None,
-            aliases=(), out=True, function=function, method=False,
+            row,
+            name=f"{of}_copy",
+            impl=impl,
+            node=f"{row.node}_copy",
+            geometry=None,
+            inplace=None,
+            aliases=(),
+            out=True,
+            function=function,
+            method=False,
         )
-    )  # fmt: skip
+    )
 
 
-for _view in (
-    "alias",
-    "permute",
-    "split_with_sizes",
-    "t",
-    "transpose",
-    "unbind",
-    "unfold",
-    "unsqueeze",
-):
+for _view in ("alias", "permute", "split_with_sizes", "t", "transpose", "unbind", "unfold", "unsqueeze"):
     _copied(_view)
 for _view in ("expand", "split_size", "squeeze_all", "squeeze_dim", "squeeze_dims"):
     _copied(_view, function=False)
@@ -50,11 +49,8 @@ for _view in ("expand", "split_size", "squeeze_all", "squeeze_dim", "squeeze_dim
 def _unchecked(of: str, name: str, node: str, grad: Grad = Grad.YES) -> None:
     """The same for a view whose arguments the public function checks."""
     TABLE.add(
-        replace(
-            TABLE[of], name=name, node=node, geometry=None, out=False, function=False, method=False,
-            grad=grad,
-        )
-    )  # fmt: skip
+        replace(TABLE[of], name=name, node=node, geometry=None, out=False, function=False, method=False, grad=grad)
+    )
 
 
 _unchecked("view", "view_copy_row", "ViewBackward0_copy")

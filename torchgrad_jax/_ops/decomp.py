@@ -19,13 +19,7 @@ from .._core.checks import fail_if, numpy_of, readable
 from .._core.custom_jvp import custom_jvp
 from .._core.errors import LinAlgError
 from .._core.kernels import scalar_name
-from .._core.matrices import (
-    column_major,
-    require_inexact,
-    require_matrix,
-    require_square,
-    require_supported,
-)
+from .._core.matrices import column_major, require_inexact, require_matrix, require_square, require_supported
 from .helpers import is_complex
 from .inner import inner_op
 from .matrix_helpers import (
@@ -127,9 +121,7 @@ def _partial_factor(a: Array, info: Array) -> Array:
     inside = _rows_before(info - 1, a.shape[-1])
     rows, columns = inside[..., :, None], inside[..., None, :]
     low = _factor_of_minor(a, info - 1)
-    below = solve_triangular(
-        low, jnp.where(columns & ~rows, a, 0), lower=True, trans=True, left=False
-    )
+    below = solve_triangular(low, jnp.where(columns & ~rows, a, 0), lower=True, trans=True, left=False)
     rest = a - identity(a.shape[-1], a) * jnp.sum(below * jnp.conj(below), -1, keepdims=True)
     failed = _rows_before(info, a.shape[-1]) & ~inside
     tail = jnp.where(failed[..., :, None] & failed[..., None, :], jnp.real(rest).astype(a.dtype), a)
@@ -160,9 +152,7 @@ def _cholesky_jvp(upper: bool, forward: bool, primals: Any, tangents: Any) -> An
     # except on the diagonal, where it keeps an imaginary part; in forward mode it takes the change as it is.
     factor, info = _cholesky(*primals, upper, forward)
     low, (t,) = (conj_t(factor) if upper else factor), tangents
-    x = solve_triangular(
-        low, solve_triangular(low, t, lower=True), lower=True, trans=True, left=False
-    )
+    x = solve_triangular(low, solve_triangular(low, t, lower=True), lower=True, trans=True, left=False)
     diagonal = identity(x.shape[-1], x)
     if forward:
         phi = jnp.tril(x) - 0.5 * x * diagonal
@@ -192,9 +182,7 @@ def _cholesky_forward(input: Array, upper: bool = False, check_errors: bool = Fa
     layout=column_major,
     forward=_cholesky_forward,
 )
-def linalg_cholesky_ex(
-    input: Array, *, upper: bool = False, check_errors: bool = False
-) -> tuple[Array, Array]:
+def linalg_cholesky_ex(input: Array, *, upper: bool = False, check_errors: bool = False) -> tuple[Array, Array]:
     """Cholesky factors, and the order of the first minor that is not positive definite."""
     return _cholesky_of("linalg.cholesky", input, upper)
 
@@ -203,9 +191,7 @@ def _columns_unless_empty(metas: Sequence[Any], shape: tuple[int, ...]) -> tuple
     return column_major(metas, shape) if metas[0].numel else shapes.contiguous_strides(shape)
 
 
-@inner_op(
-    node="CholeskyBackward0", returns=("result", "info"), nondiff=(1,), layout=_columns_unless_empty
-)
+@inner_op(node="CholeskyBackward0", returns=("result", "info"), nondiff=(1,), layout=_columns_unless_empty)
 def _cholesky_factor(input: Array, upper: bool = False) -> tuple[Array, Array]:
     """Cholesky factors under the name of the older function."""
     return _cholesky_of("cholesky", input, upper)
@@ -239,9 +225,7 @@ def _chol_solve_jvp(primals: Any, tangents: Any) -> Any:
         return jnp.conj(_chol_apply(low, jnp.conj(y))) if is_complex(y) else _chol_apply(low, y)
 
     # a second derivative goes through the whole of L too, not its lower triangle alone
-    t = lax.custom_linear_solve(
-        lambda y: product(low, product(conj_t(low), y)), t_b - change, solve, solve_transposed
-    )
+    t = lax.custom_linear_solve(lambda y: product(low, product(conj_t(low), y)), t_b - change, solve, solve_transposed)
     return x, t
 
 
@@ -250,9 +234,7 @@ def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
     """Solve with the matrix whose Cholesky factor is `input2`."""
     if input.ndim < 2 or input2.ndim < 2:
         name, x = ("b", input) if input.ndim < 2 else ("u", input2)
-        raise RuntimeError(
-            f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead"
-        )
+        raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
     if input.dtype != input2.dtype:
         raise RuntimeError(
             f"Expected b and A to have the same dtype, but found b of type {scalar_name(input)} "
@@ -260,8 +242,7 @@ def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
         )
     if input2.shape[-1] != input2.shape[-2]:
         raise RuntimeError(
-            "A must be batches of square matrices, but they are "
-            f"{input2.shape[-2]} by {input2.shape[-1]} matrices"
+            f"A must be batches of square matrices, but they are {input2.shape[-2]} by {input2.shape[-1]} matrices"
         )
     if input.shape[-2] != input2.shape[-1]:
         raise RuntimeError(
@@ -292,9 +273,7 @@ def _nonzero_diagonal(input: Any) -> None:
 
     def error() -> Exception:
         *where, at = np.argwhere(zero)[0]
-        batch = (
-            f" (Batch element {np.ravel_multi_index(where, input.shape[:-2])}):" if where else ""
-        )
+        batch = f" (Batch element {np.ravel_multi_index(where, input.shape[:-2])}):" if where else ""
         return LinAlgError(
             f"cholesky_inverse:{batch} The diagonal element {at + 1} is zero, the inversion could not "
             "be completed because the input matrix is singular."
@@ -357,9 +336,7 @@ def _triangular_solve_forward(
     """torch's forward mode counts the tangent of the whole matrix, also that of the half that is not read."""
 
     def solve(a: Array, b: Array) -> Array:
-        return solve_triangular(
-            a, b, lower=not upper, unit=unitriangular, trans=transpose, conj=False
-        )
+        return solve_triangular(a, b, lower=not upper, unit=unitriangular, trans=transpose, conj=False)
 
     def rule(a: Array, b: Array, x: Array, t_a: Array, t_b: Array) -> Array:
         return solve(a, t_b - product(transposed(t_a) if transpose else t_a, x))
@@ -450,12 +427,7 @@ def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
     return (q, r), (t_q, t_r)
 
 
-@op(
-    namespace="linalg",
-    method=False,
-    returns=("Q", "R"),
-    layout=column_major,
-)
+@op(namespace="linalg", method=False, returns=("Q", "R"), layout=column_major)
 def linalg_qr(A: Array, mode: str = "reduced") -> tuple[Array, Array]:
     """Q with orthonormal columns and upper triangular R with A = Q R."""
     require_matrix("linalg.qr", A)
@@ -485,13 +457,9 @@ def _check_reflectors(a: Array, tau: Array) -> None:
     if a.ndim < 2:
         raise RuntimeError(f"{what}: input must have at least 2 dimensions.")
     if a.shape[-2] < a.shape[-1]:
-        raise RuntimeError(
-            f"{what}: input.shape[-2] must be greater than or equal to input.shape[-1]"
-        )
+        raise RuntimeError(f"{what}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if a.shape[-1] < tau.shape[-1]:
-        raise RuntimeError(
-            f"{what}: input.shape[-1] must be greater than or equal to tau.shape[-1]"
-        )
+        raise RuntimeError(f"{what}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if a.ndim - tau.ndim != 1:
         raise RuntimeError(
             f"{what}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
@@ -502,9 +470,7 @@ def _check_reflectors(a: Array, tau: Array) -> None:
             f"{what}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
         )
     if a.dtype != tau.dtype:
-        raise RuntimeError(
-            f"{what}: tau dtype {scalar_name(tau)} does not match input dtype {scalar_name(a)}"
-        )
+        raise RuntimeError(f"{what}: tau dtype {scalar_name(tau)} does not match input dtype {scalar_name(a)}")
     require_supported("orgqr_cpu", a)
 
 
@@ -513,13 +479,7 @@ def _nothing_reflected(keys: Any, **_: Any) -> tuple[int, ...]:
     return (0, 1) if any(m.numel == 0 for m in keys[:2]) else ()
 
 
-@op(
-    namespace="linalg",
-    method=False,
-    layout=column_major,
-    severed=_nothing_reflected,
-    keeps=("result",),
-)
+@op(namespace="linalg", method=False, layout=column_major, severed=_nothing_reflected, keeps=("result",))
 def linalg_householder_product(input: Array, tau: Array) -> Array:
     """The first columns of a product of Householder reflectors."""
     _check_reflectors(input, tau)
@@ -532,9 +492,7 @@ def linalg_householder_product(input: Array, tau: Array) -> Array:
 
 
 @op(layout=column_major, severed=_nothing_reflected)
-def ormqr(
-    input: Array, input2: Array, input3: Array, left: bool = True, transpose: bool = False
-) -> Array:
+def ormqr(input: Array, input2: Array, input3: Array, left: bool = True, transpose: bool = False) -> Array:
     """Multiply `input3` by the orthogonal matrix of a QR factorisation."""
     what = "torch.ormqr"
     if input.ndim < 2:
@@ -543,15 +501,11 @@ def ormqr(
         raise RuntimeError(f"{what}: other must have at least 2 dimensions.")
     side = -2 if left else -1
     if input3.shape[side] < input2.shape[-1]:
-        raise RuntimeError(
-            f"{what}: other.shape[{side}] must be greater than or equal to tau.shape[-1]"
-        )
+        raise RuntimeError(f"{what}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
     if input3.shape[side] != input.shape[-2]:
         raise RuntimeError(f"{what}: other.shape[{side}] must be equal to input.shape[-2]")
     if input2.shape[-1] != min(input3.shape[side], input.shape[-1]):
-        raise RuntimeError(
-            f"{what}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
-        )
+        raise RuntimeError(f"{what}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
     if input.ndim - input2.ndim != 1:
         raise RuntimeError(
             f"{what}: Expected tau to have one dimension less than input, but got tau.ndim equal to {input2.ndim} and "
@@ -565,12 +519,7 @@ def ormqr(
     return input3 - product(product(product(input3, v), t), conj_t(v))
 
 
-@op(
-    returns=("a", "tau"),
-    grad=Grad.MISSING,
-    node="GeqrfBackward0",
-    layout=column_major,
-)
+@op(returns=("a", "tau"), grad=Grad.MISSING, node="GeqrfBackward0", layout=column_major)
 def geqrf(input: Array) -> tuple[Array, Array]:
     """The packed form of a QR factorisation, as LAPACK returns it."""
     if input.ndim < 2:
@@ -650,10 +599,7 @@ def _full_svd_jvp(primals: Any, tangents: Any) -> Any:
     return out, (t_u, t_s, t_vh)
 
 
-@op(
-    node="LinalgSvdBackward0", returns=("U", "S", "Vh"), method=False, layout=column_major,
-    check=converges_for_svd,
-)  # fmt: skip
+@op(node="LinalgSvdBackward0", returns=("U", "S", "Vh"), method=False, layout=column_major, check=converges_for_svd)
 def _linalg_svd(
     A: Array, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
 ) -> tuple[Array, Array, Array]:
@@ -699,9 +645,13 @@ def _eigh_forward(A: Array, UPLO: str = "L", compute_v: bool = True) -> tuple[Ar
 
 
 @op(
-    node="LinalgEighBackward0", returns=("eigenvalues", "eigenvectors"), method=False,
-    layout=column_major, forward=_eigh_forward, check=converges_for_eigh,
-)  # fmt: skip
+    node="LinalgEighBackward0",
+    returns=("eigenvalues", "eigenvectors"),
+    method=False,
+    layout=column_major,
+    forward=_eigh_forward,
+    check=converges_for_eigh,
+)
 def _linalg_eigh(A: Array, UPLO: str = "L", compute_v: bool = True) -> tuple[Array, Array]:
     """Eigenvalues and vectors of Hermitian matrices, of which one triangle is read."""
     require_square("linalg.eigh", A)
@@ -742,10 +692,13 @@ def _finite_for_eig(input: Any) -> None:
 
 
 @op(
-    namespace="linalg", method=False, function=False,
-    returns=("eigenvalues", "eigenvectors"), layout=column_major,
+    namespace="linalg",
+    method=False,
+    function=False,
+    returns=("eigenvalues", "eigenvectors"),
+    layout=column_major,
     check=_finite_for_eig,
-)  # fmt: skip
+)
 def linalg_eig(input: Array) -> tuple[Array, Array]:
     """Eigenvalues and unit eigenvectors of square matrices, always complex."""
     require_square("linalg.eig", input)

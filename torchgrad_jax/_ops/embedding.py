@@ -67,14 +67,10 @@ def _embedding_forward(
     return _looked_up(-1, False, weight, indices)
 
 
-@op(
-    method=False, out=False, check=_check_rows, grad=Grad.REAL,
-    forward=_embedding_forward,
-)  # fmt: skip
+@op(method=False, out=False, check=_check_rows, grad=Grad.REAL, forward=_embedding_forward)
 def embedding(
-    weight: Array, indices: Array, padding_idx: int = -1, scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Array:  # fmt: skip
+    weight: Array, indices: Array, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Array:
     """Rows of `weight` at `indices`."""
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -89,9 +85,7 @@ def _check_renormed(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> Non
 
     def error() -> Exception:
         bad = first_outside(np.unique(indices), n, negative=True)
-        return IndexError(
-            f"select(): index {bad} out of range for tensor of size {list(weight.shape)} at dimension 0"
-        )
+        return IndexError(f"select(): index {bad} out of range for tensor of size {list(weight.shape)} at dimension 0")
 
     fail_if(outside(indices, n, negative=True), error)
 
@@ -122,10 +116,16 @@ def embedding_renorm(weight: Array, indices: Array, max_norm: float, norm_type: 
 
 
 def _check_bag(
-    weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
     padding_idx: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     n, offsets, indices = weight.shape[0], readable(offsets), readable(indices)
     if offsets.size:
         fail_if(
@@ -147,8 +147,7 @@ def _check_bag(
         def unordered() -> Exception:
             at = int(np.flatnonzero(back)[0]) + 1
             return RuntimeError(
-                "offsets has to be in ascending order, "
-                f"but got offsets[{at}] of {offsets[at]} after {offsets[at - 1]}"
+                f"offsets has to be in ascending order, but got offsets[{at}] of {offsets[at]} after {offsets[at - 1]}"
             )
 
         fail_if(back.any(), unordered)
@@ -159,9 +158,7 @@ def _check_bag(
             found = f"Expected idx >= 0 && idx < num_embeddings but found idx to be {bad}"
             return RuntimeError(f"embedding_bag: {found}")
         at = int(np.flatnonzero(indices == bad)[0])  # torch's faster kernel has a longer text
-        return RuntimeError(
-            f"Index {at} of input takes value {bad} which is not in the valid range [0, {n})"
-        )
+        return RuntimeError(f"Index {at} of input takes value {bad} which is not in the valid range [0, {n})")
 
     fail_if(outside(indices, n), error)
 
@@ -172,9 +169,7 @@ def _check_weight(weight: Array, shares: Array | None) -> None:
     kind = dtypes.from_np(weight.dtype)
     if kind.category != dtypes.FLOATING:
         name = dtypes.scalar_type_name(kind)
-        legacy = (
-            f"CPU{name}Type" if kind.is_complex or kind is dtypes.bool_ else f"torch.{name}Tensor"
-        )
+        legacy = f"CPU{name}Type" if kind.is_complex or kind is dtypes.bool_ else f"torch.{name}Tensor"
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
             f"Float, Double; but got {legacy} instead {where}"
@@ -198,13 +193,9 @@ def _check_bag_arguments(
         raise RuntimeError("`mode` must be sum, mean, or max.")
     _check_weight(weight, shares)
     if indices.ndim != 1:
-        raise RuntimeError(
-            f"input has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}"
-        )
+        raise RuntimeError(f"input has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}")
     if offsets.ndim != 1:
-        raise RuntimeError(
-            f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}"
-        )
+        raise RuntimeError(f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}")
     if last and not offsets.size:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if shares is None or shares.shape == indices.shape:
@@ -222,8 +213,7 @@ def _padding(weight: Array, padding_idx: int | None) -> int:
         return -1
     if not -n <= padding_idx < n:
         raise RuntimeError(
-            "padding_idx must be within the number of embeddings, "
-            f"{-n} through {n - 1}, but got {padding_idx}"
+            f"padding_idx must be within the number of embeddings, {-n} through {n - 1}, but got {padding_idx}"
         )
     return padding_idx % n
 
@@ -256,13 +246,18 @@ def _largest(x: Array, bag: Array, counted: Array, bags: int) -> Array:
     return jnp.where(begins == begins, first(known & (low == best[bag])), start)
 
 
-@op(name="embedding_bag", method=False, out=False, check=_check_bag, node="EmbeddingBagBackward0",
-    nondiff=(1, 2, 3))  # fmt: skip
+@op(name="embedding_bag", method=False, out=False, check=_check_bag, node="EmbeddingBagBackward0", nondiff=(1, 2, 3))
 def embedding_bag(
-    weight: Array, indices: Array, offsets: Array, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Array | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    weight: Array,
+    indices: Array,
+    offsets: Array,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Array | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Array, Array, Array, Array]:
     """Sum, mean or maximum of the looked-up rows of each bag, with its book-keeping."""
     kinds = (dtypes.from_np(indices.dtype), dtypes.from_np(offsets.dtype))
     kind = dtypes.promote_types(*kinds).np

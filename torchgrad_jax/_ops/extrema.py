@@ -120,8 +120,7 @@ def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> t
     if not input.size:
         if dim is None:
             raise RuntimeError(
-                "aminmax(): cannot compute aminmax over an empty dimension as the operation has "
-                "no identity."
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
             )
         _nonempty(input, dims, "aminmax")
     if is_complex(input):
@@ -204,19 +203,13 @@ def _with_index(x: Array, dim: int, keepdim: bool, name: str, largest: bool) -> 
     return _pick(x, dim, keepdim, f"{name}()", lambda x: _arg(x, axis, largest))
 
 
-@op(
-    function=False, method=False, returns=("values", "indices"),
-    node="MaxBackward0", nondiff=(1,),
-)  # fmt: skip
+@op(function=False, method=False, returns=("values", "indices"), node="MaxBackward0", nondiff=(1,))
 def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """Maximum along `dim` and the index of its first occurrence."""
     return _with_index(input, dim, keepdim, "max", largest=True)
 
 
-@op(
-    function=False, method=False, returns=("values", "indices"),
-    node="MinBackward0", nondiff=(1,),
-)  # fmt: skip
+@op(function=False, method=False, returns=("values", "indices"), node="MinBackward0", nondiff=(1,))
 def min_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """Minimum along `dim` and the index of its first occurrence."""
     return _with_index(input, dim, keepdim, "min", largest=False)
@@ -228,9 +221,7 @@ def _arg_op(x: Array, dim: int | None, keepdim: bool, name: str, largest: bool) 
             raise RuntimeError(f"{name}(): does not support {kind} input")
     if dim is None:
         if not x.size:
-            raise IndexError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
-            )
+            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
         index = _arg(x.reshape(-1), 0, largest)
         return index.reshape((1,) * x.ndim if keepdim else ())
     axis = shapes.wrap_dim(dim, x.ndim)
@@ -314,40 +305,25 @@ def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     return _pick(x, dim, keepdim, name, lambda x: _find_median(x, axis, ignore_nan))
 
 
-@op(
-    compares=Compares.INPUTS, grad=Grad.REAL, function=False, method=False,
-    node="MedianBackward0",
-)  # fmt: skip
+@op(compares=Compares.INPUTS, grad=Grad.REAL, function=False, method=False, node="MedianBackward0")
 def median_full(input: Array) -> Array:
     """The lower median of all elements; ties share the gradient."""
     return _median_full(input, ignore_nan=False)
 
 
-@op(
-    compares=Compares.INPUTS,
-    grad=Grad.REAL,
-    function=False,
-    method=False,
-    node="NanmedianBackward0",
-)
+@op(compares=Compares.INPUTS, grad=Grad.REAL, function=False, method=False, node="NanmedianBackward0")
 def nanmedian_full(input: Array) -> Array:
     """The lower median of the elements that are not NaN."""
     return _median_full(input, ignore_nan=True)
 
 
-@op(
-    function=False, method=False, returns=("values", "indices"),
-    node="MedianBackward1", nondiff=(1,),
-)  # fmt: skip
+@op(function=False, method=False, returns=("values", "indices"), node="MedianBackward1", nondiff=(1,))
 def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` and an index where it stands."""
     return _median_dim(input, dim, keepdim, ignore_nan=False)
 
 
-@op(
-    function=False, method=False, returns=("values", "indices"),
-    node="NanmedianBackward1", nondiff=(1,),
-)  # fmt: skip
+@op(function=False, method=False, returns=("values", "indices"), node="NanmedianBackward1", nondiff=(1,))
 def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` of what is not NaN, and an index where it stands."""
     return _median_dim(input, dim, keepdim, ignore_nan=True)
@@ -377,8 +353,7 @@ def _find_mode(x: Array, axis: int) -> Array:
     fresh = jnp.concatenate(
         [
             jnp.ones_like(lax.slice_in_dim(ranked, 0, 1, axis=axis), jnp.bool_),
-            lax.slice_in_dim(ranked, 1, n, axis=axis)
-            != lax.slice_in_dim(ranked, 0, n - 1, axis=axis),
+            lax.slice_in_dim(ranked, 1, n, axis=axis) != lax.slice_in_dim(ranked, 0, n - 1, axis=axis),
         ],
         axis=axis,
     )
@@ -399,9 +374,7 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Arr
 
 # --- quantiles ---
 
-_ROUND = {
-    "lower": jnp.floor, "higher": jnp.ceil, "nearest": jnp.round, "linear": None, "midpoint": None,
-}  # fmt: skip
+_ROUND = {"lower": jnp.floor, "higher": jnp.ceil, "nearest": jnp.round, "linear": None, "midpoint": None}
 
 
 def _check_quantile(x: Array, q: Any, interpolation: str) -> None:

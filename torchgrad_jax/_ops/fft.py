@@ -50,9 +50,7 @@ def _dims(x: Array, dim: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shapes.wrap_dim(d, x.ndim) for d in dim)
 
 
-def _arranged(
-    shape: Sequence[int], strides: Sequence[int], inner: Sequence[int]
-) -> tuple[int, ...]:
+def _arranged(shape: Sequence[int], strides: Sequence[int], inner: Sequence[int]) -> tuple[int, ...]:
     """Strides with `inner` innermost, and the others in the order in which they lie in memory."""
     outer = [d for d in range(len(shape)) if d not in inner]
     order = [*sorted(outer, key=lambda d: -strides[d]), *inner]
@@ -89,8 +87,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
     return _scaled(out, normalization, numel_along(input, dims), not forward)
 
 
-@op(node="FftR2CBackward0", out=False, method=False, keeps=("input",),
-    layout=_innermost)  # fmt: skip
+@op(node="FftR2CBackward0", out=False, method=False, keeps=("input",), layout=_innermost)
 def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
     """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
     if not is_float(input):
@@ -110,8 +107,7 @@ def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Arr
     return _scaled(out, normalization, n, False)
 
 
-@op(node="FftC2RBackward0", out=False, method=False,
-    layout=_last_innermost)  # fmt: skip
+@op(node="FftC2RBackward0", out=False, method=False, layout=_last_innermost)
 def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) -> Array:
     """Complex to real, from the half of the frequencies that determines them."""
     if not is_complex(input):
@@ -121,9 +117,7 @@ def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) ->
     x = lax.slice_in_dim(input, 0, min(half, input.shape[dims[-1]]), axis=dims[-1])
     if 0 in input.shape:
         dtype = jnp.finfo(input.dtype).dtype
-        return jnp.zeros(
-            [last_dim_size if d == dims[-1] else s for d, s in enumerate(x.shape)], dtype
-        )
+        return jnp.zeros([last_dim_size if d == dims[-1] else s for d, s in enumerate(x.shape)], dtype)
     x = _complex(x, dims[:-1], False)
     out = _transform(x, dims[-1:], lax.FftType.IRFFT, (last_dim_size,))
     return _scaled(out, normalization, numel_along(out, dims), True)

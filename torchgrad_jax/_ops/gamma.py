@@ -14,24 +14,10 @@ from jax import lax
 from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.dtypes import COMPLEX
-from .._core.kernels import (
-    category,
-    half_as_float,
-    refuse,
-    refusing,
-    where,
-)
+from .._core.kernels import category, half_as_float, refuse, refusing, where
 from . import complexes
 from .helpers import erf, from_zero, tangent_with_own_gradients
-from .registry import (
-    FLOAT,
-    Array,
-    InPlace,
-    Layout,
-    elementwise_op,
-    unary,
-    with_rule,
-)
+from .registry import FLOAT, Array, InPlace, Layout, elementwise_op, unary, with_rule
 
 
 def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
@@ -169,28 +155,28 @@ def _i1_jvp(primals: Any, tangents: Any) -> Any:
     return y, t * where(small, 0.5, jsp.i0(x) - y / where(small, 1, x))
 
 
-unary("sigmoid", _sigmoid, promote=FLOAT,
-      rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))  # fmt: skip
+unary("sigmoid", _sigmoid, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))
 unary("erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
 unary("erfc", refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
-unary("erfinv", refusing(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX), promote=FLOAT,
-      # the slope reads the input and not the result, since torch saves the input
-      rule=lambda x, y, t: t * (0.5 * math.sqrt(math.pi)) * lax.exp(lax.square(lax.erf_inv(x))))  # fmt: skip
-unary("lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT,
-      rule=lambda x, y, t: t * _polygamma(0, x))  # fmt: skip
 unary(
-    "digamma",
-    refusing(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX),
+    "erfinv",
+    refusing(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX),
     promote=FLOAT,
+    # the slope reads the input and not the result, since torch saves the input
+    rule=lambda x, y, t: t * (0.5 * math.sqrt(math.pi)) * lax.exp(lax.square(lax.erf_inv(x))),
 )
+unary("lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT, rule=lambda x, y, t: t * _polygamma(0, x))
+unary("digamma", refusing(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX), promote=FLOAT)
 # JAX's slope of i0 at 0 is not 0
-unary("i0", refusing(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX), promote=FLOAT,
-      rule=half_as_float(lambda x, y, t: t * _i1(x)))  # fmt: skip
-
-
-@elementwise_op(
-    promote=FLOAT, function=False, method=False, inplace=InPlace(node="PolygammaBackward1")
+unary(
+    "i0",
+    refusing(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX),
+    promote=FLOAT,
+    rule=half_as_float(lambda x, y, t: t * _i1(x)),
 )
+
+
+@elementwise_op(promote=FLOAT, function=False, method=False, inplace=InPlace(node="PolygammaBackward1"))
 def polygamma(input: Array, n: int) -> Array:
     """The `n`-th derivative of digamma."""
     if n < 0:

@@ -23,12 +23,22 @@ _EDGE, _BELOW, _ABOVE, _TENTH = (float(np.float32(v)) for v in (0.8, 0.9, 1.1, 0
 # --- gamma ----------------------------------------------------------------------------------------
 
 # Rows: powers of log(x / a); columns: those of log(a), of the numerator and then of the denominator.
-_GAMMA = np.array([
-    [0.16009398, -0.094634809, 0.025146376, -0.0030648343, 1, 0.32668115, 0.10406089, 0.0014179084],
-    [0.53487893, 0.1298071, 0.065735949, -0.0015649758, 0.16639465, 0.020070113, -0.0035938915, -0.00058392623],
-    [0.040121004, -0.0065914022, -0.0026286047, -0.0013441777, 0.017050642, -0.0021309326, 0.00085092367,
-     -1.5247877e-07],
-])  # fmt: skip
+_GAMMA = np.array(
+    [
+        [0.16009398, -0.094634809, 0.025146376, -0.0030648343, 1, 0.32668115, 0.10406089, 0.0014179084],
+        [0.53487893, 0.1298071, 0.065735949, -0.0015649758, 0.16639465, 0.020070113, -0.0035938915, -0.00058392623],
+        [
+            0.040121004,
+            -0.0065914022,
+            -0.0026286047,
+            -0.0013441777,
+            0.017050642,
+            -0.0021309326,
+            0.00085092367,
+            -1.5247877e-07,
+        ],
+    ]
+)
 
 
 def _horner(x: Array, coefficients: Array | list[Array]) -> Array:
@@ -108,9 +118,7 @@ def _floats(*arrays: Array) -> None:
 def _need(kernel: str, x: Array) -> None:
     dt = dtypes.BY_NP[np.dtype(x.dtype)]
     if dt not in (dtypes.float32, dtypes.float64):
-        raise NotImplementedError(
-            f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
-        )
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
 
 
 @op(name="_standard_gamma_grad", method=False, out=False, layout=Layout.ELEMENTWISE)
@@ -175,13 +183,16 @@ def _beta_high(x: Array, alpha: Array, beta: Array) -> Array:
 def _beta_mean(x: Array, alpha: Array, beta: Array) -> Array:
     """The expansion for large parameters, close to its singularity at the mean."""
     total, y = alpha + beta, 1 - x
-    inner = _horner(alpha, [
-        47 * x * beta**4,
-        (43 + 20 * (16 + 27 * beta) * x) * beta**3,
-        3 * (59 + 180 * beta - 90 * x) * beta**2,
-        (453 + 1620 * beta * y - 455 * x) * beta,
-        8 * y * (135 * beta - 11),
-    ])  # fmt: skip
+    inner = _horner(
+        alpha,
+        [
+            47 * x * beta**4,
+            (43 + 20 * (16 + 27 * beta) * x) * beta**3,
+            3 * (59 + 180 * beta - 90 * x) * beta**2,
+            (453 + 1620 * beta * y - 455 * x) * beta,
+            8 * y * (135 * beta - 11),
+        ],
+    )
     above = (1 + 12 * alpha) * (1 + 12 * beta) / total**2
     below = 12960 * alpha**3 * beta**2 * (1 + 12 * total)
     return above / y * inner / below
@@ -210,10 +221,7 @@ def _beta_fitted(x: Array, alpha: Array, total: Array) -> Array:
     u = jnp.log(x)
     a = jnp.log(alpha) - u
     b = jnp.log(total) - a
-    above, below = (
-        _horner(u, [_horner(a, [_horner(b, list(c)) for c in row]) for row in half])
-        for half in _BETA
-    )
+    above, below = (_horner(u, [_horner(a, [_horner(b, list(c)) for c in row]) for row in half]) for half in _BETA)
     return above / below * (x * (digamma(total) - digamma(alpha)) / (total - alpha))
 
 

@@ -46,9 +46,10 @@ def affine_grid_generator(theta: Array, size: Dims, align_corners: bool) -> Arra
     base = np.stack([*axes[::-1], np.ones(spatial, kind)], -1).reshape(-1, k + 1)
     base = base.astype(theta.dtype)
     grid = jnp.matmul(
-        jnp.broadcast_to(jnp.asarray(base), (batch, *base.shape)), jnp.swapaxes(theta, 1, 2),
+        jnp.broadcast_to(jnp.asarray(base), (batch, *base.shape)),
+        jnp.swapaxes(theta, 1, 2),
         precision=lax.Precision.HIGHEST,
-    )  # fmt: skip
+    )
     return grid.reshape(batch, *spatial, k)
 
 
@@ -145,12 +146,7 @@ def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> 
 
 def _cubic_weights(t: Array) -> list[Array]:
     a = -0.75
-    return [
-        cubic_beyond(t + 1, a),
-        cubic_within(t, a),
-        cubic_within(1 - t, a),
-        cubic_beyond(2 - t, a),
-    ]
+    return [cubic_beyond(t + 1, a), cubic_within(t, a), cubic_within(1 - t, a), cubic_beyond(2 - t, a)]
 
 
 def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Array:
@@ -158,8 +154,7 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
     weights = [_cubic_weights(x - low) for x, low in zip(places, lows)]
     settled = [
-        [_padded_coordinates(low + (i - 1), n, padding, align, 2) for i in range(4)]
-        for low, n in zip(lows, sizes)
+        [_padded_coordinates(low + (i - 1), n, padding, align, 2) for i in range(4)] for low, n in zip(lows, sizes)
     ]
     return _weighted(image, settled, weights)
 
@@ -167,9 +162,7 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
 def _check(input: Array, grid: Array, mode: int, k: int) -> None:
     shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.shape[0] != grid.shape[0]:
-        raise RuntimeError(
-            f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}"
-        )
+        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}")
     if grid.shape[-1] != input.ndim - 2:
         raise RuntimeError(
             f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got "
@@ -192,9 +185,7 @@ def _check(input: Array, grid: Array, mode: int, k: int) -> None:
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
     if not is_float(input):
         kind = scalar_name(input)
-        raise NotImplementedError(
-            f"\"grid_sampler_{k}d_cpu_kernel_impl\" not implemented for '{kind}'"
-        )
+        raise NotImplementedError(f"\"grid_sampler_{k}d_cpu_kernel_impl\" not implemented for '{kind}'")
 
 
 def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: bool, k: int) -> Array:

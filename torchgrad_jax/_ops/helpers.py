@@ -83,10 +83,7 @@ def tangent_with_own_gradients(
     Gradients go through it as ``back(kept, gradient)`` says: torch's formulas of the two modes are not always each
     other's transposes.
     """
-    from .._core.linear_maps import (
-        Linear,
-        tangents_along,
-    )  # when first needed: its imports are slow
+    from .._core.linear_maps import Linear, tangents_along  # when first needed: its imports are slow
 
     arrays, tree = jax.tree.flatten(kept)
     linear = Linear(

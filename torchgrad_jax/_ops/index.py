@@ -29,7 +29,7 @@ from .places import (
     touches,
     wrapped,
     write_at,
-)  # fmt: skip
+)
 from .registry import (
     Apart,
     Array,
@@ -51,9 +51,10 @@ Shape = tuple[int, ...]
 
 def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
     given = [
-        (index, input.shape[dim]) for dim, index in enumerate(indices)
+        (index, input.shape[dim])
+        for dim, index in enumerate(indices)
         if index is not None and touches(input, input.shape[dim])
-    ]  # fmt: skip
+    ]
     for index, size in given:
         fail_if(outside(index, size, negative=True), lambda: _first_wrong(given))
 
@@ -77,9 +78,7 @@ def _first_wrong(given: Sequence[tuple[Any, int]]) -> Exception:
 def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
     """The slices that integer index tensors select, None entries standing for whole dimensions."""
     if len(indices) > len(shape):
-        raise IndexError(
-            f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
-        )
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})")
     dims = [d for d, i in enumerate(indices) if i is not None]
     given = [i for i in indices if i is not None]
     if any(not is_index(i) for i in given):
@@ -142,9 +141,7 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
     keeps={"input": ("indices",)},
     refused=stays_complex,
 )
-def _index_put_number(
-    input: Array, indices: OptArrays, values: Array, accumulate: bool = False
-) -> Array:
+def _index_put_number(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """One number written by a mask. torch fills with it, which casts the number."""
     if is_complex(values) and not is_complex(input):
         values = jnp.real(values)
@@ -164,9 +161,7 @@ def index_select(input: Array, dim: int, index: Array) -> Array:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if not input.ndim:
         if index.size != 1:
-            raise RuntimeError(
-                f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)"
-            )
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
         return input
     return rows(input.shape, axis, index).take(input)
 
@@ -180,23 +175,17 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
             f"{torch_name(index)} and size: {list(index.shape)}"
         )
     if not is_index(index):
-        raise RuntimeError(
-            f"{name}: Expected dtype int32/int64 for index but got: {torch_name(index)}"
-        )
+        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {torch_name(index)}")
     if x.dtype != source.dtype:
         raise RuntimeError(
-            f"{name}: self ({torch_name(x)}) and source ({torch_name(source)}) must have the "
-            "same scalar type"
+            f"{name}: self ({torch_name(x)}) and source ({torch_name(source)}) must have the same scalar type"
         )
     if axis and axis >= source.ndim:
-        raise RuntimeError(
-            f"{name}: Indexing dim {axis} is out of bounds of the source tensor with dim {source.ndim}"
-        )
+        raise RuntimeError(f"{name}: Indexing dim {axis} is out of bounds of the source tensor with dim {source.ndim}")
     length = source.shape[axis] if source.ndim else 1
     if index.size != length:
         raise RuntimeError(
-            f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): "
-            f"({length}), for dim: {axis}"
+            f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({length}), for dim: {axis}"
         )
     drop = 1 if x.ndim and source.ndim else 0
     cut = [s[:axis] + s[axis + drop :] for s in (x.shape, source.shape)]
@@ -219,11 +208,7 @@ def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: An
         (_IN_ROWS if whole else _ANYWHERE)(input, dim, index)
 
 
-@op(
-    keeps=("source",),
-    inplace=InPlace(apart=Apart.WHOLLY),
-    check=_check_index_add,
-)
+@op(keeps=("source",), inplace=InPlace(apart=Apart.WHOLLY), check=_check_index_add)
 def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1) -> Array:
     """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
     axis = _check_slices("index_add_()", input, dim, index, source)
@@ -240,19 +225,14 @@ def _check_copied(x: Array, dim: int, index: Array, source: Array) -> int:
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
     if not source.ndim and index.size != 1:
-        raise IndexError(
-            "index_copy_(): When source is scalar, index should have one element "
-            f"(got {index.size})"
-        )
+        raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
     if source.ndim and x.ndim and source.ndim != x.ndim:
         raise IndexError(
             "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
             f"dimensionality ({source.ndim}), destination dimensionality ({x.ndim})"
         )
     if index.dtype != jnp.int64:
-        raise RuntimeError(
-            f"index_copy_(): Expected a long tensor for index, but got {torch_name(index)}"
-        )
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {torch_name(index)}")
     if x.dtype != source.dtype:
         raise RuntimeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
@@ -277,17 +257,10 @@ def _check_index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
     axis, size = _check_copied(input, dim, index, source), size_at(input, dim)
     if touches(input, size):
         where = f"is out of bounds for dimension {axis} with size {size}"
-        fail_if(
-            outside(index, size),
-            lambda: IndexError(f"index_copy_(): index {first_outside(index, size)} {where}"),
-        )
+        fail_if(outside(index, size), lambda: IndexError(f"index_copy_(): index {first_outside(index, size)} {where}"))
 
 
-@op(
-    keeps=("source",),
-    inplace=InPlace(apart=Apart.WHOLLY, overlaps=Overlap.REFUSED_EARLY),
-    check=_check_index_copy,
-)
+@op(keeps=("source",), inplace=InPlace(apart=Apart.WHOLLY, overlaps=Overlap.REFUSED_EARLY), check=_check_index_copy)
 def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     """The slices of `source` written over the slices of `input` at `index`."""
     axis = _check_copied(input, dim, index, source)
@@ -313,13 +286,10 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
     value = jnp.asarray(value)
     if value.ndim:
         raise RuntimeError(
-            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.ndim} dimension(s)."
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     if is_complex(value) and not is_complex(input):
-        raise RuntimeError(
-            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
-        )
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     if index.dtype != jnp.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
@@ -354,9 +324,7 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
     size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
     if index.size and not size and input.ndim > 1:
         # torch takes a first slice before it looks at the index.
-        raise IndexError(
-            f"select(): index 0 out of range for tensor of size {list(input.shape)} at dimension {axis}"
-        )
+        raise IndexError(f"select(): index 0 out of range for tensor of size {list(input.shape)} at dimension {axis}")
     fail_if(outside(index, size), lambda: IndexError(OUT_OF_RANGE))
 
 
@@ -364,19 +332,14 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
     inplace=InPlace(apart=Apart.WHOLLY),
     check=_check_index_reduce,
     compares=Compares.IN_GRADIENTS,
-    keeps={
-        "input": ("input", "index", "source", "result"),
-        "source": ("input", "index", "source", "result"),
-    },
+    keeps={"input": ("input", "index", "source", "result"), "source": ("input", "index", "source", "result")},
 )
 def index_reduce(
     input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
 ) -> Array:
     """The slices of `source` reduced into the slices of `input` at `index`."""
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(
-            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
-        )
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     axis = _check_slices("index_reduce_()", input, dim, index, source)
     try:
         _refuse_to_reduce(input, source, reduce, include_self)
@@ -410,12 +373,13 @@ def unsafe_masked_index(input: Array, mask: Array, indices: Arrays, fill: Scalar
 
 
 @op(
-    name="_unsafe_masked_index_put_accumulate", node="UnsafeMaskedIndexPutAccumulateBackward0",
-    method=False, out=False, layout=Layout.PRESERVE,
-)  # fmt: skip
-def unsafe_masked_index_put_accumulate(
-    input: Array, mask: Array, indices: Arrays, values: Array
-) -> Array:
+    name="_unsafe_masked_index_put_accumulate",
+    node="UnsafeMaskedIndexPutAccumulateBackward0",
+    method=False,
+    out=False,
+    layout=Layout.PRESERVE,
+)
+def unsafe_masked_index_put_accumulate(input: Array, mask: Array, indices: Arrays, values: Array) -> Array:
     """`values` added where the mask is true at what the indices select, without bounds checks."""
     if not input.size:
         return input
@@ -430,9 +394,7 @@ def unsafe_masked_index_put_accumulate(
 
 
 @inner_op(name="segment_reduce_rows", node="SegmentReduceBackward0")
-def segment_reduce_rows(
-    input: Array, segment: Array, count: int, reduce: str, initial: Scalar | None
-) -> Array:
+def segment_reduce_rows(input: Array, segment: Array, count: int, reduce: str, initial: Scalar | None) -> Array:
     """Rows reduced into the segment that `segment` names for each; `count` names none.
 
     `segment` has the leading dimensions of `input`; segments run along the last of them.

@@ -12,13 +12,7 @@ from jax import lax
 from .._core import layouts, shapes
 from .._core.meta import Meta
 from .inner import inner_op
-from .registry import (
-    COMMON,
-    Array,
-    Arrays,
-    TorchKernel,
-    op,
-)
+from .registry import COMMON, Array, Arrays, TorchKernel, op
 
 
 def _cat_check(tensors: Sequence[Array], dim: int) -> int:
@@ -35,9 +29,7 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
         if x.shape == (0,):
             continue
         if x.ndim != first.ndim:
-            raise RuntimeError(
-                f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}"
-            )
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}")
         for k in range(x.ndim):
             if k != d and x.shape[k] != first.shape[k]:
                 raise RuntimeError(
@@ -66,9 +58,7 @@ def cat(tensors: Arrays, dim: int = 0) -> Array:
 
 
 @layouts.with_statics
-def _stacked(
-    metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]
-) -> tuple[int, ...]:
+def _stacked(metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
     """Strides of tensors joined along a dimension that is then split in two."""
     d = shapes.wrap_dim(statics["dim"], len(out))
     if d < len(out) - 1:

@@ -12,9 +12,8 @@ from .registry import Array, Dims, op
 
 @op(node="TrilinearBackward0", out=False, method=False)
 def _trilinear(
-    i1: Array, i2: Array, i3: Array, expand1: Dims, expand2: Dims, expand3: Dims, sumdim: Dims,
-    unroll_dim: int = 1,
-) -> Array:  # fmt: skip
+    i1: Array, i2: Array, i3: Array, expand1: Dims, expand2: Dims, expand3: Dims, sumdim: Dims, unroll_dim: int = 1
+) -> Array:
     """The product of three arrays, each expanded at its own dims, summed over `sumdim`."""
     total = i1.ndim + len(expand1)
     names = [[d for d in range(total) if d not in expand] for expand in (expand1, expand2, expand3)]

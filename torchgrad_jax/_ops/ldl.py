@@ -162,15 +162,18 @@ def _solve(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
 
 def _require_inexact(what: str, x: Array) -> None:
     if not (is_float(x) or is_complex(x)):
-        raise RuntimeError(
-            f"{what}: Expected a floating point or complex tensor as input. Got {scalar_name(x)}"
-        )
+        raise RuntimeError(f"{what}: Expected a floating point or complex tensor as input. Got {scalar_name(x)}")
 
 
 @op(
-    namespace="linalg", method=False, function=False,
-    returns=("LD", "pivots", "info"), nondiff=(1, 2), grad=Grad.MISSING, layout=column_major,
-)  # fmt: skip
+    namespace="linalg",
+    method=False,
+    function=False,
+    returns=("LD", "pivots", "info"),
+    nondiff=(1, 2),
+    grad=Grad.MISSING,
+    layout=column_major,
+)
 def linalg_ldl_factor_ex(
     A: Array, *, hermitian: bool = False, check_errors: bool = False
 ) -> tuple[Array, Array, Array]:
@@ -182,9 +185,7 @@ def linalg_ldl_factor_ex(
     batch, n = A.shape[:-2], A.shape[-1]
     if 0 in A.shape:
         return A, jnp.zeros((*batch, n), jnp.int32), jnp.zeros(batch, jnp.int32)
-    ld, pivots, info = jax.vmap(functools.partial(_factor, hermitian=hermitian))(
-        A.reshape(-1, n, n)
-    )
+    ld, pivots, info = jax.vmap(functools.partial(_factor, hermitian=hermitian))(A.reshape(-1, n, n))
     return ld.reshape(A.shape), pivots.reshape(*batch, n), info.reshape(batch)
 
 

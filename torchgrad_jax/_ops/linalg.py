@@ -68,13 +68,14 @@ def _need_pivoting(pivot: bool) -> None:
 
 
 @op(
-    namespace="linalg", method=False, function=False,
-    returns=("LU", "pivots", "info"), nondiff=(1, 2),
+    namespace="linalg",
+    method=False,
+    function=False,
+    returns=("LU", "pivots", "info"),
+    nondiff=(1, 2),
     layout=column_major,
-)  # fmt: skip
-def linalg_lu_factor_ex(
-    A: Array, *, pivot: bool = True, check_errors: bool = False
-) -> tuple[Array, Array, Array]:
+)
+def linalg_lu_factor_ex(A: Array, *, pivot: bool = True, check_errors: bool = False) -> tuple[Array, Array, Array]:
     """Packed LU factors with partial pivoting, and where a pivot is zero."""
     if A.ndim < 2:
         raise RuntimeError(
@@ -97,9 +98,7 @@ def _unpack(lu: Array) -> tuple[Array, Array]:
     m, n = lu.shape[-2:]
     k = min(m, n)
     low = jnp.tril(lu[..., :k], -1)
-    return low + jnp.broadcast_to(jnp.eye(m, k, dtype=lu.dtype), low.shape), jnp.triu(
-        lu[..., :k, :]
-    )
+    return low + jnp.broadcast_to(jnp.eye(m, k, dtype=lu.dtype), low.shape), jnp.triu(lu[..., :k, :])
 
 
 @custom_jvp
@@ -122,12 +121,7 @@ def _plu_jvp(primals: Any, tangents: Any) -> Any:
     return (p, low, up), (jnp.zeros_like(p), t_low, t_up)
 
 
-@op(
-    namespace="linalg",
-    method=False,
-    returns=("P", "L", "U"),
-    nondiff=(0,),
-)
+@op(namespace="linalg", method=False, returns=("P", "L", "U"), nondiff=(0,))
 def linalg_lu(A: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     """P, L, U with A = P L U."""
     require_matrix("linalg.lu", A)
@@ -136,9 +130,7 @@ def linalg_lu(A: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     return _plu(A)
 
 
-def _check_pivots(
-    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
-) -> None:
+def _check_pivots(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> None:
     p = readable(LU_pivots)
     if unpack_pivots and p.size:
         fail_if(
@@ -194,9 +186,7 @@ def _solve_factored_jvp(left: bool, adjoint: bool, primals: Any, tangents: Any) 
 
     def apply_adjoint(y: Array) -> Array:
         y = permute(y, permutation_of(pivots, lu.shape[-1]))
-        return product(conj_t(up), product(conj_t(t_low), y)) + product(
-            conj_t(t_up), product(conj_t(low), y)
-        )
+        return product(conj_t(up), product(conj_t(t_low), y)) + product(conj_t(t_up), product(conj_t(low), y))
 
     if left:
         change = apply_adjoint(x) if adjoint else apply(x)
@@ -231,22 +221,17 @@ def _check_pivots_to_solve(LU: Any, pivots: Any, B: Any, **_: Any) -> None:
     p = readable(pivots)
     if not p.size or LU.ndim < 2 or p.dtype != np.int32:  # the implementation complains about these
         return
-    for wrong, bound in (
-        (p < 1, "greater or equal to 1"),
-        (p > LU.shape[-2], "smaller or equal to LU.size(-2)"),
-    ):
+    for wrong, bound in ((p < 1, "greater or equal to 1"), (p > LU.shape[-2], "smaller or equal to LU.size(-2)")):
         fail_if(
             wrong.any(),
             lambda bound=bound: RuntimeError(
                 f"Pivots given to lu_solve must all be {bound}. Did you properly pass the result of lu_factor?"
             ),
-        )  # fmt: skip
+        )
 
 
 @op(namespace="linalg", method=False, layout=_solve_layout, check=_check_pivots_to_solve)
-def linalg_lu_solve(
-    LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False
-) -> Array:
+def linalg_lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False) -> Array:
     """Solve a linear system from the LU factors of its matrix."""
     what = "linalg.lu_solve"
     if LU.dtype != B.dtype:
@@ -260,12 +245,12 @@ def linalg_lu_solve(
     require_matrix(what, B, "B")
     _check_compatible(what, LU, B, left)
     if pivots.shape[-1] != LU.shape[-1]:
-        raise RuntimeError(
-            f"{what}: Number of pivots per batch should be same as the dimension of the matrix"
-        )
+        raise RuntimeError(f"{what}: Number of pivots per batch should be same as the dimension of the matrix")
     if pivots.shape[:-1] != LU.shape[:-2]:
-        raise RuntimeError(f"{what}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
-                           f"{list(pivots.shape)} instead")  # fmt: skip
+        raise RuntimeError(
+            f"{what}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots.shape)} instead"
+        )
     batch = shapes.broadcast_shapes(LU.shape[:-2], B.shape[:-2])
     if 0 in LU.shape or 0 in B.shape:
         return jnp.zeros(batch + B.shape[-2:], B.dtype)
@@ -276,9 +261,13 @@ def linalg_lu_solve(
 
 
 @op(
-    node="LinalgSolveExBackward0", returns=("result", "LU", "pivots", "info"), nondiff=(1, 2, 3),
-    method=False, out=False, layout=_solve_layout,
-)  # fmt: skip
+    node="LinalgSolveExBackward0",
+    returns=("result", "LU", "pivots", "info"),
+    nondiff=(1, 2, 3),
+    method=False,
+    out=False,
+    layout=_solve_layout,
+)
 def _linalg_solve_ex(
     A: Array, B: Array, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Array, Array, Array, Array]:
@@ -322,14 +311,7 @@ def _inverse_jvp(primals: Any, tangents: Any) -> Any:
     return (x, info), (-product(x, product(tangents[0], x)), no_tangent(info))
 
 
-@op(
-    namespace="linalg",
-    method=False,
-    function=False,
-    returns=("inverse", "info"),
-    nondiff=(1,),
-    layout=column_major,
-)
+@op(namespace="linalg", method=False, function=False, returns=("inverse", "info"), nondiff=(1,), layout=column_major)
 def linalg_inv_ex(A: Array, *, check_errors: bool = False) -> tuple[Array, Array]:
     """Inverse matrices, and where they do not exist."""
     require_inexact("linalg.inv", A)
@@ -394,12 +376,8 @@ def _unphased_svd_jvp(primals: Any, tangents: Any) -> Any:
 def _cofactor_product(a: Array, t: Array) -> Array:
     """tr(adj(A) dA) from the singular values, which exists and is smooth where A^-1 does not."""
     u, s, v = _unphased_svd(a)
-    phase = lax.stop_gradient(
-        _determinant_of(*factorize(u)[:2]) * conjugate(_determinant_of(*factorize(v)[:2]))
-    )
-    return phase * jnp.sum(
-        _products_of_others(s) * diagonal_of(product(conj_t(u), product(t, v))), -1
-    )
+    phase = lax.stop_gradient(_determinant_of(*factorize(u)[:2]) * conjugate(_determinant_of(*factorize(v)[:2])))
+    return phase * jnp.sum(_products_of_others(s) * diagonal_of(product(conj_t(u), product(t, v))), -1)
 
 
 @_det.defjvp
@@ -414,15 +392,16 @@ def _det_jvp(primals: Any, tangents: Any) -> Any:
         singular,
         lambda a, lu, pivots, det, t: _cofactor_product(a, t),
         lambda a, lu, pivots, det, t: det * _trace_of_solution(a, lu, pivots, t),
-        a, lu, pivots, det, t,
-    )  # fmt: skip
+        a,
+        lu,
+        pivots,
+        det,
+        t,
+    )
     return (det, lu, pivots), (t_det, jnp.zeros_like(lu), no_tangent(pivots))
 
 
-@op(
-    node="LinalgDetBackward0", returns=("result", "LU", "pivots"), nondiff=(1, 2), method=False,
-    layout=column_major,
-)  # fmt: skip
+@op(node="LinalgDetBackward0", returns=("result", "LU", "pivots"), nondiff=(1, 2), method=False, layout=column_major)
 def _linalg_det(A: Array) -> tuple[Array, Array, Array]:
     """Determinants, with the LU factors they were computed from."""
     require_inexact("linalg.det", A)
@@ -458,8 +437,13 @@ def _slogdet_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(
-    node="LinalgSlogdetBackward0", returns=("sign", "logabsdet", "LU", "pivots"), nondiff=(2, 3),
-    method=False, layout=column_major, keeps={"A": ("sign",)})  # fmt: skip
+    node="LinalgSlogdetBackward0",
+    returns=("sign", "logabsdet", "LU", "pivots"),
+    nondiff=(2, 3),
+    method=False,
+    layout=column_major,
+    keeps={"A": ("sign",)},
+)
 def _linalg_slogdet(A: Array) -> tuple[Array, Array, Array, Array]:
     """Sign and logarithm of determinants, with the LU factors they were computed from."""
     require_inexact("linalg.slogdet", A)

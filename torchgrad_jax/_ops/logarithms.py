@@ -12,8 +12,7 @@ from .registry import Array, with_rule
 
 LN2 = math.log(2.0)
 _log_or_one = with_rule(
-    lambda y: where(y == 0, jnp.ones_like(y), lax.log(y)),
-    lambda y, out, t: t * where(y == 0, -1 / y, 1 / y),
+    lambda y: where(y == 0, jnp.ones_like(y), lax.log(y)), lambda y, out, t: t * where(y == 0, -1 / y, 1 / y)
 )
 # This is -0.0 everywhere: adding it changes nothing, not even the sign of a zero.
 _slope_only = with_rule(lambda y: jnp.full_like(y, -0.0), lambda y, out, t: t / y)

@@ -16,15 +16,7 @@ from .._core.checks import fail_if, first_outside, integers, outside, readable
 from .._core.custom_jvp import custom_jvp
 from .._core.division import averaged, divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import (
-    category,
-    half_as_float,
-    is_half,
-    refuse,
-    scalar_name,
-    where,
-    widen,
-)
+from .._core.kernels import category, half_as_float, is_half, refuse, scalar_name, where, widen
 from .._core.matrices import require_not
 from .helpers import broadcast, softplus, softplus_with_rule
 from .inner import inner_op
@@ -42,9 +34,7 @@ def _reduced(x: Array, reduction: str) -> Array:
     return averaged(total, x.size) if reduction == "mean" else total
 
 
-def _elementwise_loss(
-    body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str
-) -> Array:
+def _elementwise_loss(body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str) -> Array:
     """``body(x, y)`` reduced; half types are rounded once, after the reduction."""
     x, y = broadcast(x, y)
     refuse(x, kernel, *_NOT_FLOAT)
@@ -61,9 +51,7 @@ def _by_distance(
 ) -> Callable[..., Array]:
     """``fn(x - y)``. The slope for `y` is that of ``fn(y - x)``, so that its zeros have the signs of torch's."""
     return with_rule(
-        lambda x, y: fn(x - y),
-        lambda x, y, out, tx, ty: tx * slope(x - y) + ty * slope(y - x),
-        zeros=zeros,
+        lambda x, y: fn(x - y), lambda x, y, out, tx, ty: tx * slope(x - y) + ty * slope(y - x), zeros=zeros
     )
 
 
@@ -79,17 +67,13 @@ def _quadratic_within(width: float, over: float = 1.0) -> Callable[..., Array]:
 
     return _by_distance(
         lambda d: where(lax.abs(d) < width, scaled(0.5 * d * d), steep * (_size(d) - 0.5 * width)),
-        lambda d: where(
-            d <= -width, -steep, where(d >= width, steep, where(d == d, scaled(d), jnp.nan))
-        ),
+        lambda d: where(d <= -width, -steep, where(d >= width, steep, where(d == d, scaled(d), jnp.nan))),
     )
 
 
 def _squares(zeros: bool) -> Callable[..., Array]:
     square = _by_distance(lambda d: d * d, lambda d: 2 * d, zeros)
-    return lambda input, target, reduction="mean": _elementwise_loss(
-        square, input, target, reduction, "mse_cpu"
-    )
+    return lambda input, target, reduction="mean": _elementwise_loss(square, input, target, reduction, "mse_cpu")
 
 
 @_loss(promote=COMMON, forward=_squares(zeros=True))
@@ -99,9 +83,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
 
 
 @_loss(promote=COMMON)
-def smooth_l1_loss(
-    input: Array, target: Array, reduction: str = "mean", beta: float = 1.0
-) -> Array:
+def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Array:
     """Quadratic within `beta`, linear outside."""
     if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
@@ -116,9 +98,7 @@ def _common(x: Array, y: Array) -> Any:
     return dtypes.promote_types(dtypes.from_np(x.dtype), dtypes.from_np(y.dtype)).np
 
 
-def _like_first(
-    body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str
-) -> Array:
+def _like_first(body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str) -> Array:
     """`_elementwise_loss` in the dtype of the first argument, into which some of torch's kernels write."""
     common = _common(x, y)
     into = _castable(jnp.zeros((), common), x).dtype
@@ -150,9 +130,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
     return _like_first(_quadratic_within(delta), input, target, reduction, "huber_cpu")
 
 
-_soft_margin = with_rule(
-    lambda z: lax.log1p(lax.exp(z)), lambda z, y, t: t * lax.exp(z) / (1 + lax.exp(z))
-)
+_soft_margin = with_rule(lambda z: lax.log1p(lax.exp(z)), lambda z, y, t: t * lax.exp(z) / (1 + lax.exp(z)))
 
 
 @_loss(no_gradient={NoGradient.REFUSED: ("target",)})
@@ -163,9 +141,7 @@ def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Ar
     _castable(jnp.zeros((), float_at_least), input)
     broad = shapes.broadcast_shapes(input.shape, target.shape)
     if broad != input.shape:  # torch has allocated the result before it looks
-        raise RuntimeError(
-            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(broad)}"
-        )
+        raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(broad)}")
     return _like_first(lambda x, y: _soft_margin(-y * x), input, target, reduction, "exp_vml_cpu")
 
 
@@ -194,14 +170,8 @@ def _in_unit_interval(**arrays: Any) -> None:
         fail_if(~((x >= 0) & (x <= 1)).all(), lambda complaint=complaint: RuntimeError(complaint))
 
 
-@_loss(
-    check=_in_unit_interval,
-    no_gradient={NoGradient.REFUSED: ("weight",)},
-    keeps={"target": ("input", "target")},
-)
-def binary_cross_entropy(
-    input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
-) -> Array:
+@_loss(check=_in_unit_interval, no_gradient={NoGradient.REFUSED: ("weight",)}, keeps={"target": ("input", "target")})
+def binary_cross_entropy(input: Array, target: Array, weight: Array | None = None, reduction: str = "mean") -> Array:
     """Cross entropy of probabilities; logarithms are kept above -100."""
     if input.shape != target.shape:
         raise ValueError(
@@ -258,14 +228,10 @@ def _weighted_logits_loss_jvp(primals: Any, tangents: Any) -> Any:
     return _weighted_logits_loss(x, y, p), along + ty * (log_miss - p * log_hit)
 
 
-@_loss(
-    no_gradient={NoGradient.REFUSED: ("weight", "pos_weight")},
-    keeps={"target": ("target",)},
-)
+@_loss(no_gradient={NoGradient.REFUSED: ("weight", "pos_weight")}, keeps={"target": ("target",)})
 def binary_cross_entropy_with_logits(
-    input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None,
-    reduction: str = "mean",
-) -> Array:  # fmt: skip
+    input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None, reduction: str = "mean"
+) -> Array:
     """Cross entropy of ``sigmoid(input)``; `pos_weight` scales the positive class."""
     refuse(input, "log_sigmoid_cpu", *_NOT_FLOAT)
     if category(target) == BOOL:
@@ -290,9 +256,7 @@ def binary_cross_entropy_with_logits(
 # --- class indices ------------------------------------------------------------------------------
 
 
-def _target_range(
-    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = ""
-) -> None:
+def _target_range(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "") -> None:
     classes = input.shape[1 if input.ndim > 1 else 0]
 
     def error() -> Exception:
@@ -304,9 +268,7 @@ def _target_range(
 
 def _check_labels(target: Array) -> None:
     if target.dtype not in (jnp.int64, jnp.uint8):
-        raise RuntimeError(
-            f"expected target dtype to be Long or Byte, but got {scalar_name(target)}"
-        )
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_name(target)}")
 
 
 def _check_weight(x: Array, weight: Array | None, classes: int) -> None:
@@ -317,9 +279,7 @@ def _check_weight(x: Array, weight: Array | None, classes: int) -> None:
                 f"got weight tensor of shape: {list(weight.shape)}"
             )
         if weight.dtype != x.dtype:
-            raise RuntimeError(
-                f"expected scalar type {scalar_name(x)} but found {scalar_name(weight)}"
-            )
+            raise RuntimeError(f"expected scalar type {scalar_name(x)} but found {scalar_name(weight)}")
 
 
 @custom_jvp
@@ -358,21 +318,23 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
     return half_as_float(body)(x, weight)
 
 
-@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLossBackward0",
-       no_gradient={NoGradient.REFUSED: ("weight",), NoGradient.ZEROS: ("input",)}, keeps=("input",))  # fmt: skip
+@_loss(
+    layout=Layout.CONTIGUOUS,
+    check=_target_range,
+    node="NllLossBackward0",
+    no_gradient={NoGradient.REFUSED: ("weight",), NoGradient.ZEROS: ("input",)},
+    keeps=("input",),
+)
 def nll_loss(
-    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Array:  # fmt: skip
+    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Array:
     """Minus the entry of each row that the target names."""
     if input.ndim not in (1, 2):
         raise RuntimeError("input tensor should be 1D or 2D")
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input.ndim == 2 and (target.ndim == 0 or input.shape[0] != target.shape[0]):
-        raise RuntimeError(
-            f"size mismatch (got input: {list(input.shape)}, target: {list(target.shape)})"
-        )
+        raise RuntimeError(f"size mismatch (got input: {list(input.shape)}, target: {list(target.shape)})")
     refuse(input, "nll_loss_out_frame", *_NOT_FLOAT)
     _check_labels(target)
     _check_weight(input, weight, input.shape[-1])
@@ -382,28 +344,28 @@ def nll_loss(
     return out.reshape(()) if reduction == "none" else out
 
 
-@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLoss2DBackward0",
-       no_gradient={NoGradient.REFUSED: ("weight",), NoGradient.ZEROS: ("input",)}, keeps=("input",))  # fmt: skip
+@_loss(
+    layout=Layout.CONTIGUOUS,
+    check=_target_range,
+    node="NllLoss2DBackward0",
+    no_gradient={NoGradient.REFUSED: ("weight",), NoGradient.ZEROS: ("input",)},
+    keeps=("input",),
+)
 def nll_loss2d(
-    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Array:  # fmt: skip
+    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Array:
     """`nll_loss` over images: classes in dimension 1, two dimensions of positions."""
     if target.ndim != 3:
         raise RuntimeError(
-            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
-            f"{target.ndim}"
+            f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
         )
     if input.ndim != 4:
         raise RuntimeError(
-            "only batches of spatial inputs supported (4D tensors), but got input of dimension: "
-            f"{input.ndim}"
+            f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {input.ndim}"
         )
     _check_labels(target)
     if (input.shape[0], *input.shape[2:]) != target.shape:
-        raise RuntimeError(
-            f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}"
-        )
+        raise RuntimeError(f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}")
     refuse(input, "nll_loss2d_forward_out_frame", *_NOT_FLOAT)
     _check_weight(input, weight, input.shape[1])
     return _nll(input, target, weight, ignore_index, reduction)
@@ -424,21 +386,16 @@ def _margin_range(input: Any, target: Any, **_: Any) -> None:
 
 @_loss(layout=Layout.CONTIGUOUS, check=_margin_range, no_gradient={NoGradient.REFUSED: ("weight",)})
 def multi_margin_loss(
-    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None,
-    reduction: str = "mean",
-) -> Array:  # fmt: skip
+    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None, reduction: str = "mean"
+) -> Array:
     """How far other classes come within `margin` of the target's score."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     x, t = (input, target) if input.ndim == 2 else (input.reshape(1, -1), target.reshape(-1))
     if t.ndim != 1 or t.shape[0] != x.shape[0]:
-        raise RuntimeError(
-            f"inconsistent target size, expected {list(x.shape[:1])} but got {list(target.shape)}"
-        )
+        raise RuntimeError(f"inconsistent target size, expected {list(x.shape[:1])} but got {list(target.shape)}")
     if weight is not None and weight.shape != x.shape[1:]:
-        raise RuntimeError(
-            f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}"
-        )
+        raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     require_not("multi_margin_loss_cpu_kernel", x, "float16", "bfloat16")
     refuse(x, "multi_margin_loss", *_NOT_FLOAT)
 
@@ -457,19 +414,14 @@ def multi_margin_loss(
 
 def _label_range(input: Any, target: Any, **_: Any) -> None:
     t, classes = integers(target), max(input.shape[-1] if input.ndim else 1, 1)
-    fail_if(
-        ((t < -1) | (t >= classes)).any(),
-        lambda: RuntimeError("argument #2 'target' is out of range"),
-    )
+    fail_if(((t < -1) | (t >= classes)).any(), lambda: RuntimeError("argument #2 'target' is out of range"))
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_label_range)
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """Margins between the labels (up to the first -1 of each row) and all other classes."""
     if input.shape != target.shape or input.ndim > 2:
-        raise RuntimeError(
-            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
-        )
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     require_not("multilabel_margin_loss_forward_out_frame", input, "float16", "bfloat16")
     refuse(input, "multilabel_margin_loss_forward_out_frame", *_NOT_FLOAT)
     x = input if input.ndim == 2 else input.reshape(1, -1)
@@ -500,21 +452,15 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
     n, s = targets.shape
     width = 2 * s + 1
     labels = jnp.full((n, width), blank, jnp.int64).at[:, 1::2].set(targets)
-    before = jnp.concatenate([jnp.full((n, min(2, width)), -1, jnp.int64), labels[:, :-2]], axis=1)[
-        :, :width
-    ]
+    before = jnp.concatenate([jnp.full((n, min(2, width)), -1, jnp.int64), labels[:, :-2]], axis=1)[:, :width]
     may_skip = labels != before  # a blank among the targets is a label like any other
     never = jnp.asarray(_NEVER, lp.dtype)
-    picked = jnp.take_along_axis(
-        lp, jnp.broadcast_to(labels[None], (lp.shape[0], n, width)), axis=2, mode="clip"
-    )
+    picked = jnp.take_along_axis(lp, jnp.broadcast_to(labels[None], (lp.shape[0], n, width)), axis=2, mode="clip")
     place = jnp.arange(width)[None, :]
     start = where((place == 0) | ((place == 1) & (t_out[:, None] > 0)), picked[0], never)
 
     def moved(a: Array, by: int) -> Array:
-        return jnp.concatenate(
-            [jnp.full((n, min(by, width)), never), a[:, : max(width - by, 0)]], axis=1
-        )
+        return jnp.concatenate([jnp.full((n, min(by, width)), never), a[:, : max(width - by, 0)]], axis=1)
 
     def step(a: Array, row: Any) -> Any:
         at, t = row
@@ -531,9 +477,7 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(4, 5))
-def _ctc(
-    lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool
-) -> Array:
+def _ctc(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool) -> Array:
     loss = _ctc_alphas(lp, targets, t_in, t_out, blank)
     return where(loss > -0.5 * _NEVER, jnp.inf, loss)
 
@@ -543,8 +487,7 @@ def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> An
     """torch's gradient assumes that the input is normalised, and adds ``exp(log_probs)``."""
     lp, targets, t_in, t_out = primals
     loss, slope = jax.value_and_grad(
-        lambda z: (lambda v: (jnp.sum(v), v))(_ctc_alphas(z, targets, t_in, t_out, blank)),
-        has_aux=True,
+        lambda z: (lambda v: (jnp.sum(v), v))(_ctc_alphas(z, targets, t_in, t_out, blank)), has_aux=True
     )(lp)
     possible = loss[1] < -0.5 * _NEVER
     within = jnp.arange(lp.shape[0])[:, None, None] < t_in[None, :, None]
@@ -579,9 +522,7 @@ def check_ctc_lengths(t_in: Any, t_out: Any, steps: int, width: int | None) -> N
         )
 
 
-def _ctc_range(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, **_: Any
-) -> None:
+def _ctc_range(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, **_: Any) -> None:
     """torch reads what lies beside a row for a label out of range."""
     labels, lengths, classes = integers(targets), integers(target_lengths), log_probs.shape[2]
     steps, width = log_probs.shape[0], labels.shape[1]
@@ -599,18 +540,18 @@ def _ctc_range(
 
 @_loss(layout=Layout.CONTIGUOUS, check=_ctc_range, name="_ctc_loss", node="CtcLossBackward0")
 def _ctc_loss(
-    log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int = 0,
+    log_probs: Array,
+    targets: Array,
+    input_lengths: Array,
+    target_lengths: Array,
+    blank: int = 0,
     zero_infinity: bool = False,
-) -> Array:  # fmt: skip
+) -> Array:
     """Per-sequence loss of (time, batch, class) log-probabilities and (batch, label) targets."""
     refuse(log_probs, "ctc_loss_cpu", *_NOT_FLOAT)
     if is_half(log_probs):
-        raise NotImplementedError(
-            f"\"ctc_loss_cpu\" not implemented for '{scalar_name(log_probs)}'"
-        )
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{scalar_name(log_probs)}'")
     if not 0 <= blank < log_probs.shape[2]:
         raise RuntimeError("blank must be in label range")
-    rest = (
-        lax.convert_element_type(a, jnp.int64) for a in (targets, input_lengths, target_lengths)
-    )
+    rest = (lax.convert_element_type(a, jnp.int64) for a in (targets, input_lengths, target_lengths))
     return _ctc(log_probs, *rest, blank, zero_infinity)

@@ -11,20 +11,9 @@ from jax import lax
 from .._core import shapes
 from .._core.custom_jvp import custom_jvp
 from .._core.kernels import scalar_name
-from .._core.matrices import (
-    require_matrix,
-    require_square,
-    require_supported,
-)
+from .._core.matrices import require_matrix, require_square, require_supported
 from .helpers import is_complex, is_float
-from .matrix_helpers import (
-    conj_t,
-    converges_for_eigh,
-    converges_for_svd,
-    no_tangent,
-    product,
-    svd_of_finite,
-)
+from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, no_tangent, product, svd_of_finite
 from .registry import Array, Grad, NoGradient, Scalar, op
 
 
@@ -85,16 +74,15 @@ def _converges(input: Any, tolerance: Any = None, hermitian: bool = False, **_: 
         converges_for_svd(input)
 
 
-@op(
-    namespace="linalg",
-    method=False,
-    no_gradient={NoGradient.REFUSED: ("rcond", "atol", "rtol")},
-    check=_converges,
-)
+@op(namespace="linalg", method=False, no_gradient={NoGradient.REFUSED: ("rcond", "atol", "rtol")}, check=_converges)
 def linalg_pinv(
-    input: Array, rcond: Array | Scalar | None = None, hermitian: bool = False, *,
-    atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
-) -> Array:  # fmt: skip
+    input: Array,
+    rcond: Array | Scalar | None = None,
+    hermitian: bool = False,
+    *,
+    atol: Array | Scalar | None = None,
+    rtol: Array | Scalar | None = None,
+) -> Array:
     """Moore-Penrose pseudo-inverses; singular values below the tolerance count as zero."""
     if input.ndim < 2 or not (is_float(input) or is_complex(input)) or input.dtype.itemsize < 4:
         raise RuntimeError(
@@ -108,9 +96,13 @@ def linalg_pinv(
 
 @op(namespace="linalg", method=False, grad=Grad.NO, check=_converges)
 def linalg_matrix_rank(
-    input: Array, tol: Array | Scalar | None = None, hermitian: bool = False, *,
-    atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
-) -> Array:  # fmt: skip
+    input: Array,
+    tol: Array | Scalar | None = None,
+    hermitian: bool = False,
+    *,
+    atol: Array | Scalar | None = None,
+    rtol: Array | Scalar | None = None,
+) -> Array:
     """How many singular values exceed the tolerance."""
     require_matrix("torch.linalg.matrix_rank", input, "input")
     if not (is_float(input) or is_complex(input)):
@@ -178,10 +170,14 @@ _lstsq_layout.numbered = True
 
 
 @op(
-    namespace="linalg", method=False,
+    namespace="linalg",
+    method=False,
     returns=("solution", "residuals", "rank", "singular_values"),
-    nondiff=(2, 3), function=False, layout=_lstsq_layout,
-    keeps={"input": ("solution",), "b": ("solution",)})  # fmt: skip
+    nondiff=(2, 3),
+    function=False,
+    layout=_lstsq_layout,
+    keeps={"input": ("solution",), "b": ("solution",)},
+)
 def linalg_lstsq(
     input: Array, b: Array, rcond: Scalar | None = None, *, driver: str | None = None
 ) -> tuple[Array, Array, Array, Array]:
@@ -201,9 +197,7 @@ def linalg_lstsq(
             f"{what}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
         )
     if driver is not None and driver not in _DRIVERS:
-        raise RuntimeError(
-            f"{what}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
-        )
+        raise RuntimeError(f"{what}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     if not (is_float(input) or is_complex(input)):
         raise RuntimeError("This function doesn't handle types other than float and double")
     m, n = input.shape[-2:]

@@ -18,32 +18,18 @@ from .._core.meta import Meta
 from .._core.products import precision
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .inner import inner_op
-from .registry import (
-    COMMON,
-    Apart,
-    Array,
-    InPlace,
-    Numbers,
-    Static,
-    TorchKernel,
-    op,
-    with_rule,
-)
+from .registry import COMMON, Apart, Array, InPlace, Numbers, Static, TorchKernel, op, with_rule
 
 
 def _dot(x: Array, y: Array, contract: tuple[int, int], batch: int = 0) -> Array:
     """Contract one dimension of each, sharing the first `batch` dimensions."""
     lead = tuple(range(batch))
-    return lax.dot_general(
-        x, y, (((contract[0],), (contract[1],)), (lead, lead)), precision=precision(x.dtype)
-    )
+    return lax.dot_general(x, y, (((contract[0],), (contract[1],)), (lead, lead)), precision=precision(x.dtype))
 
 
 def _same_dtype(x: Array, y: Array) -> None:
     if x.dtype != y.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {cpp_name(x)} != {cpp_name(y)}"
-        )
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {cpp_name(x)} != {cpp_name(y)}")
 
 
 def _same_scalar_type(x: Array, y: Array) -> None:
@@ -82,9 +68,7 @@ def _rounded(product: Array) -> Array:
 # The gradient of the dropped input is multiplied by 0, which makes NaN of infinities.
 _dropped = with_rule(
     lambda input, product: product,
-    lambda input, product, out, t, t_product: (
-        t_product + jnp.broadcast_to(t * jnp.zeros((), t.dtype), out.shape)
-    ),
+    lambda input, product, out, t, t_product: t_product + jnp.broadcast_to(t * jnp.zeros((), t.dtype), out.shape),
 )
 
 
@@ -92,36 +76,25 @@ def _is_half(x: Array) -> bool:
     return x.dtype in (jnp.float16, jnp.bfloat16)
 
 
-def _affine_dot(
-    input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]
-) -> Array:
+def _affine_dot(input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]) -> Array:
     """beta * input + alpha * (a contraction of x and y)."""
     if _is_half(x):
         # The complaint about complex coefficients names the dtype of the computation.
-        for value in (
-            beta,
-            alpha,
-        ):
+        for value in (beta, alpha):
             _coefficient(value, jnp.zeros(0, jnp.float32))
         return _affine_dot_half(input, x, y, beta, alpha, dims)
     return _affine(input, lax.dot_general(x, y, dims, precision=precision(x.dtype)), beta, alpha)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(3, 4, 5))
-def _affine_dot_half(
-    input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]
-) -> Array:
+def _affine_dot_half(input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]) -> Array:
     # torch's kernels for half types compute in float32, coefficients included, and round once
-    product = lax.dot_general(
-        x, y, dims, precision=precision(x.dtype), preferred_element_type=jnp.float32
-    )
+    product = lax.dot_general(x, y, dims, precision=precision(x.dtype), preferred_element_type=jnp.float32)
     return _affine(input.astype(jnp.float32), product, beta, alpha).astype(x.dtype)
 
 
 @_affine_dot_half.defjvp
-def _affine_dot_half_jvp(
-    beta: Any, alpha: Any, dims: tuple[Any, Any], primals: Any, tangents: Any
-) -> Any:
+def _affine_dot_half_jvp(beta: Any, alpha: Any, dims: tuple[Any, Any], primals: Any, tangents: Any) -> Any:
     # torch's gradients are products of half types, multiplied by alpha afterwards
     (input, x, y), (t_input, t_x, t_y) = primals, tangents
     out = _affine_dot_half(input, x, y, beta, alpha, dims)
@@ -203,14 +176,10 @@ def bmm(input: Array, mat2: Array) -> Array:
 
 def _check_mv(input_shape: tuple[int, ...], mat: Array, vec: Array) -> None:
     if mat.ndim != 2 or vec.ndim != 1 or len(input_shape) > 1:
-        raise RuntimeError(
-            f"vector + matrix @ vector expected, got {len(input_shape)}, {mat.ndim}, {vec.ndim}"
-        )
+        raise RuntimeError(f"vector + matrix @ vector expected, got {len(input_shape)}, {mat.ndim}, {vec.ndim}")
     n = input_shape[0] if input_shape else 1
     if mat.shape[1] != vec.shape[0] or n not in (1, mat.shape[0]):
-        raise RuntimeError(
-            f"size mismatch, got input ({n}), mat ({size_text(mat.shape)}), vec ({vec.shape[0]})"
-        )
+        raise RuntimeError(f"size mismatch, got input ({n}), mat ({size_text(mat.shape)}), vec ({vec.shape[0]})")
 
 
 @op
@@ -261,10 +230,7 @@ def vdot(input: Array, other: Array) -> Array:
     return _dot(jnp.conj(input) if is_complex(input) else input, other, (0, 0))
 
 
-@op(
-    inplace=True,
-    numbers=Numbers(first=("beta", "alpha")),
-)
+@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
     for name, m in (("mat1", mat1), ("mat2", mat2)):
@@ -283,9 +249,7 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: St
 def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
     for names, m, n in (("self and mat2", input, mat2), ("mat1 and mat2", mat1, mat2)):
         if m.dtype != n.dtype:
-            raise RuntimeError(
-                f"{names} must have the same dtype, but got {scalar_name(m)} and {scalar_name(n)}"
-            )
+            raise RuntimeError(f"{names} must have the same dtype, but got {scalar_name(m)} and {scalar_name(n)}")
 
 
 @op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
@@ -304,20 +268,11 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Stat
 def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
     """One elementwise step over the matrix, a column and a row."""
     me, column, row = metas
-    operands = [
-        (me.shape, me.strides),
-        ((*column.shape, 1), (*column.strides, 0)),
-        (row.shape, row.strides),
-    ]
+    operands = [(me.shape, me.strides), ((*column.shape, 1), (*column.strides, 0)), (row.shape, row.strides)]
     return shapes.elementwise_strides(shape, operands)
 
 
-@op(
-    inplace=InPlace(apart=Apart.PARTLY),
-    promote=COMMON,
-    numbers=Numbers(first=("beta", "alpha")),
-    layout=_addr_layout,
-)
+@op(inplace=InPlace(apart=Apart.PARTLY), promote=COMMON, numbers=Numbers(first=("beta", "alpha")), layout=_addr_layout)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
     for name, v in (("vec1", vec1), ("vec2", vec2)):
@@ -328,9 +283,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     if is_integral(input) or is_bool(input):
         for name, value in (("beta", beta), ("alpha", alpha)):
             if isinstance(value, float | complex):
-                raise RuntimeError(
-                    f"For integral input tensors, argument {name} must not be a floating point number."
-                )
+                raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     x, y = lax.broadcast_in_dim(vec1, shape, (0,)), lax.broadcast_in_dim(vec2, shape, (1,))
     if is_bool(input):
         product = x & y if alpha else jnp.zeros(shape, bool)
@@ -340,13 +293,8 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     return _affine(input, x * y, beta, alpha)
 
 
-@op(
-    inplace=True,
-    numbers=Numbers(first=("beta", "alpha")),
-)
-def addbmm(
-    input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
-) -> Array:
+@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
+def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the sum of the products of a batch."""
     _expandable(input, (_size(batch1, 1), _size(batch2, 2)))
     for name, t in (("batch1", batch1), ("batch2", batch2)):
@@ -354,8 +302,7 @@ def addbmm(
             raise RuntimeError(f"{name} must be a 3D tensor")
     if batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(
-            "batch1 and batch2 must have same number of batches, got "
-            f"{batch1.shape[0]} and {batch2.shape[0]}"
+            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
         )
     if batch1.shape[2] != batch2.shape[1]:
         raise RuntimeError(
@@ -366,13 +313,8 @@ def addbmm(
     return _affine_dot(input, batch1, batch2, beta, alpha, (((0, 2), (0, 1)), ((), ())))
 
 
-@op(
-    inplace=True,
-    numbers=Numbers(first=("beta", "alpha")),
-)
-def baddbmm(
-    input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
-) -> Array:
+@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
+def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the products of a batch."""
     _expandable(input, (_size(batch1, 0), _size(batch1, 1), _size(batch2, 2)))
     _check_bmm(batch1, batch2)
@@ -406,8 +348,7 @@ def linalg_cross(input: Array, other: Array, *, dim: int = -1) -> Array:
     axis = shapes.wrap_dim(dim, input.ndim)
     if input.shape[axis] != 3 or other.shape[axis] != 3:
         raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. "
-            f"Got {input.shape[axis]} and {other.shape[axis]}"
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
         )
     shape = shapes.broadcast_shapes(input.shape, other.shape)
     _same_scalar_type(input, other)
@@ -464,9 +405,7 @@ def _cdist_forward(x1: Array, x2: Array, p: float, compute_mode: int | None) -> 
     """Distances between every row of one batch of matrices and every row of another."""
     for name, x in (("X1", x1), ("X2", x2)):
         if not is_float(x):
-            raise RuntimeError(
-                f"cdist only supports floating-point dtypes, {name} got: {scalar_name(x)}"
-            )
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_name(x)}")
     _same_scalar_type(x1, x2)
     require_not("cdist", x1, "float16", "bfloat16")
     batch = shapes.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

@@ -8,10 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core import control
-from .._core.matrices import (
-    require_inexact,
-    require_square,
-)
+from .._core.matrices import require_inexact, require_square
 from .helpers import anywhere, is_float
 from .matrix_helpers import identity, product, solve_system
 from .registry import Array, op
@@ -26,10 +23,7 @@ _PADE = {  # degree -> largest 1-norm for which the approximant is exact to roun
 def _pade_terms(degree: int) -> list[float]:
     """Coefficients of the diagonal Pade approximant of exp, scaled so that the highest is 1."""
     q = degree
-    return [
-        math.factorial(2 * q - j) / (math.factorial(j) * math.factorial(q - j))
-        for j in range(q + 1)
-    ]
+    return [math.factorial(2 * q - j) / (math.factorial(j) * math.factorial(q - j)) for j in range(q + 1)]
 
 
 def _pade(a: Array, degree: int) -> Array:
@@ -65,9 +59,7 @@ def linalg_matrix_exp(input: Array) -> Array:
 
     def square(x: Array, i: Array) -> tuple[Array, None]:
         again = (i < times)[..., None, None]
-        return control.cond(
-            anywhere(i < times), lambda x: jnp.where(again, product(x, x), x), lambda x: x, x
-        ), None
+        return control.cond(anywhere(i < times), lambda x: jnp.where(again, product(x, x), x), lambda x: x, x), None
 
     x, _ = control.scan(square, x, jnp.arange(_MAX_SQUARINGS, dtype=times.dtype))
     return x.astype(input.dtype)

@@ -37,18 +37,22 @@ def no_tangent(x: Array) -> Any:
 
 
 def solve_triangular(
-    a: Array, b: Array, *, lower: bool, unit: bool = False, trans: bool = False, conj: bool = True,
-    left: bool = True,
-) -> Array:  # fmt: skip
+    a: Array, b: Array, *, lower: bool, unit: bool = False, trans: bool = False, conj: bool = True, left: bool = True
+) -> Array:
     """Solve with a triangle of `a`; `trans` uses its (conjugate) transpose."""
     batch = shapes.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (jnp.broadcast_to(x, batch + x.shape[-2:]) for x in (a, b))
     if 0 in a.shape or 0 in b.shape:
         return b
     return lax.linalg.triangular_solve(
-        a, b, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=trans,
+        a,
+        b,
+        left_side=left,
+        lower=lower,
+        unit_diagonal=unit,
+        transpose_a=trans,
         conjugate_a=trans and conj and is_complex(a),
-    )  # fmt: skip
+    )
 
 
 def permutation_of(pivots: Array, rows: int) -> Array:
@@ -156,9 +160,7 @@ def transposed(x: Array) -> Array:
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(2, 3))
-def solve_system(
-    a: Array, b: Array, left: bool = True, vector: bool = False
-) -> tuple[Array, Array, Array]:
+def solve_system(a: Array, b: Array, left: bool = True, vector: bool = False) -> tuple[Array, Array, Array]:
     """The solution and the factors of A (of its transpose for X A = B)."""
     lu, pivots, _ = factorize(a if left else transposed(a))
     return _oriented(functools.partial(lu_solve, lu, pivots), b, left, vector), lu, pivots
@@ -187,17 +189,11 @@ def _solve_system_jvp(left: bool, vector: bool, primals: Any, tangents: Any) -> 
 def svd_of_finite(a: Array, full_matrices: bool = False, compute_uv: bool = True) -> Any:
     """`lax.linalg.svd`, but NaN for matrices with infinities or NaN: for some of them LAPACK does not end."""
     bad = ~jnp.isfinite(a).all((-2, -1), keepdims=True)
-    found: Any = lax.linalg.svd(
-        jnp.where(bad, 0, a), full_matrices=full_matrices, compute_uv=compute_uv
-    )
+    found: Any = lax.linalg.svd(jnp.where(bad, 0, a), full_matrices=full_matrices, compute_uv=compute_uv)
     if not compute_uv:
         return jnp.where(bad[..., 0], jnp.nan, found)
     u, s, vh = found
-    return (
-        jnp.where(bad, jnp.nan, u),
-        jnp.where(bad[..., 0], jnp.nan, s),
-        jnp.where(bad, jnp.nan, vh),
-    )
+    return (jnp.where(bad, jnp.nan, u), jnp.where(bad[..., 0], jnp.nan, s), jnp.where(bad, jnp.nan, vh))
 
 
 def _refuse_infinite(name: str, x: Any, why: str) -> None:

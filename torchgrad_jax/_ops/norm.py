@@ -21,15 +21,7 @@ from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
 from .helpers import from_zero, is_float
 from .inner import inner_op
-from .registry import (
-    Array,
-    Dims,
-    NoGradient,
-    Scalar,
-    TorchKernel,
-    op,
-    variant,
-)
+from .registry import Array, Dims, NoGradient, Scalar, TorchKernel, op, variant
 
 Shape = tuple[int, ...]
 
@@ -42,13 +34,7 @@ def _affine(y: Array, weight: Array | None, bias: Array | None) -> Array:
 
 @functools.partial(custom_jvp, nondiff_argnums=(3, 4, 5, 6))
 def _normalize(
-    x: Array,
-    weight: Array | None,
-    bias: Array | None,
-    axes: Shape,
-    eps: float,
-    stats: Shape,
-    dtype: Any,
+    x: Array, weight: Array | None, bias: Array | None, axes: Shape, eps: float, stats: Shape, dtype: Any
 ) -> tuple[Array, Array, Array, Array]:
     """The affine map of x standardised over `axes`, the mean, 1 / std, and the biased variance.
 
@@ -56,12 +42,7 @@ def _normalize(
     """
     centred, mean, invstd, var = _moments(x, axes, eps)
     out = _affine(centred * invstd, weight, bias).astype(x.dtype)
-    return (
-        out,
-        mean.reshape(stats).astype(dtype),
-        invstd.reshape(stats).astype(dtype),
-        var.reshape(stats),
-    )
+    return (out, mean.reshape(stats).astype(dtype), invstd.reshape(stats).astype(dtype), var.reshape(stats))
 
 
 def _moments(x: Array, axes: Shape, eps: float) -> tuple[Array, Array, Array, Array]:
@@ -83,30 +64,20 @@ def _moments(x: Array, axes: Shape, eps: float) -> tuple[Array, Array, Array, Ar
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2, 3, 4))
-def _statistics(
-    x: Array, axes: Shape, eps: float, stats: Shape, dtype: Any
-) -> tuple[Array, Array, Array]:
+def _statistics(x: Array, axes: Shape, eps: float, stats: Shape, dtype: Any) -> tuple[Array, Array, Array]:
     """The mean, 1 / std and the variance, which gradients read and which depend on no parameter."""
     _, mean, invstd, var = _moments(x, axes, eps)
-    return (
-        mean.reshape(stats).astype(dtype),
-        invstd.reshape(stats).astype(dtype),
-        var.reshape(stats),
-    )
+    return (mean.reshape(stats).astype(dtype), invstd.reshape(stats).astype(dtype), var.reshape(stats))
 
 
 @_statistics.defjvp
-def _statistics_jvp(
-    axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any
-) -> Any:
+def _statistics_jvp(axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any) -> Any:
     mean, invstd, var = _statistics(*primals, axes, eps, stats, dtype)
     moved = _standardised_tangent(primals[0], tangents[0], mean, invstd, axes)[1:]
     return (mean, invstd, var), _as_statistics(moved, var, stats, dtype)
 
 
-def _standardised_tangent(
-    x: Array, tx: Array, mean: Array, invstd: Array, axes: Shape
-) -> tuple[Array, ...]:
+def _standardised_tangent(x: Array, tx: Array, mean: Array, invstd: Array, axes: Shape) -> tuple[Array, ...]:
     """From rounded statistics: x standardised, 1 / std, and the tangent with its mean and its projection on x."""
     y, t = widen(x), widen(tx)
     keep = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
@@ -129,9 +100,7 @@ def _as_statistics(moved: Any, var: Array, stats: Shape, dtype: Any) -> tuple[Ar
 
 
 @_normalize.defjvp
-def _normalize_jvp(
-    axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any
-) -> Any:
+def _normalize_jvp(axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any) -> Any:
     # The gradient reads the mean and 1 / std that the op returns, which torch saves.
     x, weight, bias = primals
     tx, tw, tb = tangents
@@ -156,9 +125,7 @@ def _check_dtypes(label: str, input: Array, *params: Array | None) -> np.dtype:
     if not given or given[0].dtype == input.dtype:
         for p in given:
             if p.dtype != input.dtype:
-                raise RuntimeError(
-                    f"expected scalar type {scalar_name(input)} but found {scalar_name(p)}"
-                )
+                raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(p)}")
         return input.dtype
     if any(p.dtype != jnp.float32 for p in given):
         raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
@@ -176,28 +143,23 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     node="NativeBatchNormBackward0",
     nondiff=(1, 2, 3, 4),
     layout=following_unless_contiguous,
-    no_gradient={
-        NoGradient.REFUSED: ("running_mean", "running_var"),
-        NoGradient.NOTHING: ("input", "weight"),
-    },
+    no_gradient={NoGradient.REFUSED: ("running_mean", "running_var"), NoGradient.NOTHING: ("input", "weight")},
     from_inputs=True,
     kernel=TorchKernel(writes={"running_mean": 3, "running_var": 4}),
     keeps=dict.fromkeys(
-        ("input", "weight", "bias"),
-        (
-            "input",
-            "running_mean",
-            "running_var",
-            "weight",
-            "result1",
-            "result2",
-        ),
+        ("input", "weight", "bias"), ("input", "running_mean", "running_var", "weight", "result1", "result2")
     ),
 )
 def native_batch_norm(
-    input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
-    running_var: Array | None, training: bool, momentum: Scalar, eps: float,
-) -> tuple[Array, ...]:  # fmt: skip
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array | None,
+    running_var: Array | None,
+    training: bool,
+    momentum: Scalar,
+    eps: float,
+) -> tuple[Array, ...]:
     """Output, mean and 1 / std; in training with running statistics also their new values."""
     if input.ndim < 2:
         raise IndexError(errors.dim_out_of_range(1, input.ndim))
@@ -206,10 +168,7 @@ def native_batch_norm(
     w, b = _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)
     if not training:
         wide = widen(input)
-        rm, rv = (
-            widen(_per_channel(p, input.ndim)).astype(wide.dtype)
-            for p in (running_mean, running_var)
-        )
+        rm, rv = (widen(_per_channel(p, input.ndim)).astype(wide.dtype) for p in (running_mean, running_var))
         y = _affine((wide - rm) * lax.rsqrt(rv + eps), w, b).astype(input.dtype)
         return y, jnp.zeros((0,), stat), jnp.zeros((0,), stat)
     axes = tuple(a for a in range(input.ndim) if a != 1)
@@ -220,10 +179,12 @@ def native_batch_norm(
     unbiased = var * (count / (count - 1)) if count > 1 else var * jnp.nan
     kept = 1 - momentum
     return (
-        y, mean, invstd,
+        y,
+        mean,
+        invstd,
         (mean.astype(var.dtype) * momentum + running_mean.astype(var.dtype) * kept).astype(running_mean.dtype),
         (unbiased * momentum + running_var.astype(var.dtype) * kept).astype(running_var.dtype),
-    )  # fmt: skip
+    )
 
 
 # These are torch's further names for the computation. What becomes of the statistics is up to the caller.
@@ -237,16 +198,15 @@ for _form, _node in (
 
 
 def _check_batch_norm(
-    input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
-    running_var: Array | None, training: bool,
-) -> None:  # fmt: skip
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array | None,
+    running_var: Array | None,
+    training: bool,
+) -> None:
     n = input.shape[1]
-    given = {
-        "running_mean": running_mean,
-        "running_var": running_var,
-        "weight": weight,
-        "bias": bias,
-    }
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     for name, p in given.items():
         if p is not None and p.size != n:
             raise RuntimeError(f"{name} should contain {n} elements not {p.size}")
@@ -254,11 +214,7 @@ def _check_batch_norm(
             raise RuntimeError(f"{name} must be defined in evaluation mode")
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
-    if (
-        running_mean is not None
-        and running_var is not None
-        and running_mean.dtype != running_var.dtype
-    ):
+    if running_mean is not None and running_var is not None and running_mean.dtype != running_var.dtype:
         names = [scalar_name(p) for p in (running_mean, running_var)]
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
 
@@ -269,13 +225,11 @@ def _check_batch_norm(
     nondiff=(1, 2),
     no_gradient={NoGradient.NOTHING: ("input", "weight", "bias")},
     from_inputs=True,
-    keeps=dict.fromkeys(
-        ("input", "weight", "bias"), ("bias", "input", "weight", "result1", "result2")
-    ),
+    keeps=dict.fromkeys(("input", "weight", "bias"), ("bias", "input", "weight", "result1", "result2")),
 )
 def native_layer_norm(
     input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Array, ...]:
     k = len(normalized_shape)
     shape = list(normalized_shape)
     if not k:
@@ -310,7 +264,7 @@ def native_layer_norm(
 )
 def native_group_norm(
     input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Array, ...]:
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != (C,):
             # torch prints the shape of the weight here, whichever of the two is wrong

@@ -44,9 +44,7 @@ def along(x: Array, index: Array, axis: int) -> Array:
     return jnp.take_along_axis(x, index, axis=axis, mode="promise_in_bounds")
 
 
-def permuting(
-    x: Array, axis: int, find: Callable[[Array], tuple[Array, Array]]
-) -> tuple[Array, Array]:
+def permuting(x: Array, axis: int, find: Callable[[Array], tuple[Array, Array]]) -> tuple[Array, Array]:
     """(values, indices) = find(x), where the gradient goes back along the indices."""
 
     @custom_jvp

@@ -12,16 +12,7 @@ from .._core import shapes
 from .._core.kernels import scalar_name
 from .._core.layouts import following, with_statics
 from .helpers import is_bool
-from .registry import (
-    Array,
-    Dims,
-    Fits,
-    NoGradient,
-    Numbers,
-    Scalar,
-    Size,
-    op,
-)
+from .registry import Array, Dims, Fits, NoGradient, Numbers, Scalar, Size, op
 
 Shape = tuple[int, ...]
 
@@ -57,9 +48,7 @@ def constant_pad_nd(input: Array, pad: Size, value: Scalar = 0) -> Array:
     if any(n + min(lo, 0) + min(hi, 0) < 0 for n, (lo, hi) in zip(input.shape, pairs)):
         raise RuntimeError("narrow(): length must be non-negative.")
     fill = jnp.asarray(value)
-    if jnp.issubdtype(fill.dtype, jnp.complexfloating) and not jnp.issubdtype(
-        input.dtype, jnp.complexfloating
-    ):
+    if jnp.issubdtype(fill.dtype, jnp.complexfloating) and not jnp.issubdtype(input.dtype, jnp.complexfloating):
         raise RuntimeError("value cannot be converted to type float without overflow")
     return lax.pad(input, fill.astype(input.dtype), [(lo, hi, 0) for lo, hi in pairs])
 

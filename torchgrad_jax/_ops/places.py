@@ -191,9 +191,12 @@ def add_at(x: Array, src: Array, places: Places) -> Array:
 
 
 WRITERS = {
-    "sum": lax.scatter_add, "mean": lax.scatter_add, "prod": lax.scatter_mul,
-    "amax": lax.scatter_max, "amin": lax.scatter_min,
-}  # fmt: skip
+    "sum": lax.scatter_add,
+    "mean": lax.scatter_add,
+    "prod": lax.scatter_mul,
+    "amax": lax.scatter_max,
+    "amin": lax.scatter_min,
+}
 
 
 def _identity(reduce: str, dtype: Any) -> Any:
@@ -211,9 +214,7 @@ def _added(x: Array, src: Array, places: Places) -> Array:
     return places.write(lax.scatter_add, jnp.zeros(x.shape, src.dtype), src)
 
 
-def _without_old_values(
-    x: Array, src: Array, places: Places, include_self: bool, start: Any
-) -> Array:
+def _without_old_values(x: Array, src: Array, places: Places, include_self: bool, start: Any) -> Array:
     """`x`, or `start` at the places that are written to, where the old values do not count."""
     if include_self:
         return x
@@ -285,9 +286,7 @@ def _ties(x: Array, src: Array, y: Array, places: Places) -> tuple[Array, Array,
     return own, theirs, jnp.where(lost, jnp.ones_like(share), share)
 
 
-def _product_slopes(
-    x: Array, src: Array, y: Array, places: Places, include_self: bool
-) -> tuple[Array, Array]:
+def _product_slopes(x: Array, src: Array, y: Array, places: Places, include_self: bool) -> tuple[Array, Array]:
     """Products of the other factors; with one zero among the sources it is left out instead."""
 
     def without_zero(a: Array, zero: Array) -> Array:
@@ -381,9 +380,7 @@ def check_selected(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) 
     fail_if(outside(index, size), error)
 
 
-def check_dim(
-    kind: type[Exception], text: str | None = None, negative: bool = False
-) -> Callable[..., None]:
+def check_dim(kind: type[Exception], text: str | None = None, negative: bool = False) -> Callable[..., None]:
     """A check that ``index`` is within dimension ``dim`` of the input, if there are slices to touch."""
 
     def check(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:

@@ -53,14 +53,7 @@ def _out_size(n: int, window: Window) -> int:
 
 
 def _windows(
-    name: str,
-    x: Array,
-    k: int,
-    kernel: Shape,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    ceil_mode: bool,
+    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
 ) -> list[Window]:
     """The window along each spatial axis, after torch's checks."""
     kernel = _per_axis(name, "kernel_size", kernel, k)
@@ -108,8 +101,7 @@ def _windows(
 def _check_filled(name: str, x: Array, k: int) -> None:
     if k == 2 and 0 in x.shape[-3:]:
         raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but "
-            f"got:{list(x.shape)}"
+            f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(x.shape)}"
         )
     if k == 3 and 0 in x.shape[-4:]:
         label = "max_pool3d_with_indices_out_cpu_template" if "max" in name else name
@@ -139,10 +131,7 @@ def _slices(x: Array, axis: int, window: Window, out: int, fill: Array) -> list[
         config[axis] = (pad, after, 0)
         x = lax.pad(x, fill, config)
     stop = (out - 1) * stride + 1
-    return [
-        lax.slice_in_dim(x, j * dilation, j * dilation + stop, stride, axis=axis)
-        for j in range(size)
-    ]
+    return [lax.slice_in_dim(x, j * dilation, j * dilation + stop, stride, axis=axis) for j in range(size)]
 
 
 def _fixed_index(n: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
@@ -165,9 +154,7 @@ def _adaptive_index(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _along(values: np.ndarray, axis: int, ndim: int) -> Array:
     """A constant in a shape that broadcasts: its first axis is `axis`, and its others are those that follow."""
-    return jnp.asarray(
-        values.reshape((1,) * axis + values.shape + (1,) * (ndim - axis - values.ndim))
-    )
+    return jnp.asarray(values.reshape((1,) * axis + values.shape + (1,) * (ndim - axis - values.ndim)))
 
 
 def _gathered(x: Array, axis: int, index: np.ndarray) -> Array:
@@ -183,9 +170,7 @@ def _lowest(dtype: np.dtype) -> Array:
     return jnp.array(-np.inf if is_float(dtype) else np.iinfo(dtype).min, dtype)
 
 
-def _sliced_max(
-    x: Array, at: Array | None, axis: int, step: int, window: Window
-) -> tuple[Array, Array]:
+def _sliced_max(x: Array, at: Array | None, axis: int, step: int, window: Window) -> tuple[Array, Array]:
     """Maxima over short windows: torch keeps the first maximum, but the last NaN.
 
     A place of -1 marks padding, which any real element replaces even where all are -inf.
@@ -235,9 +220,7 @@ def _gathered_max(
         last = wide.shape[axis] - 1 - lax.argmax(lax.rev(nan, (axis,)), axis, np.int32)
         pos = jnp.where(jnp.any(nan, axis=axis), last, pos)
     pos = jnp.expand_dims(pos, axis)
-    best, place = (
-        jnp.take_along_axis(a, pos, axis, mode="clip").squeeze(axis) for a in (wide, place)
-    )
+    best, place = (jnp.take_along_axis(a, pos, axis, mode="clip").squeeze(axis) for a in (wide, place))
     return best, place
 
 
@@ -266,10 +249,7 @@ def _take_places(x: Array, at: Array, k: int) -> Array:
     """The elements of the last k axes of x at flat places, which is the way that gradients of maxima take."""
     lead = at.shape[: at.ndim - k]
     planes, size = math.prod(lead), math.prod(x.shape[len(lead) :])
-    flat = (
-        at.reshape(planes, math.prod(at.shape[len(lead) :]))
-        + lax.broadcasted_iota(at.dtype, (planes, 1), 0) * size
-    )
+    flat = at.reshape(planes, math.prod(at.shape[len(lead) :])) + lax.broadcasted_iota(at.dtype, (planes, 1), 0) * size
     return x.reshape(-1).at[flat].get(mode="promise_in_bounds").reshape(at.shape)
 
 
@@ -289,14 +269,7 @@ _MAX = {k: _with_places(_max_places, k) for k in (1, 2, 3)}
 
 
 def _max_pool(
-    name: str,
-    x: Array,
-    k: int,
-    kernel: Shape,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    ceil_mode: bool,
+    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
 ) -> tuple[Array, Array]:
     windows = _windows(name, x, k, kernel, stride, padding, dilation, ceil_mode)
     _refuse(name, x, integers=True)
@@ -311,18 +284,17 @@ def _max_pool(
     keeps=("input",),
 )
 def max_pool2d_with_indices(
-    input: Array, kernel_size: Dims, stride: Dims = (),
-    padding: Dims = 0, dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
+    input: Array,
+    kernel_size: Dims,
+    stride: Dims = (),
+    padding: Dims = 0,
+    dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
     ceil_mode: bool = False,
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Array]:
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@inner_op(
-    name="max_pool2d_backward_row",
-    node="MaxPool2DWithIndicesBackwardBackward0",
-    layout=following(1),
-)
+@inner_op(name="max_pool2d_backward_row", node="MaxPool2DWithIndicesBackwardBackward0", layout=following(1))
 def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Array:
     """A gradient of the maxima sent to where they were in `source`."""
     height, width = source.shape[-2:]
@@ -331,11 +303,7 @@ def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Arra
     flat = jnp.zeros((planes, size), input.dtype)
     at = indices.reshape(planes, -1)
     row = lax.broadcasted_iota(at.dtype, at.shape, 0)
-    return (
-        flat.at[row, at]
-        .add(input.reshape(planes, -1), mode="promise_in_bounds")
-        .reshape(source.shape)
-    )
+    return flat.at[row, at].add(input.reshape(planes, -1), mode="promise_in_bounds").reshape(source.shape)
 
 
 @inner_op(
@@ -346,18 +314,19 @@ def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Arra
     keeps=("input",),
 )
 def max_pool3d_with_indices(
-    input: Array, kernel_size: Dims, stride: Dims = (),
-    padding: Dims = 0, dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
+    input: Array,
+    kernel_size: Dims,
+    stride: Dims = (),
+    padding: Dims = 0,
+    dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
     ceil_mode: bool = False,
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Array]:
     return _max_pool("max_pool3d", input, 3, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def _adaptive_sizes(name: str, x: Array, k: int, size: Shape, colon: str) -> Shape:
     if x.ndim not in (k + 1, k + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got{colon} {list(x.shape)}"
-        )
+        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got{colon} {list(x.shape)}")
     if len(size) != k:
         inner = "(): internal error: output_size.size()" if "max" in name else ": output_size"
         raise RuntimeError(f"{name}{inner} must be {k}")
@@ -390,12 +359,7 @@ def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
 
 
-@inner_op(
-    node="AdaptiveMaxPool3DBackward0",
-    no_gradient={NoGradient.ZEROS: ("input",)},
-    nondiff=(1,),
-    keeps=("input",),
-)
+@inner_op(node="AdaptiveMaxPool3DBackward0", no_gradient={NoGradient.ZEROS: ("input",)}, nondiff=(1,), keeps=("input",))
 def adaptive_max_pool3d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool3d", input, 3, output_size)
 
@@ -411,11 +375,7 @@ def _sum_axis(x: Array, axis: int, window: Window) -> Array:
         return functools.reduce(jnp.add, _slices(x, axis, window, out, zero))
     if size == stride and pad == 0 and out * size <= n:
         x = lax.slice_in_dim(x, 0, out * size, axis=axis)
-        return jnp.sum(
-            x.reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :]),
-            axis=axis + 1,
-            dtype=x.dtype,
-        )
+        return jnp.sum(x.reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :]), axis=axis + 1, dtype=x.dtype)
     dims, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
     dims[axis], strides[axis] = size, stride
     pads[axis] = (pad, (out - 1) * stride + size - n - pad)
@@ -428,16 +388,21 @@ def _divide(total: Array, counts: Sequence[np.ndarray], dtype: np.dtype) -> Arra
     if count.size and (count == count.flat[0]).all():
         divisor = jnp.full((), int(count.flat[0]), total.dtype)
     else:
-        divisor = jnp.asarray(
-            count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype
-        )
+        divisor = jnp.asarray(count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype)
     return divide(from_zero(total), divisor).astype(dtype)
 
 
 def _avg_pool(
-    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None,
-) -> Array:  # fmt: skip
+    name: str,
+    x: Array,
+    k: int,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Array:
     if divisor_override == 0 and x.ndim in (k + 1, k + 2):
         raise RuntimeError("divisor must be not zero")
     windows = _windows(name, x, k, kernel, stride, padding, (1,), ceil_mode)
@@ -448,9 +413,7 @@ def _avg_pool(
         n = x.shape[axis]
         start = np.arange(_out_size(n, window)) * step - pad
         stop = np.minimum(start + size, n + pad)
-        counts.append(
-            stop - start if count_include_pad else np.minimum(stop, n) - np.maximum(start, 0)
-        )
+        counts.append(stop - start if count_include_pad else np.minimum(stop, n) - np.maximum(start, 0))
     for axis, window in reversed(list(zip(range(x.ndim - k, x.ndim), windows))):
         total = _sum_axis(total, axis, window)
     if divisor_override is not None:
@@ -467,22 +430,18 @@ def _avg_pool(
     keeps=("input",),
 )
 def avg_pool2d(
-    input: Array, kernel_size: Dims, stride: Dims | None = None,
+    input: Array,
+    kernel_size: Dims,
+    stride: Dims | None = None,
     padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Array:  # fmt: skip
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Array:
     if input.ndim < 3:
         raise IndexError(errors.dim_out_of_range(-3, input.ndim))
     return _avg_pool(
-        "avg_pool2d",
-        input,
-        2,
-        kernel_size,
-        stride or (),
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
+        "avg_pool2d", input, 2, kernel_size, stride or (), padding, ceil_mode, count_include_pad, divisor_override
     )
 
 
@@ -494,20 +453,16 @@ def avg_pool2d(
     keeps=("input",),
 )
 def avg_pool3d(
-    input: Array, kernel_size: Dims, stride: Dims | None = None,
+    input: Array,
+    kernel_size: Dims,
+    stride: Dims | None = None,
     padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Array:  # fmt: skip
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Array:
     return _avg_pool(
-        "avg_pool3d",
-        input,
-        3,
-        kernel_size,
-        stride or (),
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
+        "avg_pool3d", input, 3, kernel_size, stride or (), padding, ceil_mode, count_include_pad, divisor_override
     )
 
 
@@ -558,9 +513,7 @@ def _adaptive_avg_pool2d(input: Array, output_size: Dims) -> Array:
     keeps=("input",),
 )
 def _adaptive_avg_pool3d(input: Array, output_size: Dims) -> Array:
-    return _adaptive_avg_pool(
-        "adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size
-    )
+    return _adaptive_avg_pool("adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size)
 
 
 # --- fractional max -----------------------------------------------------------------------------
@@ -594,25 +547,19 @@ def _fractional_places(x: Array, rest: tuple[Array, Shape, Shape]) -> tuple[Arra
             shape = (*x.shape[:axis], size[d], *x.shape[axis + 1 :])
             pos = jnp.broadcast_to(start + j, shape)
             part = jnp.take_along_axis(x, pos, axis, mode="clip")
-            where = pos * step + (
-                0 if at is None else jnp.take_along_axis(at, pos, axis, mode="clip")
-            )
+            where = pos * step + (0 if at is None else jnp.take_along_axis(at, pos, axis, mode="clip"))
             take: Any = None if best is None else (part > best) | (part != part)
-            best, place = (part, where) if best is None else (
-                jnp.where(take, part, best), jnp.where(take, where, place)
-            )  # fmt: skip
+            best, place = (
+                (part, where) if best is None else (jnp.where(take, part, best), jnp.where(take, where, place))
+            )
         x, at, step = best, place, step * n
     return x, at
 
 
-def _fractional(
-    x: Array, kernel: Shape, size: Shape, samples: Array, k: int
-) -> tuple[Array, Array]:
+def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) -> tuple[Array, Array]:
     name = f"fractional_max_pool{k}d"
     if x.ndim not in (k + 1, k + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(x.shape)}"
-        )
+        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(x.shape)}")
     if len(kernel) not in (1, k):
         raise RuntimeError(f"{name}: kernel_size must either be a single Int or tuple of Ints")
     if len(size) not in (1, k):
@@ -633,9 +580,7 @@ def _fractional(
         raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")
     for dim, want, what in ((1, y.shape[1], "input channel size"), (2, k, str(k))):
         if samples.shape[dim] != want:
-            raise RuntimeError(
-                f"Expect _random_samples.size({dim}) equals to {what}; got {samples.shape[dim]}."
-            )
+            raise RuntimeError(f"Expect _random_samples.size({dim}) equals to {what}; got {samples.shape[dim]}.")
 
     ruled = custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
 
@@ -680,16 +625,11 @@ def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
         but = f" but got: {scalar_name(indices)}" if k == 2 else ""
         raise RuntimeError(f"elements in indices should be type int64{but}")
     if len(size) != k:
-        words = (
-            "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"
-        )
-        raise RuntimeError(
-            f"There should be exactly {words} in output_size, but got {len(size)} elements."
-        )
+        words = "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"
+        raise RuntimeError(f"There should be exactly {words} in output_size, but got {len(size)} elements.")
     if x.ndim not in (k + 1, k + 2):
         raise RuntimeError(
-            f"Input to {name} should be a {k + 1}d or {k + 2}d Tensor, but got a tensor with "
-            f"{x.ndim} dimensions."
+            f"Input to {name} should be a {k + 1}d or {k + 2}d Tensor, but got a tensor with {x.ndim} dimensions."
         )
     if x.shape != indices.shape:
         raise RuntimeError(
@@ -714,11 +654,7 @@ def _scatter(x: Array, at: Array, size: int) -> Array:
 def _scatter_jvp(size: int, primals: Any, tangents: Any) -> Any:
     # torch gives every source the gradient at its place, as if no place were written twice.
     x, at = primals
-    t = (
-        jnp.zeros((size,), x.dtype)
-        .at[at]
-        .set(tangents[0], mode="promise_in_bounds", unique_indices=True)
-    )
+    t = jnp.zeros((size,), x.dtype).at[at].set(tangents[0], mode="promise_in_bounds", unique_indices=True)
     return _scatter(x, at, size), t
 
 
@@ -746,9 +682,7 @@ def max_unpool2d_rows(input: Array, indices: Array, output_size: Dims) -> Array:
 
 
 @inner_op(node="MaxUnpool3DBackward0", check=_check_unpool3d)
-def max_unpool3d_rows(
-    input: Array, indices: Array, output_size: Dims, stride: Dims, padding: Dims
-) -> Array:
+def max_unpool3d_rows(input: Array, indices: Array, output_size: Dims, stride: Dims, padding: Dims) -> Array:
     if any(s <= 0 for s in stride):
         raise RuntimeError(f"strides should be greater than zero, but got stride: {list(stride)}")
     return _unpool("max_unpooling3d", input, indices, output_size, 3)

@@ -14,29 +14,11 @@ from .._core import control
 from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import (
-    category,
-    half_as_float,
-    refuse,
-    refusing,
-    where,
-)
+from .._core.kernels import category, half_as_float, refuse, refusing, where
 from . import complexes
 from .helpers import broadcast
 from .logarithms import LN2
-from .registry import (
-    COMMON,
-    FLOAT,
-    Array,
-    Compares,
-    Layout,
-    Scalar,
-    Static,
-    binary,
-    elementwise_op,
-    unary,
-    variant,
-)
+from .registry import COMMON, FLOAT, Array, Compares, Layout, Scalar, Static, binary, elementwise_op, unary, variant
 
 
 def _scaled_parts(x: Array, factor: float) -> Array:
@@ -64,26 +46,12 @@ def _log10(x: Array) -> Array:
 
 def _exp2(x: Array) -> Array:
     """XLA's exp2 is exp(x ln 2), inexact for whole numbers; its pow is not."""
-    return (
-        complexes.exp(_scaled_parts(x, LN2))
-        if category(x) == COMPLEX
-        else lax.pow(jnp.full_like(x, 2), x)
-    )
+    return complexes.exp(_scaled_parts(x, LN2)) if category(x) == COMPLEX else lax.pow(jnp.full_like(x, 2), x)
 
 
-unary(
-    "reciprocal",
-    lambda x: divide(jnp.ones_like(x), x),
-    promote=FLOAT,
-    rule=lambda x, y, t: -t * (y * y),
-)
+unary("reciprocal", lambda x: divide(jnp.ones_like(x), x), promote=FLOAT, rule=lambda x, y, t: -t * (y * y))
 unary("sqrt", complexes.sqrt, promote=FLOAT)
-unary(
-    "rsqrt",
-    half_as_float(complexes.rsqrt),
-    promote=FLOAT,
-    rule=lambda x, y, t: -0.5 * t * (y * y * y),
-)
+unary("rsqrt", half_as_float(complexes.rsqrt), promote=FLOAT, rule=lambda x, y, t: -0.5 * t * (y * y * y))
 unary("exp", complexes.exp, promote=FLOAT)
 unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
 unary("expm1", complexes.expm1, promote=FLOAT)
@@ -149,7 +117,7 @@ def _whole_power(x: Array, y: Array) -> Array:
     # Exponents from 64 on are rare, and the steps for them many.
     return control.cond(
         jnp.any(y != 0), lambda o, x, y: _repeated_squares(o, x, y, bits - first)[0], lambda o, x, y: o, out, x, y
-    )  # fmt: skip
+    )
 
 
 def _pow_integers(x: Array, y: Array) -> Array:
@@ -181,18 +149,29 @@ def _pow_jvp(primals: Any, tangents: Any) -> Any:
     return out, along + ty * where(flat, zero, out * lax.log(x))
 
 
-@elementwise_op(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0",
-                keeps=("input",))  # fmt: skip
+@elementwise_op(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0", keeps=("input",))
 def _pow_const_row(input: Array, exponent: Static) -> Array:
     """A power that is known when the kernel is compiled: squares are products, not logarithms."""
     refuse(input, "pow", BOOL)
     return _pow_const(input, exponent)
 
 
-@elementwise_op(name="pow_tensor", promote=COMMON, function=False, method=False, inplace=True,
-                node=lambda a: "PowBackward0" if a.get("exponent") == "scalar"
-                else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1",
-                keeps={"input": ("result",)}, compares=Compares.IN_GRADIENTS)  # fmt: skip
+@elementwise_op(
+    name="pow_tensor",
+    promote=COMMON,
+    function=False,
+    method=False,
+    inplace=True,
+    node=lambda a: (
+        "PowBackward0"
+        if a.get("exponent") == "scalar"
+        else "PowBackward2"
+        if a.get("input") == "scalar"
+        else "PowBackward1"
+    ),
+    keeps={"input": ("result",)},
+    compares=Compares.IN_GRADIENTS,
+)
 def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(exponent))
     return _pow(x, y)
@@ -202,9 +181,7 @@ def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
 variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
 
 
-def _log_add(
-    exp: Callable[[Array], Array], log1p: Callable[[Array], Array]
-) -> Callable[..., Array]:
+def _log_add(exp: Callable[[Array], Array], log1p: Callable[[Array], Array]) -> Callable[..., Array]:
     def body(x: Array, y: Array) -> Array:
         same = (x == y) & (lax.abs(x) == jnp.inf)  # inf - inf
         high = where(x >= y, x, y)
@@ -239,5 +216,10 @@ def _logaddexp2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Ar
 
 
 binary("logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule)
-binary("logaddexp2", refusing(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX),
-       scalar=False, inplace=False, rule=_logaddexp2_rule)  # fmt: skip
+binary(
+    "logaddexp2",
+    refusing(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX),
+    scalar=False,
+    inplace=False,
+    rule=_logaddexp2_rule,
+)

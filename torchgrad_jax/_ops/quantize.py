@@ -20,9 +20,7 @@ from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import refuse, scalar_name, where
 from .registry import Array, Layout, NoGradient, Scalar, TracedInt, op
 
-_row = functools.partial(
-    op, nondiff=(1,), returns=("output", "mask"), out=False, function=False, method=False
-)
+_row = functools.partial(op, nondiff=(1,), returns=("output", "mask"), out=False, function=False, method=False)
 _NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
 
 
@@ -89,11 +87,7 @@ def _number_check(input: Any, scale: Any, zero_point: Any, quant_min: int, quant
     _zero_in_range(zero_point, quant_min, quant_max)
 
 
-@_row(
-    layout=Layout.PRESERVE,
-    check=_number_check,
-    node="FakeQuantizePerTensorAffineCachemaskBackward0",
-)
+@_row(layout=Layout.PRESERVE, check=_number_check, node="FakeQuantizePerTensorAffineCachemaskBackward0")
 def fake_quantize_per_tensor_affine_cachemask(
     input: Array, scale: Scalar, zero_point: TracedInt, quant_min: int, quant_max: int
 ) -> tuple[Array, Array]:
@@ -107,8 +101,11 @@ def _single(x: Array) -> Array:
     return x.reshape(())
 
 
-@_row(layout=Layout.PRESERVE, no_gradient={NoGradient.REFUSED: ("scale", "zero_point")},
-      node="FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0")  # fmt: skip
+@_row(
+    layout=Layout.PRESERVE,
+    no_gradient={NoGradient.REFUSED: ("scale", "zero_point")},
+    node="FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0",
+)
 def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     input: Array, scale: Array, zero_point: Array, quant_min: int, quant_max: int
 ) -> tuple[Array, Array]:
@@ -132,15 +129,11 @@ def _check_channels(x: Array, scale: Array, zero: Array, axis: int, low: int, hi
             f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got {axis})"
         )
     if scale.size != x.shape[axis]:
-        raise RuntimeError(
-            "dimensions of scale and zero-point are not consistent with input tensor"
-        )
+        raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
     _check_range(low, high)
 
 
-def _channel_check(
-    input: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int
-) -> None:
+def _channel_check(input: Any, scale: Any, zero_point: Any, axis: int, quant_min: int, quant_max: int) -> None:
     """Integers have to be in range; zero points that are no integers do not."""
     fits = -input.ndim <= axis < input.ndim and scale.shape == (input.shape[axis],)
     if fits and quant_min <= quant_max and zero_point.dtype == np.int32:
@@ -149,8 +142,12 @@ def _channel_check(
         raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
 
 
-@_row(layout=Layout.PRESERVE, no_gradient={NoGradient.REFUSED: ("scale", "zero_point")}, check=_channel_check,
-      node="FakeQuantizePerChannelAffineCachemaskBackward0")  # fmt: skip
+@_row(
+    layout=Layout.PRESERVE,
+    no_gradient={NoGradient.REFUSED: ("scale", "zero_point")},
+    check=_channel_check,
+    node="FakeQuantizePerChannelAffineCachemaskBackward0",
+)
 def fake_quantize_per_channel_affine_cachemask(
     input: Array, scale: Array, zero_point: Array, axis: int, quant_min: int, quant_max: int
 ) -> tuple[Array, Array]:

@@ -69,9 +69,18 @@ def _times(n: int) -> Array:
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _states(
-    mode: str, reverse: bool, x: Array, h0: Array, c0: Any, w_ih: Array, w_hh: Array, b_ih: Any, b_hh: Any, w_hr: Any,
+    mode: str,
+    reverse: bool,
+    x: Array,
+    h0: Array,
+    c0: Any,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Any,
+    b_hh: Any,
+    w_hr: Any,
     lengths: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     def step(state: Any, now: Any) -> Any:
         (h, c), (xg, t) = state, now
         new, cell = _cell(mode, xg, _apply(h, w_hh, b_hh), h, c)
@@ -119,9 +128,19 @@ def _states_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
 
 @inner_op(node=lambda a: a["named"] or "StackBackward0")
 def _rnn_layer(
-    input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
-    w_hr: Array | None, lengths: Array | None, mode: str, reverse: bool, named: str,
-) -> Any:  # fmt: skip
+    input: Array,
+    hx: Array,
+    cx: Array | None,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    w_hr: Array | None,
+    lengths: Array | None,
+    mode: str,
+    reverse: bool,
+    named: str,
+) -> Any:
     """Hidden states at all times, (length, batch, features), and for an LSTM those of the cells.
 
     Where torch runs the steps one by one, the node has the name of the last step's. A sequence of the batch that has
@@ -136,9 +155,15 @@ _LAST_STEP = {"RNN_TANH": "Tanh", "RNN_RELU": "Relu", "LSTM": "Mul", "GRU": "Add
 
 @inner_op(node=lambda a: _LAST_STEP.get(a["mode"], "Add") + "Backward0")
 def _rnn_cell(
-    input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
+    input: Array,
+    hx: Array,
+    cx: Array | None,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
     mode: str,
-) -> Any:  # fmt: skip
+) -> Any:
     """One step of a batch: the new hidden state, and for an LSTM that of the cell."""
     h, c = _cell(mode, _apply(input, w_ih, b_ih), _apply(hx, w_hh, b_hh), hx, cx)
     return h if c is None else (h, c)

@@ -28,20 +28,7 @@ from .helpers import (
     numel_along,
     tangent_with_own_gradients,
 )
-from .registry import (
-    COMMON,
-    FLOAT,
-    Array,
-    Compares,
-    Dims,
-    Dtype,
-    Grad,
-    Numbers,
-    Static,
-    op,
-    variant,
-    with_rule,
-)
+from .registry import COMMON, FLOAT, Array, Compares, Dims, Dtype, Grad, Numbers, Static, op, variant, with_rule
 
 Shape = tuple[int, ...]
 
@@ -88,9 +75,7 @@ def _dim_given(name: str) -> Any:
 
 
 @op(name="sum", node=_dim_given("Sum"))
-def sum_(
-    input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
-) -> Array:
+def sum_(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Sum of the elements, or of those along `dim`; integers and bool sum to int64."""
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, _sum_dtype(input, dtype))
@@ -98,9 +83,7 @@ def sum_(
 
 
 @op(node="NansumBackward0", compares=Compares.IN_GRADIENTS)
-def nansum(
-    input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
-) -> Array:
+def nansum(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Sum that takes NaN for zero."""
     if is_complex(input):
         raise RuntimeError("nansum on CPU does not support complex inputs")
@@ -132,9 +115,7 @@ def _without_nan_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(node=_dim_given("Mean"))
-def mean(
-    input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
-) -> Array:
+def mean(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Mean of the elements, or of those along `dim`."""
     if not (is_float(dtype or input) or is_complex(dtype or input)):
         which, got = ("Optional", jnp.empty(0, dtype)) if dtype else ("Input", input)
@@ -238,9 +219,7 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
     keeps=("input", "result"),
     from_inputs=has_zeros,
 )
-def prod(
-    input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
-) -> Array:
+def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Product of the elements, or of those along `dim`; integers and bool give int64."""
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, _sum_dtype(input, dtype))
@@ -290,9 +269,7 @@ def _running_mean(x: Array, dims: Shape) -> Array:
     return start.astype(x.dtype) + _mean(rows - first, (len(kept),))
 
 
-def _moment(
-    x: Array, dims: Shape, dof: float, keepdim: bool, root: bool, whole: bool, online: bool
-) -> Array:
+def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool, whole: bool, online: bool) -> Array:
     """Variance or its root. The derivative holds the mean fixed, whose own terms cancel.
 
     Without degrees of freedom torch has a formula of its own for a `whole` tensor. Where dimensions are named it
@@ -324,10 +301,7 @@ def _moment(
 def _moment_op(root: bool, with_mean: bool) -> Any:
     """std, var, std_mean and var_mean: one body."""
 
-    def impl(
-        input: Array, dim: Dims | None = None, *, correction: Static | None = None,
-        keepdim: bool = False,
-    ) -> Any:  # fmt: skip
+    def impl(input: Array, dim: Dims | None = None, *, correction: Static | None = None, keepdim: bool = False) -> Any:
         """With the `correction` subtracted from the number of elements in the denominator."""
         dims, dof = _freedom(input, dim, correction)
         # torch has two steps for the variance of all numbers, and one step, like `_running_mean`, for others.
@@ -342,13 +316,19 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
 
 
 for _label, _root_of, _pair in (
-    ("std", True, False), ("var", False, False), ("std_mean", True, True), ("var_mean", False, True),
-):  # fmt: skip
+    ("std", True, False),
+    ("var", False, False),
+    ("std_mean", True, True),
+    ("var_mean", False, True),
+):
     op(
-        _moment_op(_root_of, _pair), name=f"{_label}_correction", function=False, method=False,
+        _moment_op(_root_of, _pair),
+        name=f"{_label}_correction",
+        function=False,
+        method=False,
         compares=Compares.IN_GRADIENTS,
         node="".join(p.capitalize() for p in _label.split("_")) + "Backward0",
-    )  # fmt: skip
+    )
 
 
 # --- logical ---
@@ -494,20 +474,16 @@ def _counts(_: Any, ord: Any = 2, **__: Any) -> tuple[int, ...]:
 
 @op(namespace="linalg", method=False, severed=_counts, keeps=("input", "result"))
 def linalg_vector_norm(
-    input: Array, ord: Static = 2, dim: Dims | None = None, keepdim: bool = False, *,
-    dtype: Dtype | None = None,
-) -> Array:  # fmt: skip
+    input: Array, ord: Static = 2, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
+) -> Array:
     """Norm of order `ord` of the flattened tensor, or along `dim`."""
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     if isinstance(ord, complex):
-        raise RuntimeError(
-            "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
-        )
+        raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
     if not (is_float(input) or is_complex(input)):
         raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-            f"Got {_torch_name(input)}"
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_torch_name(input)}"
         )
     dims = shapes.wrap_dims(dim, input.ndim)
     _check_order(input, ord, dim, dims)
@@ -519,14 +495,10 @@ def _norm_input(x: Array, dtype: Any) -> Array:
         return x
     name = _torch_name(jnp.empty(0, dtype))
     if not (is_float(dtype) or is_complex(dtype)):
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be floating point or complex, but got {name}"
-        )
+        raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex, but got {name}")
     if is_complex(dtype) != is_complex(x):
         kind = "complex" if is_complex(x) else "real"
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {name}"
-        )
+        raise RuntimeError(f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {name}")
     have, want = dtypes.from_np(x.dtype), dtypes.from_np(dtype)
     if dtypes.promote_types(have, want) is not want:
         raise RuntimeError(
@@ -537,8 +509,7 @@ def _norm_input(x: Array, dtype: Any) -> Array:
 
 
 # torch computes distances by this overload, which takes an order and dimensions.
-variant("linalg_vector_norm", "_norm_of_differences", node="NormBackward1", namespace="",
-        function=False, out=False)  # fmt: skip
+variant("linalg_vector_norm", "_norm_of_differences", node="NormBackward1", namespace="", function=False, out=False)
 
 
 def _counts_differences(_: Any, p: Any = 2, **__: Any) -> tuple[int, ...]:
@@ -556,8 +527,7 @@ def dist(input: Array, other: Array, p: Static = 2) -> Array:
     x, y = broadcast(input, other)
     if not (is_float(x) or is_complex(x)):
         raise RuntimeError(
-            "norm(): input dtype should be either floating point or complex. "
-            f"Got {_torch_name(x)} instead."
+            f"norm(): input dtype should be either floating point or complex. Got {_torch_name(x)} instead."
         )
     return _norm(x - y, p, tuple(range(x.ndim)), keepdim=False)
 
@@ -574,8 +544,7 @@ def _check_renorm(x: Array, p: Any, maxnorm: Any) -> None:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {x.ndim} dimensions")
     if not (is_float(x) or is_complex(x)):
         raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-            f"Got {_torch_name(x)}"
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_torch_name(x)}"
         )
 
 

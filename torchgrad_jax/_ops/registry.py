@@ -119,9 +119,7 @@ class NoGradient(enum.Enum):
 
     REFUSED = "it has no edge, and recording raises if it requires grad"
     ZEROS = "a recorded gradient requires grad if the parameter does, and zeros come back to it"
-    NOTHING = (
-        "a recorded gradient requires grad if the parameter does, and nothing comes back to it"
-    )
+    NOTHING = "a recorded gradient requires grad if the parameter does, and nothing comes back to it"
 
 
 class Compares(enum.Enum):
@@ -425,9 +423,7 @@ def _in_place(form: InPlace | bool | None) -> InPlace | None:
     return InPlace() if form is True else form or None
 
 
-def with_rule(
-    fn: Callable[..., Any], rule: Callable[..., Any], *, zeros: bool = False
-) -> Callable[..., Any]:
+def with_rule(fn: Callable[..., Any], rule: Callable[..., Any], *, zeros: bool = False) -> Callable[..., Any]:
     """`fn` with ``rule(*primals, out, *tangents)`` as its derivative, linear in the tangents.
 
     An absent tangent adds nothing. With `zeros` it is a tensor of zeros, as in some of torch's forward formulas, so
@@ -444,9 +440,14 @@ def with_rule(
 
 
 def unary(
-    name: str, fn: Callable[[Array], Any], *, promote: Promote = COMMON,
-    rule: Callable[..., Any] | None = None, inplace: InPlace | bool = True, **options: Any,
-) -> None:  # fmt: skip
+    name: str,
+    fn: Callable[[Array], Any],
+    *,
+    promote: Promote = COMMON,
+    rule: Callable[..., Any] | None = None,
+    inplace: InPlace | bool = True,
+    **options: Any,
+) -> None:
     """An elementwise op of one tensor. ``rule(x, y, t)`` gives the tangent of ``y = fn(x)``."""
     body = with_rule(fn, rule) if rule else fn
 
@@ -459,10 +460,16 @@ def unary(
 
 
 def binary(
-    name: str, fn: Callable[[Array, Array], Any], *, promote: Promote = COMMON,
-    rule: Callable[..., Any] | None = None, inplace: InPlace | bool = True, scalar: bool = True,
-    forward: Callable[..., Any] | None = None, **options: Any,
-) -> None:  # fmt: skip
+    name: str,
+    fn: Callable[[Array, Array], Any],
+    *,
+    promote: Promote = COMMON,
+    rule: Callable[..., Any] | None = None,
+    inplace: InPlace | bool = True,
+    scalar: bool = True,
+    forward: Callable[..., Any] | None = None,
+    **options: Any,
+) -> None:
     """An elementwise op of a tensor and a tensor or number, broadcasting.
 
     ``rule(x, y, out, tx, ty)`` gives the tangent of ``out = fn(x, y)``; x and y arrive broadcast

@@ -66,12 +66,7 @@ def _cubic_taps(n: int, out: int, align: bool, given: float | None, kind: Any) -
     low = np.floor(x).astype(np.int64)
     t = np.clip(x - low.astype(kind), 0, 1).astype(kind)
     a, one = kind(-0.75), kind(1)
-    weights = [
-        cubic_beyond(t + one, a),
-        cubic_within(t, a),
-        cubic_within(one - t, a),
-        cubic_beyond(kind(2) - t, a),
-    ]
+    weights = [cubic_beyond(t + one, a), cubic_within(t, a), cubic_within(one - t, a), cubic_beyond(kind(2) - t, a)]
     at = np.clip(low[:, None] + np.arange(-1, 3), 0, n - 1)
     return at, np.stack(weights, 1).astype(kind)
 
@@ -89,16 +84,10 @@ def _lanczos_filter(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
 
 
-_FILTERS = {
-    "bilinear": (2, _triangle),
-    "bicubic": (4, _cubic_filter),
-    "lanczos": (6, _lanczos_filter),
-}
+_FILTERS = {"bilinear": (2, _triangle), "bicubic": (4, _cubic_filter), "lanczos": (6, _lanczos_filter)}
 
 
-def _antialias_taps(
-    mode: str, n: int, out: int, align: bool, given: float | None, kind: Any
-) -> Taps:
+def _antialias_taps(mode: str, n: int, out: int, align: bool, given: float | None, kind: Any) -> Taps:
     width, kernel = _FILTERS[mode]
     scale = _scale(n, out, align, given, kind)
     shrink = max(scale, kind(1))
@@ -124,9 +113,7 @@ def _pick(x: Array, axis: int, at: np.ndarray) -> Array:
     if n and out % n == 0 and _repeats(at, n):
         if out == n:
             return x
-        y = jnp.broadcast_to(
-            jnp.expand_dims(x, axis + 1), (*x.shape[: axis + 1], out // n, *x.shape[axis + 1 :])
-        )
+        y = jnp.broadcast_to(jnp.expand_dims(x, axis + 1), (*x.shape[: axis + 1], out // n, *x.shape[axis + 1 :]))
         return y.reshape(*x.shape[:axis], out, *x.shape[axis + 1 :])
     step = np.diff(at)
     if out > 1 and step[0] > 0 and (step == step[0]).all():
@@ -163,9 +150,7 @@ def _fixed_point(taps: Taps) -> tuple[np.ndarray, np.ndarray, int]:
     return at, np.trunc(np.where(scaled < 0, scaled - 0.5, scaled + 0.5)).astype(np.int32), bits
 
 
-def _resampled_bytes(
-    x: Array, size: tuple[int, ...], taps_of: Callable[[int, int, int], Taps]
-) -> Array:
+def _resampled_bytes(x: Array, size: tuple[int, ...], taps_of: Callable[[int, int, int], Taps]) -> Array:
     """An image of bytes, resampled with integers and rounded after each axis, as in torch."""
     for k in (1, 0):
         axis = 2 + k
@@ -190,9 +175,7 @@ def _sizes(x: Array, k: int, size: tuple[int, ...]) -> None:
             f"Input and output sizes should be greater than 0, but got input ({given}){joint} ({wanted})"
         )
     if x.shape[1] == 0:
-        raise RuntimeError(
-            f"Non-empty {k + 2}D data tensor expected but got a tensor with sizes {list(x.shape)}"
-        )
+        raise RuntimeError(f"Non-empty {k + 2}D data tensor expected but got a tensor with sizes {list(x.shape)}")
 
 
 def _precision(x: Array) -> Any:
@@ -204,30 +187,22 @@ def _refuse(label: str, x: Array) -> None:
     raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
-def _nearest(
-    x: Array, size: tuple[int, ...], scales: tuple[float | None, ...], exact: bool
-) -> Array:
+def _nearest(x: Array, size: tuple[int, ...], scales: tuple[float | None, ...], exact: bool) -> Array:
     k = len(scales)
     _sizes(x, k, size)
     if not is_float(x) and x.dtype != jnp.uint8:
-        _refuse(
-            f"upsample_nearest{k}d_channels_last" if k > 1 else "compute_indices_weights_nearest", x
-        )
+        _refuse(f"upsample_nearest{k}d_channels_last" if k > 1 else "compute_indices_weights_nearest", x)
     for axis, out, given in zip(range(2, 2 + k), size, scales):
         x = _pick(x, axis, _nearest_taps(x.shape[axis], out, given, exact, _precision(x)))
     return x
 
 
-def _linear(
-    x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]
-) -> Array:
+def _linear(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
     k = len(scales)
     name = ("linear1d", "bilinear2d", "trilinear3d")[k - 1]
     _sizes(x, k, size)
     if x.dtype == jnp.uint8 and k == 2:
-        return _resampled_bytes(
-            x, size, lambda i, n, out: _linear_taps(n, out, align, scales[i], np.float64)
-        )
+        return _resampled_bytes(x, size, lambda i, n, out: _linear_taps(n, out, align, scales[i], np.float64))
     if not is_float(x):
         bare = k == 1 or x.dtype == jnp.uint8
         _refuse("compute_indices_weights_linear" if bare else f"upsample_{name}_channels_last", x)
@@ -241,9 +216,7 @@ def _linear(
 def _cubic(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
     _sizes(x, 2, size)
     if x.dtype == jnp.uint8:
-        return _resampled_bytes(
-            x, size, lambda i, n, out: _cubic_taps(n, out, align, scales[i], np.float64)
-        )
+        return _resampled_bytes(x, size, lambda i, n, out: _cubic_taps(n, out, align, scales[i], np.float64))
     if not is_float(x):
         _refuse("compute_indices_weights_cubic", x)
     if tuple(size) == x.shape[2:]:
@@ -255,14 +228,10 @@ def _cubic(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | N
     return y.astype(x.dtype)
 
 
-def _antialiased(
-    mode: str, x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]
-) -> Array:
+def _antialiased(mode: str, x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
     _sizes(x, 2, size)
     if x.dtype == jnp.uint8:
-        return _resampled_bytes(
-            x, size, lambda i, n, out: _antialias_taps(mode, n, out, align, scales[i], np.float64)
-        )
+        return _resampled_bytes(x, size, lambda i, n, out: _antialias_taps(mode, n, out, align, scales[i], np.float64))
     if not is_float(x):
         _refuse("compute_index_ranges_weights", x)
     kind = _precision(x)
@@ -279,9 +248,7 @@ def upsample_nearest1d(input: Array, output_size: Dims, scales: float | None = N
 
 
 @inner_op(node="UpsampleNearestExact1DBackward0", layout=_FOLLOWING)
-def _upsample_nearest_exact1d(
-    input: Array, output_size: Dims, scales: float | None = None
-) -> Array:
+def _upsample_nearest_exact1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
     return _nearest(input, output_size, (scales,), True)
 
 
@@ -301,56 +268,65 @@ def _upsample_nearest_exact2d(
 
 @inner_op(node="UpsampleNearest3DBackward0", layout=_FOLLOWING)
 def upsample_nearest3d(
-    input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
+    input: Array,
+    output_size: Dims,
+    scales_d: float | None = None,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), False)
 
 
 @inner_op(node="UpsampleNearestExact3DBackward0", layout=_FOLLOWING)
 def _upsample_nearest_exact3d(
-    input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
+    input: Array,
+    output_size: Dims,
+    scales_d: float | None = None,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), True)
 
 
 @inner_op(node="UpsampleLinear1DBackward0", layout=_FOLLOWING)
-def upsample_linear1d(
-    input: Array, output_size: Dims, align_corners: bool, scales: float | None = None
-) -> Array:
+def upsample_linear1d(input: Array, output_size: Dims, align_corners: bool, scales: float | None = None) -> Array:
     return _linear(input, output_size, align_corners, (scales,))
 
 
 @inner_op(node="UpsampleBilinear2DBackward0", layout=_FOLLOWING)
 def upsample_bilinear2d(
-    input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Array:  # fmt: skip
+    input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None, scales_w: float | None = None
+) -> Array:
     return _linear(input, output_size, align_corners, (scales_h, scales_w))
 
 
 @inner_op(node="UpsampleTrilinear3DBackward0", layout=_FOLLOWING)
 def upsample_trilinear3d(
-    input: Array, output_size: Dims, align_corners: bool, scales_d: float | None = None,
-    scales_h: float | None = None, scales_w: float | None = None,
-) -> Array:  # fmt: skip
+    input: Array,
+    output_size: Dims,
+    align_corners: bool,
+    scales_d: float | None = None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:
     return _linear(input, output_size, align_corners, (scales_d, scales_h, scales_w))
 
 
 @inner_op(node="UpsampleBicubic2DBackward0", layout=_FOLLOWING)
 def upsample_bicubic2d(
-    input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Array:  # fmt: skip
+    input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None, scales_w: float | None = None
+) -> Array:
     return _cubic(input, output_size, align_corners, (scales_h, scales_w))
 
 
 def _declare_antialiased(mode: str) -> None:
     def impl(
-        input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
+        input: Array,
+        output_size: Dims,
+        align_corners: bool,
+        scales_h: float | None = None,
         scales_w: float | None = None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         return _antialiased(mode, input, output_size, align_corners, (scales_h, scales_w))
 
     name = f"_upsample_{mode}2d_aa"

@@ -13,26 +13,9 @@ from jax import lax
 from .._core.custom_jvp import custom_jvp
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import (
-    category,
-    half_as_float,
-    nextafter,
-    refuse,
-    refusing,
-    where,
-    widen,
-)
+from .._core.kernels import category, half_as_float, nextafter, refuse, refusing, where, widen
 from .logarithms import LN2
-from .registry import (
-    COMMON,
-    FLOAT,
-    Array,
-    Numbers,
-    binary,
-    elementwise_op,
-    unary,
-    with_rule,
-)
+from .registry import COMMON, FLOAT, Array, Numbers, binary, elementwise_op, unary, with_rule
 
 
 def _integers_stay(fn: Callable[[Array], Array], name: str) -> Callable[[Array], Array]:
@@ -57,8 +40,12 @@ unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",))
 unary("frac", refusing(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
 
 
-@elementwise_op(promote=COMMON, inplace=True, numbers=Numbers(left_out=("decimals",)),
-                node=lambda a: "RoundBackward0" if a.get("decimals") is None else "RoundBackward1")  # fmt: skip
+@elementwise_op(
+    promote=COMMON,
+    inplace=True,
+    numbers=Numbers(left_out=("decimals",)),
+    node=lambda a: "RoundBackward0" if a.get("decimals") is None else "RoundBackward1",
+)
 def round_(input: Array, *, decimals: int | None = None) -> Array:
     """Nearest integer, halves to even; `decimals` counts digits after the point."""
     decimals = decimals or 0
@@ -82,8 +69,7 @@ def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arr
     return where(x == y, 0, tx)
 
 
-binary("nextafter", refusing(nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False,
-       rule=_nextafter_rule)  # fmt: skip
+binary("nextafter", refusing(nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False, rule=_nextafter_rule)
 
 
 def _ldexp(x: Array, y: Array) -> Array:
@@ -101,9 +87,14 @@ _rest_of_power = with_rule(
 )
 
 
-binary("ldexp", half_as_float(_ldexp), promote=FLOAT, scalar=False,
-       keeps={"input": ("result",)},
-       rule=lambda x, y, out, tx, ty: _ldexp(tx, y) + ty * out * LN2)  # fmt: skip
+binary(
+    "ldexp",
+    half_as_float(_ldexp),
+    promote=FLOAT,
+    scalar=False,
+    keeps={"input": ("result",)},
+    rule=lambda x, y, out, tx, ty: _ldexp(tx, y) + ty * out * LN2,
+)
 
 
 def _mantissa_and_exponent(x: Array) -> tuple[Array, Array]:

@@ -11,9 +11,7 @@ _NUMBERS = {
     "LU_data_sym_argsize_minus_1 LU_data_sym_argsize_minus_2": "LuUnpack0",
     "accumulate": "IndexPut0 IndexPutImpl0 Put0",
     "adjoint left": "LinalgLuSolve0",
-    "align_corners interpolation_mode padding_mode": (
-        "GridSampler2D0 GridSampler2DCpuFallback0 GridSampler3D0"
-    ),
+    "align_corners interpolation_mode padding_mode": ("GridSampler2D0 GridSampler2DCpuFallback0 GridSampler3D0"),
     "align_corners output_size scales self_sym_sizes": "UpsampleLinear1D0",
     "align_corners output_size scales_d scales_h scales_w self_sym_sizes": "UpsampleTrilinear3D0",
     "align_corners output_size scales_h scales_w self_sym_sizes": (
@@ -29,23 +27,15 @@ _NUMBERS = {
     "approximate": "Gelu0",
     "beta reduction": "SmoothL1Loss0",
     "beta threshold": "Softplus0",
-    "bias_sym_sizes_opt dilation groups output_padding padding stride transposed": (
-        "Convolution0 Convolution1"
-    ),
+    "bias_sym_sizes_opt dilation groups output_padding padding stride transposed": ("Convolution0 Convolution1"),
     "blank input_lengths target_lengths zero_infinity": "CtcLoss0",
     "blank zero_infinity": "CtcLoss1",
-    "ceil_mode count_include_pad divisor_override kernel_size padding stride": (
-        "AvgPool2D0 AvgPool3D0"
-    ),
-    "ceil_mode dilation kernel_size padding stride": (
-        "MaxPool2D0 MaxPool2DWithIndices0 MaxPool3DWithIndices0"
-    ),
+    "ceil_mode count_include_pad divisor_override kernel_size padding stride": ("AvgPool2D0 AvgPool3D0"),
+    "ceil_mode dilation kernel_size padding stride": ("MaxPool2D0 MaxPool2DWithIndices0 MaxPool3DWithIndices0"),
     "correction dim keepdim": "Std0 StdMean0 Var0 VarMean0",
     "delta reduction": "HuberLoss0",
     "diagonal": "Tril0 Triu0",
-    "dilation kernel_size padding self_sym_argsize_minus_1 self_sym_argsize_minus_2 stride": (
-        "Im2Col0"
-    ),
+    "dilation kernel_size padding self_sym_argsize_minus_1 self_sym_argsize_minus_2 stride": ("Im2Col0"),
     "dilation kernel_size padding stride": "Col2Im0",
     "dim": (
         "Cat0 Cummax0 Cummin0 Cumprod0 Cumsum0 Glu0 IndexFill0 IndexFill1 LinalgCross0 "
@@ -110,29 +100,22 @@ _NUMBERS = {
     "other": "Div1 Mul1 SpecialXlog1Py2 Xlogy2",
     "other rounding_mode": "Div3",
     "output_size scales self_sym_sizes": "UpsampleNearest1D0 UpsampleNearestExact1D0",
-    "output_size scales_d scales_h scales_w self_sym_sizes": (
-        "UpsampleNearest3D0 UpsampleNearestExact3D0"
-    ),
+    "output_size scales_d scales_h scales_w self_sym_sizes": ("UpsampleNearest3D0 UpsampleNearestExact3D0"),
     "output_size scales_h scales_w self_sym_sizes": "UpsampleNearest2D0 UpsampleNearestExact2D0",
     "p": "Cdist0 Dist0 Mvlgamma0 NativeDropout0 Norm0 Norm2 Pdist0",
     "pad": "ConstantPadNd0 ConvTbc0",
     "padding": (
-        "ReflectionPad1D0 ReflectionPad2D0 ReflectionPad3D0 ReplicationPad1D0 "
-        "ReplicationPad2D0 ReplicationPad3D0"
+        "ReflectionPad1D0 ReflectionPad2D0 ReflectionPad3D0 ReplicationPad1D0 ReplicationPad2D0 ReplicationPad3D0"
     ),
     "padding_idx scale_grad_by_freq sparse weight_sym_argsize_0": "Embedding0",
     "pivot": "LinalgLu0 LinalgLuFactorEx0",
-    "reduction": (
-        "BinaryCrossEntropy0 BinaryCrossEntropyWithLogits0 MseLoss0 MultilabelMarginLoss0 "
-        "SoftMarginLoss0"
-    ),
+    "reduction": ("BinaryCrossEntropy0 BinaryCrossEntropyWithLogits0 MseLoss0 MultilabelMarginLoss0 SoftMarginLoss0"),
     "repeats self_sym_sizes": "Repeat0",
     "rounding_mode": "Div2",
     "self": "Pow2 SpecialXlog1Py1 SpecialZeta1 Xlogy1",
     "self_sym_numel self_sym_sizes": "Mean0",
     "self_sym_sizes": (
-        "Expand0 Index0 ReshapeAlias0 Squeeze0 Squeeze3 Sum0 Trace0 UnsafeMaskedIndex0 "
-        "UnsafeView0 View0"
+        "Expand0 Index0 ReshapeAlias0 Squeeze0 Squeeze3 Sum0 Trace0 UnsafeMaskedIndex0 UnsafeView0 View0"
     ),
     "size storage_offset stride": "AsStrided0 AsStrided1 AsStridedScatter0",
     "source_sym_sizes": "MaskedScatter0",

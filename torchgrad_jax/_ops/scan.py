@@ -15,16 +15,7 @@ from .._core import control, dtypes, shapes
 from .._core.custom_jvp import custom_jvp
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
-from .helpers import (
-    anywhere,
-    convert,
-    from_zero,
-    has_zeros,
-    is_bool,
-    is_complex,
-    is_float,
-    is_integral,
-)
+from .helpers import anywhere, convert, from_zero, has_zeros, is_bool, is_complex, is_float, is_integral
 from .ordering import along, permuting
 from .registry import Array, Dtype, Grad, InPlace, op
 
@@ -131,10 +122,7 @@ def _running_product(x: Array, axis: int) -> Array:
     return _ruled(x, value, tangent)
 
 
-@op(
-    inplace=InPlace(check=_no_bool("cumprod")), keeps=("input", "result"),
-    from_inputs=has_zeros,
-)  # fmt: skip
+@op(inplace=InPlace(check=_no_bool("cumprod")), keeps=("input", "result"), from_inputs=has_zeros)
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
     _no_bool_result("cumprod", input, dtype)
@@ -171,19 +159,13 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
     return _on_axis(x, dim, _running_extremum(largest))
 
 
-@op(
-    returns=("values", "indices"), nondiff=(1,), keeps=("input",),
-    grad=Grad.REAL,
-)  # fmt: skip
+@op(returns=("values", "indices"), nondiff=(1,), keeps=("input",), grad=Grad.REAL)
 def cummax(input: Array, dim: int) -> tuple[Array, Array]:
     """Running maximum along `dim` and the index of its latest occurrence."""
     return _extremum_scan(input, dim, largest=True)
 
 
-@op(
-    returns=("values", "indices"), nondiff=(1,), keeps=("input",),
-    grad=Grad.REAL,
-)  # fmt: skip
+@op(returns=("values", "indices"), nondiff=(1,), keeps=("input",), grad=Grad.REAL)
 def cummin(input: Array, dim: int) -> tuple[Array, Array]:
     """Running minimum along `dim` and the index of its latest occurrence."""
     return _extremum_scan(input, dim, largest=False)
@@ -244,10 +226,7 @@ def _logcumsumexp_forward(input: Array, dim: int) -> Array:
     return _on_axis(x, dim, run, ruled=True)
 
 
-@op(
-    forward=_logcumsumexp_forward,
-    keeps=("input", "result"),
-)
+@op(forward=_logcumsumexp_forward, keeps=("input", "result"))
 def logcumsumexp(input: Array, dim: int) -> Array:
     """Logarithm of the running sum of exponentials along `dim`."""
     if not (is_float(input) or is_complex(input)):

@@ -12,24 +12,10 @@ from jax import lax
 
 from .._core import shapes
 from .._core.checks import fail_if, first_outside, outside, readable
-from .._core.parts import (
-    diagonal_dims,
-    selected,
-)
+from .._core.parts import diagonal_dims, selected
 from .helpers import broadcast, convert, is_bool, is_complex
 from .inner import inner_op
-from .places import (
-    WRITERS,
-    Cells,
-    add_at,
-    cells,
-    check_dim,
-    combine,
-    is_index,
-    torch_name,
-    wrapped,
-    write_at,
-)  # fmt: skip
+from .places import WRITERS, Cells, add_at, cells, check_dim, combine, is_index, torch_name, wrapped, write_at
 from .registry import (
     Apart,
     Array,
@@ -95,8 +81,7 @@ def _scatter_places(x: Array, dim: int, index: Array, src: Array | None) -> Any:
     beyond = src is not None and any(n > m for n, m in zip(at_least[0], src.shape or (1,)))
     if over or beyond:
         text = (
-            f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart "
-            f"from dimension {axis}"
+            f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart from dimension {axis}"
         )
         if src is not None:
             text += f" and to be no larger size than src {list(src.shape)}"
@@ -140,13 +125,14 @@ def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
 
 
 @op(
-    inplace=InPlace(apart=Apart.WHOLLY), check=check_dim(RuntimeError), function=False, method=False,
+    inplace=InPlace(apart=Apart.WHOLLY),
+    check=check_dim(RuntimeError),
+    function=False,
+    method=False,
     refused=_cut_short("ScatterBackward0"),
     node=_scatter_node("ScatterBackward0"),
-)  # fmt: skip
-def scatter_src(
-    input: Array, dim: int, index: Array, src: Array, reduce: str | None = None
-) -> Array:
+)
+def scatter_src(input: Array, dim: int, index: Array, src: Array, reduce: str | None = None) -> Array:
     """`src` written to the elements at `index` along `dim`, or added or multiplied into them."""
     places, cut = _scatter_places(input, dim, index, src)
     return _scattered(input, places, cut, reduce)
@@ -160,20 +146,14 @@ def scatter_src(
     numbers=Numbers(fits=Fits.EXACTLY),
     node=_scatter_node("ScatterBackward1"),
 )
-def scatter_value(
-    input: Array, dim: int, index: Array, value: Scalar, reduce: str | None = None
-) -> Array:
+def scatter_value(input: Array, dim: int, index: Array, value: Scalar, reduce: str | None = None) -> Array:
     """One value written to the elements at `index` along `dim`, or added or multiplied into them."""
     places, _ = _scatter_places(input, dim, index, None)
     src = jnp.broadcast_to(jnp.asarray(value).astype(input.dtype), index.shape)
     return _scattered(input, places, src, reduce)
 
 
-@op(
-    inplace=InPlace(apart=Apart.WHOLLY),
-    refused=_cut_short("ScatterAddBackward0"),
-    check=check_dim(RuntimeError),
-)
+@op(inplace=InPlace(apart=Apart.WHOLLY), refused=_cut_short("ScatterAddBackward0"), check=check_dim(RuntimeError))
 def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     """`src` added to the elements at `index` along `dim`."""
     places, cut = _scatter_places(input, dim, index, src)
@@ -183,9 +163,7 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     # The index is an argument of the rule, since JAX's `vmap` does not see an index that a rule closes over.
     return with_rule(
         lambda x, y, at: add_at(x, y, cells(x.shape, axis, at)),
-        lambda x, y, at, out, tx, ty, _: (
-            tx + add_at(jnp.zeros_like(tx), ty, cells(x.shape, axis, at))
-        ),
+        lambda x, y, at, out, tx, ty, _: tx + add_at(jnp.zeros_like(tx), ty, cells(x.shape, axis, at)),
     )(input, cut, index)
 
 
@@ -193,10 +171,7 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     inplace=InPlace(apart=Apart.WHOLLY),
     compares=Compares.IN_GRADIENTS,
     check=check_dim(RuntimeError),
-    keeps={
-        "input": ("input", "index", "src", "result"),
-        "src": ("input", "index", "src", "result"),
-    },
+    keeps={"input": ("input", "index", "src", "result"), "src": ("input", "index", "src", "result")},
 )
 def scatter_reduce(
     input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
@@ -204,13 +179,10 @@ def scatter_reduce(
     """`src` reduced into the elements at `index` along `dim`."""
     reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in WRITERS:
-        raise RuntimeError(
-            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
-        )
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if is_complex(input) and reduce in ("amax", "amin"):
         raise NotImplementedError(
-            f'"scatter_gather_tensor_cpu_reduce_{reduce}" not implemented for '
-            f"'{torch_name(input)}'"
+            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{torch_name(input)}'"
         )
     places, cut = _scatter_places(input, dim, index, src)
     return input if places is None else combine(input, cut, places, reduce, include_self)
@@ -288,9 +260,7 @@ def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
 def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     """Successive elements of `source` written where `mask` is true."""
     if not is_bool(mask):
-        raise RuntimeError(
-            f"masked_scatter_ only supports boolean masks, but got mask with dtype {torch_name(mask)}"
-        )
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {torch_name(mask)}")
     if source.dtype != input.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"
@@ -339,7 +309,7 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
     return (math.prod(shape),), 2
 
 
-@op(out=False, layout=Layout.PRESERVE, grad=Grad.REAL, kernel=TorchKernel(made_as=_written_clone))  # fmt: skip
+@op(out=False, layout=Layout.PRESERVE, grad=Grad.REAL, kernel=TorchKernel(made_as=_written_clone))
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     axis, at = selected(input.shape, dim, index)
@@ -352,11 +322,10 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE, grad=Grad.REAL, kernel=TorchKernel(made_as=_written_clone))  # fmt: skip
+@op(layout=Layout.PRESERVE, grad=Grad.REAL, kernel=TorchKernel(made_as=_written_clone))
 def slice_scatter(
-    input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
-    step: int = 1,
-) -> Array:  # fmt: skip
+    input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Array:
     """`input` with ``[start:end:step]`` of `dim` replaced by `src`."""
     if not input.ndim:
         raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
@@ -374,18 +343,13 @@ def slice_scatter(
 
 
 @op(out=False, layout=Layout.PRESERVE)
-def diagonal_scatter(
-    input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Array:
+def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """`input` with a diagonal replaced by `src`."""
     d1, d2 = diagonal_dims(input.ndim, dim1, dim2)
     rows, cols = input.shape[d1], input.shape[d2]
     length = max(min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols), 0)
     part = (*tuple(n for d, n in enumerate(input.shape) if d not in (d1, d2)), length)
-    return _replaced(
-        input, src, part,
-        lambda: Cells(jnp.asarray(np.diagonal(_positions(input.shape), offset, d1, d2))),
-    )  # fmt: skip
+    return _replaced(input, src, part, lambda: Cells(jnp.asarray(np.diagonal(_positions(input.shape), offset, d1, d2))))
 
 
 @inner_op(grad=Grad.NO)

@@ -77,9 +77,7 @@ def _as_viewed(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]
     """The strides of a view, where one of that shape is possible."""
     (m,) = metas
     found = shapes.view_strides(m.shape, m.strides, shape)
-    return (
-        shapes.contiguous_strides(shape) if found is None else shapes.preserve_strides(shape, found)
-    )
+    return shapes.contiguous_strides(shape) if found is None else shapes.preserve_strides(shape, found)
 
 
 @inner_op(name="_unsafe_view", node="UnsafeViewBackward0", layout=_as_viewed)
@@ -118,12 +116,7 @@ def _t_geometry(m: Meta) -> View:
     return View(m.shape[::-1], m.strides[::-1])
 
 
-@op(
-    geometry=_t_geometry,
-    node="TBackward0",
-    inplace=InPlace(node="TBackward1"),
-    out=False,
-)
+@op(geometry=_t_geometry, node="TBackward0", inplace=InPlace(node="TBackward1"), out=False)
 def t(input: Array) -> Array:
     return input.T
 
@@ -150,9 +143,7 @@ def permute(input: Array, dims: Size) -> Array:
     return jnp.transpose(input, _permutation(dims, input.ndim))
 
 
-def expanded_shape(
-    shape: tuple[int, ...], size: tuple[int, ...], type_name: str = "FloatTensor"
-) -> tuple[int, ...]:
+def expanded_shape(shape: tuple[int, ...], size: tuple[int, ...], type_name: str = "FloatTensor") -> tuple[int, ...]:
     """The shape that `expand(size)` gives."""
     lead = len(size) - len(shape)
     if lead < 0:
@@ -213,23 +204,17 @@ def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
     return lax.squeeze(input, _squeeze_dims(input.shape, dim))
 
 
-@inner_op(
-    geometry=_squeeze_geometry, node="SqueezeBackward0", inplace=InPlace(node="SqueezeBackward3")
-)
+@inner_op(geometry=_squeeze_geometry, node="SqueezeBackward0", inplace=InPlace(node="SqueezeBackward3"))
 def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
     return _squeeze(input, dim)
 
 
-@inner_op(
-    geometry=_squeeze_geometry, node="SqueezeBackward1", inplace=InPlace(node="SqueezeBackward4")
-)
+@inner_op(geometry=_squeeze_geometry, node="SqueezeBackward1", inplace=InPlace(node="SqueezeBackward4"))
 def squeeze_dim(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
 
 
-@inner_op(
-    geometry=_squeeze_geometry, node="SqueezeBackward2", inplace=InPlace(node="SqueezeBackward5")
-)
+@inner_op(geometry=_squeeze_geometry, node="SqueezeBackward2", inplace=InPlace(node="SqueezeBackward5"))
 def squeeze_dims(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
 
@@ -275,9 +260,7 @@ def _split_lengths(n: int, size: int) -> list[int]:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0:
         if n:
-            raise RuntimeError(
-                f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
-            )
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
         return [0]
     count = max((n + size - 1) // size, 1)
     return [size] * (count - 1) + [n - size * (count - 1)]
@@ -343,11 +326,7 @@ def _unbind_geometry(m: Meta, dim: int) -> list[View]:
     return [View(shape, strides, i * m.strides[d]) for i in range(m.shape[d])]
 
 
-@op(
-    geometry=_unbind_geometry,
-    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), True),
-    out=False,
-)
+@op(geometry=_unbind_geometry, joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), True), out=False)
 def unbind(input: Array, dim: int = 0) -> Any:
     d = dim % input.ndim
     return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(input.shape[d]))
@@ -425,16 +404,12 @@ def view_as_complex(input: Array) -> Array:
     return lax.complex(input[..., 0], input[..., 1])
 
 
-@inner_op(
-    name="_conj", geometry=lambda m: View(m.shape, m.strides, conj=True), node="ConjBackward0"
-)
+@inner_op(name="_conj", geometry=lambda m: View(m.shape, m.strides, conj=True), node="ConjBackward0")
 def conj_(input: Array) -> Array:
     return jnp.conj(input)
 
 
-@inner_op(
-    name="_neg_view", geometry=lambda m: View(m.shape, m.strides, neg=True), node="NegViewBackward0"
-)
+@inner_op(name="_neg_view", geometry=lambda m: View(m.shape, m.strides, neg=True), node="NegViewBackward0")
 def neg_view_(input: Array) -> Array:
     return -input
 
@@ -458,9 +433,7 @@ def clone_contiguous(input: Array) -> Array:
     return input
 
 
-@inner_op(
-    name="_to_copy", node="ToCopyBackward0", kernel=TorchKernel(copies=True), layout=Layout.PRESERVE
-)
+@inner_op(name="_to_copy", node="ToCopyBackward0", kernel=TorchKernel(copies=True), layout=Layout.PRESERVE)
 def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
@@ -488,27 +461,18 @@ def copy(input: Array, src: Array) -> Array:
 
 
 @inner_op(
-    name="fill_value",
-    node="FillBackward2",
-    inplace=InPlace(overlaps=Overlap.FINE),
-    numbers=Numbers(fits=Fits.EXACTLY),
+    name="fill_value", node="FillBackward2", inplace=InPlace(overlaps=Overlap.FINE), numbers=Numbers(fits=Fits.EXACTLY)
 )
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
 
 @inner_op(
-    name="fill_tensor",
-    node="FillBackward3",
-    numbers=Numbers(wrapped=True),
-    refused=helpers.stays_complex,
-    inplace=True,
+    name="fill_tensor", node="FillBackward3", numbers=Numbers(wrapped=True), refused=helpers.stays_complex, inplace=True
 )
 def fill_tensor(input: Array, value: Array) -> Array:
     if value.ndim:
-        raise RuntimeError(
-            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
-        )
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return jnp.broadcast_to(helpers.convert(value, input.dtype), input.shape)
 
 
@@ -523,11 +487,7 @@ def zero(input: Array) -> Array:
 
 @op(layout=Layout.PRESERVE, out=False)
 def flip(input: Array, dims: Size) -> Array:
-    return (
-        jnp.flip(input, shapes.wrap_dims(dims, input.ndim))
-        if dims and input.ndim
-        else _same(input, dims)
-    )
+    return jnp.flip(input, shapes.wrap_dims(dims, input.ndim)) if dims and input.ndim else _same(input, dims)
 
 
 def _same(input: Array, dims: tuple[int, ...]) -> Array:
@@ -536,9 +496,7 @@ def _same(input: Array, dims: tuple[int, ...]) -> Array:
 
 
 @layouts.with_statics
-def _rolled(
-    metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]
-) -> tuple[int, ...]:
+def _rolled(metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
     """Strides of the two parts that torch joins, one dimension after another."""
     m, shifts = metas[0], statics["shifts"]
     if not statics["dims"]:
@@ -557,9 +515,7 @@ def _rolled(
 @op(
     out=False,
     layout=_rolled,
-    kernel=TorchKernel(
-        made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0)
-    ),
+    kernel=TorchKernel(made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0)),
 )
 def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     dims = dims or ()
@@ -568,9 +524,7 @@ def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     if not dims and len(shifts) == 1:
         return jnp.roll(input.reshape(-1), shifts[0]).reshape(input.shape)
     if len(shifts) != len(dims):
-        raise RuntimeError(
-            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
-        )
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     axes = tuple(shapes.wrap_dim(d, input.ndim, scalar=False) for d in dims)
     return jnp.roll(input, shifts, axes)
 
@@ -607,16 +561,10 @@ def triu(input: Array, diagonal: int = 0) -> Array:
     return jnp.triu(input, diagonal)
 
 
-@op(
-    function=False,
-    out=False,
-    kernel=TorchKernel(made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1)),
-)
+@op(function=False, out=False, kernel=TorchKernel(made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1)))
 def repeat(input: Array, repeats: Size) -> Array:
     if len(repeats) < input.ndim:
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
-        )
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     if any(r < 0 for r in repeats):
         shape = [r * n for r, n in zip(repeats, (1,) * (len(repeats) - input.ndim) + input.shape)]
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")

@@ -12,26 +12,12 @@ from jax import lax
 from .._core import shapes
 from .._core.custom_jvp import custom_jvp
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import (
-    category,
-    refusing,
-    refusing_complex,
-    scalar_name,
-    where,
-)
+from .._core.kernels import category, refusing, refusing_complex, scalar_name, where
 from .._core.layouts import elementwise, with_lines
 from .._core.meta import Meta
 from . import complexes
 from .helpers import broadcast
-from .registry import (
-    FLOAT,
-    Array,
-    Grad,
-    InPlace,
-    binary,
-    elementwise_op,
-    unary,
-)
+from .registry import FLOAT, Array, Grad, InPlace, binary, elementwise_op, unary
 
 
 def _unit(x: Array) -> Array:
@@ -40,11 +26,7 @@ def _unit(x: Array) -> Array:
         return _unit_complex(x)
     if category(x) == BOOL:
         return x
-    return (
-        lax.sign(x)
-        if category(x) == INTEGRAL
-        else lax.select((x != x) | (x == 0), jnp.zeros_like(x), lax.sign(x))
-    )
+    return lax.sign(x) if category(x) == INTEGRAL else lax.select((x != x) | (x == 0), jnp.zeros_like(x), lax.sign(x))
 
 
 def _phase(x: Array) -> Array:
@@ -116,9 +98,14 @@ def _contiguous_of_complex(metas: Sequence[Meta], shape: tuple[int, ...]) -> tup
 
 
 unary(
-    "abs", refusing(_abs, "abs_cpu", BOOL), rule=_abs_rule, operators=("__abs__",), aliases=("absolute",),
-    inplace=InPlace(check=_no_complex_abs), layout=_as_empty_like,
-)  # fmt: skip
+    "abs",
+    refusing(_abs, "abs_cpu", BOOL),
+    rule=_abs_rule,
+    operators=("__abs__",),
+    aliases=("absolute",),
+    inplace=InPlace(check=_no_complex_abs),
+    layout=_as_empty_like,
+)
 unary("neg", _neg, operators=("__neg__",), aliases=("negative",))
 unary("sign", refusing_complex(_unit, _SIGN_COMPLEX))
 unary("sgn", _unit, keeps=("input", "result"))
@@ -135,9 +122,14 @@ def _copysign_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arra
     return tx * where(x == 0, 0, out / x)
 
 
-binary("copysign", refusing(jnp.copysign, "copysign_cpu", COMPLEX), promote=FLOAT, rule=_copysign_rule,
-       keeps={"other": ("result",)},
-       node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
+binary(
+    "copysign",
+    refusing(jnp.copysign, "copysign_cpu", COMPLEX),
+    promote=FLOAT,
+    rule=_copysign_rule,
+    keeps={"other": ("result",)},
+    node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0",
+)
 
 
 unary(
@@ -166,10 +158,7 @@ def _angle_rule(x: Array, y: Array, t: Array) -> Array:
     return where(flat, 0, lax.imag(t / safe))
 
 
-unary(
-    "angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False, keeps=("input",),
-    layout=_contiguous_of_complex,
-)  # fmt: skip
+unary("angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False, keeps=("input",), layout=_contiguous_of_complex)
 
 
 def _same_real(first: Array, second: Array) -> None:

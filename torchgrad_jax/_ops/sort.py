@@ -39,20 +39,18 @@ def _sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
 
 
 @op(
-    returns=("values", "indices"), nondiff=(1,), layout=Layout.PRESERVE,
+    returns=("values", "indices"),
+    nondiff=(1,),
+    layout=Layout.PRESERVE,
     node=lambda a: f"SortBackward{int(a['stable'] is not None)}",
-)  # fmt: skip
-def sort(
-    input: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None
-) -> tuple[Array, Array]:
+)
+def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> tuple[Array, Array]:
     """Sort along `dim`, NaN last; always stable."""
     return _sort(input, dim, descending)
 
 
 @op(grad=Grad.NO, layout=Layout.PRESERVE)
-def argsort(
-    input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False
-) -> Array:
+def argsort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Array:
     """The permutation that sorts along `dim`; always stable."""
     return _sort(input, dim, descending)[1]
 
@@ -77,9 +75,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
 
 
 @op(returns=("values", "indices"), nondiff=(1,))
-def topk(
-    input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> tuple[Array, Array]:
+def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
     """The k largest or smallest elements along `dim`, in order; of equals the first."""
     axis = shapes.wrap_dim(dim, input.ndim)
     if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
@@ -136,20 +132,15 @@ def _check_sorter(sorted_sequence: Any, sorter: Any = None, **kwargs: Any) -> No
     )
 
 
-def _check_search(
-    edges: Array, x: Array, right: bool, side: str | None, sorter: Array | None
-) -> None:
+def _check_search(edges: Array, x: Array, right: bool, side: str | None, sorter: Array | None) -> None:
     if is_complex(x):
         kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
         raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{kind}'")
     if side not in (None, "left", "right"):
-        raise RuntimeError(
-            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
-        )
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
         raise RuntimeError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
-            "while right was True"
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
     if not x.ndim and edges.ndim != 1:
         raise RuntimeError(
@@ -172,19 +163,20 @@ def _check_search(
         )
     if sorter.dtype != jnp.int64:
         raise RuntimeError(
-            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
-            f"{_torch_name(sorter)}"
+            f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {_torch_name(sorter)}"
         )
 
 
-@op(
-    grad=Grad.NO, method=False, promote=COMMON, promoted=("sorted_sequence", "input"),
-    check=_check_sorter,
-)  # fmt: skip
+@op(grad=Grad.NO, method=False, promote=COMMON, promoted=("sorted_sequence", "input"), check=_check_sorter)
 def searchsorted(
-    sorted_sequence: Array, input: Array | Scalar, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Array | None = None,
-) -> Array:  # fmt: skip
+    sorted_sequence: Array,
+    input: Array | Scalar,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Array | None = None,
+) -> Array:
     """Where each value of `input` would be inserted to keep the sequence sorted."""
     x = jnp.asarray(input)
     _check_search(sorted_sequence, x, right, side, sorter)
@@ -193,9 +185,7 @@ def searchsorted(
 
 
 @op(grad=Grad.NO, method=False, promote=COMMON)
-def bucketize(
-    input: Array | Scalar, boundaries: Array, *, out_int32: bool = False, right: bool = False
-) -> Array:
+def bucketize(input: Array | Scalar, boundaries: Array, *, out_int32: bool = False, right: bool = False) -> Array:
     """Index of the bucket, between sorted boundaries, that each value falls into."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
@@ -208,9 +198,7 @@ def _check_rows(input: Any, size: int, **kwargs: Any) -> None:
     if input.size:
         fail_if(
             outside(input, size),
-            lambda: RuntimeError(
-                f"torch._convert_indices_from_coo_to_csr(): a row is not in the range [0, {size})"
-            ),
+            lambda: RuntimeError(f"torch._convert_indices_from_coo_to_csr(): a row is not in the range [0, {size})"),
         )
 
 
@@ -218,14 +206,10 @@ def _check_rows(input: Any, size: int, **kwargs: Any) -> None:
 def _convert_indices_from_coo_to_csr(input: Array, size: int, *, out_int32: bool = False) -> Array:
     """Where each of `size` rows begins in a sorted vector of rows, and at last where the last one ends."""
     if input.ndim != 1:
-        raise RuntimeError(
-            f"Input is supposed to be a vector, but got {input.ndim} dimensional tensor."
-        )
+        raise RuntimeError(f"Input is supposed to be a vector, but got {input.ndim} dimensional tensor.")
     if not jnp.issubdtype(input.dtype, jnp.signedinteger):
         kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
-        raise NotImplementedError(
-            f"\"convert_indices_from_coo_to_csr_cpu\" not implemented for '{kind}'"
-        )
+        raise NotImplementedError(f"\"convert_indices_from_coo_to_csr_cpu\" not implemented for '{kind}'")
     found = _search(input, jnp.arange(size + 1, dtype=input.dtype), None, False)
     return found.astype(jnp.int32) if out_int32 else found
 
@@ -236,9 +220,7 @@ def _convert_indices_from_csr_to_coo(
 ) -> Array:
     """The row and the column of each element, from where rows begin and end."""
     if crow_indices.ndim != 1 or col_indices.ndim != 1:
-        raise NotImplementedError(
-            "torch._convert_indices_from_csr_to_coo() takes vectors, not batches of them"
-        )
+        raise NotImplementedError("torch._convert_indices_from_csr_to_coo() takes vectors, not batches of them")
     at = jnp.arange(col_indices.shape[-1], dtype=crow_indices.dtype)
     rows = _search(crow_indices, at, None, True) - 1
     pair = (col_indices, rows) if transpose else (rows, col_indices)
@@ -253,9 +235,7 @@ def _not_finite(low: Any, high: Any) -> Any:
     return ~(finite(low) & finite(high))
 
 
-def _sums(
-    flat: Array, place: Array, low: Array, high: Array, bins: int, weight: Array | None = None
-) -> Array:
+def _sums(flat: Array, place: Array, low: Array, high: Array, bins: int, weight: Array | None = None) -> Array:
     """Sum of weights per bin [a, b), of which the last one is closed. Numbers outside of all bins are left out."""
     inside = (flat >= low) & (flat <= high)
     place = jnp.where(inside, jnp.clip(place, 0, bins - 1), bins)
@@ -289,10 +269,7 @@ def _check_histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Non
     if x.size:
         same, where = low == high, numpy_of(x).where
         low, high = where(same, x.min(), low), where(same, x.max(), high)
-    fail_if(
-        _not_finite(low, high),
-        lambda: RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite"),
-    )
+    fail_if(_not_finite(low, high), lambda: RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite"))
     fail_if(low > high, lambda: RuntimeError("torch.histc: max must be larger than min"))
 
 
@@ -324,9 +301,7 @@ def _check_histogram(input: Any, low: Any = None, dim: int = 0, **kwargs: Any) -
         low, high = x.min(), x.max()
         fail_if(
             _not_finite(low, high),
-            lambda: RuntimeError(
-                f"torch.histogramdd: dimension {dim}'s range [{low:g}, {high:g}] is not finite"
-            ),
+            lambda: RuntimeError(f"torch.histogramdd: dimension {dim}'s range [{low:g}, {high:g}] is not finite"),
         )
 
 
@@ -345,17 +320,13 @@ def _edges_of_equal_bins(input: Array, low: Any, high: Any, bins: int) -> Array:
 
 
 @op(function=False, method=False, out=False, grad=Grad.NO, check=_check_histogram)
-def histogram_edges(
-    input: Array, bins: int, dim: int, low: Scalar | None = None, high: Scalar | None = None
-) -> Array:
+def histogram_edges(input: Array, bins: int, dim: int, low: Scalar | None = None, high: Scalar | None = None) -> Array:
     """The edges of equal bins along one dimension of points: over their extent, or over the given range."""
     return _edges_of_equal_bins(input, low, high, bins)
 
 
 @op(function=False, method=False, out=False, grad=Grad.NO)
-def histogram_of_points(
-    input: Array, edges: Arrays, weight: Array | None, density: bool, even: bool
-) -> Array:
+def histogram_of_points(input: Array, edges: Arrays, weight: Array | None, density: bool, even: bool) -> Array:
     """How many of the points (rows) fall into each cell, or the sums of their weights."""
     shape = tuple(e.shape[0] - 1 for e in edges)
     cell, inside = jnp.zeros(input.shape[0], jnp.int64), jnp.ones(input.shape[0], bool)
@@ -382,9 +353,7 @@ def _places(x: Array, edges: Array, even: bool) -> Array:
         return place
     # torch searches among the nearest edges only, which matters where several edges are equal
     near = _part_of_range(x, edges[0], edges[-1], bins)
-    return lax.clamp(
-        lax.max(near - 1, jnp.zeros_like(near)), place, lax.min(near + 2, bins + 1 + 0 * near)
-    )
+    return lax.clamp(lax.max(near - 1, jnp.zeros_like(near)), place, lax.min(near + 2, bins + 1 + 0 * near))
 
 
 def _same_size(x: Array, weight: Array | None) -> None:
@@ -401,9 +370,7 @@ def _same_size(x: Array, weight: Array | None) -> None:
         )
 
 
-def _histogram(
-    x: Array, edges: Array, weight: Array | None, density: bool, even: bool
-) -> tuple[Array, Array]:
+def _histogram(x: Array, edges: Array, weight: Array | None, density: bool, even: bool) -> tuple[Array, Array]:
     if x.dtype not in (jnp.float32, jnp.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(x)}'")
     _same_size(x, weight)
@@ -414,14 +381,15 @@ def _histogram(
     return hist, edges
 
 
-@op(
-    function=False, method=False, grad=Grad.MISSING, check=_check_histogram,
-    returns=("hist", "bin_edges"),
-)  # fmt: skip
+@op(function=False, method=False, grad=Grad.MISSING, check=_check_histogram, returns=("hist", "bin_edges"))
 def histogram_bin_ct(
-    input: Array, bins: int, low: Scalar | None = None, high: Scalar | None = None,
-    weight: Array | None = None, density: bool = False,
-) -> tuple[Array, Array]:  # fmt: skip
+    input: Array,
+    bins: int,
+    low: Scalar | None = None,
+    high: Scalar | None = None,
+    weight: Array | None = None,
+    density: bool = False,
+) -> tuple[Array, Array]:
     """Histogram over `bins` equal bins."""
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
@@ -431,10 +399,7 @@ def histogram_bin_ct(
     return _histogram(input, edges, weight, density, even=True)
 
 
-@op(
-    function=False, method=False, grad=Grad.MISSING,
-    returns=("hist", "bin_edges"),
-)  # fmt: skip
+@op(function=False, method=False, grad=Grad.MISSING, returns=("hist", "bin_edges"))
 def histogram_bins_tensor(
     input: Array, bins: Array, weight: Array | None = None, density: bool = False
 ) -> tuple[Array, Array]:
@@ -494,6 +459,4 @@ for _name in ("_unique", "_unique2", "unique_dim", "unique_consecutive"):
         return _gathered(input, positions, dim)
 
     _node = f"{''.join(part.capitalize() for part in _name.split('_'))}Backward0"
-    op(
-        _impl, name=f"{_name}_at", function=False, method=False, grad=Grad.MISSING, node=_node, layout=_slices_first,
-    )  # fmt: skip
+    op(_impl, name=f"{_name}_at", function=False, method=False, grad=Grad.MISSING, node=_node, layout=_slices_first)

@@ -62,24 +62,27 @@ def _log_ndtr_slope(x: Array, y: Array) -> Array:
     return lax.exp(-(y + x * x / 2)) / math.sqrt(2 * math.pi)
 
 
+_special("special_entr", _kernel(_entr, "entr"), rule=half_as_float(lambda x, y, t: t * (-lax.log(x) - 1)))
 _special(
-    "special_entr",
-    _kernel(_entr, "entr"),
-    rule=half_as_float(lambda x, y, t: t * (-lax.log(x) - 1)),
+    "special_erfcx",
+    _kernel(_in_double(jsp.erfcx), "erfcx", half=False),
+    rule=lambda x, y, t: t * (2 * x * y - 2 / math.sqrt(math.pi)),
 )
-_special("special_erfcx", _kernel(_in_double(jsp.erfcx), "erfcx", half=False),
-         rule=lambda x, y, t: t * (2 * x * y - 2 / math.sqrt(math.pi)))  # fmt: skip
-_special("special_log_ndtr", _kernel(_in_double(_log_ndtr), "log_ndtr", half=False),
-         rule=lambda x, y, t: t * _log_ndtr_slope(x, y))  # fmt: skip
-_special("special_ndtri", _kernel(jsp.ndtri, "ndtri", half=False),
-         rule=lambda x, y, t: t * (math.sqrt(2 * math.pi) * lax.exp(y * y / 2)))  # fmt: skip
+_special(
+    "special_log_ndtr",
+    _kernel(_in_double(_log_ndtr), "log_ndtr", half=False),
+    rule=lambda x, y, t: t * _log_ndtr_slope(x, y),
+)
+_special(
+    "special_ndtri",
+    _kernel(jsp.ndtri, "ndtri", half=False),
+    rule=lambda x, y, t: t * (math.sqrt(2 * math.pi) * lax.exp(y * y / 2)),
+)
 
 
 def _mixed(name: str) -> Callable[[dict[str, Any]], str]:
     """Node name by overload: two tensors, a number first, a number second."""
-    return lambda a: (
-        name + ("1" if a.get("input") == "scalar" else "2" if a.get("other") == "scalar" else "0")
-    )
+    return lambda a: name + ("1" if a.get("input") == "scalar" else "2" if a.get("other") == "scalar" else "0")
 
 
 def _xlog1py_value(x: Array, y: Array) -> Array:
@@ -105,8 +108,14 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
     return _xlog1py(x, y), along + ty * (x / (y + 1))
 
 
-@op(promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE,
-    node=_mixed("SpecialXlog1PyBackward"), compares=Compares.IN_GRADIENTS)  # fmt: skip
+@op(
+    promote=FLOAT,
+    namespace="special",
+    method=False,
+    layout=Layout.ELEMENTWISE,
+    node=_mixed("SpecialXlog1PyBackward"),
+    compares=Compares.IN_GRADIENTS,
+)
 def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * log1p(other)``, 0 where the input is 0."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -158,8 +167,7 @@ def _zeta_jvp(primals: Any, tangents: Any) -> Any:
     return out, -x * _zeta(x + 1, q) * tq
 
 
-@op(promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE,
-    node=_mixed("SpecialZetaBackward"))  # fmt: skip
+@op(promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE, node=_mixed("SpecialZetaBackward"))
 def special_zeta(input: Array | Scalar, other: Array | Scalar) -> Array:
     """The Hurwitz zeta function."""
     x, q = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -221,11 +229,19 @@ def _i1(x: Array) -> Array:
 
 _i1.defjvp(lambda p, t: ((y := _i1(*p)), t[0] * _i1_slope(p[0], y)))
 
-_special("special_i0e", _kernel(_i0e, "i0e"), node="SpecialI0EBackward0",
-         rule=half_as_float(lambda x, y, t: t * _i0e_slope(x, y)))  # fmt: skip
+_special(
+    "special_i0e",
+    _kernel(_i0e, "i0e"),
+    node="SpecialI0EBackward0",
+    rule=half_as_float(lambda x, y, t: t * _i0e_slope(x, y)),
+)
 _special("special_i1", _kernel(_i1, "i1"), rule=half_as_float(lambda x, y, t: t * _i1_slope(x, y)))
-_special("special_i1e", _kernel(_i1e, "i1e"), node="SpecialI1EBackward0",
-         rule=half_as_float(lambda x, y, t: t * _i1e_slope(x, y)))  # fmt: skip
+_special(
+    "special_i1e",
+    _kernel(_i1e, "i1e"),
+    node="SpecialI1EBackward0",
+    rule=half_as_float(lambda x, y, t: t * _i1e_slope(x, y)),
+)
 
 _STEP, _POINTS = 0.25, 36
 _GRID = np.arange(_POINTS) * _STEP
@@ -255,9 +271,7 @@ def _hankel(nu: float, x: Array) -> Array:
     """The first Hankel function of positive x, from K on the imaginary axis."""
     z = lax.complex(jnp.zeros_like(x), -x)
     turn = np.exp(-0.5j * math.pi * nu) * 2 / (1j * math.pi)
-    return (
-        jnp.asarray(turn, z.dtype) * _scaled_bessel_k(nu, z) * lax.complex(lax.cos(x), lax.sin(x))
-    )
+    return jnp.asarray(turn, z.dtype) * _scaled_bessel_k(nu, z) * lax.complex(lax.cos(x), lax.sin(x))
 
 
 _NEAR = 4.0
@@ -293,15 +307,11 @@ def _second_kind(order: int, x: Array) -> Array:
     z = jnp.where(near & (x > 0), x, 1)
     log = lax.log(z / 2) + np.euler_gamma
     if order == 0:
-        small = 2 / math.pi * log * _bessel_integral(
-            z, False, _FLAT
-        ) - 4 / math.pi * _bessel_integral(z, False, _HARMONICS)
-    else:
-        small = (
-            -2
-            / math.pi
-            * (_bessel_integral(z, False, _FLAT) / z - log * _bessel_integral(z, True, _FLAT))
+        small = 2 / math.pi * log * _bessel_integral(z, False, _FLAT) - 4 / math.pi * _bessel_integral(
+            z, False, _HARMONICS
         )
+    else:
+        small = -2 / math.pi * (_bessel_integral(z, False, _FLAT) / z - log * _bessel_integral(z, True, _FLAT))
         small = small - 4 / math.pi * _bessel_integral(z, True, _HARMONICS)
     far = jnp.where(near, _NEAR, x)
     large = jnp.imag(_hankel(order, far))
@@ -326,10 +336,7 @@ _FACT = [math.factorial(k) for k in range(_TERMS + 1)]
 _K0_SERIES = [(_HARMONIC[k] - np.euler_gamma) / _FACT[k] ** 2 for k in range(_TERMS)]
 _I0_SERIES = [1 / _FACT[k] ** 2 for k in range(_TERMS)]
 _I1_SERIES = [1 / (_FACT[k] * _FACT[k + 1]) for k in range(_TERMS)]
-_K1_SERIES = [
-    (_HARMONIC[k] + _HARMONIC[k + 1] - 2 * np.euler_gamma) / (_FACT[k] * _FACT[k + 1])
-    for k in range(_TERMS)
-]
+_K1_SERIES = [(_HARMONIC[k] + _HARMONIC[k + 1] - 2 * np.euler_gamma) / (_FACT[k] * _FACT[k + 1]) for k in range(_TERMS)]
 
 
 def _modified_second_kind(order: int, scaled: bool, x: Array) -> Array:
@@ -398,17 +405,9 @@ for _name, _fn in {
     "airy_ai": _airy_ai,
 }.items():
     _special(f"special_{_name}", _kernel(_in_double(_fn), _name, half=False), grad=Grad.NO)
-_special(
-    "special_modified_bessel_i0", _kernel(jsp.i0, "modified_bessel_i0", half=False), grad=Grad.NO
-)
-_special(
-    "special_modified_bessel_i1", _kernel(jsp.i1, "modified_bessel_i1", half=False), grad=Grad.NO
-)
-_special(
-    "special_spherical_bessel_j0",
-    _kernel(_spherical_j0, "spherical_bessel_j0", half=False),
-    grad=Grad.NO,
-)
+_special("special_modified_bessel_i0", _kernel(jsp.i0, "modified_bessel_i0", half=False), grad=Grad.NO)
+_special("special_modified_bessel_i1", _kernel(jsp.i1, "modified_bessel_i1", half=False), grad=Grad.NO)
+_special("special_spherical_bessel_j0", _kernel(_spherical_j0, "spherical_bessel_j0", half=False), grad=Grad.NO)
 
 
 # --- orthogonal polynomials ---------------------------------------------------------------------
@@ -416,9 +415,7 @@ _special(
 Step = Callable[[Array, Array, Array, Array], Array]
 
 
-def _polynomial(
-    name: str, first: Callable[[Array], Array], step: Step, shifted: bool = False
-) -> None:
+def _polynomial(name: str, first: Callable[[Array], Array], step: Step, shifted: bool = False) -> None:
     """Value by the three-term recurrence: p_0 = 1, p_1 = first(x), p_{k+1} = step(k, x, p_k, p_{k-1})."""
 
     def value(x: Array, n: Array) -> Array:
@@ -446,14 +443,7 @@ def _polynomial(
     impl.__name__ = impl.__qualname__ = f"special_{name}"
     impl.__annotations__ = {"input": Array | Scalar, "n": Array | Scalar, "return": Array}
     impl.__doc__ = f"The {name.replace('_', ' ')} of degree n."
-    op(
-        impl,
-        promote=FLOAT,
-        namespace="special",
-        method=False,
-        layout=Layout.ELEMENTWISE,
-        grad=Grad.NO,
-    )
+    op(impl, promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE, grad=Grad.NO)
 
 
 def _chebyshev(k: Array, x: Array, q: Array, p: Array) -> Array:
@@ -470,34 +460,33 @@ for _kind, _start in {
     _polynomial(f"shifted_chebyshev_polynomial_{_kind}", _start, _chebyshev, shifted=True)
 _polynomial("hermite_polynomial_h", lambda x: 2 * x, lambda k, x, q, p: 2 * (x * q - k * p))
 _polynomial("hermite_polynomial_he", lambda x: x, lambda k, x, q, p: x * q - k * p)
-_polynomial(
-    "laguerre_polynomial_l",
-    lambda x: 1 - x,
-    lambda k, x, q, p: ((2 * k + 1 - x) * q - k * p) / (k + 1),
-)
-_polynomial(
-    "legendre_polynomial_p", lambda x: x, lambda k, x, q, p: ((2 * k + 1) * x * q - k * p) / (k + 1)
-)
+_polynomial("laguerre_polynomial_l", lambda x: 1 - x, lambda k, x, q, p: ((2 * k + 1 - x) * q - k * p) / (k + 1))
+_polynomial("legendre_polynomial_p", lambda x: x, lambda k, x, q, p: ((2 * k + 1) * x * q - k * p) / (k + 1))
 
 
 # --- other families' ops under their special names ----------------------------------------------
 
 _SAME = {
-    "digamma": ("special_digamma", "special_psi"), "erf": ("special_erf",), "erfc": ("special_erfc",),
-    "erfinv": ("special_erfinv",), "exp2": ("special_exp2",), "expm1": ("special_expm1",),
-    "sigmoid": ("special_expit",), "lgamma": ("special_gammaln",), "i0": ("special_i0",),
-    "log1p": ("special_log1p",), "logit": ("special_logit",), "logsumexp": ("special_logsumexp",),
-    "mvlgamma": ("special_multigammaln",), "sinc": ("special_sinc",),
-    "xlogy": ("special_xlogy",), "igamma": ("special_gammainc",), "igammac": ("special_gammaincc",),
-}  # fmt: skip
+    "digamma": ("special_digamma", "special_psi"),
+    "erf": ("special_erf",),
+    "erfc": ("special_erfc",),
+    "erfinv": ("special_erfinv",),
+    "exp2": ("special_exp2",),
+    "expm1": ("special_expm1",),
+    "sigmoid": ("special_expit",),
+    "lgamma": ("special_gammaln",),
+    "i0": ("special_i0",),
+    "log1p": ("special_log1p",),
+    "logit": ("special_logit",),
+    "logsumexp": ("special_logsumexp",),
+    "mvlgamma": ("special_multigammaln",),
+    "sinc": ("special_sinc",),
+    "xlogy": ("special_xlogy",),
+    "igamma": ("special_gammainc",),
+    "igammac": ("special_gammaincc",),
+}
 
 for _of, _names in _SAME.items():
     for _name in _names:
-        variant(
-            _of, _name, namespace="special", method=False, function=True, inplace=False, aliases=(),
-            operators=(),
-        )  # fmt: skip
-variant(
-    "round", "special_round", namespace="special", method=False, inplace=False, operators=(),
-    node="RoundBackward1",
-)  # fmt: skip
+        variant(_of, _name, namespace="special", method=False, function=True, inplace=False, aliases=(), operators=())
+variant("round", "special_round", namespace="special", method=False, inplace=False, operators=(), node="RoundBackward1")

@@ -9,22 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import (
-    half_as_float,
-    refuse,
-    refusing,
-    refusing_complex,
-    where,
-)
+from .._core.kernels import half_as_float, refuse, refusing, refusing_complex, where
 from .._core.layouts import elementwise, preserved
 from . import complexes
-from .registry import (
-    FLOAT,
-    Array,
-    InPlace,
-    binary,
-    unary,
-)
+from .registry import FLOAT, Array, InPlace, binary, unary
 
 
 def _no_derivative_in_place(name: str) -> dict[str, Any]:
@@ -53,20 +41,8 @@ unary("atan", complexes.atan, promote=FLOAT, aliases=("arctan",))
 unary("sinh", complexes.sinh, promote=FLOAT)
 unary("cosh", complexes.cosh, promote=FLOAT)
 unary("tanh", complexes.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (1 - y * y)))
-unary(
-    "asinh",
-    complexes.asinh,
-    promote=FLOAT,
-    aliases=("arcsinh",),
-    **_no_derivative_in_place("asinh"),
-)
-unary(
-    "acosh",
-    complexes.acosh,
-    promote=FLOAT,
-    aliases=("arccosh",),
-    **_no_derivative_in_place("acosh"),
-)
+unary("asinh", complexes.asinh, promote=FLOAT, aliases=("arcsinh",), **_no_derivative_in_place("asinh"))
+unary("acosh", complexes.acosh, promote=FLOAT, aliases=("arccosh",), **_no_derivative_in_place("acosh"))
 unary(
     "atanh",
     complexes.atanh,
@@ -78,18 +54,14 @@ unary(
 unary("sinc", half_as_float(jnp.sinc), promote=FLOAT, rule=half_as_float(_sinc_rule))
 unary(
     "deg2rad",
-    refusing_complex(
-        lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError
-    ),
+    refusing_complex(lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError),
     promote=FLOAT,
     layout=elementwise(preserved),
     node="Deg2RadBackward0",
 )
 unary(
     "rad2deg",
-    refusing_complex(
-        lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError
-    ),
+    refusing_complex(lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError),
     promote=FLOAT,
     layout=elementwise(preserved),
     node="Rad2DegBackward0",
@@ -113,6 +85,13 @@ def _atan2_forward(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arra
     return (tx * y - ty * x) / (x * x + y * y)
 
 
-binary("atan2", refusing(lax.atan2, "atan2_cpu", COMPLEX), promote=FLOAT, scalar=False,
-       rule=_atan2_rule, forward=_atan2_forward, aliases=("arctan2",))  # fmt: skip
+binary(
+    "atan2",
+    refusing(lax.atan2, "atan2_cpu", COMPLEX),
+    promote=FLOAT,
+    scalar=False,
+    rule=_atan2_rule,
+    forward=_atan2_forward,
+    aliases=("arctan2",),
+)
 binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * x / out + ty * y / out)

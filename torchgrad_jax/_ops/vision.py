@@ -60,18 +60,12 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
 
 def _shuffle_channels(x: Array, groups: int) -> Array:
     if x.ndim <= 2:
-        raise RuntimeError(
-            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(x.shape)}"
-        )
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(x.shape)}")
     if groups <= 0:
-        raise RuntimeError(
-            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
-        )
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     n, c, *rest = x.shape
     if c % groups:
-        raise RuntimeError(
-            f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
-        )
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     return x.reshape(n, groups, c // groups, *rest).swapaxes(1, 2).reshape(x.shape)
 
 
@@ -97,22 +91,16 @@ def _columns(x: Array, kernel: Shape, dilation: Shape, padding: Shape, stride: S
     n, c = x.shape[:2]
     parts = [
         lax.slice(
-            x, (0, 0, i * dh, j * dw),
-            (n, c, i * dh + (oh - 1) * sh + 1, j * dw + (ow - 1) * sw + 1), (1, 1, sh, sw),
+            x, (0, 0, i * dh, j * dw), (n, c, i * dh + (oh - 1) * sh + 1, j * dw + (ow - 1) * sw + 1), (1, 1, sh, sw)
         )
         for i in range(kh)
         for j in range(kw)
-    ]  # fmt: skip
+    ]
     return jnp.stack(parts, axis=2).reshape(n, c * kh * kw, oh * ow)
 
 
-def _blocks(
-    size: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape
-) -> list[int]:
-    return [
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, d, p, s in zip(size, kernel, dilation, padding, stride)
-    ]
+def _blocks(size: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> list[int]:
+    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride)]
 
 
 def _check_patches(kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> None:
@@ -121,16 +109,16 @@ def _check_patches(kernel: Shape, dilation: Shape, padding: Shape, stride: Shape
         if len(value) != 2:
             raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
     for word, label, value in (
-        ("kernel size", "kernel", kernel), ("stride", "stride", stride), ("dilation", "dilation", dilation)
-    ):  # fmt: skip
+        ("kernel size", "kernel", kernel),
+        ("stride", "stride", stride),
+        ("dilation", "dilation", dilation),
+    ):
         if min(value) <= 0:
             raise RuntimeError(
                 f"{word} should be greater than zero, but got {label}_height: {value[0]} {label}_width: {value[1]}"
             )
     if min(padding) < 0:
-        raise RuntimeError(
-            f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
-        )
+        raise RuntimeError(f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}")
 
 
 def _check_kind(label: str, x: Array) -> None:
@@ -164,13 +152,9 @@ def im2col(input: Array, kernel_size: Dims, dilation: Dims, padding: Dims, strid
 
 
 @inner_op(node="Col2ImBackward0")
-def col2im(
-    input: Array, output_size: Dims, kernel_size: Dims, dilation: Dims, padding: Dims, stride: Dims
-) -> Array:
+def col2im(input: Array, output_size: Dims, kernel_size: Dims, dilation: Dims, padding: Dims, stride: Dims) -> Array:
     if len(output_size) != 2:
-        raise RuntimeError(
-            f"It is expected output_size equals to 2, but got size {len(output_size)}"
-        )
+        raise RuntimeError(f"It is expected output_size equals to 2, but got size {len(output_size)}")
     _check_patches(kernel_size, dilation, padding, stride)
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
         raise RuntimeError(
@@ -179,9 +163,7 @@ def col2im(
         )
     rows, cols = input.shape[-2:]
     area = math.prod(kernel_size)
-    size, kernel, dil, pad, step = (
-        tuple(v) for v in (output_size, kernel_size, dilation, padding, stride)
-    )
+    size, kernel, dil, pad, step = (tuple(v) for v in (output_size, kernel_size, dilation, padding, stride))
     if rows % area:
         raise RuntimeError(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but "
@@ -196,8 +178,7 @@ def col2im(
         )
     if min(h, w) < 1:
         raise RuntimeError(
-            f"{given}, calculated shape of the array of sliding blocks as ({h}, {w}), which is too small "
-            "(non-positive)"
+            f"{given}, calculated shape of the array of sliding blocks as ({h}, {w}), which is too small (non-positive)"
         )
     _check_kind("col2im_out_cpu", input)
     x = input if input.ndim == 3 else input[None]

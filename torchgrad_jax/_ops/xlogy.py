@@ -32,9 +32,18 @@ def _xlogy_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
 _xlogy_ruled = with_rule(_xlogy, _xlogy_rule)
 
 
-@elementwise_op(promote=FLOAT, inplace=True, compares=Compares.IN_GRADIENTS,
-                node=lambda a: "XlogyBackward1" if a.get("input") == "scalar"
-                else "XlogyBackward2" if a.get("other") == "scalar" else "XlogyBackward0")  # fmt: skip
+@elementwise_op(
+    promote=FLOAT,
+    inplace=True,
+    compares=Compares.IN_GRADIENTS,
+    node=lambda a: (
+        "XlogyBackward1"
+        if a.get("input") == "scalar"
+        else "XlogyBackward2"
+        if a.get("other") == "scalar"
+        else "XlogyBackward0"
+    ),
+)
 def xlogy(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * log(other)``, 0 where the input is 0."""
     return _xlogy_ruled(*broadcast(jnp.asarray(input), jnp.asarray(other)))

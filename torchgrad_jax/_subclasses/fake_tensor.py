@@ -113,9 +113,14 @@ class FakeTensorMode(TorchDispatchMode):
     """
 
     def __init__(
-        self, *, allow_fallback_kernels: bool = True, allow_non_fake_inputs: bool = False, shape_env: Any = None,
-        static_shapes: bool | None = None, export: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        allow_fallback_kernels: bool = True,
+        allow_non_fake_inputs: bool = False,
+        shape_env: Any = None,
+        static_shapes: bool | None = None,
+        export: bool = False,
+    ) -> None:
         _check_static("FakeTensorMode", shape_env=shape_env, export=export or None)
         if static_shapes is False:
             _check_static("FakeTensorMode", static_shapes=static_shapes)
@@ -137,9 +142,14 @@ class FakeTensorMode(TorchDispatchMode):
         _set(self.enter_stack.pop())
 
     def from_tensor(
-        self, tensor: Tensor, *, static_shapes: bool | None = None, source: Any = None, symbolic_context: Any = None,
+        self,
+        tensor: Tensor,
+        *,
+        static_shapes: bool | None = None,
+        source: Any = None,
+        symbolic_context: Any = None,
         trace: bool = True,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The fake tensor for a tensor: the same one each time, on a fake storage for each storage.
 
         Args:

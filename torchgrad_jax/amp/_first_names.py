@@ -32,10 +32,12 @@ class DeviceGradScaler(grad_scaler.GradScaler):
     _DEVICE = ""
 
     def __init__(
-        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-        growth_interval: int = 2000, enabled: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         _recommend("GradScaler", self._DEVICE)
-        super().__init__(
-            self._DEVICE, init_scale, growth_factor, backoff_factor, growth_interval, enabled
-        )
+        super().__init__(self._DEVICE, init_scale, growth_factor, backoff_factor, growth_interval, enabled)

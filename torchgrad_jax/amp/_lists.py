@@ -25,7 +25,7 @@ _FOURIER = """
 LOWER = {
     "cpu": frozenset(_PRODUCTS.split()),
     "cuda": frozenset((_PRODUCTS + " mv addmv addr gru gru_cell lstm_cell").split()),
-}  # fmt: skip
+}
 """In lower precision."""
 AS_STATES = {"cpu": frozenset(("gru", "gru_cell", "lstm_cell")), "cuda": frozenset[str]()}
 """In the dtype of their states, which torch adds lower products to."""

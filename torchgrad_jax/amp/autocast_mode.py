@@ -83,8 +83,7 @@ class _Mode:
 
 _MODE = _Mode()
 _LISTED = frozenset().union(
-    *[names for table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED) for names in table.values()],
-    ("pad",),
+    *[names for table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED) for names in table.values()], ("pad",)
 )
 
 
@@ -111,10 +110,7 @@ def _device_type(args: Any, kwargs: Any) -> str | None:
 def _eligible(t: Tensor, kind: str) -> bool:
     m = t._m
     return (
-        m.device.type == kind
-        and m.dtype.is_floating_point
-        and m.dtype is not dtypes.float64
-        and m.dtype.itemsize > 1
+        m.device.type == kind and m.dtype.is_floating_point and m.dtype is not dtypes.float64 and m.dtype.itemsize > 1
     )
 
 
@@ -125,13 +121,7 @@ def _target(name: str, kind: str, args: Any, kwargs: Any) -> Any:
         return None if kwargs.get("dtype") is not None else dtypes.float32
     if name in AS_STATES[kind]:
         states = [t._m.dtype for t in tensors_in((args[1:], kwargs)) if t._m.dtype in _ORDER]
-        return (
-            None
-            if not states
-            else STATE.dtype[kind]
-            if states[0] is STATE.dtype[kind]
-            else dtypes.float32
-        )
+        return None if not states else STATE.dtype[kind] if states[0] is STATE.dtype[kind] else dtypes.float32
     if name == "pad":
         return dtypes.float32 if kind == "cpu" and pads_in_float32(*args, **kwargs) else None
     if name in WIDEST[kind]:
@@ -254,12 +244,10 @@ class autocast:
 
     def __init__(
         self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.device = _checked_type(device_type)
         if self.device not in _DEFAULT:
-            raise RuntimeError(
-                f"User specified an unsupported autocast device_type '{self.device}'"
-            )
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{self.device}'")
         self.fast_dtype = STATE.dtype[self.device] if dtype is None else dtype
         if self.device == "cuda" and enabled and not _has_gpu():
             warn.to_user("CUDA is not available or torch_xla is imported. Disabling autocast.")

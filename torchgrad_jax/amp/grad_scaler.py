@@ -44,9 +44,14 @@ class GradScaler:
     """
 
     def __init__(
-        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
-        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         self._device = devices.device(device).type
         self._enabled = enabled
         watch_always(self)
@@ -54,9 +59,7 @@ class GradScaler:
             from .autocast_mode import _has_gpu
 
             if not _has_gpu():
-                warn.to_user(
-                    "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling."
-                )
+                warn.to_user("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
                 self._enabled = False
         if self._enabled:
             if growth_factor <= 1.0:
@@ -110,9 +113,7 @@ class GradScaler:
         scale = self._started("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError(
-                "unscale_() has already been called on this optimizer since the last update()."
-            )
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         inverse = scale.double().reciprocal().float()
@@ -240,9 +241,12 @@ class GradScaler:
         if not self._enabled:
             return {}
         return {
-            "scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
-            "growth_interval": self._growth_interval, "_growth_tracker": self._get_growth_tracker(),
-        }  # fmt: skip
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""

@@ -49,9 +49,7 @@ def kineto_available() -> bool:
     return True
 
 
-def _calculate_shape(
-    output: Tensor | GradientEdge, grad: Tensor, is_grads_batched: bool
-) -> tuple[Any, Any]:
+def _calculate_shape(output: Tensor | GradientEdge, grad: Tensor, is_grads_batched: bool) -> tuple[Any, Any]:
     """The shape of an output, and that of a gradient of it; of one row, where there is a batch of gradients."""
     if isinstance(output, GradientEdge):
         output = output.node._input_metadata[output.output_nr]
@@ -179,9 +177,16 @@ def grad(
         allow_unused = materialize_grads
     if isinstance(inputs, dict):
         found = grad(
-            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
-            is_grads_batched, materialize_grads,
-        )  # fmt: skip
+            outputs,
+            tuple(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            only_inputs,
+            allow_unused,
+            is_grads_batched,
+            materialize_grads,
+        )
         return dict(zip(inputs, found))
     starts, targets = _as_outputs(outputs), _as_outputs(inputs)
     if not only_inputs:
@@ -200,12 +205,9 @@ def grad(
         result = run_backward(starts, given, keep, create_graph, targets, allow_unused, False)
     if materialize_grads:
         if any(g is None and not isinstance(t, Tensor) for g, t in zip(result, targets)):
-            raise RuntimeError(
-                "materialize_grads cannot be used when the given input is a GradientEdge"
-            )
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         result = tuple(
-            zeros_for(t._m).requires_grad_(create_graph) if g is None else g
-            for g, t in zip(result, targets)
+            zeros_for(t._m).requires_grad_(create_graph) if g is None else g for g, t in zip(result, targets)
         )
     return result
 

@@ -87,9 +87,7 @@ def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], base: Any) -> Bat
             out, out_dims = _generated(cls, in_dims, lift.randomness, base).apply(*batch), 0
         outs, out_spec = tree.flatten(out)
         places = _fitting(out_dims, out_spec)
-        written = [
-            i for i, d in enumerate(dims) if d is not None and flat[i]._st.stamp != stamps[i]
-        ]
+        written = [i for i, d in enumerate(dims) if d is not None and flat[i]._st.stamp != stamps[i]]
         everything = [*zip(outs, places), *[(flat[i], dims[i]) for i in written]]
         fronts = [_in_front(t, d) for t, d in everything]
         slopes = [open_tangent(t) for t in fronts]
@@ -284,25 +282,24 @@ def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str, base: Any) -
         return whole[0] if single[-1] else whole
 
     space = {
-        "forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
-        "backward": staticmethod(backward), "jvp": staticmethod(jvp), "generate_vmap_rule": True,
-    }  # fmt: skip
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(backward),
+        "jvp": staticmethod(jvp),
+        "generate_vmap_rule": True,
+    }
     return type(f"Vmapped{cls.__name__}", (base,), space)
 
 
 def _summed(grads: tuple[Any, ...], shapes: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, ...]:
     """Gradients of one example without the dimensions along which inputs with an example each were expanded."""
     return tuple(
-        g
-        if not isinstance(g, Tensor) or shape in (None, g._m.shape) or dim is None
-        else sum_to_size(g, shape)
+        g if not isinstance(g, Tensor) or shape in (None, g._m.shape) or dim is None else sum_to_size(g, shape)
         for g, shape, dim in itertools.zip_longest(grads, shapes[: len(grads)], dims[: len(grads)])
     )
 
 
-def _setup(
-    cls: Any, ctx: Any, inputs: tuple[Any, ...], output: Any, in_dims: tuple[Any, ...], batched: Any
-) -> None:
+def _setup(cls: Any, ctx: Any, inputs: tuple[Any, ...], output: Any, in_dims: tuple[Any, ...], batched: Any) -> None:
     """Run `setup_context` for one example, and keep for the batch what it kept."""
     kept = ctx.kept = _Kept()
     given, _ = tree.flatten((inputs, output))
@@ -397,9 +394,13 @@ def _filled(tensors: Sequence[Tensor], others: Sequence[Any]) -> tuple[Any, ...]
 
 
 def _over(
-    one: Any, saved: Sequence[Any], saved_dims: Sequence[Any], given: Sequence[Any], batched: Any,
+    one: Any,
+    saved: Sequence[Any],
+    saved_dims: Sequence[Any],
+    given: Sequence[Any],
+    batched: Any,
     given_dims: Sequence[Any] | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """`one` over the batch of what was saved and of what is given."""
     dims = [0] * len(given) if given_dims is None else list(given_dims)
     dims = [d if isinstance(t, Tensor) else None for t, d in zip(given, dims)]

@@ -19,16 +19,19 @@ def trace(recorder: Recorder, path: str, facts: dict[str, Any]) -> dict[str, Any
     rows += _arrows(spans, pid)
     rows += _memory(recorder, pid)
     return {
-        "schemaVersion": 1, "deviceProperties": [], **facts, "displayTimeUnit": "ms", "baseTimeNanoseconds": 0,
-        "traceEvents": rows, "traceName": path,
-    }  # fmt: skip
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        **facts,
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": 0,
+        "traceEvents": rows,
+        "traceName": path,
+    }
 
 
 def _names(pid: int, threads: list[int]) -> list[dict[str, Any]]:
     process = {"name": "process_name", "tid": 0, "args": {"name": os.path.basename(sys.executable)}}
-    rows = [process, *[
-        {"name": "thread_name", "tid": t, "args": {"name": f"thread {t}"}} for t in threads
-    ]]  # fmt: skip
+    rows = [process, *[{"name": "thread_name", "tid": t, "args": {"name": f"thread {t}"}} for t in threads]]
     return [{"ph": "M", "pid": pid, "ts": 0, **row} for row in rows]
 
 
@@ -43,16 +46,20 @@ def _span(s: Span, pid: int, index: int) -> dict[str, Any]:
     if s.flops:
         args["flops"] = s.flops
     return {
-        "ph": "X", "cat": s.activity, "name": s.name, "pid": pid, "tid": s.thread, "ts": s.start / 1000,
-        "dur": (s.end - s.start) / 1000, "args": args,
-    }  # fmt: skip
+        "ph": "X",
+        "cat": s.activity,
+        "name": s.name,
+        "pid": pid,
+        "tid": s.thread,
+        "ts": s.start / 1000,
+        "dur": (s.end - s.start) / 1000,
+        "args": args,
+    }
 
 
 def _arrows(spans: list[Span], pid: int) -> list[dict[str, Any]]:
     """From each operation to its node in the backward pass."""
-    made = {
-        s.seq: s for s in reversed(spans) if s.scope == FUNCTION and s.seq >= 0 and not s.fwd_thread
-    }
+    made = {s.seq: s for s in reversed(spans) if s.scope == FUNCTION and s.seq >= 0 and not s.fwd_thread}
     rows = []
     for s in spans:
         source = made.get(s.seq)
@@ -67,15 +74,17 @@ def _memory(recorder: Recorder, pid: int) -> list[dict[str, Any]]:
     rows, total = [], {True: 0, False: 0}
     for r in recorder.records:
         total[r.is_host] += r.bytes
-        args = {
-            "Total Allocated": total[r.is_host],
-            "Bytes": r.bytes,
-            "Device Type": 0 if r.is_host else 1,
-        }
+        args = {"Total Allocated": total[r.is_host], "Bytes": r.bytes, "Device Type": 0 if r.is_host else 1}
         rows.append(
             {
-                "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": MEMORY_EVENT_NAME, "pid": pid,
-                "tid": r.thread, "ts": r.time / 1000, "args": args,
+                "ph": "i",
+                "cat": "cpu_instant_event",
+                "s": "t",
+                "name": MEMORY_EVENT_NAME,
+                "pid": pid,
+                "tid": r.thread,
+                "ts": r.time / 1000,
+                "args": args,
             }
-        )  # fmt: skip
+        )
     return rows

@@ -37,9 +37,7 @@ class GradcheckError(RuntimeError):
 class Options:
     """The tolerances of one check."""
 
-    def __init__(
-        self, eps: float, atol: float, rtol: float, nondet_tol: float, dtypes_too: bool, fast: bool
-    ) -> None:
+    def __init__(self, eps: float, atol: float, rtol: float, nondet_tol: float, dtypes_too: bool, fast: bool) -> None:
         self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
         self.dtypes_too, self.fast = dtypes_too, fast
 
@@ -80,11 +78,7 @@ def _check_constant(fn: Any, inputs: Sequence[Any], o: Options) -> None:
     else:
         found = [j for row in numerical(fn, inputs, o.eps) for j in row]
     for jacobian in found:
-        if (
-            jacobian is not None
-            and jacobian.size
-            and np.abs(jacobian).max() > (o.nondet_tol if o.fast else 0)
-        ):
+        if jacobian is not None and jacobian.size and np.abs(jacobian).max() > (o.nondet_tol if o.fast else 0):
             raise GradcheckError("Numerical gradient for function expected to be zero")
 
 
@@ -110,9 +104,7 @@ def _attributes_hold(inputs: Sequence[Any], output: Tensor, o: Options) -> list[
     return _repeatable(first, lambda: analytical(inputs, output)[0], o)
 
 
-def _repeatable(
-    first: list[np.ndarray], run: Callable[[], list[np.ndarray]], o: Options
-) -> list[np.ndarray]:
+def _repeatable(first: list[np.ndarray], run: Callable[[], list[np.ndarray]], o: Options) -> list[np.ndarray]:
     """What a pass found, once it has found the same again.
 
     A pass may go node by node at first and compiled as a whole later, which rounds in another way; only what
@@ -129,8 +121,16 @@ def _apart(first: list[np.ndarray], again: list[np.ndarray], o: Options) -> bool
     return any(a.size and np.abs(a - b).max() > o.nondet_tol for a, b in zip(first, again))
 
 
-def _slow(fn: Any, func_out: Any, inputs: Sequence[Any], outputs: Sequence[Tensor], o: Options, forward: bool,
-          prefix: str, indices: Any) -> None:  # fmt: skip
+def _slow(
+    fn: Any,
+    func_out: Any,
+    inputs: Sequence[Any],
+    outputs: Sequence[Tensor],
+    o: Options,
+    forward: bool,
+    prefix: str,
+    indices: Any,
+) -> None:
     if not outputs:
         _check_constant(fn, inputs, o)
         return
@@ -138,22 +138,14 @@ def _slow(fn: Any, func_out: Any, inputs: Sequence[Any], outputs: Sequence[Tenso
     numeric = [[row[k] for k in keep] for row in numerical(fn, inputs, o.eps, forward)]
     floats = [k for k, t in enumerate(as_tuple(func_out)) if t._m.dtype.category >= dtypes.FLOATING]
     if forward:
-        found = [
-            [row[floats.index(k)] for k in keep] if row else row
-            for row in by_forward_mode(fn, inputs)
-        ]
+        found = [[row[floats.index(k)] for k in keep] if row else row for row in by_forward_mode(fn, inputs)]
         analytic = [
-            [row[i] if row else np.zeros_like(n[i]) for row, n in zip(found, numeric)]
-            for i in range(len(keep))
+            [row[i] if row else np.zeros_like(n[i]) for row, n in zip(found, numeric)] for i in range(len(keep))
         ]
     else:
         analytic = [_attributes_hold(inputs, out, o) for out in outputs]
     for i, out in enumerate(outputs):
-        if (
-            indices is not None
-            and i not in indices
-            and "imaginary part of complex outputs" in prefix
-        ):
+        if indices is not None and i not in indices and "imaginary part of complex outputs" in prefix:
             continue
         for j, (a, rows) in enumerate(zip(analytic[i], numeric)):
             if not _close(a, rows[i], o.rtol, o.atol):
@@ -171,8 +163,16 @@ def _directions(t: Tensor, source: Generator) -> tuple[np.ndarray, np.ndarray]:
     return real, _random_unit(source, t._m.numel) if is_complex(t) else np.zeros(t._m.numel)
 
 
-def _fast(fn: Any, func_out: Any, inputs: Sequence[Any], outputs: Sequence[Tensor], o: Options, forward: bool,
-          prefix: str, indices: Any) -> None:  # fmt: skip
+def _fast(
+    fn: Any,
+    func_out: Any,
+    inputs: Sequence[Any],
+    outputs: Sequence[Tensor],
+    o: Options,
+    forward: bool,
+    prefix: str,
+    indices: Any,
+) -> None:
     if not outputs:
         _check_constant(fn, inputs, o)
         return
@@ -194,26 +194,18 @@ def _fast(fn: Any, func_out: Any, inputs: Sequence[Any], outputs: Sequence[Tenso
             else:
                 n = np.dot(along[k], v)
                 g = pulled[i][j]  # type: ignore[index]
-                a = (
-                    np.dot(g.real, real) + 1j * np.dot(g.imag, imag)
-                    if is_complex(t)
-                    else np.dot(g, real)
-                )
+                a = np.dot(g.real, real) + 1j * np.dot(g.imag, imag) if is_complex(t) else np.dot(g, real)
                 atol = o.atol * (real.sum() + (imag.sum() if is_complex(t) else 0)) * v.sum()
             if not _close(a, n, o.rtol, atol):
                 slow = _slow_part(fn, inputs, which, j, out, k, o, forward, floats)
                 raise GradcheckError(_mismatch(a, n, i, j, out, forward, prefix) + slow)
 
 
-def _pulled_twice(
-    inputs: Sequence[Any], output: Tensor, v: np.ndarray, o: Options
-) -> list[np.ndarray]:
+def _pulled_twice(inputs: Sequence[Any], output: Tensor, v: np.ndarray, o: Options) -> list[np.ndarray]:
     wanted = [inputs[i] for i in checked(inputs)]
     seed = tensor_like(output._m, v)
     first = pull(output, wanted, seed)
-    if o.dtypes_too and any(
-        g is not None and g._m.dtype is not t._m.dtype for g, t in zip(first, wanted)
-    ):
+    if o.dtypes_too and any(g is not None and g._m.dtype is not t._m.dtype for g, t in zip(first, wanted)):
         raise GradcheckError("Gradient has dtype mismatch")
     if any(g is not None and g._m.shape != t._m.shape for g, t in zip(first, wanted)):
         raise GradcheckError("Analytical gradient has incorrect size")
@@ -228,15 +220,20 @@ def flat(g: Tensor | None, t: Tensor) -> np.ndarray:
     return np.zeros(t._m.numel, t._m.dtype.np) if g is None else values_of(g).reshape(-1)
 
 
-def _slow_part(fn: Any, inputs: Sequence[Any], which: int, j: int, out: Tensor, k: int, o: Options, forward: bool,
-               floats: list[int]) -> str:  # fmt: skip
+def _slow_part(
+    fn: Any,
+    inputs: Sequence[Any],
+    which: int,
+    j: int,
+    out: Tensor,
+    k: int,
+    o: Options,
+    forward: bool,
+    floats: list[int],
+) -> str:
     """The full Jacobians, for the message of a failed fast check."""
     n = numerical(fn, inputs, o.eps, forward, [which])[0][k]
-    a = (
-        by_forward_mode(fn, inputs)[j][floats.index(k)]
-        if forward
-        else analytical(inputs, out)[0][j]
-    )
+    a = by_forward_mode(fn, inputs)[j][floats.index(k)] if forward else analytical(inputs, out)[0][j]
     worst = np.abs(n - a).max()
     text = (
         "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode. See: "
@@ -291,8 +288,16 @@ def compare_by_parts(
             for part, name in (("imag", "imaginary"), ("real", "real")):
                 part_fn = _part_of_outputs(fn, part)
                 out = part_fn(*inputs)
-                check(part_fn, out, inputs, differentiable(out), o, False,
-                      f"While considering the {name} part of complex outputs only, ", indices)  # fmt: skip
+                check(
+                    part_fn,
+                    out,
+                    inputs,
+                    differentiable(out),
+                    o,
+                    False,
+                    f"While considering the {name} part of complex outputs only, ",
+                    indices,
+                )
         else:
             check(fn, func_out, inputs, outputs, o, False, "", None)
     if forward:
@@ -301,11 +306,17 @@ def compare_by_parts(
             for part, name in (("imag", "imaginary"), ("real", "real")):
                 part_fn = _part_of_inputs(fn, inputs, indices, part)
                 # Parts of their own, so that moving one in place does not move the whole.
-                parts = tuple(
-                    _own_part(t, part) if i in indices else t for i, t in enumerate(inputs)
-                )
+                parts = tuple(_own_part(t, part) if i in indices else t for i, t in enumerate(inputs))
                 out = part_fn(*parts)
-                check(part_fn, out, parts, differentiable(out), o, True,
-                      f"While considering the {name} part of complex inputs only, ", None)  # fmt: skip
+                check(
+                    part_fn,
+                    out,
+                    parts,
+                    differentiable(out),
+                    o,
+                    True,
+                    f"While considering the {name} part of complex inputs only, ",
+                    None,
+                )
         else:
             check(fn, func_out, inputs, outputs, o, True, "", None)

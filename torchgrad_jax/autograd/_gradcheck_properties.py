@@ -17,16 +17,7 @@ from .._engine.strided import read
 from .._engine.tensor import Tensor, make
 from . import forward_ad
 from ._gradcheck_compare import GradcheckError, flat
-from ._jacobians import (
-    as_tuple,
-    checked,
-    differentiable,
-    is_complex,
-    pull,
-    push,
-    tensor_like,
-    values_of,
-)
+from ._jacobians import as_tuple, checked, differentiable, is_complex, pull, push, tensor_like, values_of
 from ._passes import run_backward
 
 
@@ -60,9 +51,7 @@ def check_linear(outputs: Sequence[Tensor], inputs: Sequence[Any]) -> None:
             raise GradcheckError("grad is incorrect size")
 
 
-_NOTES = (
-    'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
-)
+_NOTES = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
 
 
 def _warn_undefined() -> None:
@@ -82,9 +71,7 @@ def check_undefined(fn: Any, outputs: Sequence[Tensor], inputs: Sequence[Any]) -
             found = run_backward(outs, [_zeros(o) for o in outs], True, False, wanted, True, False)
         except RuntimeError as error:
             _warn_undefined()
-            raise GradcheckError(
-                f"Expected backward function to handle undefined output grads. {_NOTES}"
-            ) from error
+            raise GradcheckError(f"Expected backward function to handle undefined output grads. {_NOTES}") from error
         for g in found:
             if g is not None and values_of(g).any():
                 _warn_undefined()
@@ -98,9 +85,7 @@ def check_undefined(fn: Any, outputs: Sequence[Tensor], inputs: Sequence[Any]) -
         attempt([undefined(t) for t in differentiable(fn(*inputs))])
     if len(outputs) > 1:
         for k in range(len(outputs)):
-            attempt(
-                [undefined(t) if i == k else t for i, t in enumerate(differentiable(fn(*inputs)))]
-            )
+            attempt([undefined(t) if i == k else t for i, t in enumerate(differentiable(fn(*inputs)))])
 
 
 def check_batched(inputs: Sequence[Any], output: Tensor, index: int) -> None:
@@ -108,9 +93,7 @@ def check_batched(inputs: Sequence[Any], output: Tensor, index: int) -> None:
     wanted = _wanted(inputs)
     rng = np.random.default_rng(3)
     m = output._m
-    noise = rng.standard_normal((2, *m.shape)) + (
-        1j * rng.standard_normal((2, *m.shape)) if is_complex(output) else 0
-    )
+    noise = rng.standard_normal((2, *m.shape)) + (1j * rng.standard_normal((2, *m.shape)) if is_complex(output) else 0)
     rows = [tensor_like(m, r) for r in noise]
     columns = zip(*[pull(output, wanted, r) for r in rows])
     expected = [np.stack([flat(g, t) for g in gs]) for gs, t in zip(columns, wanted)]
@@ -122,9 +105,7 @@ def check_batched(inputs: Sequence[Any], output: Tensor, index: int) -> None:
     try:
         got = jax.vmap(one)(jnp.stack([read(r) for r in rows]))
     except (RuntimeError, TypeError, jax.errors.JAXTypeError) as error:
-        raise GradcheckError(
-            f"While computing batched gradients, got: {error}\n\n{_BATCHED}"
-        ) from error
+        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
     for j, (g, e) in enumerate(zip(got, expected)):
         _same_batch(np.asarray(g).reshape(2, -1), e, index, j)
 
@@ -154,21 +135,15 @@ def check_batched_forward(fn: Any, inputs: Sequence[Any]) -> None:
         def one(row: Any, i: int = i, t: Tensor = t) -> list[Any]:
             plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
             with forward_ad.dual_level():
-                plain[i] = forward_ad.make_dual(
-                    plain[i], make(row, meta(t._m.shape, t._m.dtype, t._m.device))
-                )
+                plain[i] = forward_ad.make_dual(plain[i], make(row, meta(t._m.shape, t._m.dtype, t._m.device)))
                 outs = [
-                    forward_ad.unpack_dual(x)
-                    for x in as_tuple(fn(*plain))
-                    if x.is_floating_point() or is_complex(x)
+                    forward_ad.unpack_dual(x) for x in as_tuple(fn(*plain)) if x.is_floating_point() or is_complex(x)
                 ]
             return [jnp.zeros(p._m.shape, p._m.dtype.np) if d is None else read(d) for p, d in outs]
 
         try:
             got = jax.vmap(one)(jnp.asarray(rows))
         except (RuntimeError, TypeError, jax.errors.JAXTypeError) as error:
-            raise GradcheckError(
-                f"While computing batched gradients, got: {error}\n\n{_BATCHED}"
-            ) from error
+            raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
         for k, g in enumerate(got):
             _same_batch(np.asarray(g).reshape(2, -1), np.stack([e[k] for e in expected]), k, i)

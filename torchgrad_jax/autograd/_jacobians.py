@@ -41,9 +41,7 @@ def checked(inputs: Sequence[Any]) -> list[int]:
 
 def tensor_like(m: Meta, values: np.ndarray) -> Tensor:
     """A plain tensor of a given shape and dtype."""
-    return make(
-        jnp.asarray(values.astype(m.dtype.np).reshape(m.shape)), meta(m.shape, m.dtype, m.device)
-    )
+    return make(jnp.asarray(values.astype(m.dtype.np).reshape(m.shape)), meta(m.shape, m.dtype, m.device))
 
 
 def values_of(t: Tensor) -> np.ndarray:
@@ -56,9 +54,7 @@ def values_of(t: Tensor) -> np.ndarray:
 
 
 def _floats(outputs: Any) -> list[np.ndarray | None]:
-    return [
-        values_of(o) if o._m.dtype.category >= dtypes.FLOATING else None for o in as_tuple(outputs)
-    ]
+    return [values_of(o) if o._m.dtype.category >= dtypes.FLOATING else None for o in as_tuple(outputs)]
 
 
 BOOL_DIFFERENCE = (
@@ -70,9 +66,7 @@ BOOL_DIFFERENCE = (
 class Nudged:
     """Runs a function with one input moved, in place, so that closures over it see the change."""
 
-    def __init__(
-        self, fn: Fn, inputs: Sequence[Any], which: int, eps: float, moved: Tensor | None = None
-    ) -> None:
+    def __init__(self, fn: Fn, inputs: Sequence[Any], which: int, eps: float, moved: Tensor | None = None) -> None:
         self.fn, self.inputs, self.eps = fn, inputs, eps
         self.input = inputs[which] if moved is None else moved
         self.before = read(self.input)
@@ -96,20 +90,12 @@ class Nudged:
         if any(o._m.dtype is dtypes.bool_ for o in as_tuple(self.outputs)):
             raise RuntimeError(BOOL_DIFFERENCE)
         with np.errstate(all="ignore"):  # infinities and NaN are for the comparison to see
-            return [
-                None if a is None or b is None else (a - b) / (2 * self.eps)
-                for a, b in zip(high, low)
-            ]
+            return [None if a is None or b is None else (a - b) / (2 * self.eps) for a, b in zip(high, low)]
 
 
-def numerical(
-    fn: Fn, inputs: Sequence[Any], eps: float, forward: bool = False, which: Any = None
-) -> list[list[Any]]:
+def numerical(fn: Fn, inputs: Sequence[Any], eps: float, forward: bool = False, which: Any = None) -> list[list[Any]]:
     """``jacobians[input][output]``, each of shape (input numel, output numel)."""
-    return [
-        numerical_rows(Nudged(fn, inputs, i, eps), forward)
-        for i in (checked(inputs) if which is None else which)
-    ]
+    return [numerical_rows(Nudged(fn, inputs, i, eps), forward) for i in (checked(inputs) if which is None else which)]
 
 
 def numerical_rows(nudged: Nudged, forward: bool) -> list[Any]:
@@ -122,9 +108,7 @@ def numerical_rows(nudged: Nudged, forward: bool) -> list[Any]:
     return [None if o is None else np.stack([r[j] for r in rows]) for j, o in enumerate(rows[0])]
 
 
-def column(
-    nudged: Nudged, t: Tensor, real: np.ndarray, imag: np.ndarray, forward: bool
-) -> list[Any]:
+def column(nudged: Nudged, t: Tensor, real: np.ndarray, imag: np.ndarray, forward: bool) -> list[Any]:
     """Derivatives of all outputs along a direction; of complex inputs, with respect to conj(w)."""
     shape = t._m.shape
     along = nudged.derivative(real.reshape(shape))
@@ -174,11 +158,7 @@ def push(fn: Fn, inputs: Sequence[Any], which: int, direction: np.ndarray) -> li
             if o._m.dtype.category < dtypes.FLOATING:
                 continue
             primal, tangent = forward_ad.unpack_dual(o)
-            out.append(
-                np.zeros(primal._m.shape, primal._m.dtype.np)
-                if tangent is None
-                else values_of(tangent)
-            )
+            out.append(np.zeros(primal._m.shape, primal._m.dtype.np) if tangent is None else values_of(tangent))
     return [o.reshape(-1) for o in out]
 
 

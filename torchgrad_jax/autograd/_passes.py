@@ -26,9 +26,7 @@ from .._engine.tensor import Tensor, born, make
 from .._engine.tensor_hooks import retain_grad
 
 
-class GradientEdge(
-    namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=(None,))
-):
+class GradientEdge(namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=(None,))):
     """Where gradients flow: an output of a node. Given to `backward` and `grad` in place of tensors.
 
     Example:
@@ -44,9 +42,14 @@ log = logging.getLogger("torch.autograd.graph")
 
 
 def run_backward(
-    tensors: Sequence[Any], grads: Sequence[Any], keep: bool, create: bool, inputs: Sequence[Any],
-    allow_unreachable: bool, accumulate: bool,
-) -> tuple[Any, ...]:  # fmt: skip
+    tensors: Sequence[Any],
+    grads: Sequence[Any],
+    keep: bool,
+    create: bool,
+    inputs: Sequence[Any],
+    allow_unreachable: bool,
+    accumulate: bool,
+) -> tuple[Any, ...]:
     """One pass: into `.grad` when accumulating, else the gradients of `inputs`."""
     if len(tensors) != len(grads):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
@@ -55,9 +58,7 @@ def run_backward(
     for i, (t, g) in enumerate(zip(tensors, grads)):
         root, m = _root(i, t, g._m.dtype if isinstance(g, Tensor) else None)
         if g is None:
-            raise RuntimeError(
-                f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad"
-            )
+            raise RuntimeError(f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad")
         if not isinstance(g, Tensor):
             raise RuntimeError(f"element {i} of gradients tuple is not a Tensor or None")
         roots.append(root)
@@ -86,20 +87,14 @@ def _refuse_outside(roots: Sequence[Any], targets: Any, given: Sequence[Any]) ->
     """Refuse a pass whose gradients JAX traces, and which would leave them in leaves from outside, before it begins."""
     nodes = [n for n, _ in targets] if targets else reachable([n for n, _ in roots])
     leaves = [n.variable for n in nodes if isinstance(n, AccumulateGrad)]
-    refuse_escape(
-        map(born, leaves),
-        [t._st.array for t in given if isinstance(t, Tensor)],
-        "change the gradient of",
-    )
+    refuse_escape(map(born, leaves), [t._st.array for t in given if isinstance(t, Tensor)], "change the gradient of")
 
 
 def _logged(roots: Sequence[tuple[Node, int]]) -> list[Any]:
     """Log every node of a graph before it runs, with dtypes and shapes of what came to it."""
 
     def prehook(node: Node) -> Any:
-        return lambda grads: log.debug(
-            "Executing: %s with grad_outputs: [%s]", node, ",".join(map(_brief, grads))
-        )
+        return lambda grads: log.debug("Executing: %s with grad_outputs: [%s]", node, ",".join(map(_brief, grads)))
 
     return [n.register_prehook(prehook(n)) for n in reachable([n for n, _ in roots])]
 
@@ -113,13 +108,7 @@ def _brief(t: Tensor | None) -> str:
 def _short(dtype: Any) -> str:
     """The short name of a dtype: f32, bf16, c64, i64, b8."""
     name = str(dtype).rpartition(".")[2]
-    for long, short in (
-        ("bfloat", "bf"),
-        ("float", "f"),
-        ("complex", "c"),
-        ("uint", "u"),
-        ("int", "i"),
-    ):
+    for long, short in (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i")):
         if name.startswith(long):
             return short + name[len(long) :]
     return "b8" if name == "bool" else name
@@ -139,17 +128,13 @@ def _flag(value: Any) -> bool:
     try:
         return bool(operator.index(value))
     except TypeError:
-        raise TypeError(
-            f"'{type(value).__name__}' object cannot be interpreted as an integer"
-        ) from None
+        raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer") from None
 
 
 def _root(i: int, t: Any, given: Any) -> tuple[tuple[Node, int], Meta]:
     if isinstance(t, GradientEdge):
         if not isinstance(t.node, Node):
-            raise AttributeError(
-                f"'{type(t.node).__name__}' object has no attribute '_input_metadata'"
-            )
+            raise AttributeError(f"'{type(t.node).__name__}' object has no attribute '_input_metadata'")
         return (t.node, t.output_nr), t.node.out_meta(t.output_nr)
     if not isinstance(t, Tensor):
         raise RuntimeError(f"element {i} of tensors tuple is neither a Tensor nor a GradientEdge")
@@ -163,14 +148,11 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
     if isinstance(t, GradientEdge):
         if not isinstance(t.node, Node):
             raise RuntimeError(
-                "GradientEdge's first object must be an autograd.graph.Node but got "
-                f"{type(t.node).__name__}"
+                f"GradientEdge's first object must be an autograd.graph.Node but got {type(t.node).__name__}"
             )
         return t.node, _whole(t.output_nr)
     if not isinstance(t, Tensor):
-        raise RuntimeError(
-            f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
-        )
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
     if accumulate:
         grad_fn_of(t)  # torch asks for it first
         retain_grad(t)
@@ -193,9 +175,13 @@ def _warn_of_cycle() -> None:
 
 
 def run_batched(
-    tensors: Sequence[Any], grads: Sequence[Any], keep: bool, create: bool, inputs: Sequence[Any],
+    tensors: Sequence[Any],
+    grads: Sequence[Any],
+    keep: bool,
+    create: bool,
+    inputs: Sequence[Any],
     allow_unreachable: bool,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """One pass for each row of the gradients, all at once in one `jax.vmap`."""
     for g in grads:
         if g is not None and g._m.ndim == 0:
@@ -217,18 +203,13 @@ def run_batched(
             raise RuntimeError(errors.UNUSED.format(index=missing.index(True)))
         dev = grads[0]._m.device
         return tuple(
-            None if a is None else make(a, meta(tuple(a.shape), dtypes.from_np(a.dtype), dev))
-            for a in compiled
+            None if a is None else make(a, meta(tuple(a.shape), dtypes.from_np(a.dtype), dev)) for a in compiled
         )
     return _row_by_row(tensors, grads, keep, create, inputs, allow_unreachable)
 
 
 def compiled_rows(
-    tensors: Sequence[Any],
-    grads: Sequence[Any],
-    metas: Sequence[Any],
-    keep: bool,
-    inputs: Sequence[Any],
+    tensors: Sequence[Any], grads: Sequence[Any], metas: Sequence[Any], keep: bool, inputs: Sequence[Any]
 ) -> list[Any] | None:
     """The pass as one cached function of all rows, where nobody can look inside."""
     if MODES.bits & ~(GRAD | TRACED) or MODES.anomaly is not None or any(g is None for g in grads):
@@ -243,9 +224,13 @@ def compiled_rows(
 
 
 def _row_by_row(
-    tensors: Sequence[Any], grads: Sequence[Any], keep: bool, create: bool, inputs: Sequence[Any],
+    tensors: Sequence[Any],
+    grads: Sequence[Any],
+    keep: bool,
+    create: bool,
+    inputs: Sequence[Any],
     allow_unreachable: bool,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """The same by `vmap`; with `create`, as one operator on the graph that is being recorded."""
     at = [i for i, g in enumerate(grads) if g is not None]
     missing: list[bool] = []
@@ -307,9 +292,7 @@ def _start(i: int, out: Any, g: Any, batched: bool) -> Any:
     if m.numel != 1:
         raise RuntimeError(errors.SCALAR_ONLY)
     if m.dtype.category != dtypes.FLOATING:
-        raise RuntimeError(
-            f"grad can be implicitly created only for real scalar outputs but got {m.dtype}"
-        )
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {m.dtype}")
     return ones_like(m)
 
 
@@ -343,22 +326,26 @@ class Engine:
     """What some public code calls on ``Variable._execution_engine``."""
 
     def run_backward(
-        self, tensors: Any, grad_tensors: Any, keep_graph: bool, create_graph: bool, inputs: Any = (),
-        allow_unreachable: bool = False, accumulate_grad: bool = False,
-    ) -> tuple[Any, ...] | None:  # fmt: skip
+        self,
+        tensors: Any,
+        grad_tensors: Any,
+        keep_graph: bool,
+        create_graph: bool,
+        inputs: Any = (),
+        allow_unreachable: bool = False,
+        accumulate_grad: bool = False,
+    ) -> tuple[Any, ...] | None:
         """One pass; see `torch.autograd.backward` and `grad`."""
         for name, given in (("tensors", tensors), ("grad_tensors", grad_tensors)):
             if not isinstance(given, tuple):
-                raise RuntimeError(
-                    f"{name} argument is expected to be a tuple, but got {type(given).__name__}"
-                )
+                raise RuntimeError(f"{name} argument is expected to be a tuple, but got {type(given).__name__}")
         if inputs is not None and not isinstance(inputs, tuple):
             raise RuntimeError("inputs to run_backward must be a tuple")
         if not accumulate_grad and not inputs and len(tensors) == len(grad_tensors):
             raise RuntimeError("grad requires non-empty inputs.")
         found = run_backward(
-            tensors, grad_tensors, keep_graph, create_graph, inputs or (), allow_unreachable, accumulate_grad,
-        )  # fmt: skip
+            tensors, grad_tensors, keep_graph, create_graph, inputs or (), allow_unreachable, accumulate_grad
+        )
         return None if accumulate_grad else found
 
     def queue_callback(self, callback: Any) -> None:

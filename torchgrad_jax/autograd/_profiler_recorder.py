@@ -35,9 +35,21 @@ class Span:
     """One call, as it was seen."""
 
     __slots__ = (
-        "activity", "dtypes", "end", "flops", "fwd_thread", "id", "name", "scope", "seq", "shapes", "stack", "start",
-        "strides", "thread",
-    )  # fmt: skip
+        "activity",
+        "dtypes",
+        "end",
+        "flops",
+        "fwd_thread",
+        "id",
+        "name",
+        "scope",
+        "seq",
+        "shapes",
+        "stack",
+        "start",
+        "strides",
+        "thread",
+    )
 
     def __init__(self, name: str, scope: int, activity: str) -> None:
         self.name, self.scope, self.activity = name, scope, activity
@@ -231,12 +243,21 @@ class Recorder(events.Observer):
                 at = (r.time - self.began) / 1000
                 out.append(
                     FunctionEvent(
-                        id=next(_ids), name=MEMORY_EVENT_NAME, overload_name="", thread=r.thread, start_us=at,
-                        end_us=at, fwd_thread=r.thread, input_shapes=[], stack=[], use_device=use_device,
+                        id=next(_ids),
+                        name=MEMORY_EVENT_NAME,
+                        overload_name="",
+                        thread=r.thread,
+                        start_us=at,
+                        end_us=at,
+                        fwd_thread=r.thread,
+                        input_shapes=[],
+                        stack=[],
+                        use_device=use_device,
                         cpu_memory_usage=r.bytes if r.is_host else 0,
-                        device_memory_usage=0 if r.is_host else r.bytes, device_type=DeviceType.CPU,
+                        device_memory_usage=0 if r.is_host else r.bytes,
+                        device_type=DeviceType.CPU,
                     )
-                )  # fmt: skip
+                )
         out.sort(key=lambda e: (e.time_range.start, -e.time_range.end))
         return out
 
@@ -275,10 +296,19 @@ def _shape(value: Any) -> list[Any]:
 
 
 _CPP = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "bool": "bool",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
 def _dtype_name(value: Any) -> str:

@@ -63,20 +63,25 @@ def _cut_front(path: str, width: int | None) -> str:
 
 
 def build_table(
-    events: Sequence[Any], *, sort_by: str | None, header: str | None, row_limit: int,
-    max_src_column_width: int | None, max_name_column_width: int | None, max_shapes_column_width: int | None,
-    with_flops: bool, profile_memory: bool, top_level_events_only: bool, time_unit: str | None,
-) -> str:  # fmt: skip
+    events: Sequence[Any],
+    *,
+    sort_by: str | None,
+    header: str | None,
+    row_limit: int,
+    max_src_column_width: int | None,
+    max_name_column_width: int | None,
+    max_shapes_column_width: int | None,
+    with_flops: bool,
+    profile_memory: bool,
+    top_level_events_only: bool,
+    time_unit: str | None,
+) -> str:
     """The table of `EventList.table`."""
     if not events:
         return ""
     if sort_by is not None:
-        name = (
-            sort_by.replace("cuda", "device")
-            .replace("xpu", "device")
-            .replace("privateuse1", "device")
-        )
-        events = sorted(events, key=lambda e: getattr(e, name), reverse=True)  # fmt: skip
+        name = sort_by.replace("cuda", "device").replace("xpu", "device").replace("privateuse1", "device")
+        events = sorted(events, key=lambda e: getattr(e, name), reverse=True)
     widths = (max_name_column_width, max_shapes_column_width, max_src_column_width)
     host, device = _totals(events)
     columns = _columns(events, widths, host, device, profile_memory, with_flops, time_unit)
@@ -115,17 +120,13 @@ def _totals(events: Sequence[Any]) -> tuple[float, float | None]:
         return host, None
     if not events[0].use_device:
         raise RuntimeError("use_device is None, but there is device performance data.")
-    own = [
-        e for e in events
-        if (e.is_legacy if e.device_type.name == "CPU" else not e.is_user_annotation)
-    ]  # fmt: skip
+    own = [e for e in events if (e.is_legacy if e.device_type.name == "CPU" else not e.is_user_annotation)]
     return host, sum(e.self_device_time_total for e in own)
 
 
 def _columns(
-    events: Sequence[Any], widths: Any, host: float, device: float | None, memory: bool, flops: bool,
-    unit: str | None,
-) -> list[_Column]:  # fmt: skip
+    events: Sequence[Any], widths: Any, host: float, device: float | None, memory: bool, flops: bool, unit: str | None
+) -> list[_Column]:
     name_limit, shape_limit, source_limit = widths
     name_width = _limited(max(len(e.key) for e in events) + 4, name_limit)
 
@@ -145,9 +146,7 @@ def _columns(
 
     columns = [_Column("Name", name_width, lambda e: _cut(e.key, name_limit))]
     if any(e.overload_name for e in events):
-        columns.append(
-            _Column("Overload Name", name_width, lambda e: _cut(e.overload_name, name_limit))
-        )
+        columns.append(_Column("Overload Name", name_width, lambda e: _cut(e.overload_name, name_limit)))
     columns += [
         _Column("Self CPU %", _WIDTH, self_share),
         _Column("Self CPU", _WIDTH, time("self_cpu_time_total")),
@@ -191,11 +190,8 @@ def _columns(
     if stacks:
         widest = _limited(max(len(entry) for stack in stacks for entry in stack) + 4, source_limit)
         columns.append(
-            _Column(
-                "Source Location", widest,
-                lambda e: _cut_front(e.stack[0], widest) if e.stack else "", left=True,
-            )
-        )  # fmt: skip
+            _Column("Source Location", widest, lambda e: _cut_front(e.stack[0], widest) if e.stack else "", left=True)
+        )
     return columns
 
 

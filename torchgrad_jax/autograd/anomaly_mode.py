@@ -55,9 +55,7 @@ class _Watcher:
 
 def _user_stack() -> list[str]:
     """The stack as `traceback.format_stack` prints it, without the frames of this package."""
-    frames = [
-        f for f in traceback.extract_stack(sys._getframe(1)) if not f.filename.startswith(_PACKAGE)
-    ]
+    frames = [f for f in traceback.extract_stack(sys._getframe(1)) if not f.filename.startswith(_PACKAGE)]
     return traceback.format_list(frames)
 
 
@@ -83,9 +81,7 @@ def _report(node: Node) -> None:
             "pass for more information."
         )
     else:
-        warn.to_user(
-            f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}"
-        )
+        warn.to_user(f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}")
     seen = {node}
     parent = _parent_of(node)
     while parent is not None and parent not in seen:
@@ -94,14 +90,11 @@ def _report(node: Node) -> None:
         head = f"\n\nPrevious calculation was induced by {parent.name()}. "
         if stack is None:
             warn.to_user(
-                head
-                + "No forward pass information available. Enable detect anomaly during forward pass for more "
+                head + "No forward pass information available. Enable detect anomaly during forward pass for more "
                 "information."
             )
         else:
-            warn.to_user(
-                f"{head}Traceback of forward call that induced the previous calculation:\n{''.join(stack)}"
-            )
+            warn.to_user(f"{head}Traceback of forward call that induced the previous calculation:\n{''.join(stack)}")
         parent = _parent_of(parent)
 
 
@@ -143,11 +136,7 @@ def _check_outputs(name: str, leaves: Sequence[Any], outs: Sequence[Tensor]) -> 
         where = np.argwhere(bad)
         shown = ", ".join(str(tuple(int(i) for i in w)) for w in where[:5])
         values = np.asarray(read(out))[bad][:5].tolist()
-        shapes = ", ".join(
-            str(list(v._m.shape)) if isinstance(v, Tensor) else repr(v)
-            for v in leaves
-            if v is not None
-        )
+        shapes = ", ".join(str(list(v._m.shape)) if isinstance(v, Tensor) else repr(v) for v in leaves if v is not None)
         stack = _user_stack()
         raise RuntimeError(
             f"'{name}' made NaN or infinity out of finite inputs: output {k} of shape {list(out._m.shape)} has "

@@ -111,18 +111,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     for value, name in ((tensor, "primal"), (tangent, "tangent")):
         if not isinstance(value, Tensor):
-            raise AttributeError(
-                f"'{type(value).__name__}' object has no attribute 'is_floating_point'"
-            )
+            raise AttributeError(f"'{type(value).__name__}' object has no attribute 'is_floating_point'")
         if value._m.dtype.category < dtypes.FLOATING:
-            raise ValueError(
-                f"Expected {name} to be floating point or complex, but got: {value._m.dtype}"
-            )
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {value._m.dtype}")
     if level != MODES.dual_level:
         raise RuntimeError("Invalid level given to _make_dual")
-    if MODES.bits & INFERENCE or all(
-        t._x is not None and t._x.inference for t in (tensor, tangent)
-    ):
+    if MODES.bits & INFERENCE or all(t._x is not None and t._x.inference for t in (tensor, tangent)):
         return ops._make_dual(tensor)  # autograd does not see the call
     if tensor._m.shape != tangent._m.shape:
         raise RuntimeError(
@@ -143,11 +137,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     MODES.bits = bits & ~DUAL
     try:
         dual = ops._make_dual(tensor)
-        carried = (
-            tangent
-            if _has_place_and_strides_of(tangent, tensor)
-            else _laid_out_like(tangent, tensor)
-        )
+        carried = tangent if _has_place_and_strides_of(tangent, tensor) else _laid_out_like(tangent, tensor)
     finally:
         MODES.bits = bits
     set_tangent(dual, carried)
@@ -198,9 +188,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if level < 0:
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
-        )
+        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
     seen = MODES.forward_grad and not MODES.bits & INFERENCE
     tangent = tangent_of(tensor) if seen else None
     if level != MODES.dual_level and tangent is not None:
@@ -245,11 +233,4 @@ def _is_fwd_grad_enabled() -> bool:
     return MODES.forward_grad
 
 
-__all__ = [
-    "UnpackedDualTensor",
-    "dual_level",
-    "enter_dual_level",
-    "exit_dual_level",
-    "make_dual",
-    "unpack_dual",
-]
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]

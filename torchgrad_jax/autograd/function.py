@@ -13,13 +13,7 @@ from typing import Any
 from .._bridge.interop import apply_traced
 from .._core import tree, warn
 from .._core.state import GRAD, MODES
-from .._engine.custom import (
-    SAVED_AS_IS,
-    DelayedError,
-    PyNode,
-    apply_function,
-    keep_returned_marks,
-)
+from .._engine.custom import SAVED_AS_IS, DelayedError, PyNode, apply_function, keep_returned_marks
 from .._engine.derivative_stops import is_traced
 from .._engine.dual import primals_only
 from .._engine.history import requires_grad_of
@@ -168,9 +162,7 @@ class _SingleLevelFunction(PyNode, FunctionCtx, _HookMixin, metaclass=FunctionMe
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside `setup_context`."""
-        raise NotImplementedError(
-            "You must implement the forward function for custom autograd.Function."
-        )
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -311,9 +303,7 @@ class Function(_SingleLevelFunction):
             )
 
     @classmethod
-    def _forward_in(
-        cls, lift: Any, args: tuple[Any, ...], tensors: Sequence[Tensor], forward: Any
-    ) -> Any:
+    def _forward_in(cls, lift: Any, args: tuple[Any, ...], tensors: Sequence[Tensor], forward: Any) -> Any:
         """What computes the outputs in a run of `vmap`, of arguments that are examples of batches."""
         from ._batched_function import apply_batched
 
@@ -365,14 +355,13 @@ def _check_saved(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
         raise RuntimeError(SAVED_AS_IS)
 
 
-def _positional(
-    forward: Any, first: int, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+def _positional(forward: Any, first: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Arguments given by name in their place; a node has one input per position."""
     params = [
-        p for p in inspect.signature(forward).parameters.values()
+        p
+        for p in inspect.signature(forward).parameters.values()
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ][first:]  # fmt: skip
+    ][first:]
     names = [p.name for p in params]
     for name in kwargs:
         if name not in names:
@@ -416,8 +405,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return outputs
         outs = outputs if isinstance(outputs, tuple) else (outputs,)
         error = DelayedError(
-            "trying to differentiate twice a function that was marked with @once_differentiable",
-            len(outs),
+            "trying to differentiate twice a function that was marked with @once_differentiable", len(outs)
         )
         return error(*[_as_if_required(o) for o in outs])
 

@@ -33,9 +33,7 @@ def _tupled(x: Any, what: str, fn: str) -> tuple[bool, tuple[Any, ...]]:
     values = x if was else (x,)
     for i, t in enumerate(values):
         if not isinstance(t, Tensor):
-            complaint = (
-                f"The {what} given to {fn} must be either a Tensor or a tuple of Tensors but the"
-            )
+            complaint = f"The {what} given to {fn} must be either a Tensor or a tuple of Tensors but the"
             if was:
                 raise TypeError(f"{complaint} value at index {i} has type {type(t)}.")
             raise TypeError(f"{complaint} given {what} has type {type(t)}.")
@@ -78,16 +76,12 @@ def _as_given(values: Sequence[Any], was_tuple: bool) -> Any:
 def _check_direction(v: Sequence[Tensor], like: Sequence[Tensor], like_is_tuple: bool) -> None:
     if len(v) != len(like):
         if like_is_tuple:
-            raise RuntimeError(
-                f"v is a tuple of invalid length: should be {len(like)} but got {len(v)}."
-            )
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(v)}.")
         raise RuntimeError("The given v should contain a single Tensor.")
     for i, (a, b) in enumerate(zip(v, like)):
         if a._m.shape != b._m.shape:
             which = f"Entry {i} in v" if like_is_tuple else "v"
-            raise RuntimeError(
-                f"{which} has invalid size: should be {b._m.size} but got {a._m.size}."
-            )
+            raise RuntimeError(f"{which} has invalid size: should be {b._m.size} but got {a._m.size}.")
 
 
 def _check_depends(tensors: Sequence[Any], what: str, strict: bool) -> None:
@@ -187,9 +181,7 @@ def _scalar(func: Callable[..., Any], inputs: Any, fn: str, strict: bool) -> tup
     if was:
         raise RuntimeError(f"The function given to {fn} should return a single Tensor")
     if outputs[0]._m.numel != 1:
-        raise RuntimeError(
-            f"The Tensor returned by the function given to {fn} should contain a single element"
-        )
+        raise RuntimeError(f"The Tensor returned by the function given to {fn} should contain a single element")
     return outputs
 
 
@@ -212,9 +204,8 @@ def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str, cre
 
 
 def vjp(
-    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False,
-    strict: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """What `func` returns, and the product of `v` with its Jacobian.
 
     Args:
@@ -250,9 +241,8 @@ def vjp(
 
 
 def jvp(
-    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False,
-    strict: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """What `func` returns, and the product of its Jacobian with `v`.
 
     Computed as the transpose of the transpose, as torch does; `torch.func.jvp` is forward mode.
@@ -285,9 +275,8 @@ def jvp(
 
 
 def vhp(
-    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False,
-    strict: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """What a function of scalar value returns, and the product of `v` with its Hessian.
 
     Args:
@@ -312,9 +301,8 @@ def vhp(
 
 
 def hvp(
-    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False,
-    strict: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+    func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """What a function of scalar value returns, and the product of its Hessian with `v`.
 
     Args:
@@ -349,7 +337,7 @@ def _pulled(outputs: Sequence[Any], inputs: Any, v: Any, create: bool) -> Any:
 
 def _sloped(
     func: Any, inputs: Any, v: Any, fn: str, create: bool, strict: bool
-) -> tuple[bool, tuple[Tensor, ...], Any, tuple[Tensor, ...], Any]:  # fmt: skip
+) -> tuple[bool, tuple[Tensor, ...], Any, tuple[Tensor, ...], Any]:
     """A function of scalar value and its gradient, ready to be differentiated again: whether the inputs
     came as a tuple, the inputs, the direction, the value, the gradient."""
     was, inputs = _tupled(inputs, "inputs", fn)
@@ -380,9 +368,13 @@ class _recording:
 
 
 def jacobian(
-    func: Callable[..., Any], inputs: _Tensors, create_graph: bool = False, strict: bool = False,
-    vectorize: bool = False, strategy: str = "reverse-mode",
-) -> Any:  # fmt: skip
+    func: Callable[..., Any],
+    inputs: _Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian of a function, for each output and input.
 
     Args:
@@ -436,9 +428,7 @@ _MOST_ROWS = 1024
 """Elements of an output whose rows are computed at once where nobody can tell."""
 
 
-def _block(
-    out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool
-) -> tuple[Tensor, ...]:
+def _block(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool) -> tuple[Tensor, ...]:
     """One output's block per input: its rows at once where nobody can tell the difference."""
     n = out._m.numel
     told_apart = strict or create or out._m.dtype.is_complex or not requires_grad_of(out)
@@ -455,9 +445,7 @@ def _block(
     return tuple(blocks)
 
 
-def _rows(
-    out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool
-) -> tuple[Tensor, ...]:
+def _rows(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool) -> tuple[Tensor, ...]:
     """One output's block per input, an element of the output at a time."""
     flat = out
     if out._m.ndim:
@@ -484,15 +472,10 @@ def _rows(
             else:
                 g = zeros_for(x._m)
             blocks[k].append(g)
-    return tuple(
-        ops.view(ops.stack(rows, 0), (*out._m.shape, *x._m.shape))
-        for rows, x in zip(blocks, inputs)
-    )
+    return tuple(ops.view(ops.stack(rows, 0), (*out._m.shape, *x._m.shape)) for rows, x in zip(blocks, inputs))
 
 
-def _all_rows(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], create: bool
-) -> list[tuple[Tensor, ...]]:
+def _all_rows(outputs: Sequence[Tensor], inputs: Sequence[Tensor], create: bool) -> list[tuple[Tensor, ...]]:
     """All blocks from one batched pass."""
     sizes = [t._m.numel for t in outputs]
     given = basis(outputs)
@@ -511,9 +494,7 @@ def _all_rows(
     return list(zip(*columns))
 
 
-def _construct_standard_basis_for(
-    tensors: Sequence[Tensor], tensor_numels: Sequence[int]
-) -> tuple[Tensor, ...]:
+def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> tuple[Tensor, ...]:
     """Unit vectors of the space of all these tensors together: rows of a matrix for each tensor."""
     if len(tensors) != len(tensor_numels) or not tensors:
         raise AssertionError("expected at least one tensor, and as many sizes as tensors")
@@ -536,9 +517,7 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
 
     def column(*tangents: Tensor) -> tuple[Tensor, ...]:
         with forward_ad.dual_level():
-            duals = tuple(
-                forward_ad.make_dual(x, ops.view(t, x._m.shape)) for x, t in zip(inputs, tangents)
-            )
+            duals = tuple(forward_ad.make_dual(x, ops.view(t, x._m.shape)) for x, t in zip(inputs, tangents))
             out_was, outputs = _tupled(func(*duals), "outputs", "None")  # in torch's own words
             returned[:] = [out_was]
             parts = [forward_ad.unpack_dual(t) for t in outputs]
@@ -557,9 +536,13 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
 
 
 def hessian(
-    func: Callable[..., Any], inputs: _Tensors, create_graph: bool = False, strict: bool = False,
-    vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:  # fmt: skip
+    func: Callable[..., Any],
+    inputs: _Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The Hessian of a function of scalar value, for each pair of inputs.
 
     Args:
@@ -586,9 +569,7 @@ def hessian(
         if out_was:
             raise RuntimeError("The function given to hessian should return a single Tensor")
         if outputs[0]._m.numel != 1:
-            raise RuntimeError(
-                "The Tensor returned by the function given to hessian should contain a single element"
-            )
+            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
         return outputs[0].reshape(())
 
     def slopes(*inp: Tensor) -> tuple[Tensor, ...]:
@@ -600,9 +581,8 @@ def hessian(
         return found
 
     found = jacobian(
-        slopes, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize,
-        strategy=outer_jacobian_strategy,
-    )  # fmt: skip
+        slopes, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize, strategy=outer_jacobian_strategy
+    )
     return found if was else found[0][0]
 
 

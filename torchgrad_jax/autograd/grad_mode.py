@@ -66,9 +66,7 @@ def _switch(mode: bool) -> None:
 def _flag(function: str, value: Any) -> bool:
     """A bool, or torch's complaint."""
     if not isinstance(value, bool):
-        raise TypeError(
-            f"{function}(): argument 'enabled' (position 1) must be bool, not {type(value).__name__}"
-        )
+        raise TypeError(f"{function}(): argument 'enabled' (position 1) must be bool, not {type(value).__name__}")
     return value
 
 

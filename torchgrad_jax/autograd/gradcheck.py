@@ -12,26 +12,11 @@ from .._core.meta import meta
 from .._core.state import MODES, TRACED
 from .._engine.tensor import Tensor
 from ._gradcheck_compare import GradcheckError as GradcheckError, Options, compare_by_parts
-from ._gradcheck_properties import (
-    check_batched,
-    check_batched_forward,
-    check_linear,
-    check_undefined,
-)
-from ._jacobians import (
-    as_tuple,
-    checked,
-    differentiable,
-    is_complex,
-    tensor_like,
-)
+from ._gradcheck_properties import check_batched, check_batched_forward, check_linear, check_undefined
+from ._jacobians import as_tuple, checked, differentiable, is_complex, tensor_like
 from ._passes import run_backward
 
-__all__ = [
-    "GradcheckError",
-    "gradcheck",
-    "gradgradcheck",
-]
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 # --- what is checked before -----------------------------------------------------------------------
@@ -54,8 +39,7 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
             )
     if not wanted:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of them have "
-            "requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
     for i in wanted:
         inputs[i].retain_grad()
@@ -112,9 +96,7 @@ def gradcheck(
         >>> gradcheck(torch.sin, (x,))
         True
     """
-    _check_options(
-        check_forward_ad, check_backward_ad, check_batched_forward_grad, check_batched_grad
-    )
+    _check_options(check_forward_ad, check_backward_ad, check_batched_forward_grad, check_batched_grad)
     o = Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
     try:
         args = as_tuple(inputs)
@@ -141,17 +123,11 @@ def gradcheck(
 def _check_options(forward: bool, backward: bool, batched_forward: bool, batched: bool) -> None:
     """Refuse combinations that check nothing, or something that is not computed."""
     if not (forward or backward):
-        raise AssertionError(
-            "Expected at least one of check_forward_ad or check_backward_ad to be True"
-        )
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     if batched and not backward:
-        raise AssertionError(
-            "Setting check_batched_grad=True requires check_backward_ad to be True"
-        )
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if batched_forward and not forward:
-        raise AssertionError(
-            "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
-        )
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
 
 
 def gradgradcheck(
@@ -191,22 +167,14 @@ def gradgradcheck(
         GradcheckError: when something did not agree.
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
-        raise AssertionError(
-            "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
-        )
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     if check_undefined_grad and not check_rev_over_rev:
-        raise AssertionError(
-            "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
-        )
+        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
     if check_batched_grad and not check_rev_over_rev:
-        raise AssertionError(
-            "Setting check_batched_grad=True requires check_rev_over_rev to be True"
-        )
+        raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
     args = as_tuple(inputs)
     if grad_outputs is None:
-        given = tuple(
-            _random_like(t, gen_non_contig_grad_outputs) for t in differentiable(func(*args))
-        )
+        given = tuple(_random_like(t, gen_non_contig_grad_outputs) for t in differentiable(func(*args)))
     else:
         given = as_tuple(grad_outputs)
     n = len(given)
@@ -215,17 +183,25 @@ def gradgradcheck(
     def first_gradients(*both: Any) -> Any:
         ins = tuple(t.requires_grad_() if i in wanted else t for i, t in enumerate(both[:-n]))
         outs = differentiable(func(*ins))
-        found = run_backward(
-            outs, both[-n:], True, True, [ins[i] for i in sorted(wanted)], True, False
-        )
+        found = run_backward(outs, both[-n:], True, True, [ins[i] for i in sorted(wanted)], True, False)
         return tuple(g for g in found if g is not None)
 
     return gradcheck(
-        first_gradients, (*args, *given), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-        nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
-        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
-    )  # fmt: skip
+        first_gradients,
+        (*args, *given),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
 
 
 def _random_like(t: Tensor, gaps: bool) -> Tensor:

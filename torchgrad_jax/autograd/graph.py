@@ -88,9 +88,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         RuntimeError: for a tensor that does not require grad.
     """
     if not tensor.requires_grad:
-        raise RuntimeError(
-            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
-        )
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     _check_findable(tensor)
     edge = edge_of(tensor)
     assert edge is not None
@@ -114,9 +112,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     tensors = (tensor,) if isinstance(tensor, Tensor) else tuple(tensor)
     for t in tensors:
         if not isinstance(t, Tensor):
-            raise RuntimeError(
-                "increment_version expects each element of the iterable to be a tensor"
-            )
+            raise RuntimeError("increment_version expects each element of the iterable to be a tensor")
     for t in tensors:
         if not t.is_inference():
             check_counted(t)
@@ -156,9 +152,7 @@ class saved_tensors_hooks:
         ...     y = x.exp()
     """
 
-    def __init__(
-        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
-    ) -> None:
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
@@ -342,9 +336,7 @@ def _current_graph_task_execution_order() -> list[_EngineNode]:
     """The nodes of the running pass, in order; passes are not run by several threads meanwhile."""
     task = MODES.graph_task
     if task is None:
-        raise RuntimeError(
-            "_current_graph_task_execution_order should only be called during the backward pass"
-        )
+        raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
     if MODES.multithreading:
         raise RuntimeError(
             "get_current_graph_task_execution_order expects the current backward to be executed with multithreading "
@@ -357,14 +349,10 @@ def _current_graph_task_execution_order() -> list[_EngineNode]:
 def _will_engine_execute_node(node: Any) -> bool:
     """Whether the running pass will come to a node."""
     if not isinstance(node, _EngineNode):
-        raise RuntimeError(
-            f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}"
-        )
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
     task = MODES.graph_task
     if task is None:
-        raise RuntimeError(
-            "_get_should_execute_nodes should only be called during the backward pass"
-        )
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
     if node not in task.nodes or node is task.root:  # torch does not count a single root
         return False
     if task.needed is None:
@@ -480,9 +468,7 @@ def region_activation_memory_budget(budget: float) -> contextlib.AbstractContext
         raise TypeError(f"{name}: expects a float, got {type(budget).__name__}")
     if not 0 <= budget <= 1:
         raise ValueError(f"{name}: must be in [0, 1], got {budget}")
-    raise RuntimeError(
-        f"{name} can only be used inside a torch.compile region; it has no effect in eager mode."
-    )
+    raise RuntimeError(f"{name} can only be used inside a torch.compile region; it has no effect in eager mode.")
 
 
 __all__ = [

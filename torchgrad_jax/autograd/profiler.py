@@ -76,13 +76,24 @@ class profile:
     """
 
     def __init__(
-        self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
-        record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False,
-        with_stack: bool = False, with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True,
-        experimental_config: Any = None, acc_events: bool = False,
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
+        acc_events: bool = False,
         custom_trace_id_callback: Callable[[], str] | None = None,
-        post_processing_timeout_s: float | None = None, activity_filters: Any = None,
-    ) -> None:  # fmt: skip
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
+    ) -> None:
         self.enabled = enabled
         if not enabled:
             return
@@ -97,16 +108,11 @@ class profile:
         self.use_cuda, self.use_device = False, None
         if not use_cpu:
             if not use_kineto:
-                raise AssertionError(
-                    "Device-only events supported only with Kineto (use_kineto=True)"
-                )
+                raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
             raise AssertionError("No activities specified for the profiler")
-        for name, value in (
-            ("experimental_config", experimental_config),
-            ("activity_filters", activity_filters),
-        ):
+        for name, value in (("experimental_config", experimental_config), ("activity_filters", activity_filters)):
             if value:
-                raise NotImplementedError(f"profile({name}=...) is not supported")  # fmt: skip
+                raise NotImplementedError(f"profile({name}=...) is not supported")
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
             raise ValueError("post_processing_timeout_s must be non-negative")
         self.entered = False
@@ -158,9 +164,8 @@ class profile:
         if create_trace_id:
             self.trace_id = self.create_trace_id()
         return ProfilerConfig(
-            self.record_shapes, self.profile_memory, self.with_stack, self.with_flops, self.with_modules,
-            self.trace_id,
-        )  # fmt: skip
+            self.record_shapes, self.profile_memory, self.with_stack, self.with_flops, self.with_modules, self.trace_id
+        )
 
     def _prepare_trace(self) -> None:
         self.entered = True
@@ -169,9 +174,7 @@ class profile:
     def _start_trace(self) -> None:
         self.entered = True
         self._stop_recording()  # an earlier recorder is there if a signal came before it was stopped
-        self._recorder = Recorder(
-            self.record_shapes, self.profile_memory, self.with_stack, self.with_flops
-        )
+        self._recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack, self.with_flops)
         self._recorder.start()
 
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> Any:
@@ -203,8 +206,10 @@ class profile:
     def _processed(self) -> EventList:
         if self._events is None:
             options = {
-                "use_device": self.use_device, "profile_memory": self.profile_memory, "with_flops": self.with_flops,
-            }  # fmt: skip
+                "use_device": self.use_device,
+                "profile_memory": self.profile_memory,
+                "with_flops": self.with_flops,
+            }
             if self._recorder is None:
                 self._events = EventList([], **options)
                 self._events._tree_built = True
@@ -245,20 +250,20 @@ class profile:
     ) -> str:
         """All events as a text table; see `EventList.table`."""
         return self._processed().table(
-            sort_by, row_limit, max_src_column_width, max_name_column_width, max_shapes_column_width, header,
+            sort_by,
+            row_limit,
+            max_src_column_width,
+            max_name_column_width,
+            max_shapes_column_width,
+            header,
             top_level_events_only,
-        )  # fmt: skip
+        )
 
     def key_averages(
-        self,
-        group_by_input_shape: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
         """One entry per name; see `EventList.key_averages`."""
-        return self._processed().key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_overload_name
-        )
+        return self._processed().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
         """The sum of everything; see `EventList.total_average`."""
@@ -343,9 +348,7 @@ class record_function(contextlib.ContextDecorator):
         return type(self)(self.name, self.args)
 
     def _call_end_callbacks_on_future(self, fut: Any) -> Any:
-        raise NotImplementedError(
-            "record_function cannot end with a future: there are no torch.futures here"
-        )
+        raise NotImplementedError("record_function cannot end with a future: there are no torch.futures here")
 
 
 # --- torch.ops.profiler ---------------------------------------------------------------------------
@@ -409,9 +412,7 @@ class _Emit:
 
     def __enter__(self) -> Any:
         if self.enabled:
-            raise NotImplementedError(
-                f"{type(self).__name__}: {self._tool} ranges are not emitted here. {self._hint}"
-            )
+            raise NotImplementedError(f"{type(self).__name__}: {self._tool} ranges are not emitted here. {self._hint}")
 
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
         """Nothing: it was not entered, or is not enabled."""
@@ -491,16 +492,14 @@ def parse_nvprof_trace(path: Any) -> list[FunctionEvent]:
 
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
-        texts = {
-            row["_id_"]: row["value"] for row in db.execute("select _id_, value from StringTable")
-        }
+        texts = {row["_id_"]: row["value"] for row in db.execute("select _id_, value from StringTable")}
         once = EnforceUnique()
         found: dict[int, FunctionEvent] = {}
         for row in db.execute(_MARKERS):
             once.see(row["id"])
             found[row["id"]] = FunctionEvent(
                 id=row["id"], node_id=0, name=texts[row["name"]], thread=0, start_us=row["first"], end_us=row["last"]
-            )  # fmt: skip
+            )
         once = EnforceUnique()
         for row in db.execute(_KERNELS):
             once.see(row["id"], row["call"])

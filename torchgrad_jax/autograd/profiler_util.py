@@ -14,9 +14,7 @@ from .._core.files import replacing
 from ._profiler_table import build_table, format_time
 
 MEMORY_EVENT_NAME = "[memory]"
-_METRICS = [
-    f"self_{kind}_time_total" for kind in ("cpu", "cuda", "xpu", "privateuse1")
-]  # fmt: skip
+_METRICS = [f"self_{kind}_time_total" for kind in ("cpu", "cuda", "xpu", "privateuse1")]
 _UNSAFE_IN_STACKS = str.maketrans(" ;\t\n", "____")
 
 
@@ -141,9 +139,7 @@ class FormattedTimesMixin:
         """Microseconds on a device per call."""
         return self.device_time_total / self.count if self.count else 0.0
 
-    cuda_time = _old_name(
-        "cuda_time", "device_time", "`cuda_time` is deprecated, please use `device_time` instead."
-    )
+    cuda_time = _old_name("cuda_time", "device_time", "`cuda_time` is deprecated, please use `device_time` instead.")
 
 
 class FunctionEvent(FormattedTimesMixin):
@@ -181,9 +177,7 @@ class FunctionEvent(FormattedTimesMixin):
             given.pop(key, None)
         self.__dict__.update(given)
         if extra_meta:
-            raise NotImplementedError(
-                "FunctionEvent(extra_meta=...): there are no device traces here"
-            )
+            raise NotImplementedError("FunctionEvent(extra_meta=...): there are no device traces here")
         self.time_range = Interval(start_us, end_us)
         self.kernels: list[Any] = []
         self.count = 1
@@ -275,9 +269,7 @@ class FunctionEvent(FormattedTimesMixin):
         if self.device_type is not DeviceType.CPU:
             return self.time_range.elapsed_us()
         mine = sum(k.duration for k in self.kernels)
-        return (
-            mine if self.is_legacy else mine + sum(c.device_time_total for c in self.cpu_children)
-        )
+        return mine if self.is_legacy else mine + sum(c.device_time_total for c in self.cpu_children)
 
     @property
     def self_device_time_total(self) -> float:
@@ -301,7 +293,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     metadata_json = _old_name(
         "metadata_json", "_metadata_json", "`metadata_json` is deprecated. Use `event_metadata` instead."
-    )  # fmt: skip
+    )
     cuda_time_total = _old_name("cuda_time_total", "device_time_total")
     self_cuda_time_total = _old_name("self_cuda_time_total", "self_device_time_total")
     self_cuda_memory_usage = _old_name("self_cuda_memory_usage", "self_device_memory_usage")
@@ -309,25 +301,56 @@ class FunctionEvent(FormattedTimesMixin):
     def __repr__(self) -> str:
         device = self.use_device
         facts = {
-            "id": self.id, "name": self.name, "overload_name": self.overload_name, "device_type": self.device_type,
-            "node_id": self.node_id, "cpu_time": self.cpu_time_str, "start_us": self.time_range.start,
-            "end_us": self.time_range.end, "cpu_children": [c.id for c in self.cpu_children],
-            f"{device}_time": self.device_time_str, "name ": self.name, "thread": self.thread,
-            "input_shapes": self.input_shapes, "cpu_memory_usage": self.cpu_memory_usage,
-            f"{device}_memory_usage": self.device_memory_usage, "is_async": self.is_async,
-            "is_remote": self.is_remote, "seq_nr": self.sequence_nr, "is_legacy": self.is_legacy,
-        }  # fmt: skip
+            "id": self.id,
+            "name": self.name,
+            "overload_name": self.overload_name,
+            "device_type": self.device_type,
+            "node_id": self.node_id,
+            "cpu_time": self.cpu_time_str,
+            "start_us": self.time_range.start,
+            "end_us": self.time_range.end,
+            "cpu_children": [c.id for c in self.cpu_children],
+            f"{device}_time": self.device_time_str,
+            "name ": self.name,
+            "thread": self.thread,
+            "input_shapes": self.input_shapes,
+            "cpu_memory_usage": self.cpu_memory_usage,
+            f"{device}_memory_usage": self.device_memory_usage,
+            "is_async": self.is_async,
+            "is_remote": self.is_remote,
+            "seq_nr": self.sequence_nr,
+            "is_legacy": self.is_legacy,
+        }
         return f"<FunctionEvent {' '.join(f'{k.strip()}={v}' for k, v in facts.items())}>"
 
 
 _SUMMED = (
-    "cpu_time_total", "device_time_total", "self_cpu_time_total", "self_device_time_total", "cpu_memory_usage",
-    "device_memory_usage", "self_cpu_memory_usage", "self_device_memory_usage", "count",
-)  # fmt: skip
+    "cpu_time_total",
+    "device_time_total",
+    "self_cpu_time_total",
+    "self_device_time_total",
+    "cpu_memory_usage",
+    "device_memory_usage",
+    "self_cpu_memory_usage",
+    "self_device_memory_usage",
+    "count",
+)
 _COPIED = (
-    "key", "node_id", "is_async", "is_remote", "cpu_parent", "cpu_children", "overload_name", "input_shapes", "stack",
-    "scope", "device_type", "is_legacy", "use_device", "is_user_annotation",
-)  # fmt: skip
+    "key",
+    "node_id",
+    "is_async",
+    "is_remote",
+    "cpu_parent",
+    "cpu_children",
+    "overload_name",
+    "input_shapes",
+    "stack",
+    "scope",
+    "device_type",
+    "is_legacy",
+    "use_device",
+    "is_user_annotation",
+)
 
 
 class FunctionEventAvg(FormattedTimesMixin):
@@ -392,9 +415,8 @@ class EventList(list[Any]):
 
     def _like(self, events: Iterable[Any]) -> EventList:
         return EventList(
-            events, use_device=self._use_device, profile_memory=self._profile_memory,
-            with_flops=self._with_flops,
-        )  # fmt: skip
+            events, use_device=self._use_device, profile_memory=self._profile_memory, with_flops=self._with_flops
+        )
 
     def __str__(self) -> str:
         return self.table()
@@ -456,10 +478,7 @@ class EventList(list[Any]):
         return sum(e.self_cpu_time_total for e in self)
 
     def key_averages(
-        self,
-        group_by_input_shapes: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
+        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
         """One `FunctionEventAvg` for all events of a name.
 
@@ -520,11 +539,18 @@ class EventList(list[Any]):
             time_unit: "s", "ms" or "us" for all times.
         """
         return build_table(
-            self, sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
-            max_name_column_width=max_name_column_width, max_shapes_column_width=max_shapes_column_width,
-            header=header, profile_memory=self._profile_memory, with_flops=self._with_flops,
-            top_level_events_only=top_level_events_only, time_unit=time_unit,
-        )  # fmt: skip
+            self,
+            sort_by=sort_by,
+            row_limit=row_limit,
+            max_src_column_width=max_src_column_width,
+            max_name_column_width=max_name_column_width,
+            max_shapes_column_width=max_shapes_column_width,
+            header=header,
+            profile_memory=self._profile_memory,
+            with_flops=self._with_flops,
+            top_level_events_only=top_level_events_only,
+            time_unit=time_unit,
+        )
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events for chrome://tracing, as a plain list.
@@ -534,12 +560,17 @@ class EventList(list[Any]):
         """
         rows = [
             {
-                "name": e.trace_name, "ph": "X", "ts": e.time_range.start, "dur": e.time_range.elapsed_us(),
-                "tid": e.thread, "pid": "CPU functions", "args": {},
+                "name": e.trace_name,
+                "ph": "X",
+                "ts": e.time_range.start,
+                "dur": e.time_range.elapsed_us(),
+                "tid": e.thread,
+                "pid": "CPU functions",
+                "args": {},
             }
             for e in self
             if e.trace_name is not None
-        ]  # fmt: skip
+        ]
         with replacing(path, "w") as f:
             json.dump(rows, f)
 

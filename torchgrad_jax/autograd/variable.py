@@ -39,17 +39,13 @@ class Variable(metaclass=VariableMeta):
         name: str | None = None,
     ) -> Any:
         """The tensor's data with `requires_grad` and a name; `volatile` is a relic."""
-        requires_grad, volatile = bool(operator.index(requires_grad)), bool(operator.index(volatile))  # fmt: skip
+        requires_grad, volatile = bool(operator.index(requires_grad)), bool(operator.index(volatile))
         if volatile:
-            warn.to_user(
-                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead."
-            )
+            warn.to_user("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
         if volatile and requires_grad:
             raise ValueError("Variable can't be volatile and require_grad at the same time!")
         if _grad_fn is not None:
-            raise TypeError(
-                f"_grad_fn has to be a Function object or None, but got {type(_grad_fn).__name__}"
-            )
+            raise TypeError(f"_grad_fn has to be a Function object or None, but got {type(_grad_fn).__name__}")
         if name is not None and not isinstance(name, str):
             raise TypeError(f"argument 5 must be str or None, not {type(name).__name__}")
         if data is None:
@@ -60,9 +56,7 @@ class Variable(metaclass=VariableMeta):
             out = share(data, data._vc)
         if requires_grad:
             if out._m.dtype.category < dtypes.FLOATING:
-                raise RuntimeError(
-                    "Only Tensors of floating point and complex dtype can require gradients"
-                )
+                raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
             out._rg = True
         if name is not None:
             watchers(out).name = name

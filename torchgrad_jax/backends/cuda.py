@@ -101,7 +101,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
 @contextlib.contextmanager
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     """The flags about attention as given inside of a `with` block."""
     given = (enable_flash, enable_mem_efficient, enable_math, enable_cudnn)
     with allowed_kernels(dict(zip(ATTENTION, given))):

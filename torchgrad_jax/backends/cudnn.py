@@ -33,14 +33,21 @@ def is_acceptable(tensor: Any) -> bool:
 
 
 def set_flags(
-    _enabled: bool | None = None, _benchmark: bool | None = None, _benchmark_limit: int | None = None,
-    _deterministic: bool | None = None, _allow_tf32: bool | None = None, _fp32_precision: str = "none",
-) -> tuple[Any, ...]:  # fmt: skip
+    _enabled: bool | None = None,
+    _benchmark: bool | None = None,
+    _benchmark_limit: int | None = None,
+    _deterministic: bool | None = None,
+    _allow_tf32: bool | None = None,
+    _fp32_precision: str = "none",
+) -> tuple[Any, ...]:
     """Set flags, and return what they were."""
     new = {
-        "enabled": _enabled, "benchmark": _benchmark, "benchmark_limit": _benchmark_limit,
-        "deterministic": _deterministic, "allow_tf32": _allow_tf32,
-    }  # fmt: skip
+        "enabled": _enabled,
+        "benchmark": _benchmark,
+        "benchmark_limit": _benchmark_limit,
+        "deterministic": _deterministic,
+        "allow_tf32": _allow_tf32,
+    }
     before = (*[globals()[n] for n in new], fp32_precision)
     globals().update({n: v for n, v in new.items() if v is not None})
     return before
@@ -48,13 +55,15 @@ def set_flags(
 
 @contextlib.contextmanager
 def flags(
-    enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False,
-    allow_tf32: bool = True, fp32_precision: str = "none",
-) -> Iterator[None]:  # fmt: skip
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+    fp32_precision: str = "none",
+) -> Iterator[None]:
     """The flags as given inside of a `with` block."""
-    before = set_flags(
-        enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision
-    )
+    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
     try:
         yield
     finally:

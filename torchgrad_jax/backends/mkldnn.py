@@ -21,9 +21,11 @@ def is_available() -> bool:
 
 
 def set_flags(
-    _enabled: bool | None = None, _deterministic: bool | None = None, _allow_tf32: bool | None = None,
+    _enabled: bool | None = None,
+    _deterministic: bool | None = None,
+    _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Set flags, and return what they were."""
     global enabled, deterministic, allow_tf32
     before = (enabled, deterministic, allow_tf32, fp32_precision)
@@ -36,7 +38,7 @@ def set_flags(
 @contextlib.contextmanager
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
-) -> Iterator[None]:  # fmt: skip
+) -> Iterator[None]:
     """The flags as given inside of a `with` block."""
     before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
     try:

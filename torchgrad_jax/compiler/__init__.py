@@ -47,9 +47,7 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return ["inductor"]
 
 
-def disable(
-    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
-) -> Any:
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Mark a function as not to be compiled.
 
     Called by itself it runs as it is written. Called from a compiled function it raises: a function is
@@ -112,12 +110,8 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def over_tensors(*args: Any, **kwargs: Any) -> Any:
-        given, named = _tree.map_leaves(
-            lambda x: x.numpy() if isinstance(x, _Tensor) else x, (args, kwargs)
-        )
-        return _tree.map_leaves(
-            lambda x: _from_numpy(x) if isinstance(x, _np.ndarray) else x, fn(*given, **named)
-        )
+        given, named = _tree.map_leaves(lambda x: x.numpy() if isinstance(x, _Tensor) else x, (args, kwargs))
+        return _tree.map_leaves(lambda x: _from_numpy(x) if isinstance(x, _np.ndarray) else x, fn(*given, **named))
 
     return over_tensors
 

@@ -14,24 +14,9 @@ from .._core import devices
 from .._core.errors import no_such_name as _no_such_name
 from .._core.state import MODES
 from .._functions import constructors as _constructors, random as _random
-from .._functions.symbolic import (
-    AcceleratorError as AcceleratorError,
-    OutOfMemoryError as OutOfMemoryError,
-)
-from . import (
-    graphs as graphs,
-    memory as memory,
-    nvtx as nvtx,
-    random as random,
-    streams as streams,
-)
-from ._gpus import (
-    current_device as current_device,
-    gpu as _gpu,
-    gpus as _gpus,
-    index as _index,
-    wait as _wait,
-)
+from .._functions.symbolic import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
+from . import graphs as graphs, memory as memory, nvtx as nvtx, random as random, streams as streams
+from ._gpus import current_device as current_device, gpu as _gpu, gpus as _gpus, index as _index, wait as _wait
 from .memory import (
     max_memory_allocated as max_memory_allocated,
     max_memory_cached as max_memory_cached,
@@ -135,10 +120,7 @@ def get_device_properties(device: Any = None) -> SimpleNamespace:
     gpu = _gpu(device)
     major, minor = get_device_capability(device)
     return SimpleNamespace(
-        name=gpu.device_kind,
-        major=major,
-        minor=minor,
-        total_memory=_stats(gpu).get("bytes_limit", 0),
+        name=gpu.device_kind, major=major, minor=minor, total_memory=_stats(gpu).get("bytes_limit", 0)
     )
 
 

@@ -48,9 +48,7 @@ def index(device: Any) -> int:
 def _arrays(device: Any) -> list[Any]:
     """The arrays that are on a GPU, or are going to be."""
     there = gpu(device)
-    return [
-        a for a in jax.live_arrays(there.platform) if not a.is_deleted() and there in a.devices()
-    ]
+    return [a for a in jax.live_arrays(there.platform) if not a.is_deleted() and there in a.devices()]
 
 
 def wait(device: Any = None) -> None:

@@ -10,6 +10,4 @@ from .streams import (
     make_graphed_callables as make_graphed_callables,
 )
 
-__all__ = [
-    "CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables",
-]  # fmt: skip
+__all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]

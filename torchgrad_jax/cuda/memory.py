@@ -48,19 +48,13 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def memory_stats(device: Any = None) -> collections.OrderedDict[str, Any]:
     """XLA's figures about a GPU's memory, under XLA's names; empty without a GPU."""
-    return (
-        collections.OrderedDict(sorted(stats(_gpu(device)).items()))
-        if _gpus()
-        else collections.OrderedDict()
-    )
+    return collections.OrderedDict(sorted(stats(_gpu(device)).items())) if _gpus() else collections.OrderedDict()
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Refused: XLA's peak cannot be reset."""
     _gpu(device)
-    raise NotImplementedError(
-        "reset_peak_memory_stats: XLA does not reset its peak; start a fresh process to measure"
-    )
+    raise NotImplementedError("reset_peak_memory_stats: XLA does not reset its peak; start a fresh process to measure")
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:

@@ -65,10 +65,7 @@ class Stream:
         return event
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and (self.device, self.stream_id) == (
-            other.device,
-            other.stream_id,
-        )
+        return isinstance(other, Stream) and (self.device, self.stream_id) == (other.device, other.stream_id)
 
     def __hash__(self) -> int:
         return hash((self.device, self.stream_id))
@@ -81,9 +78,7 @@ class ExternalStream(Stream):
     """Refused: XLA puts no work into queues of others."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "XLA schedules by itself, and puts no work into another library's CUDA stream"
-        )
+        raise NotImplementedError("XLA schedules by itself, and puts no work into another library's CUDA stream")
 
 
 class Event:
@@ -100,9 +95,7 @@ class Event:
         _need_one(RuntimeError(f"Tried to instantiate dummy base class {cls.__name__}"))
         return super().__new__(cls)
 
-    def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
-    ) -> None:
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         if interprocess:
             raise NotImplementedError("torch.cuda.Event: there are no events between processes")
         self._timing = enable_timing
@@ -187,12 +180,7 @@ class StreamContext:
             self._before = current_stream(self.stream.device)
             set_stream(self.stream)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         set_stream(self._before)
 
 

@@ -80,9 +80,7 @@ def alike(*tensors: Tensor) -> None:
     """Tensors of one call have one dtype."""
     for x in tensors[:-1]:
         if x.dtype != tensors[-1].dtype:
-            raise ValueError(
-                f"Invalid usage of tensors with different dtypesFound {x.dtype} and  {tensors[-1].dtype}"
-            )
+            raise ValueError(f"Invalid usage of tensors with different dtypesFound {x.dtype} and  {tensors[-1].dtype}")
 
 
 def fitting(name: str, outputs: Sequence[Tensor], tensor: Tensor, size: int) -> None:
@@ -144,7 +142,7 @@ def group_for(call: str, group: Any) -> ProcessGroup | None:
     """The group, or None with a warning where this process is not in it."""
     if outside(group):
         rank = -1 if _default.WORLD is None else _default.WORLD.rank()
-        warn.to_user(f"Running {call} on global rank {rank} which does not belong to the given group.")  # fmt: skip
+        warn.to_user(f"Running {call} on global rank {rank} which does not belong to the given group.")
         return None
     return member_of(group)
 
@@ -176,9 +174,7 @@ def assign(target: Tensor, array: Any) -> None:
         RuntimeError: it is a leaf that requires a gradient.
     """
     if target.requires_grad and target.is_leaf:
-        raise RuntimeError(
-            "a leaf Variable that requires grad is being used in an in-place operation."
-        )
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     with no_grad():
         target.copy_(tensor_from(array.reshape(target.shape), target))
 

@@ -42,10 +42,17 @@ def _backend(name: str | None) -> str:
 
 
 def init_process_group(
-    backend: str | None = None, init_method: str | None = None, timeout: Any = None, world_size: int = -1,
-    rank: int = -1, store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
     _ranks: Any = None,
-) -> None:  # fmt: skip
+) -> None:
     """Begin the group of all processes.
 
     Args:
@@ -70,7 +77,7 @@ def init_process_group(
     name = _backend(backend)
     timeout = default_pg_timeout if timeout is None else timeout
     if not isinstance(timeout, datetime.timedelta):
-        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")  # fmt: skip
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
     BEFORE_OPENING.clear()  # the processes meet here
     if store is None:
         met = _rendezvous.rendezvous(init_method or "env://", rank, world_size, timeout)
@@ -165,10 +172,15 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 def new_group(
-    ranks: Sequence[int] | None = None, timeout: Any = None, backend: str | None = None, pg_options: Any = None,
-    use_local_synchronization: bool = False, group_desc: str | None = None, device_id: Any = None,
+    ranks: Sequence[int] | None = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
     sort_ranks: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """A group of some of the processes. All processes call this, in the same order.
 
     Args:
@@ -217,17 +229,19 @@ def _check_members(members: Sequence[int], size: int) -> None:
         )
     for rank in members:
         if not 0 <= rank < size:
-            raise ValueError(
-                f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})"
-            )
+            raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})")
     if len(set(members)) != len(members):
         raise ValueError(f"ranks list must not contain duplicate entries, got {list(members)}")
 
 
 def new_subgroups(
-    group_size: int | None = None, group: Any = None, timeout: Any = None, backend: str | None = None,
-    pg_options: Any = None, group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:  # fmt: skip
+    group_size: int | None = None,
+    group: Any = None,
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
     """Groups of neighbours, as many in each as `group_size` says; the one of this process, and all of them."""
     n = get_world_size(group)
     size = n if group_size is None else group_size
@@ -243,9 +257,12 @@ def new_subgroups(
 
 
 def new_subgroups_by_enumeration(
-    ranks_per_subgroup_list: Sequence[Sequence[int]], timeout: Any = None, backend: str | None = None,
-    pg_options: Any = None, group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:  # fmt: skip
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: Any = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
     """Groups of the ranks that are listed; the one of this process, and all of them."""
     if not ranks_per_subgroup_list:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
@@ -253,18 +270,20 @@ def new_subgroups_by_enumeration(
     for ranks in ranks_per_subgroup_list:
         for rank in ranks:
             if rank in owner:
-                raise ValueError(
-                    f"Rank {rank} has appeared in both subgroup {owner[rank]} and {ranks}"
-                )
+                raise ValueError(f"Rank {rank} has appeared in both subgroup {owner[rank]} and {ranks}")
             owner[rank] = ranks
     made = [new_group(r, timeout, backend, group_desc=group_desc) for r in ranks_per_subgroup_list]
     return next((g for g in made if not outside(g)), None), made
 
 
 def split_group(
-    parent_pg: Any = None, split_ranks: Sequence[Sequence[int]] | None = None, timeout: Any = None,
-    pg_options: Any = None, group_desc: str | None = None, backend: str | None = None,
-) -> Any:  # fmt: skip
+    parent_pg: Any = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: Any = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> Any:
     """The group that this process is in after a group was split; None if it is in no part. All its processes call this.
 
     Args:
@@ -289,6 +308,4 @@ def split_group(
     if not mine:
         return None
     members = [parent._members[r] for r in mine[0]]
-    return new_group(
-        members, timeout, backend, use_local_synchronization=True, group_desc=group_desc
-    )
+    return new_group(members, timeout, backend, use_local_synchronization=True, group_desc=group_desc)

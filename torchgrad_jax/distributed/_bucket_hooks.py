@@ -13,8 +13,12 @@ from ._collectives import all_reduce
 from ._groups import member_of
 
 __all__ = [
-    "allreduce_hook", "bf16_compress_hook", "bf16_compress_wrapper", "fp16_compress_hook", "fp16_compress_wrapper",
-]  # fmt: skip
+    "allreduce_hook",
+    "bf16_compress_hook",
+    "bf16_compress_wrapper",
+    "fp16_compress_hook",
+    "fp16_compress_wrapper",
+]
 
 
 def averaged(process_group: Any, tensor: Tensor) -> Future[Tensor]:

@@ -47,9 +47,15 @@ def like(tensor: Tensor, shape: Sequence[int] | None = None) -> jax.ShapeDtypeSt
 
 
 def begin(
-    pg: ProcessGroup, what: str, arrays: Sequence[Any], results: Sequence[jax.ShapeDtypeStruct], step: Step,
-    key: str = "", timeout: Any = None, in_xla: Form | None = None,
-) -> Callable[[], Arrays]:  # fmt: skip
+    pg: ProcessGroup,
+    what: str,
+    arrays: Sequence[Any],
+    results: Sequence[jax.ShapeDtypeStruct],
+    step: Step,
+    key: str = "",
+    timeout: Any = None,
+    in_xla: Form | None = None,
+) -> Callable[[], Arrays]:
     """Take the turn of a collective; what is returned runs it, and gives its results.
 
     Args:
@@ -84,9 +90,15 @@ class _StepOfProgram(Collective):
     """
 
     def __init__(
-        self, pg: ProcessGroup, what: str, results: Sequence[jax.ShapeDtypeStruct], step: Step, key: str,
-        timeout: Any, form: Form | None,
-    ) -> None:  # fmt: skip
+        self,
+        pg: ProcessGroup,
+        what: str,
+        results: Sequence[jax.ShapeDtypeStruct],
+        step: Step,
+        key: str,
+        timeout: Any,
+        form: Form | None,
+    ) -> None:
         self._which, self._size = None if pg is group.WORLD else pg, pg.size()
         self._what, self._results, self._step = what, results, step
         self._key, self._timeout, self._form = key, timeout, form
@@ -95,9 +107,7 @@ class _StepOfProgram(Collective):
     def __call__(self, *given: Any) -> Any:
         turn = self._turn(self._what, self._key, self._timeout)
         found = self._step(turn, *map(np.asarray, given))
-        return tuple(
-            np.asarray(x).reshape(r.shape) for x, r in zip(found, self._results, strict=True)
-        )
+        return tuple(np.asarray(x).reshape(r.shape) for x, r in zip(found, self._results, strict=True))
 
     @property
     def members(self) -> tuple[int, ...]:

@@ -37,9 +37,7 @@ from ._groups import ProcessGroup
 from ._work import Work
 
 
-def barrier(
-    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
-) -> Work | None:
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Work | None:
     """Return when all processes of the group are here."""
     pg = group_for("barrier", group)
     if pg is None:
@@ -108,9 +106,7 @@ def _averaged(op: Any, tensor: Tensor, size: int) -> None:
             tensor.div_(size)
 
 
-def all_reduce(
-    tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
     """Write the sum of all processes' tensors into each of them.
 
     Args:
@@ -129,10 +125,13 @@ def all_reduce(
         return None
     what = f"all_reduce({op.name}) of {size_of(tensor)}"
     found = begin(
-        pg, what, [array_of(tensor)], [like(tensor)],
+        pg,
+        what,
+        [array_of(tensor)],
+        [like(tensor)],
         lambda turn, x: [_exchange.all_reduce(turn, x, op.name)],
         in_xla=partial(_in_xla.all_reduce, op=op.name),
-    )  # fmt: skip
+    )
 
     def run() -> None:
         fill(tensor, found()[0])
@@ -151,9 +150,13 @@ def all_reduce_coalesced(
 
 
 def reduce(
-    tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False,
+    tensor: Tensor,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the sum of all processes' tensors into that of one of them."""
     op = reduction(op, tensor_of(tensor, "tensor"), "reduce")
     pg = group_for("reduce", group)
@@ -161,10 +164,13 @@ def reduce(
         return None
     root = root_of("reduce", pg, dst, group_dst)
     found = begin(
-        pg, f"reduce({op.name}) of {size_of(tensor)} to {root}", [array_of(tensor)], [like(tensor)],
+        pg,
+        f"reduce({op.name}) of {size_of(tensor)} to {root}",
+        [array_of(tensor)],
+        [like(tensor)],
         lambda turn, x: [_exchange.reduce(turn, x, root, op.name)],
         in_xla=partial(_in_xla.reduce, root=root, op=op.name),
-    )  # fmt: skip
+    )
 
     def run() -> None:
         (array,) = found()
@@ -178,7 +184,7 @@ def reduce(
 
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the sum of the tensors that all processes have for this one into the output.
 
     Args:
@@ -199,14 +205,15 @@ def reduce_scatter(
     return _reduce_scattered(pg, output, [array_of(x) for x in input_list], op, async_op)
 
 
-def _reduce_scattered(
-    pg: ProcessGroup, output: Tensor, xs: Sequence[Any], op: Any, async_op: bool
-) -> Work | None:
+def _reduce_scattered(pg: ProcessGroup, output: Tensor, xs: Sequence[Any], op: Any, async_op: bool) -> Work | None:
     found = begin(
-        pg, f"reduce_scatter({op.name}) of {[x.size for x in xs]} elements of {output.dtype}", xs, [like(output)],
+        pg,
+        f"reduce_scatter({op.name}) of {[x.size for x in xs]} elements of {output.dtype}",
+        xs,
+        [like(output)],
         lambda turn, *xs: [_exchange.reduce_scatter(turn, xs, op.name)],
         in_xla=_in_xla.if_equal(partial(_in_xla.reduce_scatter, op=op.name), xs),
-    )  # fmt: skip
+    )
 
     def run() -> None:
         assign(output, found()[0])
@@ -244,10 +251,13 @@ def spread(pg: ProcessGroup, tensors: Sequence[Tensor], root: int, what: str) ->
         same = [t for t in tensors if t.dtype == dtype]
         whole = joined([array_of(t) for t in same])
         found = begin(
-            pg, f"{what} of {whole.size} elements of {dtype}", [whole], [like(same[0], whole.shape)],
+            pg,
+            f"{what} of {whole.size} elements of {dtype}",
+            [whole],
+            [like(same[0], whole.shape)],
             lambda turn, x: [_exchange.broadcast(turn, x, root)],
             in_xla=partial(_in_xla.broadcast, root=root),
-        )()  # fmt: skip
+        )()
         if takes_result(pg, False, root):
             at = 0
             for t in same:
@@ -260,7 +270,7 @@ def spread(pg: ProcessGroup, tensors: Sequence[Tensor], root: int, what: str) ->
 
 def broadcast(
     tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the tensor of one process into those of all."""
     tensor_of(tensor, "tensor")
     pg = group_for("broadcast", group)
@@ -268,10 +278,13 @@ def broadcast(
         return None
     root = root_of("broadcast", pg, src, group_src)
     found = begin(
-        pg, f"broadcast of {size_of(tensor)} from {root}", [array_of(tensor)], [like(tensor)],
+        pg,
+        f"broadcast of {size_of(tensor)} from {root}",
+        [array_of(tensor)],
+        [like(tensor)],
         lambda turn, x: [_exchange.broadcast(turn, x, root)],
         in_xla=partial(_in_xla.broadcast, root=root),
-    )  # fmt: skip
+    )
 
     def run() -> None:
         (array,) = found()
@@ -281,9 +294,7 @@ def broadcast(
     return perform(async_op, [tensor], run)
 
 
-def all_gather(
-    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
     """Write the tensors of all processes into a list.
 
     Raises:
@@ -298,7 +309,7 @@ def all_gather(
     what = f"all_gather of {size_of(tensor)}"
     found = begin(
         pg, what, [array_of(tensor)], [like(tensor)] * pg.size(), _exchange.all_gather, in_xla=_in_xla.all_gather
-    )  # fmt: skip
+    )
 
     def run() -> None:
         for out, array in zip(tensor_list, found()):
@@ -309,13 +320,11 @@ def all_gather(
 
 def all_gather_coalesced(
     output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
-) -> Any:  # fmt: skip
+) -> Any:
     """`all_gather` of several tensors; of the lists, each is for what one process has."""
     inputs = tensors_of(input_tensor_list, "tensor_list")
     if any(len(outputs) != len(inputs) for outputs in output_tensor_lists):
-        raise RuntimeError(
-            f"all_gather_coalesced: a list does not have {len(inputs)} tensors, as the input list has"
-        )
+        raise RuntimeError(f"all_gather_coalesced: a list does not have {len(inputs)} tensors, as the input list has")
     for i, x in enumerate(inputs):
         all_gather([outputs[i] for outputs in output_tensor_lists], x, group)
     return Work(output_tensor_lists) if async_op else None
@@ -332,10 +341,13 @@ def all_gather_single(
         return None
     _sizes("all_gather_single", input_tensor, output_tensor, pg.size())
     found = begin(
-        pg, f"all_gather_single of {size_of(input_tensor)}", [array_of(input_tensor)], [like(output_tensor)],
+        pg,
+        f"all_gather_single of {size_of(input_tensor)}",
+        [array_of(input_tensor)],
+        [like(output_tensor)],
         lambda turn, x: [np.concatenate(_exchange.all_gather(turn, x.reshape(-1)))],
         in_xla=lambda x: [lax.all_gather(x, _in_xla.AXIS)],
-    )  # fmt: skip
+    )
 
     def run() -> None:
         assign(output_tensor, found()[0])
@@ -361,9 +373,13 @@ reduce_scatter_tensor = _older("reduce_scatter_tensor", reduce_scatter_single)
 
 
 def all_to_all_single(
-    output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None,
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Any = None,
     async_op: bool = False,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Send a part of a tensor to each process, and put the parts from all into one.
 
     Args:
@@ -395,9 +411,8 @@ def all_to_all_single(
         return [np.concatenate(found)]
 
     found = begin(
-        pg, f"all_to_all_single of {input.dtype}", parts, [like(output)], step,
-        in_xla=_if_equal_rows(parts, incoming),
-    )  # fmt: skip
+        pg, f"all_to_all_single of {input.dtype}", parts, [like(output)], step, in_xla=_if_equal_rows(parts, incoming)
+    )
     return perform(async_op, [output], lambda: fill(output, found()[0]))
 
 
@@ -430,7 +445,7 @@ def _parts(x: Tensor, sizes: Any, n: int) -> list[Any]:
 
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Send a tensor to each process, and get one from each."""
     outputs = tensors_of(output_tensor_list, "output_tensor_list")
     inputs = tensors_of(input_tensor_list, "input_tensor_list")
@@ -440,25 +455,25 @@ def all_to_all(
         return None
     for name, found in (("input", inputs), ("output", outputs)):
         if len(found) != pg.size():
-            raise RuntimeError(
-                f"all_to_all: the {name} list has {len(found)} tensors for {pg.size()} processes"
-            )
+            raise RuntimeError(f"all_to_all: the {name} list has {len(found)} tensors for {pg.size()} processes")
     sizes = [out.numel() for out in outputs]
 
     def step(turn: Turn, *xs: Any) -> list[np.ndarray]:
         found = _exchange.all_to_all(turn, xs)
         for r, (size, array) in enumerate(zip(sizes, found)):
             if size != array.size:
-                raise RuntimeError(
-                    f"all_to_all: rank {r} sent {array.size} elements, and the output has {size}"
-                )
+                raise RuntimeError(f"all_to_all: rank {r} sent {array.size} elements, and the output has {size}")
         return found
 
     arrays = [array_of(x) for x in inputs]
     found = begin(
-        pg, "all_to_all", arrays, list(map(like, outputs)), step,
+        pg,
+        "all_to_all",
+        arrays,
+        list(map(like, outputs)),
+        step,
         in_xla=_in_xla.if_equal(_in_xla.all_to_all, [*arrays, *outputs]),
-    )  # fmt: skip
+    )
 
     def run() -> None:
         for out, array in zip(outputs, found()):
@@ -468,9 +483,13 @@ def all_to_all(
 
 
 def gather(
-    tensor: Tensor, gather_list: Any = None, dst: int | None = None, group: Any = None, async_op: bool = False,
+    tensor: Tensor,
+    gather_list: Any = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the tensors of all processes into a list of one of them."""
     tensor_of(tensor, "tensor")
     pg = group_for("gather", group)
@@ -484,9 +503,8 @@ def gather(
         fitting("gather", outputs, tensor, pg.size())
     what = f"gather of {size_of(tensor)} to {root}"
     found = begin(
-        pg, what, [array_of(tensor)], list(map(like, outputs)),
-        lambda turn, x: _exchange.gather(turn, x, root),
-    )  # fmt: skip
+        pg, what, [array_of(tensor)], list(map(like, outputs)), lambda turn, x: _exchange.gather(turn, x, root)
+    )
 
     def run() -> None:
         for out, array in zip(outputs, found()):
@@ -503,9 +521,13 @@ def _only_at_root(argument: str, side: str, given: Any, here: bool) -> None:
 
 
 def scatter(
-    tensor: Tensor, scatter_list: Any = None, src: int | None = None, group: Any = None, async_op: bool = False,
+    tensor: Tensor,
+    scatter_list: Any = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
     group_src: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Write the tensor that one process has for this one."""
     tensor_of(tensor, "tensor")
     pg = group_for("scatter", group)
@@ -518,7 +540,10 @@ def scatter(
     if inputs:
         fitting("scatter", inputs, tensor, pg.size())
     found = begin(
-        pg, f"scatter of {size_of(tensor)} from {root}", [array_of(x) for x in inputs], [like(tensor)],
+        pg,
+        f"scatter of {size_of(tensor)} from {root}",
+        [array_of(x) for x in inputs],
+        [like(tensor)],
         lambda turn, *xs: [_exchange.scatter(turn, xs, root)],
-    )  # fmt: skip
+    )
     return perform(async_op, [tensor], lambda: fill(tensor, found()[0]))

@@ -18,9 +18,7 @@ _VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 def _of_environment() -> DebugLevel:
     name = os.environ.get(_VARIABLE, "OFF").upper()
     if name not in DebugLevel.__members__:
-        raise RuntimeError(
-            f"The value of {_VARIABLE} must be one of {', '.join(DebugLevel.__members__)}, not {name}"
-        )
+        raise RuntimeError(f"The value of {_VARIABLE} must be one of {', '.join(DebugLevel.__members__)}, not {name}")
     return DebugLevel[name]
 
 

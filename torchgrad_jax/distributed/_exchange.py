@@ -35,9 +35,7 @@ class Turn:
         timeout: seconds.
     """
 
-    def __init__(
-        self, wires: Wires, members: Sequence[int], group: str, key: str, what: str, timeout: float
-    ) -> None:
+    def __init__(self, wires: Wires, members: Sequence[int], group: str, key: str, what: str, timeout: float) -> None:
         self.wires, self.members, self.group, self.what = wires, members, group, what
         self.key, self.timeout = key.encode(), timeout
         self.deadline = time.monotonic() + timeout
@@ -115,9 +113,15 @@ def _multiply(x: Any, y: Any) -> Any:
 
 
 REDUCTIONS: dict[str, Reduction] = {
-    "SUM": _add, "AVG": _add, "PRODUCT": _multiply, "MIN": np.minimum, "MAX": np.maximum,
-    "BAND": operator.and_, "BOR": operator.or_, "BXOR": operator.xor,
-}  # fmt: skip
+    "SUM": _add,
+    "AVG": _add,
+    "PRODUCT": _multiply,
+    "MIN": np.minimum,
+    "MAX": np.maximum,
+    "BAND": operator.and_,
+    "BOR": operator.or_,
+    "BXOR": operator.xor,
+}
 
 
 def _reduced(arrays: Sequence[np.ndarray], op: str) -> np.ndarray:

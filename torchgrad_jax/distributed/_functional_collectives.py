@@ -22,9 +22,15 @@ from ._groups import ProcessGroup, _groups, member_of
 Map = Callable[[Tensor], Tensor]
 
 _OPS = {
-    "sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN, "max": ReduceOp.MAX,
-    "band": ReduceOp.BAND, "bor": ReduceOp.BOR, "bxor": ReduceOp.BXOR,
-}  # fmt: skip
+    "sum": ReduceOp.SUM,
+    "avg": ReduceOp.AVG,
+    "product": ReduceOp.PRODUCT,
+    "min": ReduceOp.MIN,
+    "max": ReduceOp.MAX,
+    "band": ReduceOp.BAND,
+    "bor": ReduceOp.BOR,
+    "bxor": ReduceOp.BXOR,
+}
 
 
 class _Linear(Function):
@@ -168,16 +174,12 @@ def all_gather_single(self: Tensor, gather_dim: int, group: Any, tag: str = "") 
     return _Linear.apply(self, _gathered(pg, gather_dim), _scattered(pg, gather_dim))
 
 
-def reduce_scatter_single(
-    self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""
-) -> Tensor:
+def reduce_scatter_single(self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Tensor:
     """This process's part, along a dimension, of the sum of all tensors."""
     pg, op = _group(group), _reduction(reduceOp)
     length: Any = self.shape[scatter_dim]
     if length % pg.size():
-        raise AssertionError(
-            f"input dimension {scatter_dim} ({length} must be a multiple of group_size {pg.size()})"
-        )
+        raise AssertionError(f"input dimension {scatter_dim} ({length} must be a multiple of group_size {pg.size()})")
     back = _gathered(pg, scatter_dim)
     if op != ReduceOp.SUM:
         back = _no_gradient("reduce_scatter_tensor", reduceOp.lower())
@@ -201,9 +203,7 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
     """
     pg = _group(group)
     if sorted(src_dst) != list(range(pg.size())):
-        raise ValueError(
-            f"permute_tensor: {list(src_dst)} does not name each of {pg.size()} ranks once"
-        )
+        raise ValueError(f"permute_tensor: {list(src_dst)} does not name each of {pg.size()} ranks once")
     to, source = src_dst[pg.rank()], list(src_dst).index(pg.rank())
 
     def moved(to: int, source: int) -> Map:
@@ -218,9 +218,7 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
     return _Linear.apply(self, moved(to, source), moved(source, to))
 
 
-def all_reduce_coalesced(
-    self: list[Tensor], reduceOp: str, group: Any, tag: str = ""
-) -> list[Tensor]:
+def all_reduce_coalesced(self: list[Tensor], reduceOp: str, group: Any, tag: str = "") -> list[Tensor]:
     """`all_reduce` of several tensors."""
     return [all_reduce(x, reduceOp, group, tag) for x in self]
 
@@ -235,12 +233,8 @@ def reduce_scatter_single_coalesced(
 ) -> list[Tensor]:
     """`reduce_scatter_single` of several tensors, each along its own dimension."""
     if len(scatter_dim) != len(inputs):
-        raise AssertionError(
-            f"Length of scatter_dim ({len(scatter_dim)}) must equal length of inputs ({len(inputs)})"
-        )
-    return [
-        reduce_scatter_single(x, reduceOp, dim, group, tag) for x, dim in zip(inputs, scatter_dim)
-    ]
+        raise AssertionError(f"Length of scatter_dim ({len(scatter_dim)}) must equal length of inputs ({len(inputs)})")
+    return [reduce_scatter_single(x, reduceOp, dim, group, tag) for x, dim in zip(inputs, scatter_dim)]
 
 
 all_gather_tensor = all_gather_tensor_autograd = all_gather_single_autograd = all_gather_single
@@ -255,9 +249,13 @@ reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
 
 def all_gather_tensor_inplace(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False, tag: str = "",
+    output_tensor: Tensor,
+    input_tensor: Tensor,
+    group: Any = None,
+    async_op: bool = False,
+    tag: str = "",
     gather_dim: int = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Write the tensors of all processes into one."""
     if async_op:
         raise AssertionError("Can't remap async version of inplace op to functional collective")
@@ -265,9 +263,14 @@ def all_gather_tensor_inplace(
 
 
 def reduce_scatter_tensor_inplace(
-    output: Tensor, input: Tensor, op: str = "sum", group: Any = None, async_op: bool = False, scatter_dim: int = 0,
+    output: Tensor,
+    input: Tensor,
+    op: str = "sum",
+    group: Any = None,
+    async_op: bool = False,
+    scatter_dim: int = 0,
     tag: str = "",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Write this process's part of the sum of all tensors."""
     if async_op:
         raise AssertionError("Can't remap async version of inplace op to functional collective")

@@ -12,9 +12,7 @@ from ._exchange import Turn
 from ._stores import HashStore, Store, seconds
 
 default_pg_timeout = datetime.timedelta(minutes=30)
-_NO_GROUP = (
-    "Default process group has not been initialized, please make sure to call init_process_group."
-)
+_NO_GROUP = "Default process group has not been initialized, please make sure to call init_process_group."
 
 
 class Backend(str):
@@ -23,12 +21,7 @@ class Backend(str):
     UNDEFINED, GLOO, NCCL, XCCL = "undefined", "gloo", "nccl", "xccl"
     UCC, MPI, FAKE, XLA = "ucc", "mpi", "fake", "xla"
     backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE, XLA]
-    default_device_backend_map: ClassVar[dict[str, str]] = {
-        "cpu": GLOO,
-        "cuda": NCCL,
-        "xpu": XCCL,
-        "mps": GLOO,
-    }
+    default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):
@@ -50,7 +43,7 @@ class ProcessGroup:
 
     def __init__(
         self, wires: _wires.Wires, members: Sequence[int], backend: str, name: str, timeout: float, description: str
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._wires, self._members, self._backend = wires, list(members), backend
         self.group_name, self.group_desc, self._timeout = name, description, timeout
         self._turns, self._compiled_turns = 0, 0
@@ -77,7 +70,7 @@ class ProcessGroup:
         elif not key:
             self._turns += 1
             key = str(self._turns)
-        return Turn(self._wires, self._members, self.group_name, f"{self.group_name}/{key}", what, limit)  # fmt: skip
+        return Turn(self._wires, self._members, self.group_name, f"{self.group_name}/{key}", what, limit)
 
 
 class group:
@@ -131,9 +124,7 @@ def is_live(pg: ProcessGroup | None) -> bool:
 def is_backend_available(backend: str) -> bool:
     """Whether groups can have it: `gloo`, `xla`, and `nccl` where JAX runs on GPUs."""
     name = backend.lower()
-    return name in (Backend.GLOO, Backend.XLA) or (
-        name == Backend.NCCL and _jax_processes.has_gpus()
-    )
+    return name in (Backend.GLOO, Backend.XLA) or (name == Backend.NCCL and _jax_processes.has_gpus())
 
 
 # --- asking ---------------------------------------------------------------------------------------

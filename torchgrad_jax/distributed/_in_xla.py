@@ -56,19 +56,13 @@ def all_reduce(x: Any, op: str) -> Arrays:
     return [functools.reduce(REDUCTIONS[op], all_gather(x))]
 
 
-_DIRECT: dict[str, Callable[..., Any]] = {
-    "SUM": lax.psum, "AVG": lax.psum, "MIN": lax.pmin, "MAX": lax.pmax,
-}  # fmt: skip
+_DIRECT: dict[str, Callable[..., Any]] = {"SUM": lax.psum, "AVG": lax.psum, "MIN": lax.pmin, "MAX": lax.pmax}
 
 
 def reduce_scatter(*xs: Any, op: str) -> Arrays:
     """The sum of the arrays that all members have for this one, which have one size."""
     whole = jnp.stack(xs)
-    if (
-        op in ("SUM", "AVG")
-        and jnp.issubdtype(whole.dtype, jnp.inexact)
-        and not jnp.iscomplexobj(whole)
-    ):
+    if op in ("SUM", "AVG") and jnp.issubdtype(whole.dtype, jnp.inexact) and not jnp.iscomplexobj(whole):
         return [lax.psum_scatter(whole, AXIS)]
     return [all_reduce(whole, op)[0][lax.axis_index(AXIS)]]
 

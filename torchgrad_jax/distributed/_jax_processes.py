@@ -33,10 +33,7 @@ def has_gpus() -> bool:
     if chosen:
         return chosen in ("cuda", "rocm", "gpu")
     plugins = [p.name for p in importlib.metadata.entry_points(group="jax_plugins")]
-    return any(
-        os.path.exists(driver) and any(kind in name for name in plugins)
-        for kind, driver in _DRIVERS.items()
-    )
+    return any(os.path.exists(driver) and any(kind in name for name in plugins) for kind, driver in _DRIVERS.items())
 
 
 _DRIVERS = {"cuda": "/dev/nvidiactl", "rocm": "/dev/kfd"}
@@ -114,9 +111,7 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> None:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     try:
         limit = max(1, min(int(timeout), 300))
-        jax.distributed.initialize(
-            address, size, rank, initialization_timeout=limit, shutdown_timeout_seconds=limit
-        )
+        jax.distributed.initialize(address, size, rank, initialization_timeout=limit, shutdown_timeout_seconds=limit)
     except RuntimeError as e:
         raise DevicesOpen(
             "init_process_group with the backend 'xla' has to come before the first tensor, since JAX learns of the "

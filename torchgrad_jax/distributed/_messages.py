@@ -23,9 +23,7 @@ def _peer(pg: ProcessGroup, rank: int | None, group_rank: int | None, name: str)
     assert peer is not None
     if peer == pg.rank():
         side = "destination" if name == "dst" else "source"
-        raise ValueError(
-            f"Invalid {side} rank: {side} rank should not be the same as the rank of the current process."
-        )
+        raise ValueError(f"Invalid {side} rank: {side} rank should not be the same as the rank of the current process.")
     return peer
 
 
@@ -36,7 +34,7 @@ def _named(tag: int) -> tuple[str, str]:
 
 def isend(
     tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
-) -> Work | None:  # fmt: skip
+) -> Work | None:
     """Send a tensor; it is kept at the other process until that receives it."""
     tensor_of(tensor, "tensor")
     pg = group_for("isend", group)
@@ -53,9 +51,7 @@ def isend(
     return Work([tensor])
 
 
-def send(
-    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
-) -> None:  # fmt: skip
+def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
     """Send a tensor to another process.
 
     Args:
@@ -76,7 +72,7 @@ def send(
 
 def irecv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-) -> ReceiveWork | None:  # fmt: skip
+) -> ReceiveWork | None:
     """Begin to receive a tensor; the one that comes is there after `wait()`."""
     tensor_of(tensor, "tensor")
     pg = group_for("irecv", group)
@@ -102,9 +98,7 @@ def _sources(pg: ProcessGroup, src: int | None, group_src: int | None) -> list[i
     return [_peer(pg, src, group_src, "src")]
 
 
-def _receiving(
-    pg: ProcessGroup, sources: Sequence[int], tensor: Tensor, tag: int
-) -> Callable[[], int]:
+def _receiving(pg: ProcessGroup, sources: Sequence[int], tensor: Tensor, tag: int) -> Callable[[], int]:
     """What receives a tensor, and says who sent it; a compiled program cannot say that if it may be anybody."""
     what, key = _named(tag)
     size, dtype, sent_by = tensor.numel(), tensor._m.dtype.np, [pg._members[s] for s in sources]
@@ -128,9 +122,7 @@ def _receiving(
     return receive
 
 
-def recv(
-    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-) -> int:  # fmt: skip
+def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
     """Receive a tensor from another process, or from any if none is named; who sent it.
 
     Raises:
@@ -157,9 +149,14 @@ class P2POp:
     """
 
     def __init__(
-        self, op: Any, tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
+        self,
+        op: Any,
+        tensor: Tensor,
+        peer: int | None = None,
+        group: Any = None,
+        tag: int = 0,
         group_peer: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if op not in (isend, irecv):
             raise ValueError(
                 "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
@@ -173,9 +170,7 @@ class P2POp:
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
     """Begin several sends and receives."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
-        raise ValueError(
-            "Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``."
-        )
+        raise ValueError("Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``.")
     begun = [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]
     return [work for work in begun if work is not None]
 
@@ -184,9 +179,13 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
 
 
 def send_object_list(
-    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
     use_batch: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Send objects to another process."""
     pg = group_for("send_object_list", group)
     if pg is not None:
@@ -195,9 +194,13 @@ def send_object_list(
 
 
 def recv_object_list(
-    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
     use_batch: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     """Receive objects into a list; who sent them."""
     pg = group_for("recv_object_list", group)
     if pg is None:

@@ -30,9 +30,12 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 
 
 def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
     group_dst: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Put the objects of all processes into a list of one of them."""
     pg = group_for("gather_object", group)
     if pg is None:
@@ -46,7 +49,7 @@ def gather_object(
 
 def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
-) -> None:  # fmt: skip
+) -> None:
     """Put the objects of one process's list into those of all."""
     pg = group_for("broadcast_object_list", group)
     if pg is None:
@@ -60,24 +63,25 @@ def broadcast_object_list(
 
 
 def scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None, group: Any = None, group_src: int | None = None,
-) -> None:  # fmt: skip
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: int | None = None,
+) -> None:
     """Put the object that one process has for this one first into a list."""
     pg = group_for("scatter_object_list", group)
     if pg is None:
         return
     root = root_of("scatter", pg, src, group_src, 0)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")  # fmt: skip
+        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
     sent: list[np.ndarray] = []
     if pg.rank() == root:
         if not scatter_object_input_list:
             raise ValueError("source rank must provide non-None scatter_object_input_list")
         if len(scatter_object_input_list) != pg.size():
-            raise ValueError(
-                f"scatter_object_list: {len(scatter_object_input_list)} objects for {pg.size()} processes"
-            )
+            raise ValueError(f"scatter_object_list: {len(scatter_object_input_list)} objects for {pg.size()} processes")
         sent = [_packed(o) for o in scatter_object_input_list]
     found = _exchange.scatter(pg.turn(f"scatter_object_list from {root}"), sent, root)
     scatter_object_output_list[0] = _opened(found)

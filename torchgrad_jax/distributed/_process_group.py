@@ -39,9 +39,7 @@ def _only(tensors: Any, what: str) -> Any:
     return tensors[0]
 
 
-def _options(
-    kind: type[Any], opts: Any, timeout: Any = None, given: Any = None, **fields: Any
-) -> Any:
+def _options(kind: type[Any], opts: Any, timeout: Any = None, given: Any = None, **fields: Any) -> Any:
     """The options of a call: `opts`, or what was `given` first if that is options, or those that `fields` make."""
     given = given if opts is None else opts
     if isinstance(given, Options):
@@ -80,13 +78,11 @@ class ProcessGroup(_groups.ProcessGroup):
         finally:
             self._timeout = before
 
-    def allreduce(
-        self, tensors: Any, op: Any = ReduceOp.SUM, timeout: Any = None, *, opts: Any = None
-    ) -> Any:
+    def allreduce(self, tensors: Any, op: Any = ReduceOp.SUM, timeout: Any = None, *, opts: Any = None) -> Any:
         """`all_reduce` of a tensor, or of the tensor in a list."""
         options = _options(AllreduceOptions, opts, timeout, op, reduceOp=op)
         with self._limit(options):
-            return _collectives.all_reduce(_only(tensors, "allreduce"), options.reduceOp, self, True)  # fmt: skip
+            return _collectives.all_reduce(_only(tensors, "allreduce"), options.reduceOp, self, True)
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
         """`all_reduce` of each tensor of a list."""
@@ -94,27 +90,21 @@ class ProcessGroup(_groups.ProcessGroup):
         with self._limit(options):
             return _collectives.all_reduce_coalesced(list(tensors), options.reduceOp, self, True)
 
-    def broadcast(self, tensors: Any, root: Any = 0, timeout: Any = None, *, opts: Any = None) -> Any:  # fmt: skip
+    def broadcast(self, tensors: Any, root: Any = 0, timeout: Any = None, *, opts: Any = None) -> Any:
         """`broadcast` of a tensor, or of the tensor in a list."""
         options = _options(BroadcastOptions, opts, timeout, root, rootRank=root)
         with self._limit(options):
-            return _collectives.broadcast(
-                _only(tensors, "broadcast"), None, self, True, options.rootRank
-            )
+            return _collectives.broadcast(_only(tensors, "broadcast"), None, self, True, options.rootRank)
 
     def reduce(
         self, tensors: Any, root: Any = 0, op: Any = ReduceOp.SUM, timeout: Any = None, *, opts: Any = None
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """`reduce` of a tensor, or of the tensor in a list."""
         options = _options(ReduceOptions, opts, timeout, root, reduceOp=op, rootRank=root)
         with self._limit(options):
-            return _collectives.reduce(
-                _only(tensors, "reduce"), None, options.reduceOp, self, True, options.rootRank
-            )
+            return _collectives.reduce(_only(tensors, "reduce"), None, options.reduceOp, self, True, options.rootRank)
 
-    def allgather(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, *, timeout: Any = None
-    ) -> Any:
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None, *, timeout: Any = None) -> Any:
         """`all_gather` into a list of tensors, or into the only one of a list of lists."""
         outputs, one = _list_of(output_tensors, "allgather"), _only(input_tensors, "allgather")
         with self._limit(_options(AllgatherOptions, opts, timeout)):
@@ -122,33 +112,28 @@ class ProcessGroup(_groups.ProcessGroup):
 
     def gather(
         self, output_tensors: Any, input_tensors: Any, root: Any = 0, timeout: Any = None, *, opts: Any = None
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """`gather` into a list of tensors, or into the only one of a list of lists; others than the root give none."""
         options = _options(GatherOptions, opts, timeout, root, rootRank=root)
         outputs = _list_of(output_tensors, "gather") if output_tensors else None
         with self._limit(options):
-            return _collectives.gather(
-                _only(input_tensors, "gather"), outputs, None, self, True, options.rootRank
-            )
+            return _collectives.gather(_only(input_tensors, "gather"), outputs, None, self, True, options.rootRank)
 
     def scatter(
         self, output_tensors: Any, input_tensors: Any, root: Any = 0, timeout: Any = None, *, opts: Any = None
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """`scatter` of a list of tensors, or of the only one of a list of lists; others than the root give none."""
         options = _options(ScatterOptions, opts, timeout, root, rootRank=root)
         inputs = _list_of(input_tensors, "scatter") if input_tensors else None
         with self._limit(options):
-            return _collectives.scatter(
-                _only(output_tensors, "scatter"), inputs, None, self, True, options.rootRank
-            )
+            return _collectives.scatter(_only(output_tensors, "scatter"), inputs, None, self, True, options.rootRank)
 
     def reduce_scatter(
-        self, output_tensors: Any, input_tensors: Any, op: Any = ReduceOp.SUM, timeout: Any = None, *,
-        opts: Any = None,
-    ) -> Any:  # fmt: skip
+        self, output_tensors: Any, input_tensors: Any, op: Any = ReduceOp.SUM, timeout: Any = None, *, opts: Any = None
+    ) -> Any:
         """`reduce_scatter` of a list of tensors, or of the only one of a list of lists."""
         options = _options(ReduceScatterOptions, opts, timeout, op, reduceOp=op)
-        inputs, out = _list_of(input_tensors, "reduce_scatter"), _only(output_tensors, "reduce_scatter")  # fmt: skip
+        inputs, out = _list_of(input_tensors, "reduce_scatter"), _only(output_tensors, "reduce_scatter")
         with self._limit(options):
             return _collectives.reduce_scatter(out, inputs, options.reduceOp, self, True)
 
@@ -157,13 +142,11 @@ class ProcessGroup(_groups.ProcessGroup):
         with self._limit(_options(AllgatherOptions, opts)):
             return _collectives.all_gather_single(output, input, self, True)
 
-    def _reduce_scatter_base(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Any:  # fmt: skip
+    def _reduce_scatter_base(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Any:
         """`reduce_scatter_tensor`."""
         options = _options(ReduceScatterOptions, opts)
         with self._limit(options):
-            return _collectives.reduce_scatter_single(
-                outputTensor, inputTensor, options.reduceOp, self, True
-            )
+            return _collectives.reduce_scatter_single(outputTensor, inputTensor, options.reduceOp, self, True)
 
     def allgather_into_tensor_coalesced(
         self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], opts: Any = None
@@ -181,19 +164,17 @@ class ProcessGroup(_groups.ProcessGroup):
             self._reduce_scatter_base(out, x, opts).wait()
         return Work(outputs)
 
-    def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> Any:  # fmt: skip
+    def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: Any = None) -> Any:
         """`all_to_all`."""
         with self._limit(_options(AllToAllOptions, opts)):
             return _collectives.all_to_all(list(output_tensors), list(input_tensors), self, True)
 
     def alltoall_base(
         self, output: Tensor, input: Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """`all_to_all_single`."""
         with self._limit(_options(AllToAllOptions, opts)):
-            return _collectives.all_to_all_single(
-                output, input, output_split_sizes, input_split_sizes, self, True
-            )
+            return _collectives.all_to_all_single(output, input, output_split_sizes, input_split_sizes, self, True)
 
     def send(self, tensors: Any, dstRank: int, tag: int = 0) -> Any:
         """`isend` of the tensor in a list."""

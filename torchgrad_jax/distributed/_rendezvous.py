@@ -42,9 +42,7 @@ def place() -> tuple[int, int]:
     return int(_asked("RANK")), int(_asked("WORLD_SIZE"))
 
 
-def _by_environment(
-    url: Any, rank: int, world_size: int, timeout: datetime.timedelta
-) -> Iterator[Met]:
+def _by_environment(url: Any, rank: int, world_size: int, timeout: datetime.timedelta) -> Iterator[Met]:
     rank = int(_asked("RANK")) if rank < 0 else rank
     world_size = int(_asked("WORLD_SIZE")) if world_size < 0 else world_size
     host, port = _asked("MASTER_ADDR"), int(_asked("MASTER_PORT"))
@@ -53,9 +51,7 @@ def _by_environment(
         yield _store("localhost", 0, 0, 1, timeout)
         return
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = TCPStore(
-        host, port, None, rank == 0 and not hosted, timeout, wait_for_workers=False, multi_tenant=True
-    )  # fmt: skip
+    store = TCPStore(host, port, None, rank == 0 and not hosted, timeout, wait_for_workers=False, multi_tenant=True)
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     yield PrefixStore(f"attempt {attempt}", store), rank, world_size
 
@@ -86,16 +82,14 @@ def _check(rank: int, world_size: int) -> None:
 def _by_address(url: Any, rank: int, world_size: int, timeout: datetime.timedelta) -> Iterator[Met]:
     rank, world_size = _numbers(url, rank, world_size)
     if not url.port and world_size > 1:
-        raise ValueError(
-            "Error initializing torch.distributed using tcp:// rendezvous: port number missing"
-        )
+        raise ValueError("Error initializing torch.distributed using tcp:// rendezvous: port number missing")
     yield _store(url.hostname or "localhost", url.port or 0, rank, world_size, timeout)
 
 
 def _by_file(url: Any, rank: int, world_size: int, timeout: datetime.timedelta) -> Iterator[Met]:
     rank, world_size = _numbers(url, rank, world_size)
     if not url.path:
-        raise ValueError("Error initializing torch.distributed using file:// rendezvous: path missing")  # fmt: skip
+        raise ValueError("Error initializing torch.distributed using file:// rendezvous: path missing")
     yield FileStore(urllib.parse.unquote(url.path), world_size), rank, world_size
 
 
@@ -111,9 +105,7 @@ def register_rendezvous_handler(scheme: str, handler: Callable[..., Iterator[Met
     )
 
 
-def rendezvous(
-    url: str, rank: int = -1, world_size: int = -1, timeout: Any = None, **kwargs: Any
-) -> Iterator[Met]:
+def rendezvous(url: str, rank: int = -1, world_size: int = -1, timeout: Any = None, **kwargs: Any) -> Iterator[Met]:
     """Find the other processes.
 
     Args:

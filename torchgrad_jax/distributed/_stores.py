@@ -78,9 +78,7 @@ def _append(values: dict[bytes, bytes], key: bytes, value: bytes) -> list[bytes]
     return []
 
 
-def _compare_set(
-    values: dict[bytes, bytes], key: bytes, expected: bytes, desired: bytes
-) -> list[bytes]:
+def _compare_set(values: dict[bytes, bytes], key: bytes, expected: bytes, desired: bytes) -> list[bytes]:
     if values.get(key, b"") == expected:
         values[key] = desired
     return [values.get(key, expected)]
@@ -95,9 +93,16 @@ def _delete(values: dict[bytes, bytes], key: bytes) -> list[bytes]:
 
 
 _REQUESTS: dict[str, Callable[..., list[bytes]]] = {
-    "get": _get, "set": _set, "add": _add, "append": _append, "compare_set": _compare_set, "check": _check,
-    "delete": _delete, "count": lambda values: [b"%d" % len(values)], "keys": lambda values: list(values),
-}  # fmt: skip
+    "get": _get,
+    "set": _set,
+    "add": _add,
+    "append": _append,
+    "compare_set": _compare_set,
+    "check": _check,
+    "delete": _delete,
+    "count": lambda values: [b"%d" % len(values)],
+    "keys": lambda values: list(values),
+}
 WRITING = frozenset({"set", "add", "append", "compare_set", "delete"})
 
 
@@ -162,12 +167,8 @@ class Store:
         wanted = list(map(self._key, keys))
         missing = self._ask("wait", str(limit).encode(), *wanted)
         if missing:
-            asked, named = (
-                ", ".join(f"/{bytes(k).decode()}" for k in ks) for ks in (wanted, missing)
-            )
-            raise DistStoreError(
-                f"wait timeout after {int(limit * 1000)}ms, keys: {asked}\nNobody has set {named}"
-            )
+            asked, named = (", ".join(f"/{bytes(k).decode()}" for k in ks) for ks in (wanted, missing))
+            raise DistStoreError(f"wait timeout after {int(limit * 1000)}ms, keys: {asked}\nNobody has set {named}")
 
     def delete_key(self, key: str) -> bool:
         """Forget a key; whether it was there."""
@@ -226,10 +227,17 @@ class TCPStore(Store):
     """
 
     def __init__(
-        self, host_name: str, port: int, world_size: int | None = None, is_master: bool = False,
-        timeout: datetime.timedelta = DEFAULT_TIMEOUT, wait_for_workers: bool = True, multi_tenant: bool = False,
-        master_listen_fd: int | None = None, use_libuv: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: datetime.timedelta = DEFAULT_TIMEOUT,
+        wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
+    ) -> None:
         super().__init__()
         self._timeout, self.host, self.port = timeout, host_name, port
         self._server = _server(port, multi_tenant, master_listen_fd) if is_master else None

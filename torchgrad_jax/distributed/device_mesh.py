@@ -44,9 +44,14 @@ class DeviceMesh:
     """
 
     def __init__(
-        self, device_type: str, mesh: Any = None, *, mesh_dim_names: Any = None, backend_override: Any = None,
+        self,
+        device_type: str,
+        mesh: Any = None,
+        *,
+        mesh_dim_names: Any = None,
+        backend_override: Any = None,
         _init_backend: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if mesh is None:
             raise TypeError("The mesh argument is required except for PRIVATE USAGE ONLY!")
         _check_backend(backend_override)
@@ -63,19 +68,15 @@ class DeviceMesh:
         found = _devices(device_type, numbers)
         axes = names or tuple(f"dim_{i}" for i in range(numbers.ndim))
         self._fill(
-            device_type, Mesh(found[numbers], axes, axis_types=(AxisType.Auto,) * numbers.ndim),
-            tuple((axis,) for axis in axes), names, numbers, self,
-        )  # fmt: skip
+            device_type,
+            Mesh(found[numbers], axes, axis_types=(AxisType.Auto,) * numbers.ndim),
+            tuple((axis,) for axis in axes),
+            names,
+            numbers,
+            self,
+        )
 
-    def _fill(
-        self,
-        device_type: str,
-        jax_mesh: Mesh,
-        axes: Any,
-        names: Any,
-        numbers: Any,
-        root: DeviceMesh,
-    ) -> None:
+    def _fill(self, device_type: str, jax_mesh: Mesh, axes: Any, names: Any, numbers: Any, root: DeviceMesh) -> None:
         self.device_type = device_type
         self.jax_mesh = jax_mesh
         """The `jax.sharding.Mesh` with the axes of the whole mesh, also where this is a slice of it."""
@@ -95,9 +96,7 @@ class DeviceMesh:
         return out
 
     @staticmethod
-    def from_group(
-        group: Any, device_type: str, mesh: Any = None, *, mesh_dim_names: Any = None
-    ) -> DeviceMesh:
+    def from_group(group: Any, device_type: str, mesh: Any = None, *, mesh_dim_names: Any = None) -> DeviceMesh:
         """The mesh of the devices of process groups, where each process has one.
 
         Args:
@@ -109,10 +108,7 @@ class DeviceMesh:
         groups = list(group) if isinstance(group, list | tuple) else [group]
         if mesh is None and len(groups) != 1:
             raise ValueError("Must pass mesh if passing multiple ProcessGroups")
-        if (
-            jax.process_count() != jax.device_count()
-            or _groups.get_world_size() != jax.process_count()
-        ):
+        if jax.process_count() != jax.device_count() or _groups.get_world_size() != jax.process_count():
             raise RuntimeError(
                 f"DeviceMesh.from_group(): {_groups.get_world_size()} processes, and JAX knows {jax.device_count()} "
                 f"devices of {jax.process_count()}; {ONE_EACH}"
@@ -157,11 +153,7 @@ class DeviceMesh:
 
     def __repr__(self) -> str:
         names = self.mesh_dim_names
-        sizes = (
-            f"({', '.join(f'{k}={v}' for k, v in zip(names, self.shape, strict=True))})"
-            if names
-            else self.shape
-        )
+        sizes = f"({', '.join(f'{k}={v}' for k, v in zip(names, self.shape, strict=True))})" if names else self.shape
         shown = f"DeviceMesh({sizes}, '{self.device_type}', stride={tuple(self._stride(a) for a in self.axes)}"
         if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "") == "DETAIL":
             shown += f", Mesh: {self.mesh.tolist()}"
@@ -182,9 +174,7 @@ class DeviceMesh:
         return self.device_type, self.jax_mesh, self.axes, self.mesh_dim_names
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, DeviceMesh) and self._identity() == other._identity()
-        )
+        return self is other or (isinstance(other, DeviceMesh) and self._identity() == other._identity())
 
     def __hash__(self) -> int:
         return hash(self._identity())
@@ -192,13 +182,7 @@ class DeviceMesh:
     def __reduce__(self) -> Any:
         root, names = self._root, self._root.mesh_dim_names
         numbers = self._numbers.tolist()
-        return _rebuild, (
-            self.device_type,
-            numbers,
-            names,
-            None if root is self else self.axes,
-            self.mesh_dim_names,
-        )
+        return _rebuild, (self.device_type, numbers, names, None if root is self else self.axes, self.mesh_dim_names)
 
     # --- parts ------------------------------------------------------------------------------------
 
@@ -213,20 +197,14 @@ class DeviceMesh:
         if self._root is self:
             known |= {name: flat.axes[0] for name, flat in self._flattened.items()}
         if not all(name in known for name in asked):
-            raise KeyError(
-                f"Invalid mesh_dim_names {asked} specified. Valid mesh_dim_names are {list(known)}."
-            )
+            raise KeyError(f"Invalid mesh_dim_names {asked} specified. Valid mesh_dim_names are {list(known)}.")
         axes = tuple(known[name] for name in asked)
         order = [self.jax_mesh.axis_names.index(a) for row in axes for a in row]
         if order != sorted(set(order)):
-            raise KeyError(
-                f"Invalid mesh_dim_names {asked} specified. Mesh dim indices should be in ascending order."
-            )
+            raise KeyError(f"Invalid mesh_dim_names {asked} specified. Mesh dim indices should be in ascending order.")
         return self._slice(axes, asked)
 
-    def _flatten(
-        self, mesh_dim_name: str | None = None, backend_override: Any = None
-    ) -> DeviceMesh:
+    def _flatten(self, mesh_dim_name: str | None = None, backend_override: Any = None) -> DeviceMesh:
         """A mesh of one dimension with all devices of this one; the whole mesh knows it by name from now on."""
         if not self.mesh_dim_names:
             raise RuntimeError("Cannot flatten a DeviceMesh without mesh_dim_names!")
@@ -256,18 +234,14 @@ class DeviceMesh:
         _check_backend(backend_override)
         if isinstance(dim, str):
             if dim not in (self.mesh_dim_names or ()):
-                raise ValueError(
-                    f"dim {dim} specified in `_unflatten` is not in {self.mesh_dim_names}"
-                )
+                raise ValueError(f"dim {dim} specified in `_unflatten` is not in {self.mesh_dim_names}")
             dim = (self.mesh_dim_names or ()).index(dim)
         if dim >= self.ndim:
             raise ValueError(f"dim {dim} specified in `_unflatten` is out of range {self.ndim}")
         if len(mesh_sizes) != len(mesh_dim_names):
             raise RuntimeError("mesh_dim_names must have same length as mesh_sizes in _unflatten!")
         if self._root is not self:
-            raise NotImplementedError(
-                "DeviceMesh._unflatten() of a slice; make the whole mesh with these dimensions"
-            )
+            raise NotImplementedError("DeviceMesh._unflatten() of a slice; make the whole mesh with these dimensions")
         before = self.mesh_dim_names or tuple(f"dim_{i}" for i in range(self.ndim))
         return DeviceMesh(
             self.device_type,
@@ -370,9 +344,7 @@ class DeviceMesh:
         if not _groups.is_live(known):
             if len(ranks) == _groups.get_world_size():
                 return _groups.member_of(None)
-            known = self._root._process_groups[ranks] = _beginning.new_group(
-                ranks, use_local_synchronization=True
-            )
+            known = self._root._process_groups[ranks] = _beginning.new_group(ranks, use_local_synchronization=True)
         return known
 
     def _ranks_along(self, axes: tuple[str, ...]) -> tuple[int, ...]:
@@ -416,16 +388,14 @@ def mesh_of(jax_mesh: Mesh) -> DeviceMesh:
         at = {d: i for i, d in enumerate(jax.devices(first.platform))}
         numbers = np.array([at[d] for d in jax_mesh.devices.ravel()], np.int32)
         found = DeviceMesh(
-            of_jax(first).type,
-            numbers.reshape(jax_mesh.devices.shape),
-            mesh_dim_names=jax_mesh.axis_names,
+            of_jax(first).type, numbers.reshape(jax_mesh.devices.shape), mesh_dim_names=jax_mesh.axis_names
         )
     return found
 
 
 def init_device_mesh(
     device_type: str, mesh_shape: tuple[int, ...], *, mesh_dim_names: Any = None, backend_override: Any = None
-) -> DeviceMesh:  # fmt: skip
+) -> DeviceMesh:
     """A mesh of the first devices, row by row.
 
     Args:
@@ -435,8 +405,7 @@ def init_device_mesh(
     """
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(
-            "Each mesh_dim_name must be unique. "
-            f"Found repeated mesh_dim_name in mesh_dim_names {mesh_dim_names}"
+            f"Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names {mesh_dim_names}"
         )
     if mesh_dim_names is not None and len(mesh_shape) != len(mesh_dim_names):
         raise RuntimeError(
@@ -449,9 +418,7 @@ def init_device_mesh(
             "If you maintained a 'torch.device' object, it's recommended to pass in 'device.type'.",
         )
     numbers = np.arange(math.prod(mesh_shape), dtype=np.int32).reshape(mesh_shape)
-    return DeviceMesh(
-        device_type, numbers, mesh_dim_names=mesh_dim_names, backend_override=backend_override
-    )
+    return DeviceMesh(device_type, numbers, mesh_dim_names=mesh_dim_names, backend_override=backend_override)
 
 
 def _begin_group() -> None:
@@ -470,9 +437,7 @@ def _devices(device_type: str, numbers: Any) -> Any:
     try:
         found = jax.devices(_PLATFORMS.get(device_type, device_type))
     except RuntimeError:
-        raise RuntimeError(
-            f"a mesh of {device_type} devices was asked for, and JAX has none"
-        ) from None
+        raise RuntimeError(f"a mesh of {device_type} devices was asked for, and JAX has none") from None
     if numbers.size and int(numbers.max()) >= len(found):
         check_mesh(_groups.get_world_size() if _groups.is_initialized() else 1)
         raise RuntimeError(
@@ -491,9 +456,7 @@ _MANY = (
 
 def _check_backend(backend_override: Any) -> None:
     if backend_override is not None:
-        raise NotImplementedError(
-            "backend_override: XLA moves data between devices, there is no other backend"
-        )
+        raise NotImplementedError("backend_override: XLA moves data between devices, there is no other backend")
 
 
 def _rebuild(device_type: str, numbers: Any, names: Any, axes: Any, own_names: Any) -> DeviceMesh:

@@ -4,11 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ._arguments import (
-    ReduceOp,
-    reduce_op,
-    supports_complex,
-)
+from ._arguments import ReduceOp, reduce_op, supports_complex
 from ._beginning import (
     destroy_process_group,
     init_process_group,
@@ -37,18 +33,8 @@ from ._collectives import (
     reduce_scatter_tensor,
     scatter,
 )
-from ._debug import (
-    DebugLevel,
-    get_debug_level,
-    set_debug_level,
-    set_debug_level_from_env,
-)
-from ._errors import (
-    DistBackendError,
-    DistError,
-    DistNetworkError,
-    DistStoreError,
-)
+from ._debug import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
+from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError
 from ._groups import (
     Backend,
     GroupMember,
@@ -67,22 +53,8 @@ from ._groups import (
     is_initialized,
     member_of as _member_of,
 )
-from ._messages import (
-    P2POp,
-    batch_isend_irecv,
-    irecv,
-    isend,
-    recv,
-    recv_object_list,
-    send,
-    send_object_list,
-)
-from ._objects import (
-    all_gather_object,
-    broadcast_object_list,
-    gather_object,
-    scatter_object_list,
-)
+from ._messages import P2POp, batch_isend_irecv, irecv, isend, recv, recv_object_list, send, send_object_list
+from ._objects import all_gather_object, broadcast_object_list, gather_object, scatter_object_list
 from ._options import (
     AllgatherOptions as AllgatherOptions,
     AllreduceCoalescedOptions,
@@ -96,20 +68,9 @@ from ._options import (
     ScatterOptions,
 )
 from ._process_group import ProcessGroup
-from ._rendezvous import (
-    register_rendezvous_handler,
-    rendezvous,
-)
-from ._stores import (
-    FileStore,
-    HashStore,
-    PrefixStore,
-    Store,
-    TCPStore,
-)
-from ._work import (
-    Work,
-)
+from ._rendezvous import register_rendezvous_handler, rendezvous
+from ._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
+from ._work import Work
 
 __all__ = [
     "AllToAllOptions",
@@ -219,8 +180,6 @@ class _CoalescingManager:
 
 
 @contextlib.contextmanager
-def _coalescing_manager(
-    group: Any = None, device: Any = None, async_ops: bool = False
-) -> Iterator[_CoalescingManager]:
+def _coalescing_manager(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator[_CoalescingManager]:
     """A block of collectives that torch may send together; here each is sent by itself."""
     yield _CoalescingManager()

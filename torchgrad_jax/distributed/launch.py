@@ -16,16 +16,14 @@ def parse_args(args: list[str] | None) -> Any:
     parser = _run.get_args_parser()
     parser.add_argument(
         "--use-env", "--use_env", action="store_true", help="tell the local rank only by the environment"
-    )  # fmt: skip
+    )
     return parser.parse_args(args)
 
 
 def launch(args: Any) -> None:
     """Start the processes that the options ask for, and wait for their end."""
     if args.no_python and not args.use_env:
-        raise ValueError(
-            "When using the '--no-python' flag, you must also set the '--use-env' flag."
-        )
+        raise ValueError("When using the '--no-python' flag, you must also set the '--use-env' flag.")
     if not args.use_env:
         args.training_script_args.insert(0, "--local-rank=${local_rank}")
     _run.run(args)

@@ -15,9 +15,7 @@ def is_available() -> bool:
 
 init_rpc = rpc_sync = rpc_async = remote = shutdown = get_worker_info = _refuse
 
-__all__ = [
-    "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown"
-]  # fmt: skip
+__all__ = ["get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown"]
 
 
 def __getattr__(name: str) -> Any:

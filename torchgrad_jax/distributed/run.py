@@ -45,7 +45,7 @@ _VALUES: dict[str, tuple[Any, Any, str]] = {
     "numa-binding": (str, None, "not supported"),
     "duplicate-stdout-filters": (str, "", "not supported"),
     "duplicate-stderr-filters": (str, "", "not supported"),
-}  # fmt: skip
+}
 _FLAGS = {
     "standalone": "one machine, a free port",
     "module": "the program is a module, as with python -m",
@@ -54,13 +54,20 @@ _FLAGS = {
     "virtual-local-rank": "each process sees only its own GPU, as device 0",
 }
 _SHORT = {"redirects": ["-r"], "tee": ["-t"], "module": ["-m"]}
-_ONLY = {"start_method": "spawn", "event_log_handler": "null", "logs_specs": None, "numa_binding": None,
-         "duplicate_stdout_filters": "", "duplicate_stderr_filters": "", "run_path": False}  # fmt: skip
+_ONLY = {
+    "start_method": "spawn",
+    "event_log_handler": "null",
+    "logs_specs": None,
+    "numa_binding": None,
+    "duplicate_stdout_filters": "",
+    "duplicate_stderr_filters": "",
+    "run_path": False,
+}
 
 
 def get_args_parser() -> argparse.ArgumentParser:
     """The options; `PET_NNODES` and so on in the environment are their defaults."""
-    parser = argparse.ArgumentParser(prog="torchrun", description="Start a program in several processes.")  # fmt: skip
+    parser = argparse.ArgumentParser(prog="torchrun", description="Start a program in several processes.")
     for name, (kind, default, said) in _VALUES.items():
         default = os.environ.get("PET_" + name.replace("-", "_").upper(), default)
         parser.add_argument(*_spellings(name), type=kind, default=default, help=said)
@@ -86,9 +93,7 @@ def _nodes(text: str) -> int:
     if len(parts) > 2:
         raise RuntimeError(f'nnodes={text} is not in "MIN:MAX" format')
     if parts[0] != parts[-1]:
-        raise NotImplementedError(
-            f"--nnodes={text}: a number of machines that changes is not supported"
-        )
+        raise NotImplementedError(f"--nnodes={text}: a number of machines that changes is not supported")
     if parts[0] < 1:
         raise AssertionError(f"min_nodes must be > 0, got {text}")
     return parts[0]
@@ -114,9 +119,7 @@ def determine_local_world_size(nproc_per_node: str) -> int:
 def _meeting(args: argparse.Namespace) -> Meeting:
     nodes, static = _nodes(args.nnodes), args.rdzv_backend == "static"
     if args.rdzv_backend not in ("static", "c10d"):
-        raise NotImplementedError(
-            f"--rdzv-backend={args.rdzv_backend} is not supported; static and c10d are"
-        )
+        raise NotImplementedError(f"--rdzv-backend={args.rdzv_backend} is not supported; static and c10d are")
     alone = static and not args.rdzv_endpoint and args.master_port is None and nodes == 1
     endpoint, run_id = args.rdzv_endpoint, args.rdzv_id
     if args.standalone or alone:
@@ -136,18 +139,14 @@ def _meeting(args: argparse.Namespace) -> Meeting:
 
 def _command(args: argparse.Namespace) -> tuple[str, ...]:
     if args.no_python and args.module:
-        raise ValueError(
-            "Don't use both the '--no-python' flag and the '--module' flag at the same time."
-        )
+        raise ValueError("Don't use both the '--no-python' flag and the '--module' flag at the same time.")
     python = [] if args.no_python else [os.environ.get("PYTHON_EXEC", sys.executable), "-u"]
     module = ["-m"] if args.module else []
     return (*python, *module, args.training_script, *args.training_script_args)
 
 
 def _logs(args: argparse.Namespace, n: int) -> Logs:
-    shown = (
-        frozenset(map(int, args.local_ranks_filter.split(","))) if args.local_ranks_filter else None
-    )
+    shown = frozenset(map(int, args.local_ranks_filter.split(","))) if args.local_ranks_filter else None
     before = os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")
     return Logs(args.log_dir, streams(args.redirects, n), streams(args.tee, n), shown, before)
 
@@ -156,23 +155,32 @@ def run(args: argparse.Namespace) -> None:
     """Start the processes that the options ask for, and wait for their end."""
     for name, value in _ONLY.items():
         if getattr(args, name) != value:
-            raise NotImplementedError(f"--{name.replace('_', '-')}={getattr(args, name)} is not supported")  # fmt: skip
+            raise NotImplementedError(f"--{name.replace('_', '-')}={getattr(args, name)} is not supported")
     if args.max_restarts < 0:
         raise AssertionError("max_restarts must be >= 0")
-    n, meeting, command = (
-        determine_local_world_size(args.nproc_per_node),
-        _meeting(args),
-        _command(args),
-    )
+    n, meeting, command = (determine_local_world_size(args.nproc_per_node), _meeting(args), _command(args))
     if n < 1:
         raise AssertionError(f"--nproc-per-node={args.nproc_per_node}: must be >= 1")
     if "OMP_NUM_THREADS" not in os.environ and n > 1:
-        log.warning("Setting OMP_NUM_THREADS environment variable for each process to be 1 in default")  # fmt: skip
+        log.warning("Setting OMP_NUM_THREADS environment variable for each process to be 1 in default")
         os.environ["OMP_NUM_THREADS"] = "1"
     tell_children()
     signals = tuple(s.strip() for s in args.signals_to_handle.split(",") if s.strip())
-    launch(Launch(args.training_script, command, n, args.role, meeting, _logs(args, n), args.max_restarts,
-                  args.monitor_interval, signals, args.shutdown_timeout, args.virtual_local_rank))  # fmt: skip
+    launch(
+        Launch(
+            args.training_script,
+            command,
+            n,
+            args.role,
+            meeting,
+            _logs(args, n),
+            args.max_restarts,
+            args.monitor_interval,
+            signals,
+            args.shutdown_timeout,
+            args.virtual_local_rank,
+        )
+    )
 
 
 @record

@@ -81,8 +81,12 @@ from .wishart import Wishart as Wishart
 
 __all__ = [
     *sorted(n for n in globals() if n[0].isupper() and n != "Any"),
-    "biject_to", "identity_transform", "kl_divergence", "register_kl", "transform_to",
-]  # fmt: skip
+    "biject_to",
+    "identity_transform",
+    "kl_divergence",
+    "register_kl",
+    "transform_to",
+]
 
 
 def __getattr__(name: str) -> Any:

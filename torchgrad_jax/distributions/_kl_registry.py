@@ -57,7 +57,5 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
     rule = _KL_MEMOIZE[kinds]
     if rule is NotImplemented:
         names = [k.__name__ for k in kinds]
-        raise NotImplementedError(
-            f"No KL(p || q) is implemented for p type {names[0]} and q type {names[1]}"
-        )
+        raise NotImplementedError(f"No KL(p || q) is implemented for p type {names[0]} and q type {names[1]}")
     return rule(p, q)

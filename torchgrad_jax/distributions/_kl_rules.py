@@ -27,11 +27,7 @@ from .gumbel import Gumbel
 from .half_normal import HalfNormal
 from .independent import Independent
 from .laplace import Laplace
-from .lowrank_multivariate_normal import (
-    LowRankMultivariateNormal,
-    _batch_lowrank_logdet,
-    _batch_lowrank_mahalanobis,
-)
+from .lowrank_multivariate_normal import LowRankMultivariateNormal, _batch_lowrank_logdet, _batch_lowrank_mahalanobis
 from .multivariate_normal import MultivariateNormal, _batch_mahalanobis, _half_log_det
 from .normal import Normal
 from .one_hot_categorical import OneHotCategorical
@@ -229,9 +225,7 @@ def _trace(q: Any, p: Any) -> Any:
     """The trace of the covariance of p after the inverse of that of q."""
     if isinstance(q, MultivariateNormal):
         factor = q._unbroadcasted_scale_tril
-        return sum(
-            _squares(linalg.solve_triangular(*_expanded(factor, r), upper=False)) for r in _roots(p)
-        )
+        return sum(_squares(linalg.solve_triangular(*_expanded(factor, r), upper=False)) for r in _roots(p))
     w, d = q._parts
     a = linalg.solve_triangular(q._capacitance_tril, w.mT / d.unsqueeze(-2), upper=False)
     roots = _roots(p)
@@ -247,17 +241,12 @@ def _expanded(factor: Any, root: Any) -> tuple[Any, Any]:
 
 def _normal_vectors(p: Any, q: Any) -> Any:
     if p.event_shape != q.event_shape:
-        kinds = {
-            (True, True): "Multivariate Normals",
-            (False, False): "Low Rank Multivariate Normals",
-        }.get(
+        kinds = {(True, True): "Multivariate Normals", (False, False): "Low Rank Multivariate Normals"}.get(
             tuple(isinstance(d, MultivariateNormal) for d in (p, q)),  # type: ignore[arg-type]
             "(Low Rank) Multivariate Normals",
         )
         gap = " " * 26
-        raise ValueError(
-            f"KL-divergence between two {kinds} with{gap}different event shapes cannot be computed"
-        )
+        raise ValueError(f"KL-divergence between two {kinds} with{gap}different event shapes cannot be computed")
     logs = _log_det(q) - _log_det(p)
     return 0.5 * (logs + _trace(q, p) + _distance(q, q.loc - p.loc) - p.event_shape[0])
 
@@ -345,10 +334,16 @@ def _cross_uniform(p: Any, q: Any) -> Any:
 
 
 _CROSS = {
-    Exponential: _cross_exponential, Gamma: _cross_gamma, Normal: _cross_normal, Gumbel: _cross_gumbel,
-    ContinuousBernoulli: _cross_continuous_bernoulli, Beta: _cross_beta, Pareto: _cross_pareto,
-    Laplace: _cross_laplace, Uniform: _cross_uniform,
-}  # fmt: skip
+    Exponential: _cross_exponential,
+    Gamma: _cross_gamma,
+    Normal: _cross_normal,
+    Gumbel: _cross_gumbel,
+    ContinuousBernoulli: _cross_continuous_bernoulli,
+    Beta: _cross_beta,
+    Pareto: _cross_pareto,
+    Laplace: _cross_laplace,
+    Uniform: _cross_uniform,
+}
 
 
 def _never(p: Any, q: Any) -> Any:
@@ -420,10 +415,15 @@ def _infinite(name: str) -> Any:
 
 
 for _p, _name, _those in (
-    (Beta, "concentration1", (Pareto,)), (ContinuousBernoulli, "probs", (Pareto,)), (Exponential, "rate", _BOUNDED),
-    (Gamma, "concentration", _BOUNDED), (Gumbel, "loc", _POSITIVE), (Laplace, "loc", _POSITIVE),
-    (Normal, "loc", _POSITIVE), (Pareto, "scale", (Beta, ContinuousBernoulli, Uniform)),
+    (Beta, "concentration1", (Pareto,)),
+    (ContinuousBernoulli, "probs", (Pareto,)),
+    (Exponential, "rate", _BOUNDED),
+    (Gamma, "concentration", _BOUNDED),
+    (Gumbel, "loc", _POSITIVE),
+    (Laplace, "loc", _POSITIVE),
+    (Normal, "loc", _POSITIVE),
+    (Pareto, "scale", (Beta, ContinuousBernoulli, Uniform)),
     (Poisson, "rate", (Bernoulli, Binomial)),
-):  # fmt: skip
+):
     for _q in _those:
         register_kl(_p, _q)(_infinite(_name))

@@ -42,8 +42,6 @@ class ShapedOdds(Odds):
     def _new(self, *args: Any, **kwargs: Any) -> Any:
         return self._param.new(*args, **kwargs)
 
-    def _expanded_odds(
-        self, cls: Any, batch_shape: Any, instance: Any, *names: str, **others: Any
-    ) -> Any:
+    def _expanded_odds(self, cls: Any, batch_shape: Any, instance: Any, *names: str, **others: Any) -> Any:
         own, param = (*names, "probs", "logits"), self._param.expand(Size(batch_shape))
         return self._expanded(cls, batch_shape, instance, own, _param=param, **others)

@@ -19,9 +19,7 @@ _F = nn.functional
 class IndependentTransform(Transform):
     """Takes dimensions to the left of an event for dimensions of the event."""
 
-    def __init__(
-        self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
-    ) -> None:
+    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
@@ -29,9 +27,7 @@ class IndependentTransform(Transform):
     def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
             return self
-        return IndependentTransform(
-            self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size
-        )
+        return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
@@ -310,9 +306,7 @@ class _PartwiseTransform(Transform):
 class CatTransform(_PartwiseTransform):
     """Transforms of consecutive parts, as `cat` puts them together."""
 
-    def __init__(
-        self, tseq: Sequence[Transform], dim: int = 0, lengths: Any = None, cache_size: int = 0
-    ) -> None:
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Any = None, cache_size: int = 0) -> None:
         self._keep(tseq, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
@@ -344,8 +338,7 @@ class CatTransform(_PartwiseTransform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         slopes = [
-            _sum_rightmost(slope, self.event_dim - t.event_dim)
-            for t, slope in zip(self.transforms, self._slopes(x, y))
+            _sum_rightmost(slope, self.event_dim - t.event_dim) for t, slope in zip(self.transforms, self._slopes(x, y))
         ]
         dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
         return cat(slopes, dim=dim) if dim < 0 else functools.reduce(operator.add, slopes)

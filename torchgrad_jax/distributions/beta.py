@@ -16,16 +16,11 @@ __all__ = ["Beta"]
 class Beta(ExponentialFamily):
     """A probability of something seen about `concentration1` times, and not seen `concentration0` times."""
 
-    arg_constraints = {
-        "concentration1": constraints.positive,
-        "concentration0": constraints.positive,
-    }
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         if all(isinstance(c, int | float) for c in (concentration1, concentration0)):
             both: Any = tensor([float(concentration1), float(concentration0)])
         else:

@@ -29,11 +29,7 @@ class Binomial(ShapedOdds, Distribution):
     has_enumerate_support = True
 
     def __init__(
-        self,
-        total_count: Any = 1,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         (count,) = self._give(probs, logits, total_count)
         self.total_count = count.type_as(self._param)

@@ -26,9 +26,7 @@ class ConstraintRegistry:
             return lambda factory: self.register(constraint, factory)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
         if not isinstance(kind, type) or not issubclass(kind, constraints.Constraint):
-            raise TypeError(
-                f"Expected constraint to be either a Constraint subclass or instance, but got {kind}"
-            )
+            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {kind}")
         self._registry[kind] = factory
         return factory
 
@@ -36,9 +34,7 @@ class ConstraintRegistry:
         try:
             factory = self._registry[type(constraint)]
         except KeyError:
-            raise NotImplementedError(
-                f"Cannot transform {type(constraint).__name__} constraints"
-            ) from None
+            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints") from None
         return factory(constraint)
 
 
@@ -63,29 +59,19 @@ for _registry in (biject_to, transform_to):
     for _kinds, _factory in (
         ((constraints.real,), lambda c: transforms.identity_transform),
         ((constraints.positive, constraints.nonnegative), lambda c: transforms.ExpTransform()),
-        (
-            (constraints.greater_than, constraints.greater_than_eq),
-            lambda c: _beyond(c.lower_bound, 1),
-        ),
+        ((constraints.greater_than, constraints.greater_than_eq), lambda c: _beyond(c.lower_bound, 1)),
         ((constraints.less_than,), lambda c: _beyond(c.upper_bound, -1)),
         ((constraints.interval, constraints.half_open_interval), _interval),
         ((constraints.corr_cholesky,), lambda c: transforms.CorrCholeskyTransform()),
         (
             (constraints.independent,),
-            lambda c, of=_registry: transforms.IndependentTransform(
-                of(c.base_constraint), c.reinterpreted_batch_ndims
-            ),
+            lambda c, of=_registry: transforms.IndependentTransform(of(c.base_constraint), c.reinterpreted_batch_ndims),
         ),
         (
             (constraints.cat,),
-            lambda c, of=_registry: transforms.CatTransform(
-                [of(part) for part in c.cseq], c.dim, c.lengths
-            ),
+            lambda c, of=_registry: transforms.CatTransform([of(part) for part in c.cseq], c.dim, c.lengths),
         ),
-        (
-            (constraints.stack,),
-            lambda c, of=_registry: transforms.StackTransform([of(part) for part in c.cseq], c.dim),
-        ),
+        ((constraints.stack,), lambda c, of=_registry: transforms.StackTransform([of(part) for part in c.cseq], c.dim)),
     ):
         for _kind in _kinds:
             _registry.register(_kind, _factory)

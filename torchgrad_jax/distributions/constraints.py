@@ -39,9 +39,7 @@ def _known(value: Any, name: str) -> Any:
 class _Dependent(Constraint):
     """Depends on other parameters, which have to be there first."""
 
-    def __init__(
-        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
-    ) -> None:
+    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
     @property
@@ -52,9 +50,7 @@ class _Dependent(Constraint):
     def event_dim(self) -> Any:
         return _known(self._event_dim, "event_dim")
 
-    def __call__(
-        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
-    ) -> Any:
+    def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> Any:
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -394,11 +390,7 @@ greater_than, greater_than_eq, less_than = _GreaterThan, _GreaterThanEq, _LessTh
 interval, half_open_interval = _Interval, _HalfOpenInterval
 unit_interval = _Interval(0.0, 1.0)
 simplex = _Simplex()
-lower_triangular, lower_cholesky, corr_cholesky = (
-    _LowerTriangular(),
-    _LowerCholesky(),
-    _CorrCholesky(),
-)
+lower_triangular, lower_cholesky, corr_cholesky = (_LowerTriangular(), _LowerCholesky(), _CorrCholesky())
 square, symmetric = _Square(), _Symmetric()
 positive_semidefinite, positive_definite = _PositiveSemidefinite(), _PositiveDefinite()
 cat, stack = _Cat, _Stack

@@ -81,12 +81,7 @@ class Distribution:
             raise ValueError
         Distribution._validate_args = value
 
-    def __init__(
-        self,
-        batch_shape: Any = SCALAR,
-        event_shape: Any = SCALAR,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, batch_shape: Any = SCALAR, event_shape: Any = SCALAR, validate_args: bool | None = None) -> None:
         self._batch_shape, self._event_shape = batch_shape, event_shape
         if validate_args is not None:
             self._validate_args = validate_args
@@ -101,17 +96,16 @@ class Distribution:
             wanted = {}
             self._undefined("arg_constraints", "Please set `arg_constraints = {}` or initialize")
         for name, constraint in wanted.items():
-            unset = name not in self.__dict__ and isinstance(
-                getattr(type(self), name), lazy_property
-            )
+            unset = name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property)
             if constraints.is_dependent(constraint) or unset:
                 continue
             value = getattr(self, name)
             self._require(
-                constraint, value,
+                constraint,
+                value,
                 f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                 "{0} to satisfy the constraint {1}, but found invalid values:\n{2}",
-            )  # fmt: skip
+            )
 
     def _require(self, constraint: Any, value: Tensor, text: str) -> None:
         """Raise unless the constraint holds; `text` takes the distribution, the constraint and the value."""
@@ -244,16 +238,11 @@ class Distribution:
         shape: Any = value.shape
         n = len(self._event_shape)
         if shape[len(shape) - n :] != self._event_shape:
-            raise ValueError(
-                "The right-most size of value must match event_shape: "
-                f"{shape} vs {self._event_shape}."
-            )
+            raise ValueError(f"The right-most size of value must match event_shape: {shape} vs {self._event_shape}.")
         expected = self._batch_shape + self._event_shape
         for i, j in zip(reversed(shape), reversed(expected)):
             if i != 1 and j != 1 and i != j:
-                raise ValueError(
-                    f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}."
-                )
+                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}.")
         try:
             support = self.support
         except NotImplementedError:
@@ -262,10 +251,11 @@ class Distribution:
         if support is None:
             raise AssertionError("support is unexpectedly None")
         self._require(
-            support, value,
+            support,
+            value,
             f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
             "({1}) of the distribution {0}, but found invalid values:\n{2}",
-        )  # fmt: skip
+        )
 
     def _checked(self, value: Any) -> None:
         if self._validate_args:

@@ -15,16 +15,10 @@ __all__ = ["GeneralizedPareto"]
 class GeneralizedPareto(Distribution):
     """The tail of other distributions, beyond `loc`."""
 
-    arg_constraints = {
-        "loc": constraints.real,
-        "scale": constraints.positive,
-        "concentration": constraints.real,
-    }
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
 
-    def __init__(
-        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.size(), validate_args=validate_args)
 

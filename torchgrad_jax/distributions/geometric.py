@@ -19,9 +19,7 @@ class Geometric(Odds, Distribution):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
-    def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._give(probs, logits)
         value: Any = self._param
         super().__init__(value.size(), validate_args=validate_args)

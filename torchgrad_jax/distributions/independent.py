@@ -20,17 +20,11 @@ class Independent(Distribution, Generic[D]):
     arg_constraints: Any = {}
     base_dist: Any
 
-    def __init__(
-        self,
-        base_distribution: D,
-        reinterpreted_batch_ndims: int,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, base_distribution: D, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
         n, batch = reinterpreted_batch_ndims, base_distribution.batch_shape
         if n > len(batch):
             raise ValueError(
-                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
-                f"actual {n} vs {len(batch)}"
+                f"Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual {n} vs {len(batch)}"
             )
         shape: Any = batch + base_distribution.event_shape
         cut = len(batch) - n

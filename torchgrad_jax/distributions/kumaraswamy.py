@@ -23,15 +23,10 @@ def _moments(a: Any, b: Any, n: int) -> Any:
 class Kumaraswamy(TransformedDistribution):
     """Like the beta distribution, with a closed form for everything."""
 
-    arg_constraints = {
-        "concentration1": constraints.positive,
-        "concentration0": constraints.positive,
-    }
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support: Any = constraints.unit_interval
 
-    def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         ends = (full_like(self.concentration0, v) for v in (0.0, 1.0))
         base = Uniform(*ends, validate_args=validate_args)

@@ -42,16 +42,12 @@ class LowRankMultivariateNormal(Distribution):
     support = constraints.real_vector
     has_rsample = True
 
-    def __init__(
-        self, loc: Any, cov_factor: Any, cov_diag: Any, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, loc: Any, cov_factor: Any, cov_diag: Any, validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         event = loc.shape[-1:]
         if cov_factor.dim() < 2:
-            raise ValueError(
-                "cov_factor must be at least two-dimensional, with optional leading batch dimensions"
-            )
+            raise ValueError("cov_factor must be at least two-dimensional, with optional leading batch dimensions")
         if cov_factor.shape[-2:-1] != event:
             raise ValueError(f"cov_factor must be a batch of matrices with shape {event[0]} x m")
         if cov_diag.shape[-1:] != event:
@@ -60,14 +56,9 @@ class LowRankMultivariateNormal(Distribution):
             columns: Any = broadcast_tensors(loc.unsqueeze(-1), cov_factor, cov_diag.unsqueeze(-1))
         except RuntimeError as error:
             raise ValueError(
-                f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, "
-                f"cov_diag {cov_diag.shape}"
+                f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
             ) from error
-        self.loc, self.cov_factor, self.cov_diag = (
-            columns[0][..., 0],
-            columns[1],
-            columns[2][..., 0],
-        )
+        self.loc, self.cov_factor, self.cov_diag = (columns[0][..., 0], columns[1], columns[2][..., 0])
         self._unbroadcasted_cov_factor = cov_factor
         self._unbroadcasted_cov_diag = cov_diag
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)
@@ -77,9 +68,7 @@ class LowRankMultivariateNormal(Distribution):
         names = ("loc", "cov_diag", "cov_factor")
         kept = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
         others = {name: getattr(self, name) for name in kept}
-        return self._expanded(
-            LowRankMultivariateNormal, batch_shape, _instance, (), names, **others
-        )
+        return self._expanded(LowRankMultivariateNormal, batch_shape, _instance, (), names, **others)
 
     def _square(self, matrix: Any) -> Any:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)

@@ -20,21 +20,14 @@ class MixtureSameFamily(Distribution):
     has_rsample = False
 
     def __init__(
-        self,
-        mixture_distribution: Any,
-        component_distribution: Any,
-        validate_args: bool | None = None,
+        self, mixture_distribution: Any, component_distribution: Any, validate_args: bool | None = None
     ) -> None:
         self._mixture_distribution = mixture_distribution
         self._component_distribution = component_distribution
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(
-                " The Mixture distribution needs to be an  instance of torch.distributions.Categorical"
-            )
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
-            raise ValueError(
-                "The Component distribution needs to be an instance of torch.distributions.Distribution"
-            )
+            raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
         chosen: Any = mixture_distribution.batch_shape
         every: Any = component_distribution.batch_shape
         batch = every[:-1]

@@ -21,11 +21,7 @@ class Multinomial(Distribution):
     total_count: int
 
     def __init__(
-        self,
-        total_count: int = 1,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
+        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")

@@ -27,11 +27,7 @@ class NegativeBinomial(ShapedOdds, Distribution):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self,
-        total_count: Any,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         (count,) = self._give(probs, logits, total_count)
         self.total_count = count.type_as(self._param)

@@ -22,9 +22,7 @@ class OneHotCategorical(Distribution):
     support = constraints.one_hot
     has_enumerate_support = True
 
-    def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits)
         shapes = (self._categorical.batch_shape, self._categorical.param_shape[-1:])
         super().__init__(*shapes, validate_args=validate_args)

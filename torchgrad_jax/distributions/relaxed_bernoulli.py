@@ -22,11 +22,7 @@ class LogitRelaxedBernoulli(ShapedOdds, Distribution):
     support = constraints.real
 
     def __init__(
-        self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
         self._give(probs, logits)
@@ -58,11 +54,7 @@ class RelaxedBernoulli(TransformedDistribution):
     has_rsample: Any = True
 
     def __init__(
-        self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)

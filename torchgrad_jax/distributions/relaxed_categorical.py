@@ -23,11 +23,7 @@ class ExpRelaxedCategorical(Distribution):
     has_rsample = True
 
     def __init__(
-        self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
@@ -64,9 +60,7 @@ class ExpRelaxedCategorical(Distribution):
         n = self._categorical._num_events
         self._checked(value)
         logits, value = broadcast_all(self.logits, value)
-        scale = full_like(self.temperature, float(n)).lgamma() - self.temperature.log().mul(
-            -(n - 1)
-        )
+        scale = full_like(self.temperature, float(n)).lgamma() - self.temperature.log().mul(-(n - 1))
         score = logits - value.mul(self.temperature)
         return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + scale
 
@@ -79,11 +73,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     has_rsample: Any = True
 
     def __init__(
-        self,
-        temperature: Any,
-        probs: Any = None,
-        logits: Any = None,
-        validate_args: bool | None = None,
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)

@@ -21,9 +21,7 @@ class TransformedDistribution(Distribution):
     transforms: Any
     base_dist: Any
 
-    def __init__(
-        self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, base_distribution: Any, transforms: Any, validate_args: bool | None = None) -> None:
         if isinstance(transforms, Transform):
             self.transforms = [transforms]
         elif not isinstance(transforms, list):
@@ -37,9 +35,7 @@ class TransformedDistribution(Distribution):
         shape = base_distribution.batch_shape + base_distribution.event_shape
         base_dim = len(base_distribution.event_shape)
         if len(shape) < before:
-            raise ValueError(
-                f"base_distribution needs to have shape with size at least {before}, but got {shape}."
-            )
+            raise ValueError(f"base_distribution needs to have shape with size at least {before}, but got {shape}.")
         result = whole.forward_shape(shape)
         full = whole.inverse_shape(result)
         if shape != full:  # the parameters of a transform broadcast

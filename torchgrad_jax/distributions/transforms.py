@@ -8,12 +8,7 @@ import operator
 import weakref
 from typing import Any
 
-from .. import (
-    as_tensor,
-    broadcast_shapes,
-    nn,
-    zeros_like,
-)
+from .. import as_tensor, broadcast_shapes, nn, zeros_like
 from . import constraints
 from ._shaped_transforms import (
     CatTransform as CatTransform,
@@ -375,7 +370,14 @@ class CumulativeDistributionTransform(Transform):
 
 
 for _cls in (
-    CatTransform, CorrCholeskyTransform, IndependentTransform, LowerCholeskyTransform, PositiveDefiniteTransform,
-    ReshapeTransform, SoftmaxTransform, StackTransform, StickBreakingTransform,
-):  # fmt: skip
+    CatTransform,
+    CorrCholeskyTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    ReshapeTransform,
+    SoftmaxTransform,
+    StackTransform,
+    StickBreakingTransform,
+):
     _cls.__module__ = __name__

@@ -6,18 +6,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Final
 
-from .. import (
-    Size,
-    Tensor,
-    arange,
-    broadcast_tensors,
-    empty,
-    enable_grad,
-    finfo,
-    get_default_dtype,
-    nn,
-    tensor,
-)
+from .. import Size, Tensor, arange, broadcast_tensors, empty, enable_grad, finfo, get_default_dtype, nn, tensor
 from ..overrides import is_tensor_like
 
 _F = nn.functional
@@ -47,9 +36,7 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     like: Any = next((v for v in values if isinstance(v, Tensor)), None)
     dtype = get_default_dtype() if like is None else like.dtype
     device = None if like is None else like.device
-    return broadcast_tensors(
-        *[v if is_tensor_like(v) else tensor(v, dtype=dtype, device=device) for v in values]
-    )
+    return broadcast_tensors(*[v if is_tensor_like(v) else tensor(v, dtype=dtype, device=device) for v in values])
 
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:

@@ -66,21 +66,13 @@ class Wishart(CholeskyForms, ExponentialFamily):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
+        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
         found = [(k, v) for k, v in given.items() if v is not None]
         if len(found) != 1:
-            raise AssertionError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
-            )
+            raise AssertionError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
         ((name, matrix),) = found
         if matrix.dim() < 2:
-            raise ValueError(
-                "scale_tril must be at least two-dimensional, with optional leading batch dimensions"
-            )
+            raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         if isinstance(df, int | float):
             batch: Any = Size(matrix.shape[:-2])
             self.df: Any = tensor(df, dtype=matrix.dtype, device=matrix.device)
@@ -92,9 +84,7 @@ class Wishart(CholeskyForms, ExponentialFamily):
         validate(
             self.df > least,
             [self.df],
-            lambda _: ValueError(
-                f"Value of df={df} expected to be greater than ndim - 1 = {least}."
-            ),
+            lambda _: ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {least}."),
         )
         setattr(self, name, matrix.expand((*batch, -1, -1)))
         if not inside_trace() and self.df.lt(event[-1]).any():
@@ -149,9 +139,7 @@ class Wishart(CholeskyForms, ExponentialFamily):
     def variance(self) -> Any:
         v = self.covariance_matrix
         diagonal = v.diagonal(dim1=-2, dim2=-1)
-        return self._as_matrix(self.df) * (
-            v.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
-        )
+        return self._as_matrix(self.df) * (v.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def _bartlett_sampling(self, sample_shape: Any = SCALAR) -> Any:
         p = self._event_shape[-1]

@@ -12,12 +12,7 @@ from ._modules import (
 )
 from ._programs import debug_unwrap as debug_unwrap, functionalize as functionalize
 from ._rearrange import rearrange as rearrange
-from ._transforms import (
-    grad as grad,
-    grad_and_value as grad_and_value,
-    jvp as jvp,
-    vjp as vjp,
-)
+from ._transforms import grad as grad, grad_and_value as grad_and_value, jvp as jvp, vjp as vjp
 
 __all__ = [
     "debug_unwrap",

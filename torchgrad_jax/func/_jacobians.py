@@ -19,9 +19,13 @@ from ._transforms import pullback, pushforward
 
 
 def jacrev(
-    func: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False,
-    chunk_size: int | None = None, _preallocate_and_copy: bool = False,
-) -> Callable[..., Any]:  # fmt: skip
+    func: Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
     """The Jacobian of `func`, row by row in reverse mode, all rows at once.
 
     Args:
@@ -71,9 +75,7 @@ def jacrev(
     return wrapper
 
 
-def jacfwd(
-    func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
-) -> Callable[..., Any]:
+def jacfwd(func: Function, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
     """The Jacobian of `func`, column by column in forward mode, all columns at once.
 
     Args:
@@ -97,9 +99,7 @@ def jacfwd(
         specs: list[Any] = []
 
         def column(*tangents: Any) -> Any:
-            found = pushforward(
-                func, args, tree.unflatten(tangents, in_spec), argnums, False, has_aux, kwargs
-            )
+            found = pushforward(func, args, tree.unflatten(tangents, in_spec), argnums, False, has_aux, kwargs)
             flat, spec = tree.flatten(found[1])
             only_real("jacfwd", "outputs", flat)
             specs[:] = [spec]

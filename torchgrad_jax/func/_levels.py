@@ -88,9 +88,7 @@ class Level:
     def matters_outside(self, tensors: Iterable[Any]) -> bool:
         """Whether gradients of any of these concern a variable that is not this level's, or what JAX follows."""
         wanted = [t for t in tensors if isinstance(t, Tensor) and requires_grad_of(t)]
-        return self.recording and (
-            any(self.alive(wanted).values()) or any(map(_is_followed_outside, wanted))
-        )
+        return self.recording and (any(self.alive(wanted).values()) or any(map(_is_followed_outside, wanted)))
 
     def _is_own(self, variable: Tensor) -> bool:
         """Whether nobody outside of this level takes a derivative with respect to a variable.
@@ -347,12 +345,8 @@ def outputs_of(out: Any, what: str) -> tuple[list[Any], tree.Spec]:
     """The tensors that a function returned, of which there must be one at least; `what` names transform and call."""
     leaves = tree.flatten(out)[0]
     if out is None or not leaves:
-        raise RuntimeError(
-            f"{what}: Expected f to be a function that has non-empty output (got output = {leaves})"
-        )
-    return only_tensors(
-        out, f"{what}: expected f(*primals) to return only tensors, got unsupported type"
-    )
+        raise RuntimeError(f"{what}: Expected f to be a function that has non-empty output (got output = {leaves})")
+    return only_tensors(out, f"{what}: expected f(*primals) to return only tensors, got unsupported type")
 
 
 def only_real(fn: str, what: str, leaves: Iterable[Any]) -> None:

@@ -11,16 +11,7 @@ from .._engine.history import requires_grad_of
 from .._engine.record import zeros_for
 from .._engine.tensor import Tensor
 from ..autograd import Function as AutogradFunction, grad as autograd_grad
-from ._levels import (
-    Function,
-    Level,
-    detached,
-    only_tensors,
-    recording,
-    running_level,
-    transforming,
-    transposed,
-)
+from ._levels import Function, Level, detached, only_tensors, recording, running_level, transforming, transposed
 from ._transforms import transposed_twice
 
 _ONLY = "linearize(f, *primals): expected f(*primals) to return only tensors, got unsupported type"
@@ -63,9 +54,7 @@ class _Linearized:
         self.outs, self.out_spec = only_tensors(out, _ONLY)
         if not linked:  # a primal that requires grad is a constant that does, but not a variable of a level around
             given = zip(self.inputs, self.primals)
-            level.own -= {
-                id(v) for v, p in given if requires_grad_of(p) and _matters_beyond(around, p)
-            }
+            level.own -= {id(v) for v, p in given if requires_grad_of(p) and _matters_beyond(around, p)}
 
     def result(self) -> Any:
         """What the function returned, as the outside may see it."""
@@ -107,9 +96,8 @@ class _Linearized:
         here = self._here()
         with recording(level=here):
             return here, autograd_grad(
-                [self.outs[i] for i in at], self.inputs, [gs[i] for i in at], create_graph=True,
-                allow_unused=True,
-            )  # fmt: skip
+                [self.outs[i] for i in at], self.inputs, [gs[i] for i in at], create_graph=True, allow_unused=True
+            )
 
     def _here(self) -> Level:
         here = Level()
@@ -122,9 +110,7 @@ class _Linearized:
                 f"Expected the tangents {spec!r} to have the same argspec as the primals {self.in_spec!r}"
             )
         for i, (p, t) in enumerate(zip(self.primals, given)):
-            for what, got, want in (
-                ("shape", t._m.size, p._m.size), ("dtype", t._m.dtype, p._m.dtype),
-            ):  # fmt: skip
+            for what, got, want in (("shape", t._m.size, p._m.size), ("dtype", t._m.dtype, p._m.dtype)):
                 if got != want:
                     raise RuntimeError(
                         f"tangent:{i} with {what} {got} in flattened pytree doesn't match the {what} {want} of the "
@@ -149,9 +135,7 @@ class _Linear(AutogradFunction):
     """A linear function of vectors; a number that requires grad stands for the constants in it."""
 
     @staticmethod
-    def forward(
-        there: _Linearized, op: Any, wanted: list[bool], constant: Tensor, *given: Tensor
-    ) -> Any:
+    def forward(there: _Linearized, op: Any, wanted: list[bool], constant: Tensor, *given: Tensor) -> Any:
         found = op.of(there, [detached(t) for t in given])[1]
         return tuple(detached(t) for t in _filled(found, op.like(there)))
 

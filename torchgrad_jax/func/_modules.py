@@ -12,9 +12,14 @@ from .._engine.tensor import Tensor
 
 
 def functional_call(
-    module: Any, parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]], args: Any = None,
-    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
-) -> Any:  # fmt: skip
+    module: Any,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """Call a module with the given tensors in the place of its own parameters and buffers.
 
     Args:
@@ -49,9 +54,7 @@ def _merged(dicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     keys = [k for d in dicts for k in d]
     repeated = [k for k in dict.fromkeys(keys) if keys.count(k) > 1]
     if repeated:
-        raise ValueError(
-            f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
-        )
+        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
     return {k: v for d in dicts for k, v in d.items()}
 
 

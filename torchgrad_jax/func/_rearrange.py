@@ -21,9 +21,7 @@ class DimensionBindError(Exception):
     """The sizes of an axis and of the tensor do not fit."""
 
 
-def rearrange(
-    tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, **axes_lengths: int
-) -> Tensor:
+def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, **axes_lengths: int) -> Tensor:
     """Reorder, split and join dimensions as a pattern says.
 
     Args:
@@ -54,11 +52,7 @@ def rearrange(
         dots = [f"{_DOTS}{i}" for i in range(free)]
         at = left.index(_BARE)
         left = [*left[:at], *[[d] for d in dots], *left[at + 1 :]]
-        right = [
-            g
-            for group in right
-            for g in ([[d] for d in dots] if group == _BARE else [_spelled(group, dots)])
-        ]
+        right = [g for group in right for g in ([[d] for d in dots] if group == _BARE else [_spelled(group, dots)])]
     elif len(left) != dims:
         raise ValueError(
             f"Number of dimensions in pattern ({len(left)}) must be equal to the number of dimensions in the tensor "
@@ -94,9 +88,7 @@ def _side(text: str) -> Axes:
         if "..." not in text:
             raise ValueError("Expression may contain dots only inside ellipsis (...)")
         if text.count("...") != 1 or text.count(".") != 3:
-            raise ValueError(
-                "Expression may contain dots only inside ellipsis (...); only one ellipsis for tensor "
-            )
+            raise ValueError("Expression may contain dots only inside ellipsis (...); only one ellipsis for tensor ")
         text = text.replace("...", _DOTS)
     axes: Axes = []
     group: list[str] | None = None
@@ -122,9 +114,7 @@ def _side(text: str) -> Axes:
             finish()
         if char == "(":
             if group is not None:
-                raise ValueError(
-                    "Axis composition is one-level (brackets inside brackets not allowed)"
-                )
+                raise ValueError("Axis composition is one-level (brackets inside brackets not allowed)")
             group = []
         elif char == ")":
             if group is None:
@@ -149,27 +139,18 @@ def _named(name: str) -> str:
     if not name.isidentifier():
         raise ValueError(f"Invalid axis identifier: {name}\nnot a valid python identifier")
     if name[0] == "_" or name[-1] == "_":
-        raise ValueError(
-            f"Invalid axis identifier: {name}\naxis name should should not start or end with underscore"
-        )
+        raise ValueError(f"Invalid axis identifier: {name}\naxis name should should not start or end with underscore")
     if keyword.iskeyword(name):
-        warn.to_user(
-            f"It is discouraged to use axes names that are keywords: {name}", RuntimeWarning
-        )
+        warn.to_user(f"It is discouraged to use axes names that are keywords: {name}", RuntimeWarning)
     return name
 
 
 def _check(left: Axes, right: Axes, given: dict[str, int], pattern: str) -> None:
-    before, after = (
-        {_DOTS if g == _BARE else n for g in side for n in g} for side in (left, right)
-    )
+    before, after = ({_DOTS if g == _BARE else n for g in side for n in g} for side in (left, right))
     if _DOTS in after and _DOTS not in before:
         raise ValueError(f"Ellipsis found in right side, but not left side of a pattern {pattern}")
     if before != after:
-        raise ValueError(
-            "Identifiers only on one side of rearrange expression (should be on both): "
-            f"{before ^ after}"
-        )
+        raise ValueError(f"Identifiers only on one side of rearrange expression (should be on both): {before ^ after}")
     unknown = set(given) - before
     if unknown:
         raise ValueError(f"Identifiers not found in rearrange expression: {unknown}")
@@ -178,9 +159,7 @@ def _check(left: Axes, right: Axes, given: dict[str, int], pattern: str) -> None
 # --- sizes ----------------------------------------------------------------------------------------
 
 
-def _sizes(
-    left: Axes, shape: Sequence[int], given: dict[str, int], names: Sequence[str]
-) -> dict[str, int]:
+def _sizes(left: Axes, shape: Sequence[int], given: dict[str, int], names: Sequence[str]) -> dict[str, int]:
     """The size of every named part."""
     number = {n: f"d{i}" for i, n in enumerate(names)}
     sizes: dict[str, int] = {}

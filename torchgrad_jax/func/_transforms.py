@@ -92,9 +92,7 @@ def _grad_and_value(
                 raise RuntimeError(f"grad_and_value(f)(*args): {_AUX}")
             out, aux = out
         if not isinstance(out, Tensor):
-            raise RuntimeError(
-                f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}"
-            )
+            raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
         if out._m.ndim:
             raise RuntimeError(
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
@@ -110,31 +108,26 @@ def _grad_and_value(
     return gradients, (out, aux) if has_aux else out
 
 
-def _gradients(
-    outs: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    given: Any,
-    create: bool,
-    keep: bool,
-) -> list[Any]:
+def _gradients(outs: Sequence[Tensor], inputs: Sequence[Tensor], given: Any, create: bool, keep: bool) -> list[Any]:
     """Gradients of the inputs, zeros where the outputs do not depend on them."""
     at = [i for i, t in enumerate(outs) if requires_grad_of(t)]
     found: Sequence[Any] = [None] * len(inputs)
     if at:
         found = autograd_grad(
-            [outs[i] for i in at], list(inputs), None if given is None else [given[i] for i in at],
-            retain_graph=create or keep, create_graph=create, allow_unused=True,
-        )  # fmt: skip
+            [outs[i] for i in at],
+            list(inputs),
+            None if given is None else [given[i] for i in at],
+            retain_graph=create or keep,
+            create_graph=create,
+            allow_unused=True,
+        )
     if not create:  # torch records each pass inside of a transform, and adds nothing in place
         kept = [] if given is None else [v._st for v in given]
         for g in found:
             if g is not None and g._vc is g._st and not any(g._st is st for st in kept):
                 g._st.version = 0
     seeds = outs if given is None else given
-    return [
-        as_batch(zeros_for(t._m), [t]) if g is None else as_batch(g, seeds)
-        for t, g in zip(inputs, found)
-    ]
+    return [as_batch(zeros_for(t._m), [t]) if g is None else as_batch(g, seeds) for t, g in zip(inputs, found)]
 
 
 # --- reverse mode ---------------------------------------------------------------------------------
@@ -211,9 +204,7 @@ def pullback(
 # --- forward mode ---------------------------------------------------------------------------------
 
 
-def jvp(
-    func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
-) -> Any:
+def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """What `func` returns, and its derivative along the tangents.
 
     Args:
@@ -232,9 +223,8 @@ def jvp(
 
 
 def pushforward(
-    func: Function, primals: Any, tangents: Any, argnums: Any, strict: bool, has_aux: bool,
-    kwargs: Any = None,
-) -> Any:  # fmt: skip
+    func: Function, primals: Any, tangents: Any, argnums: Any, strict: bool, has_aux: bool, kwargs: Any = None
+) -> Any:
     """`jvp` with respect to some arguments (all of them: None)."""
     if not isinstance(primals, tuple):
         raise RuntimeError(
@@ -254,13 +244,9 @@ def pushforward(
     for what, values in (("primals", flat), ("tangents", flat_tangents)):
         for t in values:
             if not isinstance(t, Tensor):
-                raise RuntimeError(
-                    f"jvp(f, primals, tangents): Expected {what} to only contain Tensors, got {type(t)}"
-                )
+                raise RuntimeError(f"jvp(f, primals, tangents): Expected {what} to only contain Tensors, got {type(t)}")
         if not values:
-            raise RuntimeError(
-                f"jvp(f, primals, tangents): Expected {what} to contain at least one Tensor."
-            )
+            raise RuntimeError(f"jvp(f, primals, tangents): Expected {what} to contain at least one Tensor.")
 
     def run(inputs: list[Any]) -> tuple[Any, Any]:
         given = tree.unflatten(inputs, spec)
@@ -328,7 +314,7 @@ def _nested(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
 
 def transposed_twice(
     level: Level, outs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor]
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """Derivatives of the outputs along the tangents of the inputs, None where independent."""
     before, MODES.transposing = MODES.transposing, True
     try:
@@ -345,15 +331,11 @@ def _transposed_twice(
     if not at:
         return slopes
     dummies = [level.variable(zeros_for(outs[i]._m)) for i in at]
-    pulled = autograd_grad(
-        [outs[i] for i in at], list(inputs), dummies, create_graph=True, allow_unused=True
-    )
+    pulled = autograd_grad([outs[i] for i in at], list(inputs), dummies, create_graph=True, allow_unused=True)
     pairs = [(g, t) for g, t in zip(pulled, tangents) if g is not None and requires_grad_of(g)]
     if not pairs:
         return slopes
-    found = autograd_grad(
-        [g for g, _ in pairs], dummies, [t for _, t in pairs], create_graph=True, allow_unused=True
-    )
+    found = autograd_grad([g for g, _ in pairs], dummies, [t for _, t in pairs], create_graph=True, allow_unused=True)
     for i, g in zip(at, found):
         slopes[i] = g
     return slopes

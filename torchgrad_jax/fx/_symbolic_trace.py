@@ -30,9 +30,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
         fn_or_name: the function (then this is a decorator), or the name that the module has for it.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError(
-            "Unsupported type for global function! Must be either a callable or string name"
-        )
+        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
     frame: Any = inspect.currentframe().f_back  # type: ignore[union-attr]
     if callable(fn_or_name):
@@ -104,12 +102,14 @@ class Tracer(TracerBase):
 
     def __init__(
         self, autowrap_modules: Any = (math,), autowrap_functions: Any = (), param_shapes_constant: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._autowrap_modules = tuple(autowrap_modules)
         of_modules = [
-            value for module in self._autowrap_modules for name, value in vars(module).items()
+            value
+            for module in self._autowrap_modules
+            for name, value in vars(module).items()
             if not name.startswith("_") and callable(value)
-        ]  # fmt: skip
+        ]
         WRAPPED.update(map(id, of_modules))
         self._autowrap = (*of_modules, *autowrap_functions)
         self.root: Any = None
@@ -130,9 +130,7 @@ class Tracer(TracerBase):
                 return name
         raise NameError("module is not installed as a submodule")
 
-    def call_module(
-        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a submodule: a node if it is a leaf, else looked into."""
         path = self.path_of_module(m)
         if self.is_leaf_module(m, path):
@@ -213,9 +211,12 @@ class Tracer(TracerBase):
             found = fn(*args, **kwargs)
             returns = inspect.signature(fn).return_annotation
             self.create_node(
-                "output", "output", (self.create_arg(found),), {},
+                "output",
+                "output",
+                (self.create_arg(found),),
+                {},
                 type_expr=None if returns is inspect.Signature.empty or _ours(fn) else returns,
-            )  # fmt: skip
+            )
         return self.graph
 
 
@@ -251,9 +252,7 @@ class _KeepAll(Tracer):
 RECORD.append(lambda root: _KeepAll().trace(root))
 
 
-def symbolic_trace(
-    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
-) -> GraphModule:
+def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> GraphModule:
     """Record a module or function as a module that shows what it does, and can be changed.
 
     Args:

@@ -114,9 +114,7 @@ class Graph:
             return sin
     """
 
-    def __init__(
-        self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
-    ) -> None:  # fmt: skip
+    def __init__(self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None) -> None:
         self._root = Node(self, "", "root", "", (), {})
         self._insert: Callable[[Node], None] = self._root.prepend
         self._len = 0
@@ -131,9 +129,14 @@ class Graph:
 
     # -- making nodes
     def create_node(
-        self, op: str, target: Target, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
-        name: str | None = None, type_expr: Any = None,
-    ) -> Node:  # fmt: skip
+        self,
+        op: str,
+        target: Target,
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> Node:
         """Add a node at the place where nodes are being inserted: the end, unless changed."""
         for n in _nodes_in((args, kwargs)):
             if n.graph is not self:
@@ -162,21 +165,21 @@ class Graph:
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_function(
-        self, the_function: Callable[..., Any], args: Any = None, kwargs: Any = None,
-        type_expr: Any = None, name: str | None = None,
-    ) -> Node:  # fmt: skip
+        self,
+        the_function: Callable[..., Any],
+        args: Any = None,
+        kwargs: Any = None,
+        type_expr: Any = None,
+        name: str | None = None,
+    ) -> Node:
         """A call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
-    def call_method(
-        self, method_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
-    ) -> Node:
+    def call_method(self, method_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None) -> Node:
         """A call of a method of the first argument."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
-    def call_module(
-        self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None
-    ) -> Node:
+    def call_module(self, module_name: str, args: Any = None, kwargs: Any = None, type_expr: Any = None) -> Node:
         """A call of a submodule."""
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
@@ -242,9 +245,7 @@ class Graph:
         made.meta = dict(node.meta)
         return made
 
-    def graph_copy(
-        self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False
-    ) -> Any:
+    def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
         """Copies of all nodes of another graph; returns what it returns."""
         for node in g.nodes:
             if node in val_map:
@@ -300,9 +301,7 @@ class Graph:
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
         sys.stdout.write("\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:], ""]))
 
-    def python_code(
-        self, root_module: str = "self", *, verbose: bool = False, **options: Any
-    ) -> PythonCode:
+    def python_code(self, root_module: str = "self", *, verbose: bool = False, **options: Any) -> PythonCode:
         """The code of `forward`."""
         return _Writer(self, root_module).write()
 
@@ -323,8 +322,13 @@ class _Writer:
 
         self.graph, self.root = graph, root
         self.wrapped: dict[str, None] = {}
-        self.globals: dict[str, Any] = {"torch": import_module(own), "inf": float("inf"), "nan": float("nan"),
-                                        "NoneType": type(None), "device": device}  # fmt: skip
+        self.globals: dict[str, Any] = {
+            "torch": import_module(own),
+            "inf": float("inf"),
+            "nan": float("nan"),
+            "NoneType": type(None),
+            "device": device,
+        }
 
     def write(self) -> PythonCode:
         last_use: dict[Node, Node] = {}
@@ -348,9 +352,7 @@ class _Writer:
                 returns = "" if node.type is None else f" -> {type_text(node.type)}"
                 body.append(f"return {self._value(node.args[0])}")
                 continue
-            gone = sorted(
-                dying.get(node, []), key=lambda n: min(i for k, i in order.items() if k.name == n)
-            )
+            gone = sorted(dying.get(node, []), key=lambda n: min(i for k, i in order.items() if k.name == n))
             # Names in the order of this node's arguments, then set to None together.
             gone = [n.name for n in node.all_input_nodes if n.name in gone]
             if not node.users:
@@ -361,9 +363,7 @@ class _Writer:
         head = f"def forward({', '.join([self.root, *arguments])}){returns}:"
         first = "\n".join(f'torch.fx._symbolic_trace.wrap("{name}")' for name in self.wrapped)
         lines = "".join(f"    {line}\n" for line in body or ["pass"])
-        return PythonCode(
-            f"\n{first}\n\n{head}\n{lines}    ".replace("\n\n\n\n", "\n\n\n"), self.globals
-        )
+        return PythonCode(f"\n{first}\n\n{head}\n{lines}    ".replace("\n\n\n\n", "\n\n\n"), self.globals)
 
     def _argument(self, node: Node) -> str:
         kind = "" if node.type is None else f" : {type_text(node.type)}"
@@ -397,9 +397,7 @@ class _Writer:
         return root
 
     def _call(self, args: Any, kwargs: Any) -> str:
-        return ", ".join(
-            [*map(self._value, args), *(f"{k} = {self._value(v)}" for k, v in kwargs.items())]
-        )
+        return ", ".join([*map(self._value, args), *(f"{k} = {self._value(v)}" for k, v in kwargs.items())])
 
     def _function(self, fn: Any) -> str:
         name = qualified_name(fn)

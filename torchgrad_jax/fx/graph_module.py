@@ -190,9 +190,7 @@ class GraphModule(Module):
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(
-            "GraphModule.to_folder is not supported: save the state dict, and trace again"
-        )
+        raise NotImplementedError("GraphModule.to_folder is not supported: save the state dict, and trace again")
 
     def _again(self, root: Any, graph: Graph, name: str) -> GraphModule:
         made = GraphModule(root, graph, name)
@@ -204,29 +202,19 @@ class GraphModule(Module):
 
     def __deepcopy__(self, memo: Any) -> GraphModule:
         holder = Module()
-        holder.__dict__.update(
-            copy.deepcopy({k: v for k, v in self.__dict__.items() if k != "_graph"}, memo)
-        )
+        holder.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k != "_graph"}, memo))
         return self._again(holder, copy.deepcopy(self._graph, memo), "GraphModule")
 
     def __copy__(self) -> GraphModule:
         return self._again(self, copy.deepcopy(self._graph), type(self).__name__)
 
     def __reduce__(self) -> Any:
-        state: Mapping[str, Any] = {
-            k: v for k, v in self.__dict__.items() if k not in ("_graph", "_code")
-        }
+        state: Mapping[str, Any] = {k: v for k, v in self.__dict__.items() if k not in ("_graph", "_code")}
         return _unpickled, (dict(state), type(self).__name__, self._code)
 
     def __str__(self) -> str:
         said = super().__str__()
-        return "\n".join(
-            [
-                said,
-                self._code,
-                "# To see more debug info, please use `graph_module.print_readable()`",
-            ]
-        )
+        return "\n".join([said, self._code, "# To see more debug info, please use `graph_module.print_readable()`"])
 
 
 def _unpickled(state: dict[str, Any], name: str, code: str) -> GraphModule:

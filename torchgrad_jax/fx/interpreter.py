@@ -13,9 +13,7 @@ from .proxy import GraphAppendingTracer, Proxy
 class Interpreter:
     """Runs a module's graph; override a method to do something else for that kind of node."""
 
-    def __init__(
-        self, module: Any, garbage_collect_values: bool = True, graph: Graph | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, module: Any, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
         self.module = module
         self.submodules = dict(module.named_modules())
         self.graph = module.graph if graph is None else graph
@@ -31,12 +29,7 @@ class Interpreter:
                     seen.add(used)
                     self._last.setdefault(node, []).append(used)
 
-    def run(
-        self,
-        *args: Any,
-        initial_env: dict[Node, Any] | None = None,
-        enable_io_processing: bool = True,
-    ) -> Any:
+    def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
         """The result of the graph for these arguments."""
         self.env = dict(initial_env or {})
         self.args_iter = iter(args)

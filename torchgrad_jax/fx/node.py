@@ -13,15 +13,7 @@ from .immutable_collections import immutable_dict, immutable_list
 
 Target = Callable[..., Any] | str
 Argument = Any
-_OPS = (
-    "placeholder",
-    "get_attr",
-    "call_function",
-    "call_method",
-    "call_module",
-    "output",
-    "root",
-)
+_OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
 
 
 WRAPPED: set[int] = set()
@@ -88,9 +80,15 @@ class Node:
     """One step. Nodes are in the order of a doubly linked list; assigning `args` keeps `users` right."""
 
     def __init__(
-        self, graph: Any, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+        self,
+        graph: Any,
+        name: str,
+        op: str,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         return_type: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if op not in _OPS:
             raise AssertionError(f"op {op!r} is not in _legal_ops")
         if op == "call_function" and not callable(target):
@@ -103,13 +101,7 @@ class Node:
                 f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} "
                 "but a str is expected"
             )
-        self.graph, self.name, self.op, self.target, self.type = (
-            graph,
-            name,
-            op,
-            target,
-            return_type,
-        )
+        self.graph, self.name, self.op, self.target, self.type = (graph, name, op, target, return_type)
         self.users: dict[Node, None] = {}
         self.meta: dict[str, Any] = {}
         self._prev = self._next = self
@@ -207,9 +199,12 @@ class Node:
         self.kwargs = {**self.kwargs, key: arg}
 
     def replace_all_uses_with(
-        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] = lambda user: True, *,
+        self,
+        replace_with: Node,
+        delete_user_cb: Callable[[Node], bool] = lambda user: True,
+        *,
         propagate_meta: bool = False,
-    ) -> list[Node]:  # fmt: skip
+    ) -> list[Node]:
         """Let everybody who uses this node use another one; returns who did."""
         if propagate_meta:
             replace_with.meta.update(self.meta)

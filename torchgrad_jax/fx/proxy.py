@@ -29,7 +29,7 @@ class TracerBase:
 
     def create_node(
         self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None = None, type_expr: Any = None
-    ) -> Node:  # fmt: skip
+    ) -> Node:
         """Add a node to the graph."""
         return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
 
@@ -38,9 +38,15 @@ class TracerBase:
         return Proxy(node, self)
 
     def create_proxy(
-        self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None = None, type_expr: Any = None,
+        self,
+        kind: str,
+        target: Any,
+        args: Any,
+        kwargs: Any,
+        name: str | None = None,
+        type_expr: Any = None,
         proxy_factory_fn: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Add a node, given arguments that may be proxies, and return the stand-in for its result."""
         args, kwargs = self.create_arg(tuple(args)), self.create_arg(dict(kwargs or {}))
         node = self.create_node(kind, target, args, kwargs, name, type_expr)
@@ -59,18 +65,7 @@ class TracerBase:
         from .._core.devices import device
         from .._engine.attributes import layout
 
-        plain = (
-            int,
-            float,
-            complex,
-            str,
-            bytes,
-            range,
-            dtypes.dtype,
-            device,
-            layout,
-            formats.memory_format,
-        )
+        plain = (int, float, complex, str, bytes, range, dtypes.dtype, device, layout, formats.memory_format)
         if isinstance(a, plain):
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
@@ -141,14 +136,10 @@ class Proxy:
         )
 
     @classmethod
-    def __torch_function__(
-        cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:  # fmt: skip
+    def __torch_function__(cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         found: list[Any] = []
-        map_aggregate(
-            (args, kwargs), lambda a: found.append(a.tracer) if isinstance(a, Proxy) else None
-        )
+        map_aggregate((args, kwargs), lambda a: found.append(a.tracer) if isinstance(a, Proxy) else None)
         tracer = found[0]
         if is_tensor_method_or_property(orig_method):
             name = orig_method.__name__
@@ -186,9 +177,7 @@ class GraphAppendingTracer(TracerBase):
         self.graph = graph
 
 
-_BINARY = (
-    "add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor", "matmul",
-)  # fmt: skip
+_BINARY = ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor", "matmul")
 _OTHER = ("eq", "ne", "lt", "gt", "le", "ge", "getitem", "pos", "neg", "invert", "abs")
 
 

@@ -87,15 +87,18 @@ def _graph_of(program: Any) -> Graph:
 
 
 def _replace(
-    gm: GraphModule, pattern: Any, replacement: Any, filters: Sequence[Filter] = (),
-    ignore_literals: bool = False, make: Any = None, name: str = "",
-) -> list[ReplacedPatterns]:  # fmt: skip
+    gm: GraphModule,
+    pattern: Any,
+    replacement: Any,
+    filters: Sequence[Filter] = (),
+    ignore_literals: bool = False,
+    make: Any = None,
+    name: str = "",
+) -> list[ReplacedPatterns]:
     graph, wanted = gm.graph, _graph_of(pattern)
     matcher = SubgraphMatcher(wanted, ignore_literals=ignore_literals)
     matches = [
-        m
-        for m in matcher.match(graph, node_name_match=name)
-        if all(accepts(m, graph, wanted) for accepts in filters)
+        m for m in matcher.match(graph, node_name_match=name) if all(accepts(m, graph, wanted) for accepts in filters)
     ]
     if replacement is None and make is None:
         raise AssertionError("Must provide either replacement GraphModule or replacement_callback")
@@ -127,9 +130,7 @@ def _replace_one(
         copied = graph.graph_copy(new, values)
     results = (copied,) if isinstance(copied, Node) else tuple(copied)
     if len(results) != len(match.returning_nodes):
-        raise AssertionError(
-            f"The pattern has {len(match.returning_nodes)} results and its replacement {len(results)}"
-        )
+        raise AssertionError(f"The pattern has {len(match.returning_nodes)} results and its replacement {len(results)}")
     for old, result in zip(match.returning_nodes, results):
         old.replace_all_uses_with(result)
         changed[old] = result

@@ -65,7 +65,7 @@ def is_tracing() -> bool:
 
 def script(
     obj: Any = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
-) -> Any:  # fmt: skip
+) -> Any:
     """The class or module as it is; of a function, one whose arguments become the numbers that are annotated.
 
     An int becomes a float where a float is annotated, a tensor of one element too, also in lists, tuples,
@@ -90,13 +90,7 @@ def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: An
     if func is None:
         raise TypeError("trace() needs a function or module")
     if example_inputs is not None:
-        func(
-            *(
-                example_inputs
-                if builtins.isinstance(example_inputs, tuple | list)
-                else (example_inputs,)
-            )
-        )
+        func(*(example_inputs if builtins.isinstance(example_inputs, tuple | list) else (example_inputs,)))
     return ScriptFunction(func) if builtins.isinstance(func, types.FunctionType) else func
 
 
@@ -136,8 +130,7 @@ def _unchanging(name: str, kind: str) -> Callable[[Any], Any]:
 
     decorator.__name__ = decorator.__qualname__ = name
     decorator.__doc__ = (
-        f"The {kind} as it is.\n\n"
-        "    Differs from torch: there is no TorchScript; code runs in Python.\n    "
+        f"The {kind} as it is.\n\n    Differs from torch: there is no TorchScript; code runs in Python.\n    "
     )
     return decorator
 
@@ -159,10 +152,7 @@ _overload = _overload_method
 
 
 def freeze(
-    mod: Any,
-    preserved_attrs: Any = None,
-    optimize_numerics: bool = True,
-    preserve_parameters: bool = False,
+    mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True, preserve_parameters: bool = False
 ) -> Any:
     """The module as it is.
 
@@ -219,14 +209,10 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError(
-        "torch.jit.save: torchgrad_jax has no TorchScript; use torch.save(m.state_dict(), f)"
-    )
+    raise NotImplementedError("torch.jit.save: torchgrad_jax has no TorchScript; use torch.save(m.state_dict(), f)")
 
 
-def load(
-    f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
-) -> Any:
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
     """Refused: TorchScript archives cannot be read.
 
     Raises:

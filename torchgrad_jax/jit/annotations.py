@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import (  # noqa: UP035 - the names that old annotations are written with
-    Any as Any,
-    Dict as Dict,
-    List as List,
-    Optional as Optional,
-    Tuple as Tuple,
-    Union as Union,
-)
+from typing import Any as Any, Dict as Dict, List as List, Optional as Optional, Tuple as Tuple, Union as Union  # noqa: UP035 - the names that old annotations are written with
 
 
 class _BroadcastingList:
@@ -17,6 +10,6 @@ class _BroadcastingList:
         return list[types]
 
 
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = (
-    BroadcastingList5
-) = BroadcastingList6 = _BroadcastingList()
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = BroadcastingList5 = (
+    BroadcastingList6
+) = _BroadcastingList()

@@ -118,9 +118,7 @@ def _casts(fn: Any) -> dict[str, tuple[int, Any, Cast]]:
     except NameError:  # an annotation that nothing in sight explains
         return {}
     places = {name: i for i, name in enumerate(inspect.signature(fn).parameters)}
-    found = {
-        name: (i, hints[name], _cast(hints[name])) for name, i in places.items() if name in hints
-    }
+    found = {name: (i, hints[name], _cast(hints[name])) for name, i in places.items() if name in hints}
     return {name: (i, kind, cast) for name, (i, kind, cast) in found.items() if cast is not None}
 
 

@@ -7,10 +7,7 @@ from typing import Any
 from .._core.errors import no_such_name as _no_such_name
 from .._engine.bind import NAMESPACES
 from .maskedtensor.core import MaskedTensor as MaskedTensor, is_masked_tensor as is_masked_tensor
-from .maskedtensor.creation import (
-    as_masked_tensor as as_masked_tensor,
-    masked_tensor as masked_tensor,
-)
+from .maskedtensor.creation import as_masked_tensor as as_masked_tensor, masked_tensor as masked_tensor
 
 globals().update(NAMESPACES["masked"])
 __all__ = sorted(

@@ -16,12 +16,7 @@ from .spawn import (
     start_processes as start_processes,
 )
 
-__all__ = [
-    *_python.__all__,
-    "get_all_sharing_strategies",
-    "get_sharing_strategy",
-    "set_sharing_strategy",
-]  # type: ignore[attr-defined]
+__all__ = [*_python.__all__, "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]  # type: ignore[attr-defined]
 
 
 def get_all_sharing_strategies() -> set[str]:

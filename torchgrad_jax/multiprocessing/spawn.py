@@ -66,14 +66,12 @@ class ProcessExitedException(ProcessException):
 
     def __init__(
         self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(msg, error_index, error_pid)
         self.exit_code, self.signal_name = exit_code, signal_name
 
     def __reduce__(self) -> Any:
-        return type(self), (
-            self.msg, self.error_index, self.error_pid, self.exit_code, self.signal_name,
-        )  # fmt: skip
+        return type(self), (self.msg, self.error_index, self.error_pid, self.exit_code, self.signal_name)
 
 
 def _run(fn: Callable[..., Any], i: int, args: tuple[Any, ...], report: str) -> None:
@@ -166,9 +164,13 @@ class SpawnContext(ProcessContext):
 
 
 def start_processes(
-    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
     start_method: str = "spawn",
-) -> ProcessContext | None:  # fmt: skip
+) -> ProcessContext | None:
     """Run a function in several processes.
 
     Args:
@@ -201,9 +203,13 @@ def start_processes(
 
 
 def spawn(
-    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
     start_method: str = "spawn",
-) -> ProcessContext | None:  # fmt: skip
+) -> ProcessContext | None:
     """`start_processes` with processes that start afresh.
 
     Args:

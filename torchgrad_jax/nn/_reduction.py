@@ -14,18 +14,14 @@ def get_enum(reduction: str) -> int:
         reduction: "none", "mean" or "sum".
     """
     if reduction == "elementwise_mean":
-        warn.to_user(
-            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead."
-        )
+        warn.to_user("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
         return 1
     if reduction not in _NUMBERS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return _NUMBERS[reduction]
 
 
-def legacy_get_string(
-    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
-) -> str:
+def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
     """The reduction that the older arguments name.
 
     Args:
@@ -38,14 +34,10 @@ def legacy_get_string(
     else:
         out = "sum" if size_average is False else "mean"
     if emit_warning:
-        warn.to_user(
-            f"size_average and reduce args will be deprecated, please use reduction='{out}' instead."
-        )
+        warn.to_user(f"size_average and reduce args will be deprecated, please use reduction='{out}' instead.")
     return out
 
 
-def legacy_get_enum(
-    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
-) -> int:
+def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
     """The number of the reduction that the older arguments name; see `legacy_get_string`."""
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))

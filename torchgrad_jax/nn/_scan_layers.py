@@ -28,21 +28,7 @@ from .parameter import Parameter
 from .utils import parametrize
 from .utils.stateless import reparametrized
 
-_PLAIN = (
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    dtype,
-    device,
-    enum.Enum,
-    set,
-    frozenset,
-    range,
-)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), dtype, device, enum.Enum, set, frozenset, range)
 PARAMETRIZED = parametrize.ParametrizationList.__module__
 """The module that the classes of parametrized modules name as theirs."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -65,9 +51,7 @@ class _Loop:
             self._facts = _snapshot(facts)
             self._changes += 1
 
-    def run(
-        self, first: Module, rows: dict[str, Tensor], length: int, x: Any, args: Any, kwargs: Any
-    ) -> Any:
+    def run(self, first: Module, rows: dict[str, Tensor], length: int, x: Any, args: Any, kwargs: Any) -> Any:
         """What the last layer gives; `first` is applied with each of the `rows` of tensors."""
 
         def layer(carry: Any, row: tuple[Any, Any], args: Any, kwargs: Any) -> Any:
@@ -101,14 +85,10 @@ class _Loop:
         if stream is not None and stream.may_draw():
             keys = jax.random.split(stream.next(), length)
         try:
-            return control.repeated(
-                self, key, layer, x, (rows, keys), given, self._wrapped, self.unroll, length, first
-            )
+            return control.repeated(self, key, layer, x, (rows, keys), given, self._wrapped, self.unroll, length, first)
         except RuntimeError as error:
             if str(error).startswith(FROZEN_RANDOM):
-                error.add_note(
-                    "scan_layers: or call the layers in a block `with torchgrad_jax.interop.rngs(key):`"
-                )
+                error.add_note("scan_layers: or call the layers in a block `with torchgrad_jax.interop.rngs(key):`")
             raise
 
     def _wrapped(self, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,9 +173,15 @@ def _split_rows(module: Any, state: dict[str, Any], prefix: str, _: Any) -> None
 
 
 def _join_rows(
-    module: Any, state: dict[str, Any], prefix: str, _: Any, strict: bool, missing: list[str], __: Any,
+    module: Any,
+    state: dict[str, Any],
+    prefix: str,
+    _: Any,
+    strict: bool,
+    missing: list[str],
+    __: Any,
     errors: list[str],
-) -> None:  # fmt: skip
+) -> None:
     """The inverse. Layers that are missing, or do not fit, keep what they have."""
     for name, own in module.layer.state_dict().items():
         joined = f"{prefix}layer.{name}"
@@ -235,7 +221,7 @@ def _is_extra_state(name: str) -> bool:
 
 def scan_layers(
     modules: Iterable[Module], *, checkpoint: bool = False, policy: Any = None, unroll: int = 1, stacked: bool = False
-) -> Any:  # fmt: skip
+) -> Any:
     """Equal modules, one applied to the result of the other, as one module in a loop of XLA.
 
     The forward and backward pass of 48 layers then are programs of one layer. The layers stay what they are: their
@@ -286,10 +272,7 @@ def _stacked(layers: list[Module]) -> dict[str, Tensor]:
 
 def _tensors(layer: Module) -> dict[str, Tensor]:
     """Parameters and buffers by name; one that has two names twice."""
-    return {
-        **dict(layer.named_parameters(remove_duplicate=False)),
-        **dict(layer.named_buffers(remove_duplicate=False)),
-    }
+    return {**dict(layer.named_parameters(remove_duplicate=False)), **dict(layer.named_buffers(remove_duplicate=False))}
 
 
 def _leaves(tree: Any) -> tuple[list[Any], Any]:
@@ -308,8 +291,7 @@ def _simple(tree: Any) -> Any:
     """What of the arguments is no tensor, as a key."""
     leaves, spec = _leaves(tree)
     return spec, tuple(
-        None if isinstance(x, Tensor) else (type(x), repr(x) if isinstance(x, float) else x)
-        for x in leaves
+        None if isinstance(x, Tensor) else (type(x), repr(x) if isinstance(x, float) else x) for x in leaves
     )
 
 
@@ -341,9 +323,7 @@ def _insist_on_equal(layers: list[Module]) -> None:
                     f"module {i}"
                 )
         if len(found) != len(first):
-            raise ValueError(
-                f"scan_layers takes equal modules, but module {i} is made otherwise than module 0"
-            )
+            raise ValueError(f"scan_layers takes equal modules, but module {i} is made otherwise than module 0")
         _insist_on_no_hooks(layer, f"module {i}")
 
 

@@ -40,18 +40,28 @@ def _declare(n: int) -> None:
     run = getattr(F, f"conv{n}d")
 
     def wrt_input(
-        input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        input_size: Any,
+        weight: Any,
+        grad_output: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
         groups: int = 1,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         if input_size is None:
             raise ValueError(f"grad.conv{n}d_input requires specifying an input_size")
         x = _fresh(input_size, grad_output)
         return _of(run, x, weight, x, grad_output, (stride, padding, dilation, groups))
 
     def wrt_weight(
-        input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        input: Any,
+        weight_size: Any,
+        grad_output: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
         groups: int = 1,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         w = _fresh(weight_size, grad_output)
         return _of(run, input, w, w, grad_output, (stride, padding, dilation, groups))
 

@@ -21,20 +21,30 @@ __all__ = [
 ]  # fmt: skip
 
 _NonlinearityType = Literal[
-    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid",
-    "tanh", "relu", "leaky_relu", "selu",
-]  # fmt: skip
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "sigmoid",
+    "tanh",
+    "relu",
+    "leaky_relu",
+    "selu",
+]
 _FanMode = Literal["fan_in", "fan_out"]
 
 _GAINS = {
     **dict.fromkeys(
-        ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-         "conv_transpose3d", "sigmoid"), 1,
+        ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid"),
+        1,
     ),
     "tanh": 5.0 / 3,
     "relu": math.sqrt(2.0),
     "selu": 3.0 / 4,
-}  # fmt: skip
+}
 
 
 def calculate_gain(nonlinearity: _NonlinearityType, param: float | None = None) -> float:
@@ -110,7 +120,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Fill with draws from a normal distribution conditioned on [a, b].
 
     Args:
@@ -124,13 +134,10 @@ def trunc_normal_(
     return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
 
 
-def _no_grad_trunc_normal_(
-    tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None
-) -> Tensor:
+def _no_grad_trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None) -> Tensor:
     if mean < a - 2 * std or mean > b + 2 * std:
         warn.to_user(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
-            "incorrect."
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
         )
     inside = _below((b - mean) / std) - _below((a - mean) / std)
     if tensor.is_meta:
@@ -257,9 +264,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Tensor:
 def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
     """How many inputs an output depends on, and the other way round."""
     if tensor.dim() < 2:
-        raise ValueError(
-            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
-        )
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])
     return tensor.size(1) * field, tensor.size(0) * field
 
@@ -309,9 +314,12 @@ def _kaiming_std(tensor: Any, a: float, mode: Any, nonlinearity: Any) -> float |
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in", nonlinearity: _NonlinearityType = "leaky_relu",
+    tensor: Tensor,
+    a: float = 0,
+    mode: _FanMode = "fan_in",
+    nonlinearity: _NonlinearityType = "leaky_relu",
     generator: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Fill uniformly such that rectified layers keep the variance.
 
     Args:
@@ -329,9 +337,12 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in", nonlinearity: _NonlinearityType = "leaky_relu",
+    tensor: Tensor,
+    a: float = 0,
+    mode: _FanMode = "fan_in",
+    nonlinearity: _NonlinearityType = "leaky_relu",
     generator: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`kaiming_uniform_` with normal numbers; the arguments are the same."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else _no_grad_normal_(tensor, 0, std, generator)
@@ -388,9 +399,7 @@ def _make_deprecate(fn: Callable[..., Any]) -> Callable[..., Any]:
     old = new[:-1]
 
     def deprecated(*args: Any, **kwargs: Any) -> Any:
-        warn.to_user(
-            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning
-        )
+        warn.to_user(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning)
         return fn(*args, **kwargs)
 
     deprecated.__name__ = deprecated.__qualname__ = old

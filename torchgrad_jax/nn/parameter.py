@@ -10,13 +10,7 @@ from .._engine.overrides import add_plain, disabled_torch_function_impl
 from .._engine.tensor import Tensor
 from .._functions.create import empty
 
-__all__ = [
-    "Buffer",
-    "Parameter",
-    "UninitializedBuffer",
-    "UninitializedParameter",
-    "is_lazy",
-]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class _ParameterMeta(type):
@@ -25,11 +19,7 @@ class _ParameterMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
             return True
-        return (
-            cls is Parameter
-            and isinstance(instance, Tensor)
-            and bool(getattr(instance, "_is_param", False))
-        )
+        return cls is Parameter and isinstance(instance, Tensor) and bool(getattr(instance, "_is_param", False))
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
@@ -82,18 +72,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __reduce_ex__(self, proto: Any) -> Any:
         kind = None if type(self) is Parameter else type(self)
-        return rebuild_parameter, (
-            kind,
-            self.data,
-            self.requires_grad,
-            OrderedDict(),
-            dict(self.__dict__),
-        )
+        return rebuild_parameter, (kind, self.data, self.requires_grad, OrderedDict(), dict(self.__dict__))
 
 
-def rebuild_parameter(
-    kind: type | None, data: Tensor, requires_grad: bool, hooks: Any, state: dict[str, Any]
-) -> Any:
+def rebuild_parameter(kind: type | None, data: Tensor, requires_grad: bool, hooks: Any, state: dict[str, Any]) -> Any:
     """Inverse of `Parameter.__reduce_ex__`."""
     out = Tensor._make_subclass(kind or Parameter, data, requires_grad)
     if hooks:
@@ -111,11 +93,7 @@ class _BufferMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
             return True
-        return (
-            cls is Buffer
-            and isinstance(instance, Tensor)
-            and bool(getattr(instance, "_is_buffer", False))
-        )
+        return cls is Buffer and isinstance(instance, Tensor) and bool(getattr(instance, "_is_buffer", False))
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
@@ -159,9 +137,7 @@ class UninitializedTensorMixin:
         """
         held = self.data
         self.data = empty(
-            shape,
-            device=held.device if device is None else device,
-            dtype=held.dtype if dtype is None else dtype,
+            shape, device=held.device if device is None else device, dtype=held.dtype if dtype is None else dtype
         )
         self.__class__ = self.cls_to_become
 
@@ -208,9 +184,22 @@ def _described(func: Any) -> str:
 
 
 _SHAPELESS = (
-    "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char", "short", "int", "long",
-    "cuda", "cpu", "to", "get_device",
-)  # fmt: skip
+    "size",
+    "copy_",
+    "is_complex",
+    "is_floating_point",
+    "half",
+    "float",
+    "double",
+    "char",
+    "short",
+    "int",
+    "long",
+    "cuda",
+    "cpu",
+    "to",
+    "get_device",
+)
 
 
 def _shapeless() -> list[Any]:
@@ -280,11 +269,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     cls_to_become = Tensor
 
     def __new__(
-        cls,
-        requires_grad: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        persistent: bool = True,
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
         out = Tensor._make_subclass(cls, _placeholder(device, dtype), requires_grad)
         out.persistent = persistent

@@ -28,10 +28,17 @@ class Adafactor(Ruled):
     _GROUP_DEFAULTS: dict[str, Any] = {"foreach": None}
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0,
-        *, foreach: bool | None = None, maximize: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
         check_lr(lr, "Learning rate should be >= 0 but is: {}")
         insist(beta2_decay <= 0.0, f"beta2_decay should be <= 0 but is: {beta2_decay}")
         insist(eps[0] is None or eps[0] >= 0.0, f"epsilon1 should be >= 0 but is: {eps[0]}")
@@ -39,9 +46,14 @@ class Adafactor(Ruled):
         insist(d >= 1.0, f"Clipping threshold d should be >= 1 but is: {d}")
         insist(weight_decay >= 0.0, f"weight_decay should be >= 0 but is: {weight_decay}")
         options = {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize,
-        }  # fmt: skip
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+        }
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
@@ -59,11 +71,18 @@ class Adafactor(Ruled):
                 raise RuntimeError("Adafactor does not support complex parameters")
         columns = self._collect(group, "row_var", "col_var", "variance", "step")
         adafactor(
-            *columns, d=group["d"], lr=group["lr"], beta2_decay=group["beta2_decay"],
-            weight_decay=group["weight_decay"], eps1=group["eps"][0], eps2=group["eps"][1],
-            foreach=group["foreach"], maximize=group["maximize"],
-            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
-        )  # fmt: skip
+            *columns,
+            d=group["d"],
+            lr=group["lr"],
+            beta2_decay=group["beta2_decay"],
+            weight_decay=group["weight_decay"],
+            eps1=group["eps"][0],
+            eps2=group["eps"][1],
+            foreach=group["foreach"],
+            maximize=group["maximize"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
+        )
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -84,12 +103,25 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def adafactor(
-    params: list[Any], grads: list[Any], row_vars: list[Any], col_vars: list[Any],
-    variances: list[Any], state_steps: list[Any], foreach: bool | None = None,
-    grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False,
-    *, d: float, lr: float | Tensor, beta2_decay: float, weight_decay: float,
-    eps1: float | None, eps2: float, maximize: bool,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    row_vars: list[Any],
+    col_vars: list[Any],
+    variances: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    *,
+    d: float,
+    lr: float | Tensor,
+    beta2_decay: float,
+    weight_decay: float,
+    eps1: float | None,
+    eps2: float,
+    maximize: bool,
+) -> None:
     """One step of `Adafactor` on lists of tensors.
 
     Args:
@@ -111,9 +143,15 @@ def adafactor(
         return
     eps1 = finfo(params[0].dtype).eps if eps1 is None else eps1
     h = hyper(
-        d=d, lr=lr, beta2_decay=beta2_decay, weight_decay=weight_decay, eps1=eps1, eps2=eps2,
-        maximize=maximize, decays=is_on(weight_decay),
-    )  # fmt: skip
+        d=d,
+        lr=lr,
+        beta2_decay=beta2_decay,
+        weight_decay=weight_decay,
+        eps1=eps1,
+        eps2=eps2,
+        maximize=maximize,
+        decays=is_on(weight_decay),
+    )
     columns = {"row_var": row_vars, "col_var": col_vars, "variance": variances}
     run_by_step(_rule, params, grads, columns, state_steps, h)
 

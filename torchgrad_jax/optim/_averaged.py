@@ -29,9 +29,13 @@ class AveragedModel(Module):
     n_averaged: Any
 
     def __init__(
-        self, model: Any, device: Any = None, avg_fn: Callable[..., Any] | None = None,
-        multi_avg_fn: Callable[..., None] | None = None, use_buffers: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        device: Any = None,
+        avg_fn: Callable[..., Any] | None = None,
+        multi_avg_fn: Callable[..., None] | None = None,
+        use_buffers: bool = False,
+    ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")

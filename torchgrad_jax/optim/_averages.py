@@ -11,7 +11,7 @@ from ..autograd.grad_mode import no_grad
 
 def _check_decay(decay: float) -> None:
     if decay < 0.0 or decay > 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")  # fmt: skip
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
 
 
 def _is_inexact(t: Any) -> bool:

@@ -22,9 +22,7 @@ EPOCH_DEPRECATION_WARNING = (
     "Please open an issue if you are unable to replicate your use case: "
     "https://github.com/pytorch/pytorch/issues/new/choose."
 )
-_ORDER = (
-    "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
-)
+_ORDER = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 _OVERRIDDEN = (
     "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
     "initialization. Please, make sure to call `optimizer.step()` before "
@@ -220,9 +218,7 @@ class LRScheduler:
 
     def _warn_unless_stepping(self) -> None:
         if not self._get_lr_called_within_step:
-            warn.to_user(
-                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`."
-            )
+            warn.to_user("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.")
 
     def _unchanged(self) -> list[Any]:
         return values_of(self.optimizer, "lr")

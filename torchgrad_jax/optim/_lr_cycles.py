@@ -21,9 +21,7 @@ class _Opposed(LRScheduler):
     def _prepare_momentum(self, base: Any, high: Any, last_epoch: int) -> tuple[Any, Any]:
         options = self.optimizer.defaults
         if "momentum" not in options and "betas" not in options:
-            raise ValueError(
-                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-            )
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         self.use_beta1 = "betas" in options
         highs = per_group("max_momentum", self.optimizer, high)
         bases = per_group("base_momentum", self.optimizer, base)
@@ -57,12 +55,21 @@ class CyclicLR(_Opposed):
     """
 
     def __init__(
-        self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float],
-        step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular",
-        gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None,
-        scale_mode: str = "cycle", cycle_momentum: bool = True, base_momentum: float = 0.8,
-        max_momentum: float = 0.9, last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
         base_lrs = per_group("base_lr", optimizer, base_lr)
@@ -185,13 +192,22 @@ class OneCycleLR(_Opposed):
     """
 
     def __init__(
-        self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None,
-        epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
-        anneal_strategy: str = "cos", cycle_momentum: bool = True,
-        base_momentum: float | list[float] = 0.85, max_momentum: float | list[float] = 0.95,
-        div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False,
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
         last_epoch: int = -1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
         if total_steps is not None:
@@ -205,9 +221,7 @@ class OneCycleLR(_Opposed):
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
-            )
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self._anneal_func_type = anneal_strategy
         peaks = per_group("max_lr", optimizer, max_lr)
         if last_epoch == -1:
@@ -228,11 +242,7 @@ class OneCycleLR(_Opposed):
             return [*phases, _phase(last, ("max_lr", "min_lr"), up)]
         back = float(2 * share * self.total_steps) - 2
         flat = ("max_momentum", "max_momentum")
-        return [
-            *phases,
-            _phase(back, ("max_lr", "initial_lr"), up),
-            _phase(last, ("initial_lr", "min_lr"), flat),
-        ]
+        return [*phases, _phase(back, ("max_lr", "initial_lr"), up), _phase(last, ("initial_lr", "min_lr"), flat)]
 
     def _anneal_func(self, start: Any, end: Any, share: float) -> Any:
         if self._anneal_func_type == "cos":
@@ -244,9 +254,7 @@ class OneCycleLR(_Opposed):
         self._warn_unless_stepping()
         now = self.last_epoch
         if now > self.total_steps:
-            raise ValueError(
-                f"Tried to step {now} times. The specified number of total steps is {self.total_steps}"
-            )
+            raise ValueError(f"Tried to step {now} times. The specified number of total steps is {self.total_steps}")
         *early, phase = self._schedule_phases
         start = 0.0
         for candidate in early:

@@ -30,11 +30,17 @@ class Muon(Ruled):
     _GROUP_DEFAULTS: dict[str, Any] = {}
 
     def __init__(
-        self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+        self,
+        params: ParamsT,
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
         nesterov: bool = True,
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
-        eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
-    ) -> None:  # fmt: skip
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
         check_lr(lr, "Learning rate should be >= 0 but is: {}")
         insist(momentum >= 0.0, f"momentum should be >= 0 but is: {momentum}")
         insist(weight_decay >= 0.0, f"weight decay should be >= 0 but is: {weight_decay}")
@@ -43,16 +49,20 @@ class Muon(Ruled):
             f"Adjust learning rate function {adjust_lr_fn} is not supported",
         )
         options = {
-            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+            "ns_steps": ns_steps,
             "adjust_lr_fn": adjust_lr_fn,
-        }  # fmt: skip
+        }
         super().__init__(params, options)
         for group in self.param_groups:
             for p in group["params"]:
                 insist(
-                    p.ndim == 2,
-                    f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}",
+                    p.ndim == 2, f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}"
                 )
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
@@ -63,10 +73,7 @@ class Muon(Ruled):
             if p.grad is not None and p.is_complex():
                 raise RuntimeError("Muon does not support complex parameters")
         columns = self._collect(group, "momentum_buffer")
-        names = (
-            "lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps",
-            "adjust_lr_fn",
-        )  # fmt: skip
+        names = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
         muon(*columns, has_complex=False, **{k: group[k] for k in names})
 
 
@@ -105,11 +112,21 @@ def _kept(lr: Any, rate: Any, weight_decay: float) -> Any:
 
 
 def muon(
-    params: list[Any], grads: list[Any], muon_momentum_bufs: list[Any], *,
-    foreach: bool | None = None, lr: float, weight_decay: float, momentum: float, nesterov: bool,
-    ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float,
-    adjust_lr_fn: str | None, has_complex: bool,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    muon_momentum_bufs: list[Any],
+    *,
+    foreach: bool | None = None,
+    lr: float,
+    weight_decay: float,
+    momentum: float,
+    nesterov: bool,
+    ns_coefficients: tuple[float, float, float],
+    ns_steps: int,
+    eps: float,
+    adjust_lr_fn: str | None,
+    has_complex: bool,
+) -> None:
     """One step of `Muon` on lists of tensors.
 
     Args:
@@ -125,10 +142,7 @@ def muon(
     insist(all(g.ndim == 2 for g in grads), "Param gradient must be a 2D matrix")
     insist(ns_steps < 100, "Number of steps must be less than 100 for computational efficiency")
     insist(len(ns_coefficients) == 3, "Coefficients must be a tuple of exactly 3 values")
-    h = hyper(
-        lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, eps=eps,
-        adjust=adjust_lr_fn,
-    )  # fmt: skip
+    h = hyper(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, eps=eps, adjust=adjust_lr_fn)
     h["kept"] = _kept(lr, h["lr"], weight_decay)
     h |= {"coefficients": tuple(ns_coefficients), "rounds": (ns_steps,)}
     run(_rule, params, grads, {"momentum_buffer": muon_momentum_bufs}, h)

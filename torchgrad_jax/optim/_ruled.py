@@ -71,9 +71,7 @@ def check_fused_param(p: Any) -> None:
         )
 
 
-def check_capturable(
-    capturable: bool, names: str, *columns: Sequence[Any], xla: bool = True
-) -> None:
+def check_capturable(capturable: bool, names: str, *columns: Sequence[Any], xla: bool = True) -> None:
     """`capturable` wants parameters and step counts on an accelerator."""
     if not capturable:
         return
@@ -81,9 +79,7 @@ def check_capturable(
     for tensors in zip(*columns, strict=True):
         types = {t.device.type for t in tensors}
         if len(types) != 1 or not types <= {*allowed, "tpu"}:
-            raise AssertionError(
-                f"If capturable=True, {names} must be on supported devices: {allowed}."
-            )
+            raise AssertionError(f"If capturable=True, {names} must be on supported devices: {allowed}.")
 
 
 def check_steps(tensors: Sequence[Any], name: str = "state_steps") -> None:
@@ -125,9 +121,7 @@ def live(group: dict[str, Any]) -> dict[str, Any]:
     return {**group, "lr": make(jnp.asarray(lr.array(), m.dtype.np), m)}
 
 
-CAPTURABLE_DEFAULTS: dict[str, Any] = {
-    "foreach": None, "maximize": False, "differentiable": False, "capturable": False,
-}  # fmt: skip
+CAPTURABLE_DEFAULTS: dict[str, Any] = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 """Options that state from older versions of most optimizers may lack."""
 
 

@@ -151,9 +151,7 @@ def average(g: Any, mean: Any, square: Any, h: Any) -> None:
 States = dict[Any, Any]
 
 
-def run(
-    rule: Rule, params: Sequence[Any], grads: Sequence[Any], states: States, h: dict[str, Any]
-) -> None:
+def run(rule: Rule, params: Sequence[Any], grads: Sequence[Any], states: States, h: dict[str, Any]) -> None:
     """Apply `rule` to every parameter; a state that is None may be made by it and is put in its list.
 
     Args:
@@ -171,13 +169,7 @@ def run(
 
 
 def run_by_step(
-    rule: Any,
-    params: Any,
-    grads: Any,
-    columns: Any,
-    steps: Any,
-    h: dict[str, Any],
-    exact: bool = False,
+    rule: Any, params: Any, grads: Any, columns: Any, steps: Any, h: dict[str, Any], exact: bool = False
 ) -> None:
     """Advance the step counts and run a rule that reads them, once for all parameters at the same step.
 
@@ -197,9 +189,7 @@ def run_by_step(
 def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any]) -> None:
     # Methods of tensors take no array: a number that a program reads is a tensor for them.
     here = params[0]._m.device
-    hyper = SimpleNamespace(
-        **{k: wrap_beside(v, here) if isinstance(v, jax.Array) else v for k, v in h.items()}
-    )
+    hyper = SimpleNamespace(**{k: wrap_beside(v, here) if isinstance(v, jax.Array) else v for k, v in h.items()})
     for i, (p, g) in enumerate(zip(params, grads, strict=True)):
         s = SimpleNamespace(**{k: column[i] for k, column in states.items()})
         rule(p, g, s, hyper)
@@ -249,9 +239,14 @@ class _Kernel:
     """A rule compiled for a list of parameters; knows after its first run who was written how often."""
 
     def __init__(
-        self, rule: Rule, fixed: dict[str, Any], traced: tuple[str, ...], names: tuple[str, ...], device: Any,
+        self,
+        rule: Rule,
+        fixed: dict[str, Any],
+        traced: tuple[str, ...],
+        names: tuple[str, ...],
+        device: Any,
         kind: type[Cell] = Cell,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.rule, self.fixed, self.traced, self.names = rule, fixed, traced, names
         self.kind = kind
         self.writes: list[Sequence[int]] = []
@@ -352,7 +347,7 @@ def _split(h: dict[str, Any]) -> tuple[list[str], list[float], dict[str, Any], d
     return names, numbers, loose, fixed
 
 
-def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any], part: Any) -> None:  # fmt: skip
+def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any], part: Any) -> None:
     traced, numbers, loose, fixed = _split(h)
     names = tuple(states)
     ps, gs, *columns = params, grads, *states.values()

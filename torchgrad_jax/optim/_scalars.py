@@ -33,9 +33,7 @@ def _array_of(value: float, m: Meta) -> tuple[Any, float]:
         return found
     rounded = np.asarray(value, m.dtype.np)
     # The count of steps is known also where it belongs to parameters without data.
-    if isinstance(m.device, devices.FakeDevice) or m.device == devices.of_jax(
-        jax.local_devices()[0]
-    ):
+    if isinstance(m.device, devices.FakeDevice) or m.device == devices.of_jax(jax.local_devices()[0]):
         with jax.ensure_compile_time_eval():  # also while a step is being traced
             array = jnp.asarray(rounded)
     else:

@@ -74,8 +74,7 @@ def _checked(
         numbers = _check_group(i, mine, other)
         known.update(numbers)
         _insist(
-            len(numbers) <= len(tensors),
-            f"{_ME}the explicit parameter state to match optimizer.param_groups ordering.",
+            len(numbers) <= len(tensors), f"{_ME}the explicit parameter state to match optimizer.param_groups ordering."
         )
         found.append((other, tensors[: len(numbers)]))
         tensors = tensors[len(numbers) :]

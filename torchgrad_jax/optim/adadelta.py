@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    CAPTURABLE_DEFAULTS,
-    Ruled,
-    check_capturable,
-    check_lr,
-    check_steps,
-    hyper,
-    insist,
-    is_on,
-)
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist, is_on
 from ._rules import add_, addcmul_, as_real, descent, penalized, run
 from ._scalars import advance
 from .optimizer import ParamsT
@@ -40,18 +31,32 @@ class Adadelta(Ruled):
     _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
-        weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
-        maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_lr(lr)
         insist(0.0 <= rho <= 1.0, f"Invalid rho value: {rho}")
         insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
         options = {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
-        }  # fmt: skip
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
         super().__init__(params, options)
 
     def _update(self, group: dict[str, Any]) -> None:
@@ -69,11 +74,22 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def adadelta(
-    params: list[Any], grads: list[Any], square_avgs: list[Any], acc_deltas: list[Any],
-    state_steps: list[Any], capturable: bool = False, foreach: bool | None = None,
-    differentiable: bool = False, has_complex: bool = False, *, lr: float | Tensor, rho: float,
-    eps: float, weight_decay: float, maximize: bool,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    square_avgs: list[Any],
+    acc_deltas: list[Any],
+    state_steps: list[Any],
+    capturable: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float | Tensor,
+    rho: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> None:
     """One step of `Adadelta` on lists of tensors.
 
     Args:
@@ -83,10 +99,7 @@ def adadelta(
     """
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps, xla=False)
-    h = hyper(
-        lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize,
-        decays=is_on(weight_decay),
-    )  # fmt: skip
+    h = hyper(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, decays=is_on(weight_decay))
     advance(state_steps)
     run(_rule, params, grads, {"square_avg": square_avgs, "acc_delta": acc_deltas}, h)
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    Ruled,
-    amp,
-    call,
-    check_fused,
-    check_fused_param,
-    check_lr,
-    check_steps,
-    hyper,
-    insist,
-    is_on,
-)
+from ._ruled import Ruled, amp, call, check_fused, check_fused_param, check_lr, check_steps, hyper, insist, is_on
 from ._rules import addcdiv_, addcmul_, as_real, descent, penalized, run_by_step
 from .optimizer import ParamsT
 
@@ -39,11 +28,19 @@ class Adagrad(Ruled):
     _GROUP_DEFAULTS = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0,
-        weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
-        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         check_lr(lr)
         insist(lr_decay >= 0.0, f"Invalid lr_decay value: {lr_decay}")
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
@@ -51,10 +48,16 @@ class Adagrad(Ruled):
         insist(start >= 0.0, f"Invalid initial_accumulator_value value: {start}")
         insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
         options = {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": start, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": start,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
         super().__init__(params, options)
         if fused:
             check_fused(fused, foreach, differentiable)
@@ -80,11 +83,18 @@ class Adagrad(Ruled):
             for p in columns[0][:1]:
                 check_fused_param(p)
         adagrad(
-            *columns, lr=group["lr"], weight_decay=group["weight_decay"],
-            lr_decay=group["lr_decay"], eps=group["eps"], maximize=group["maximize"],
-            foreach=group["foreach"], differentiable=group["differentiable"], fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
-        )  # fmt: skip
+            *columns,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            lr_decay=group["lr_decay"],
+            eps=group["eps"],
+            maximize=group["maximize"],
+            foreach=group["foreach"],
+            differentiable=group["differentiable"],
+            fused=group["fused"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
+        )
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -95,12 +105,24 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def adagrad(
-    params: list[Any], grads: list[Any], state_sums: list[Any], state_steps: list[Any],
-    fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None,
-    has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False,
-    has_complex: bool = False, *, lr: float | Tensor, weight_decay: float, lr_decay: float,
-    eps: float, maximize: bool,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    state_sums: list[Any],
+    state_steps: list[Any],
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float | Tensor,
+    weight_decay: float,
+    lr_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
     """One step of `Adagrad` on lists of tensors.
 
     Args:
@@ -114,9 +136,8 @@ def adagrad(
     if not amp(grads, grad_scale, found_inf, fused):
         return
     h = hyper(
-        lr=lr, weight_decay=weight_decay, lr_decay=lr_decay, eps=eps, maximize=maximize,
-        decays=is_on(weight_decay),
-    )  # fmt: skip
+        lr=lr, weight_decay=weight_decay, lr_decay=lr_decay, eps=eps, maximize=maximize, decays=is_on(weight_decay)
+    )
     run_by_step(_rule, params, grads, {"sum": state_sums}, state_steps, h)
 
 

@@ -5,27 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    Ruled,
-    amp,
-    check_adam,
-    check_capturable,
-    check_fused,
-    check_steps,
-    hyper,
-    insist,
-    is_on,
-)
-from ._rules import (
-    addcdiv_,
-    as_real,
-    average,
-    decayed,
-    descent,
-    kept,
-    root,
-    run_by_step,
-)
+from ._ruled import Ruled, amp, check_adam, check_capturable, check_fused, check_steps, hyper, insist, is_on
+from ._rules import addcdiv_, as_real, average, decayed, descent, kept, root, run_by_step
 from .optimizer import ParamsT
 
 _UNCAPTURABLE = "{} as a Tensor is not supported for capturable=False and foreach=True"
@@ -69,12 +50,21 @@ class Adam(Ruled):
     }
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-3,
-        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
-        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-        fused: bool | None = None, decoupled_weight_decay: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
         if isinstance(lr, Tensor):
             insist(capturable or not foreach, _UNCAPTURABLE.format("lr"))
         check_adam(lr, eps, betas, weight_decay)
@@ -87,15 +77,20 @@ class Adam(Ruled):
             if isinstance(b, Tensor):
                 insist(capturable or not foreach, _UNCAPTURABLE.format(f"betas[{i}]"))
                 insist(b._m.numel == 1, f"Tensor betas[{i}] must be 1-element")
-        scalars: Any = tuple(
-            b.squeeze() if isinstance(b, Tensor) and b._m.ndim else b for b in betas
-        )
+        scalars: Any = tuple(b.squeeze() if isinstance(b, Tensor) and b._m.ndim else b for b in betas)
         options = {
-            "lr": lr, "betas": scalars, "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "differentiable": differentiable, "fused": fused,
+            "lr": lr,
+            "betas": scalars,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
+        }
         super().__init__(params, options)
         if fused:
             check_fused(fused, foreach, differentiable)
@@ -111,22 +106,31 @@ class Adam(Ruled):
         params, grads, averages, squares, largest, steps = self._collect(group, *names)
         if group["differentiable"] and any(t.requires_grad for t in steps):
             raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
-        if (
-            group["foreach"]
-            and isinstance(self._group_of(group)["lr"], Tensor)
-            and not group["capturable"]
-        ):
+        if group["foreach"] and isinstance(self._group_of(group)["lr"], Tensor) and not group["capturable"]:
             raise RuntimeError(_UNCAPTURABLE.format("lr"))
         beta1, beta2 = group["betas"]
         adam(
-            params, grads, averages, squares, largest if group["amsgrad"] else [], steps,
-            amsgrad=group["amsgrad"], beta1=beta1, beta2=beta2, lr=group["lr"],
-            weight_decay=group["weight_decay"], eps=group["eps"], maximize=group["maximize"],
-            foreach=group["foreach"], capturable=group["capturable"],
-            differentiable=group["differentiable"], fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
+            params,
+            grads,
+            averages,
+            squares,
+            largest if group["amsgrad"] else [],
+            steps,
+            amsgrad=group["amsgrad"],
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=group["maximize"],
+            foreach=group["foreach"],
+            capturable=group["capturable"],
+            differentiable=group["differentiable"],
+            fused=group["fused"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
             decoupled_weight_decay=group["decoupled_weight_decay"],
-        )  # fmt: skip
+        )
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -164,9 +168,16 @@ def adam(
     if not amp(grads, grad_scale, found_inf, fused):
         return
     h = hyper(
-        lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize,
-        amsgrad=amsgrad, decoupled=decoupled_weight_decay, decays=is_on(weight_decay),
-    )  # fmt: skip
+        lr=lr,
+        beta1=beta1,
+        beta2=beta2,
+        eps=eps,
+        weight_decay=weight_decay,
+        maximize=maximize,
+        amsgrad=amsgrad,
+        decoupled=decoupled_weight_decay,
+        decays=is_on(weight_decay),
+    )
     columns = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
     if amsgrad:
         columns["max_exp_avg_sq"] = max_exp_avg_sqs

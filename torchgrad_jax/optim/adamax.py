@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    CAPTURABLE_DEFAULTS,
-    Ruled,
-    check_adam,
-    check_capturable,
-    check_steps,
-    hyper,
-    is_on,
-)
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, is_on
 from ._rules import addcdiv_, as_real, descent, kept, penalized, run_by_step
 from .optimizer import ParamsT
 
@@ -38,15 +30,29 @@ class Adamax(Ruled):
     _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *,
-        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         check_adam(lr, eps, betas, weight_decay)
         options = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
         super().__init__(params, options)
 
     def _update(self, group: dict[str, Any]) -> None:
@@ -63,11 +69,23 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def adamax(
-    params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_infs: list[Any],
-    state_steps: list[Any], foreach: bool | None = None, maximize: bool = False,
-    differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
-    eps: float, beta1: float, beta2: float, lr: float | Tensor, weight_decay: float,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_infs: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    eps: float,
+    beta1: float,
+    beta2: float,
+    lr: float | Tensor,
+    weight_decay: float,
+) -> None:
     """One step of `Adamax` on lists of tensors.
 
     Args:
@@ -78,9 +96,14 @@ def adamax(
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps)
     h = hyper(
-        lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize,
+        lr=lr,
+        beta1=beta1,
+        beta2=beta2,
+        eps=eps,
+        weight_decay=weight_decay,
+        maximize=maximize,
         decays=is_on(weight_decay),
-    )  # fmt: skip
+    )
     columns = {"exp_avg": exp_avgs, "exp_inf": exp_infs}
     run_by_step(_rule, params, grads, columns, state_steps, h)
 

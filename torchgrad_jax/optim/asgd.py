@@ -31,17 +31,31 @@ class ASGD(Ruled):
     _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
-        t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None,
-        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         check_lr(lr)
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
         options = {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
             "capturable": capturable,
-        }  # fmt: skip
+        }
         super().__init__(params, options)
 
     def _scalar(self, group: dict[str, Any], p: Any, value: float) -> Tensor:
@@ -71,11 +85,24 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def asgd(
-    params: list[Any], grads: list[Any], axs: list[Any], mus: list[Any], etas: list[Any],
-    state_steps: list[Any], foreach: bool | None = None, maximize: bool = False,
-    differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
-    lambd: float, lr: float | Tensor, t0: float, alpha: float, weight_decay: float,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    axs: list[Any],
+    mus: list[Any],
+    etas: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lambd: float,
+    lr: float | Tensor,
+    t0: float,
+    alpha: float,
+    weight_decay: float,
+) -> None:
     """One step of `ASGD` on lists of tensors.
 
     Args:
@@ -83,9 +110,7 @@ def asgd(
         foreach, has_complex: accepted; the same kernel serves them.
         maximize, differentiable, capturable, lambd, lr, t0, alpha, weight_decay: as in `ASGD`.
     """
-    check_capturable(
-        capturable, "params, mus, etas, and state_steps", params, mus, etas, state_steps
-    )
+    check_capturable(capturable, "params, mus, etas, and state_steps", params, mus, etas, state_steps)
     h = hyper(lambd=lambd, weight_decay=weight_decay, maximize=maximize, decays=is_on(weight_decay))
     rate = number(lr)
     now = advance(state_steps)

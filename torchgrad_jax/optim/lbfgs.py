@@ -45,9 +45,15 @@ def _minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) -> Any
 
 
 def _search(
-    evaluate: Callable[[Any], _Point], t: Any, start: _Point, d: Any, change: float, limit: int,
-    decrease: float = _DECREASE, curvature: float = _CURVATURE,
-) -> tuple[_Point, int]:  # fmt: skip
+    evaluate: Callable[[Any], _Point],
+    t: Any,
+    start: _Point,
+    d: Any,
+    change: float,
+    limit: int,
+    decrease: float = _DECREASE,
+    curvature: float = _CURVATURE,
+) -> tuple[_Point, int]:
     """A step that fulfils the strong Wolfe conditions, and how often the loss was evaluated."""
 
     def too_high(p: _Point) -> Any:
@@ -116,9 +122,18 @@ def _cubic_interpolate(
 
 
 def _strong_wolfe(
-    obj_func: Callable[[Any, Any, Any], tuple[Any, Any]], x: Any, t: Any, d: Any, f: Any, g: Any, gtd: Any,
-    c1: float = _DECREASE, c2: float = _CURVATURE, tolerance_change: float = 1e-9, max_ls: int = 25,
-) -> tuple[Any, Any, Any, int]:  # fmt: skip
+    obj_func: Callable[[Any, Any, Any], tuple[Any, Any]],
+    x: Any,
+    t: Any,
+    d: Any,
+    f: Any,
+    g: Any,
+    gtd: Any,
+    c1: float = _DECREASE,
+    c2: float = _CURVATURE,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[Any, Any, Any, int]:
     """The line search for such packages.
 
     Args:
@@ -162,17 +177,26 @@ class LBFGS(Optimizer):
     """
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20,
-        max_eval: int | None = None, tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9,
-        history_size: int = 100, line_search_fn: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
         check_lr(lr)
         options = {
-            "lr": lr, "max_iter": max_iter,
+            "lr": lr,
+            "max_iter": max_iter,
             "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
-            "history_size": history_size, "line_search_fn": line_search_fn,
-        }  # fmt: skip
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
         super().__init__(params, options)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -249,9 +273,7 @@ class LBFGS(Optimizer):
             The loss at the start.
         """
         if len(self.param_groups) != 1:
-            raise AssertionError(
-                f"Expected exactly one param_group, but got {len(self.param_groups)}"
-            )
+            raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
         if MODES.run.stateful:
             raise Unsupported(
                 "torch.compile: LBFGS.step decides by the values of losses and gradients how it goes on; compile its "

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    CAPTURABLE_DEFAULTS,
-    Ruled,
-    check_adam,
-    check_capturable,
-    check_steps,
-    hyper,
-    insist,
-    is_on,
-)
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, insist, is_on
 from ._rules import addcdiv_, as_real, average, decayed, descent, run
 from ._scalars import advance, alike, as_held, take, update
 from .optimizer import ParamsT
@@ -39,26 +30,38 @@ class NAdam(Ruled):
 
     _SCALARS = (("step", 0.0), ("mu_product", 1.0))
     _STATE = ("exp_avg", "exp_avg_sq")
-    _OPTIONS = (
-        "lr", "beta1", "beta2", "eps", "weight_decay",
-        "momentum_decay", "decoupled_weight_decay", "capturable",
-    )  # fmt: skip
+    _OPTIONS = ("lr", "beta1", "beta2", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay", "capturable")
     _GROUP_DEFAULTS = {**CAPTURABLE_DEFAULTS, "decoupled_weight_decay": False}
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
-        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_adam(lr, eps, betas, weight_decay)
         insist(momentum_decay >= 0.0, f"Invalid momentum_decay value: {momentum_decay}")
         options = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
             "differentiable": differentiable,
-        }  # fmt: skip
+        }
         super().__init__(params, options)
 
     def _update(self, group: dict[str, Any]) -> None:
@@ -93,13 +96,17 @@ def nadam(
     """
     check_steps(state_steps)
     check_steps(mu_products, "mu_products")
-    check_capturable(
-        capturable, "params, mu_products and state_steps", params, mu_products, state_steps
-    )
+    check_capturable(capturable, "params, mu_products and state_steps", params, mu_products, state_steps)
     h = hyper(
-        lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize,
-        decoupled=decoupled_weight_decay, decays=is_on(weight_decay),
-    )  # fmt: skip
+        lr=lr,
+        beta1=beta1,
+        beta2=beta2,
+        eps=eps,
+        weight_decay=weight_decay,
+        maximize=maximize,
+        decoupled=decoupled_weight_decay,
+        decays=is_on(weight_decay),
+    )
 
     def mu(step: Any) -> Any:
         return beta1 * (1.0 - 0.5 * 0.96 ** (step * momentum_decay))
@@ -108,7 +115,7 @@ def nadam(
     products = update(mu_products, lambda old, i: old * as_held(mu(now[i]), mu_products[i]))
     for part in alike(now, products) if now else []:
         i = part[0]
-        extra = {"step": now[i], "mu": mu(now[i]), "mu_next": mu(now[i] + 1), "mu_product": products[i]}  # fmt: skip
+        extra = {"step": now[i], "mu": mu(now[i]), "mu_next": mu(now[i] + 1), "mu_product": products[i]}
         ps, gs, *rest = take(part, params, grads, exp_avgs, exp_avg_sqs)
         run(_rule, ps, gs, dict(zip(("exp_avg", "exp_avg_sq"), rest)), {**h, **extra})
 

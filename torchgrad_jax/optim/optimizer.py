@@ -163,9 +163,7 @@ class Optimizer:
         try:
             return self.__dict__["state"]
         except KeyError:
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute 'state'"
-            ) from None
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'state'") from None
 
     @state.setter
     def state(self, value: Any) -> None:
@@ -277,27 +275,19 @@ class Optimizer:
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
         return _added(self._optimizer_step_post_hooks, hook)  # type: ignore[attr-defined]
 
-    def register_state_dict_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` before each `state_dict`; first of all if `prepend`."""
         return _added(self._optimizer_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
 
-    def register_state_dict_post_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after each `state_dict`; it may return another."""
         return _added(self._optimizer_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
 
-    def register_load_state_dict_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before each `load_state_dict`; it may return another."""
         return _added(self._optimizer_load_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
 
-    def register_load_state_dict_post_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` after each `load_state_dict`."""
         return _added(self._optimizer_load_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
 
@@ -379,16 +369,12 @@ class Optimizer:
             param_group["param_names"] = names
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(
-                    f"optimizer can only optimize Tensors, but one of the params is {typename(p)}"
-                )
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(p)}")
             if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError(
-                    f"parameter group didn't specify a value of required optimization parameter {name}"
-                )
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len(set(params)) != len(params):
             warn.to_user(
@@ -418,9 +404,7 @@ def _listed(params: Any) -> tuple[list[Any], list[str]]:
     items = [params] if isinstance(params, Tensor) else list(params)
     names = [item[0] for item in items if isinstance(item, tuple)]
     if names and len(names) != len(items):
-        raise ValueError(
-            "all optimizer params should be with/without names. Some param names are missing"
-        )
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
     return [item[1] if isinstance(item, tuple) else item for item in items], names
 
 
@@ -443,8 +427,4 @@ def _fitted(value: Any, p: Any, options: Kwargs, key: Any) -> Any:
     return value
 
 
-__all__ = [
-    "Optimizer",
-    "register_optimizer_step_post_hook",
-    "register_optimizer_step_pre_hook",
-]
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]

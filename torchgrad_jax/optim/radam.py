@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    CAPTURABLE_DEFAULTS,
-    Ruled,
-    check_adam,
-    check_capturable,
-    check_steps,
-    hyper,
-    is_on,
-)
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, is_on
 from ._rules import add_, as_real, average, decayed, descent, root, run
 from ._scalars import advance, alike, take
 from .optimizer import ParamsT
@@ -36,24 +28,35 @@ class RAdam(Ruled):
     """
 
     _STATE = ("exp_avg", "exp_avg_sq")
-    _OPTIONS = (
-        "lr", "beta1", "beta2", "eps",
-        "weight_decay", "decoupled_weight_decay", "capturable",
-    )  # fmt: skip
+    _OPTIONS = ("lr", "beta1", "beta2", "eps", "weight_decay", "decoupled_weight_decay", "capturable")
     _GROUP_DEFAULTS = {**CAPTURABLE_DEFAULTS, "decoupled_weight_decay": False}
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
-        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
         differentiable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         check_adam(lr, eps, betas, weight_decay)
         options = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
-        }  # fmt: skip
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
         super().__init__(params, options)
 
     def _update(self, group: dict[str, Any]) -> None:
@@ -85,12 +88,24 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def radam(
-    params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_avg_sqs: list[Any],
-    state_steps: list[Any], decoupled_weight_decay: bool = False, foreach: bool | None = None,
-    differentiable: bool = False, capturable: bool = False, has_complex: bool = False,
-    maximize: bool = False, *, beta1: float, beta2: float, lr: float | Tensor,
-    weight_decay: float, eps: float,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_avg_sqs: list[Any],
+    state_steps: list[Any],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: float | Tensor,
+    weight_decay: float,
+    eps: float,
+) -> None:
     """One step of `RAdam` on lists of tensors.
 
     Args:
@@ -102,9 +117,15 @@ def radam(
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps)
     h = hyper(
-        lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize,
-        decoupled=decoupled_weight_decay, decays=is_on(weight_decay),
-    )  # fmt: skip
+        lr=lr,
+        beta1=beta1,
+        beta2=beta2,
+        eps=eps,
+        weight_decay=weight_decay,
+        maximize=maximize,
+        decoupled=decoupled_weight_decay,
+        decays=is_on(weight_decay),
+    )
     now = advance(state_steps)
     for part in alike(now) if now else []:
         step = now[part[0]]

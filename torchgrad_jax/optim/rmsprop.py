@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    CAPTURABLE_DEFAULTS,
-    Ruled,
-    check_capturable,
-    check_lr,
-    check_steps,
-    hyper,
-    insist,
-    is_on,
-)
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist, is_on
 from ._rules import add_, addcdiv_, addcmul_, as_real, descent, penalized, run
 from ._scalars import advance
 from .optimizer import ParamsT
@@ -42,21 +33,36 @@ class RMSprop(Ruled):
     _GROUP_DEFAULTS = {"momentum": 0, "centered": False, **CAPTURABLE_DEFAULTS}
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-        weight_decay: float = 0, momentum: float = 0, centered: bool = False,
-        capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
         differentiable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         check_lr(lr)
         insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
         insist(momentum >= 0.0, f"Invalid momentum value: {momentum}")
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
         insist(alpha >= 0.0, f"Invalid alpha value: {alpha}")
         options = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable,
-        }  # fmt: skip
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
@@ -90,12 +96,25 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def rmsprop(
-    params: list[Any], grads: list[Any], square_avgs: list[Any], grad_avgs: list[Any],
-    momentum_buffer_list: list[Any], state_steps: list[Any], foreach: bool | None = None,
-    maximize: bool = False, differentiable: bool = False, capturable: bool = False,
-    has_complex: bool = False, *, lr: float | Tensor, alpha: float, eps: float,
-    weight_decay: float, momentum: float, centered: bool,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    square_avgs: list[Any],
+    grad_avgs: list[Any],
+    momentum_buffer_list: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float | Tensor,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    centered: bool,
+) -> None:
     """One step of `RMSprop` on lists of tensors.
 
     Args:
@@ -109,9 +128,16 @@ def rmsprop(
     check_capturable(capturable, "params and state_steps", params, state_steps)
     moves = momentum > 0
     h = hyper(
-        lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum,
-        centered=centered, maximize=maximize, moves=moves, decays=is_on(weight_decay),
-    )  # fmt: skip
+        lr=lr,
+        alpha=alpha,
+        eps=eps,
+        weight_decay=weight_decay,
+        momentum=momentum,
+        centered=centered,
+        maximize=maximize,
+        moves=moves,
+        decays=is_on(weight_decay),
+    )
     columns = {"square_avg": square_avgs}
     if centered:
         columns["grad_avg"] = grad_avgs

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import (
-    CAPTURABLE_DEFAULTS,
-    Ruled,
-    call,
-    check_capturable,
-    check_lr,
-    check_steps,
-    hyper,
-    insist,
-)
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, call, check_capturable, check_lr, check_steps, hyper, insist
 from ._rules import addcmul_, as_real, descent, run
 from ._scalars import advance
 from .optimizer import ParamsT
@@ -37,16 +28,28 @@ class Rprop(Ruled):
     _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
-        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_lr(lr)
         insist(0.0 < etas[0] < 1.0 < etas[1], f"Invalid eta values: {etas[0]}, {etas[1]}")
         options = {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
@@ -60,10 +63,16 @@ class Rprop(Ruled):
         shrink, grow = group["etas"]
         low, high = group["step_sizes"]
         rprop(
-            *columns, step_size_min=low, step_size_max=high, etaminus=shrink, etaplus=grow,
-            foreach=group["foreach"], maximize=group["maximize"],
-            differentiable=group["differentiable"], capturable=group["capturable"],
-        )  # fmt: skip
+            *columns,
+            step_size_min=low,
+            step_size_max=high,
+            etaminus=shrink,
+            etaplus=grow,
+            foreach=group["foreach"],
+            maximize=group["maximize"],
+            differentiable=group["differentiable"],
+            capturable=group["capturable"],
+        )
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -71,9 +80,7 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     p, g, before, size = as_real(p, g, s.prev, s.step_size)
     agree = g.mul(before.clone()).sign()
     turned = agree.lt(0)
-    factor = (
-        agree.where(~agree.eq(0), 1.0).where(~agree.gt(0), h.etaplus).where(~turned, h.etaminus)
-    )
+    factor = agree.where(~agree.eq(0), 1.0).where(~agree.gt(0), h.etaplus).where(~turned, h.etaminus)
     size.mul_(factor).clamp_(h.low, h.high)
     g = g.where(~turned, 0.0)
     addcmul_(p, g.sign(), size, -1.0)
@@ -81,11 +88,22 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def rprop(
-    params: list[Any], grads: list[Any], prevs: list[Any], step_sizes: list[Any],
-    state_steps: list[Any], foreach: bool | None = None, capturable: bool = False,
-    maximize: bool = False, differentiable: bool = False, has_complex: bool = False, *,
-    step_size_min: float, step_size_max: float, etaminus: float, etaplus: float,
-) -> None:  # fmt: skip
+    params: list[Any],
+    grads: list[Any],
+    prevs: list[Any],
+    step_sizes: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    maximize: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    step_size_min: float,
+    step_size_max: float,
+    etaminus: float,
+    etaplus: float,
+) -> None:
     """One step of `Rprop` on lists of tensors.
 
     Args:
@@ -96,9 +114,7 @@ def rprop(
     """
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps)
-    h = hyper(
-        low=step_size_min, high=step_size_max, etaminus=etaminus, etaplus=etaplus, maximize=maximize
-    )
+    h = hyper(low=step_size_min, high=step_size_max, etaminus=etaminus, etaplus=etaplus, maximize=maximize)
     advance(state_steps)
     run(_rule, params, grads, {"prev": prevs, "step_size": step_sizes}, h)
 

@@ -34,19 +34,22 @@ class SGD(Ruled):
         tensor([0.8000, 1.6000], requires_grad=True)
     """
 
-    _GROUP_DEFAULTS = {
-        "nesterov": False,
-        "maximize": False,
-        "foreach": None,
-        "differentiable": False,
-        "fused": False,
-    }
+    _GROUP_DEFAULTS = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
     def __init__(
-        self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
-        weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
-        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         check_lr(lr)
         insist(not momentum < 0.0, f"Invalid momentum value: {momentum}")
         insist(not weight_decay < 0.0, f"Invalid weight_decay value: {weight_decay}")
@@ -55,10 +58,16 @@ class SGD(Ruled):
             "Nesterov momentum requires a momentum and zero dampening",
         )
         options = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
-            "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
         super().__init__(params, options)
         if fused:
             self._step_supports_amp_scaling = True
@@ -75,11 +84,20 @@ class SGD(Ruled):
         old = [self._momentum(group, p) if b is None else b for p, b in zip(params, old)]
         buffers = list(old)
         sgd(
-            params, grads, buffers, weight_decay=group["weight_decay"], momentum=group["momentum"],
-            lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"],
-            maximize=group["maximize"], foreach=group["foreach"], fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
-        )  # fmt: skip
+            params,
+            grads,
+            buffers,
+            weight_decay=group["weight_decay"],
+            momentum=group["momentum"],
+            lr=group["lr"],
+            dampening=group["dampening"],
+            nesterov=group["nesterov"],
+            maximize=group["maximize"],
+            foreach=group["foreach"],
+            fused=group["fused"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
+        )
         for p, before, buffer in zip(params, old, buffers):
             if before is not buffer:
                 held[p]["momentum_buffer"] = buffer
@@ -110,12 +128,22 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
 
 
 def sgd(
-    params: list[Any], d_p_list: list[Any], momentum_buffer_list: list[Any],
-    has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None,
-    grad_scale: Tensor | None = None, found_inf: Tensor | None = None, *,
-    weight_decay: float | Tensor, momentum: float, lr: float | Tensor, dampening: float,
-    nesterov: bool, maximize: bool,
-) -> None:  # fmt: skip
+    params: list[Any],
+    d_p_list: list[Any],
+    momentum_buffer_list: list[Any],
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    *,
+    weight_decay: float | Tensor,
+    momentum: float,
+    lr: float | Tensor,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
     """One step of `SGD` on lists of tensors.
 
     Args:
@@ -129,9 +157,15 @@ def sgd(
         return
     moves = momentum != 0
     h = hyper(
-        lr=lr, weight_decay=weight_decay, momentum=momentum, dampening=dampening,
-        nesterov=nesterov, maximize=maximize, moves=moves, decays=is_on(weight_decay),
-    )  # fmt: skip
+        lr=lr,
+        weight_decay=weight_decay,
+        momentum=momentum,
+        dampening=dampening,
+        nesterov=nesterov,
+        maximize=maximize,
+        moves=moves,
+        decays=is_on(weight_decay),
+    )
     run(_rule, params, d_p_list, {"momentum_buffer": momentum_buffer_list} if moves else {}, h)
 
 

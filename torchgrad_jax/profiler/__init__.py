@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from ..autograd.profiler import (
-    KinetoStepTracker as KinetoStepTracker,
-    record_function as record_function,
-)
+from ..autograd.profiler import KinetoStepTracker as KinetoStepTracker, record_function as record_function
 from ..autograd.profiler_util import DeviceType as DeviceType
 from . import itt as itt
 from .compiled import CompiledProfile as CompiledProfile, profile_compiled as profile_compiled

@@ -46,13 +46,9 @@ class CompiledProfile:
         """The lines that take longest, as text."""
         rows = [f"{'share':>6} {'us':>9}  function, line, and the operations that take longest"]
         for (function, file, line), time, spent in self.lines()[:row_limit]:
-            kinds = ", ".join(
-                f"{s.operation} {s.microseconds / max(time, 1e-9):.0%}" for s in spent[:3]
-            )
+            kinds = ", ".join(f"{s.operation} {s.microseconds / max(time, 1e-9):.0%}" for s in spent[:3])
             at = f"{Path(file).name}:{line}" if line else ""
-            rows.append(
-                f"{time / max(self.total, 1e-9):6.1%} {time:9.1f}  {function} {at}  {kinds}"
-            )
+            rows.append(f"{time / max(self.total, 1e-9):6.1%} {time:9.1f}  {function} {at}  {kinds}")
             if source := linecache.getline(file, line).strip():
                 rows.append(f"{'':18}{source}")
         return "\n".join(rows)
@@ -134,9 +130,7 @@ def profile_compiled(step: Any, *args: Any, calls: int = 5, **kwargs: Any) -> Co
         True
     """
     if not hasattr(step, "lower") or not hasattr(step, "counts"):
-        raise TypeError(
-            f"profile_compiled takes a function that torch.compile returned, not {step!r}"
-        )
+        raise TypeError(f"profile_compiled takes a function that torch.compile returned, not {step!r}")
     _wait_for(step(*args, **kwargs))
     program = step.lower(*args, **kwargs)
     places = _Places(_fresh_text(program))
@@ -226,10 +220,7 @@ class _Places:
     def _read(self, name: str, row: str) -> None:
         frame = re.search(r"stack_frame_id=(\d+)", row)
         operation = re.search(r'op_name="([^"]*)"', row)
-        self._descriptions[name] = (
-            int(frame[1]) if frame else 0,
-            operation[1].rpartition("/")[2] if operation else "",
-        )
+        self._descriptions[name] = (int(frame[1]) if frame else 0, operation[1].rpartition("/")[2] if operation else "")
         if called := re.search(r"calls=%([\w.-]+)", row):
             self._inner[name] = called[1]
 
@@ -238,9 +229,7 @@ class _Places:
         frame, operation = self._descriptions.get(instruction, (0, ""))
         for inner in self._within.get(self._inner.get(instruction, ""), ()):
             described = self._descriptions[inner]
-            if described[1] in ("dot_general", "conv_general_dilated") or (
-                not frame and described[0]
-            ):
+            if described[1] in ("dot_general", "conv_general_dilated") or (not frame and described[0]):
                 frame, operation = described
         while (fields := self._frames.get(frame)) is not None:
             place = self._locations[fields["file_location_id"]]

@@ -42,9 +42,12 @@ class ProfilerAction(enum.Enum):
 
 NONE, WARMUP, RECORD, SAVE, STOPPED = ProfilerAction
 _DEVICES = {
-    ProfilerActivity.CUDA: "cuda", ProfilerActivity.XPU: "xpu", ProfilerActivity.MTIA: "mtia",
-    ProfilerActivity.HPU: "hpu", ProfilerActivity.PrivateUse1: "privateuseone",
-}  # fmt: skip
+    ProfilerActivity.CUDA: "cuda",
+    ProfilerActivity.XPU: "xpu",
+    ProfilerActivity.MTIA: "mtia",
+    ProfilerActivity.HPU: "hpu",
+    ProfilerActivity.PrivateUse1: "privateuseone",
+}
 
 
 def supported_activities() -> set[ProfilerActivity]:
@@ -53,13 +56,7 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def schedule(
-    *,
-    wait: int,
-    warmup: int,
-    active: int,
-    repeat: int = 0,
-    skip_first: int = 0,
-    skip_first_wait: int = 0,
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
     """A schedule of cycles: wait, warm up, record.
 
@@ -105,10 +102,7 @@ def schedule(
 
 
 def tensorboard_trace_handler(
-    dir_name: str,
-    worker_name: str | None = None,
-    use_gzip: bool = False,
-    use_python_export: bool = False,
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False
 ) -> Callable[[Any], None]:
     """For `on_trace_ready`: write each trace into a folder, named as TensorBoard's plugin expects.
 
@@ -137,9 +131,7 @@ def _parsed(activities: Iterable[Any]) -> set[ProfilerActivity]:
         if isinstance(item, dict):
             keys = list(item)
             if any(item.values()):
-                raise NotImplementedError(
-                    f"profile(activities=[{item}]): activities cannot be filtered by type here"
-                )
+                raise NotImplementedError(f"profile(activities=[{item}]): activities cannot be filtered by type here")
         elif isinstance(item, ProfilerActivity):
             keys = [item]
         else:
@@ -164,11 +156,20 @@ class _KinetoProfile:
     """The part of `profile` that starts, stops and answers."""
 
     def __init__(
-        self, *, activities: Iterable[Any] | None = None, record_shapes: bool = False, profile_memory: bool = False,
-        with_stack: bool = False, with_flops: bool = False, with_modules: bool = False,
-        experimental_config: Any = None, execution_trace_observer: Any = None, acc_events: bool = False,
-        custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ) -> None:
         self.activities = supported_activities() if activities is None else _parsed(activities)
         for name, value in (
             ("experimental_config", experimental_config),
@@ -211,12 +212,18 @@ class _KinetoProfile:
             )
         if self.profiler is None or not self.acc_events:
             self.profiler = prof.profile(
-                use_cpu=ProfilerActivity.CPU in self.activities, use_device=self.use_device, use_kineto=True,
-                record_shapes=self.record_shapes, with_flops=self.with_flops, profile_memory=self.profile_memory,
-                with_stack=self.with_stack, with_modules=self.with_modules, acc_events=self.acc_events,
+                use_cpu=ProfilerActivity.CPU in self.activities,
+                use_device=self.use_device,
+                use_kineto=True,
+                record_shapes=self.record_shapes,
+                with_flops=self.with_flops,
+                profile_memory=self.profile_memory,
+                with_stack=self.with_stack,
+                with_modules=self.with_modules,
+                acc_events=self.acc_events,
                 custom_trace_id_callback=self.custom_trace_id_callback,
                 post_processing_timeout_s=self.post_processing_timeout_s,
-            )  # fmt: skip
+            )
         self.profiler._prepare_trace()
 
     def start_trace(self) -> None:
@@ -248,10 +255,7 @@ class _KinetoProfile:
         return self._ready("accessing events").function_events
 
     def key_averages(
-        self,
-        group_by_input_shape: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> prof.EventList:
         """One entry per name; see `EventList.key_averages`."""
         return self._ready("getting key averages").key_averages(
@@ -273,11 +277,7 @@ class _KinetoProfile:
         with tempfile.TemporaryDirectory() as folder:
             plain = os.path.join(folder, os.path.basename(path)[:-3])
             profiler.export_chrome_trace(plain, self._metadata)
-            with (
-                open(plain, "rb") as source,
-                replacing(path) as whole,
-                gzip.open(whole, "wb") as out,
-            ):
+            with open(plain, "rb") as source, replacing(path) as whole, gzip.open(whole, "wb") as out:
                 out.writelines(source)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
@@ -352,28 +352,43 @@ class profile(_KinetoProfile):
     """
 
     def __init__(
-        self, *, activities: Iterable[Any] | None = None, schedule: Callable[[int], ProfilerAction] | None = None,
-        on_trace_ready: Callable[..., Any] | None = None, record_shapes: bool = False,
-        profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
-        with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
-        acc_events: bool = False, use_cuda: bool | None = None,
-        custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ) -> None:
         if use_cuda is not None:
-            warn.to_user(
-                "`use_cuda` is deprecated, use `activities` argument instead", FutureWarning
-            )
+            warn.to_user("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
         if activities is not None:
             activities = list(activities)
             named = [a for a in activities if isinstance(a, ProfilerActivity | dict)]
             if not named and not use_cuda:
                 raise AssertionError("No valid profiler activities found")
         super().__init__(
-            activities=activities, record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack,
-            with_flops=with_flops, with_modules=with_modules, experimental_config=experimental_config,
-            execution_trace_observer=execution_trace_observer, acc_events=acc_events,
-            custom_trace_id_callback=custom_trace_id_callback, post_processing_timeout_s=post_processing_timeout_s,
-        )  # fmt: skip
+            activities=activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+        )
         self.schedule = schedule or (lambda step: RECORD)
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready

@@ -51,9 +51,13 @@ MAP_LOCATION = Callable[[_Storage, str], _Storage] | _device | str | dict[str, s
 
 
 def save(
-    obj: object, f: Any, pickle_module: Any = _pickle, pickle_protocol: int = 2,
-    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
-) -> None:  # fmt: skip
+    obj: object,
+    f: Any,
+    pickle_module: Any = _pickle,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Write an object, its tensors included, to a file that torch reads too.
 
     Args:
@@ -79,9 +83,14 @@ def save(
 
 
 def load(
-    f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
-    mmap: bool | None = None, **pickle_load_args: Any,
-) -> Any:  # fmt: skip
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
     """Read what `torch.save` wrote, here or in torch.
 
     Args:
@@ -106,9 +115,7 @@ def load(
     safely = pickle_module is None if weights_only is None else weights_only
     if pickle_module is not None:
         if safely:
-            raise RuntimeError(
-                "Can not safely load weights when explicit pickle_module is specified"
-            )
+            raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
         if pickle_module is not _pickle:
             raise NotImplementedError("torch.load: only Python's own pickle is supported")
     if safely and pickle_load_args:

@@ -23,9 +23,7 @@ from ._unpickler import SafeUnpickler, TrustingUnpickler
 class Options:
     """How a file is to be read."""
 
-    def __init__(
-        self, map_location: Any, weights_only: bool, allowed: dict[str, Any], rest: dict[str, Any]
-    ) -> None:
+    def __init__(self, map_location: Any, weights_only: bool, allowed: dict[str, Any], rest: dict[str, Any]) -> None:
         self.place = _placer(map_location)
         self.weights_only, self.allowed, self.rest = weights_only, allowed, rest
 
@@ -59,9 +57,7 @@ def _placer(map_location: Any) -> Callable[[str], devices.device]:
     if isinstance(map_location, dict):
         return lambda location: _there(str(map_location.get(location, location)))
     if not callable(map_location):
-        raise TypeError(
-            f"map_location should be a function, a device, a name or a dict, not {type(map_location)}"
-        )
+        raise TypeError(f"map_location should be a function, a device, a name or a dict, not {type(map_location)}")
 
     def called(location: str) -> devices.device:
         from .._core.meta import meta
@@ -124,9 +120,7 @@ def pickle_of(f: Any) -> io.BytesIO:
         raise ValueError("Expected input to be a checkpoint returned by torch.save")
     checkpoint = Checkpoint(f)
     if checkpoint.scripted:
-        raise ValueError(
-            "Expected input to be a checkpoint returned by torch.save but got a torchscript checkpoint"
-        )
+        raise ValueError("Expected input to be a checkpoint returned by torch.save but got a torchscript checkpoint")
     return checkpoint.pickle()
 
 
@@ -212,9 +206,7 @@ def _load_legacy(file: Any, options: Options) -> Any:
         raise
     except Exception as e:  # damaged pickles raise anything
         said = str(e) if isinstance(e, pickle.UnpicklingError) else type(e).__name__
-        raise pickle.UnpicklingError(
-            f"torch.load: this is no file that torch.save writes: {said}"
-        ) from None
+        raise pickle.UnpicklingError(f"torch.load: this is no file that torch.save writes: {said}") from None
     end = file.tell()
 
     def read(key: str, size: int) -> bytes:

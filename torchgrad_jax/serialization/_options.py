@@ -94,9 +94,7 @@ class skip_data:
     """
 
     def __init__(self, materialize_fake_tensors: bool = False) -> None:
-        raise NotImplementedError(
-            "torch.serialization.skip_data: checkpoints without their data are not written"
-        )
+        raise NotImplementedError("torch.serialization.skip_data: checkpoints without their data are not written")
 
 
 def register_package(
@@ -129,9 +127,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
         return storage.cuda(validate_cuda_device(location))
     if kind != "cpu":
         name = type(storage).__name__
-        raise RuntimeError(
-            f"don't know how to restore data location of torch.storage.{name} (tagged with {location})"
-        )
+        raise RuntimeError(f"don't know how to restore data location of torch.storage.{name} (tagged with {location})")
     return storage
 
 

@@ -304,7 +304,7 @@ def _whole(text: bytes) -> int | bool:
     return text == b"01" if text in (b"00", b"01") else int(text)
 
 
-for _code, _width in ((pickle.BINUNICODE, 4), (pickle.SHORT_BINUNICODE, 1), (pickle.BINUNICODE8, 8)):  # fmt: skip
+for _code, _width in ((pickle.BINUNICODE, 4), (pickle.SHORT_BINUNICODE, 1), (pickle.BINUNICODE8, 8)):
     _sized(_code, _width, _text)
 for _code, _width in ((pickle.BINSTRING, 4), (pickle.SHORT_BINSTRING, 1)):
     _sized(_code, _width, _old_text)

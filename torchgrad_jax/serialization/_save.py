@@ -116,12 +116,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
             self.save_global(obj)
 
     dispatch.update(
-        {
-            _Global: save_torch_global,
-            dtypes.dtype: save_dtype,
-            type: save_type,
-            type(lambda: None): save_global,
-        }
+        {_Global: save_torch_global, dtypes.dtype: save_dtype, type: save_type, type(lambda: None): save_global}
     )
 
     def persistent_id(self, obj: Any) -> Any:
@@ -151,14 +146,10 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
         found = self.storages.get(id(st))
         if found is None:
             if isinstance(st.array, jax.core.Tracer):
-                raise RuntimeError(
-                    "torch.save: a tensor that is being traced has no values to save"
-                )
+                raise RuntimeError("torch.save: a tensor that is being traced has no values to save")
             found = self.storages[id(st)] = _StorageRef(st, dtype, str(len(self.storages)))
         if dtype is not found.dtype:
-            raise RuntimeError(
-                "Cannot save multiple tensors or storages that view the same data as different types"
-            )
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         return found
 
     def reducer_override(self, obj: Any) -> Any:
@@ -179,12 +170,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
         kind, state = type(p), dict(p.__dict__)
         if kind is not Parameter and type(p.data) is Tensor:
             state = state or {}
-            return _REBUILD_KIND, (
-                _PARAMETER,
-                kind,
-                (p.data, p.requires_grad, OrderedDict()),
-                state,
-            )
+            return _REBUILD_KIND, (_PARAMETER, kind, (p.data, p.requires_grad, OrderedDict()), state)
         if state:
             return _PARAMETER_STATE, (p.data, p.requires_grad, OrderedDict(), state)
         return _PARAMETER, (p.data, p.requires_grad, OrderedDict())
@@ -274,9 +260,7 @@ def save_to(obj: Any, f: Any, protocol: int, zipped: bool = True) -> None:
     """Write an object with its tensors: to a path as a file that is there whole or not at all."""
     if not isinstance(f, str | os.PathLike):
         if not callable(getattr(f, "write", None)):
-            raise AttributeError(
-                "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
-            )
+            raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
         _written(obj, protocol, zipped, "archive")(f)
         return
     path = os.fspath(f)

@@ -73,8 +73,4 @@ def unsafe_names(file: Any, allowed: dict[str, Any], tensors: Any) -> list[str]:
     """
     survey = Survey(file)
     survey.load()
-    return [
-        n
-        for n in survey.names
-        if n not in allowed and n not in PLAIN and special(n, tensors) is None
-    ]
+    return [n for n in survey.names if n not in allowed and n not in PLAIN and special(n, tensors) is None]

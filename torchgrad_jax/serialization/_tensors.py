@@ -30,9 +30,7 @@ Bytes = Callable[[str, int], bytes]
 class _Held:
     """A storage of the file, loaded when a tensor needs it."""
 
-    def __init__(
-        self, key: str, dtype: dtypes.dtype | None, numel: int, dev: devices.device
-    ) -> None:
+    def __init__(self, key: str, dtype: dtypes.dtype | None, numel: int, dev: devices.device) -> None:
         self.key, self.dtype, self.numel, self.device = key, dtype, numel, dev
         self.made: Storage | None = None
 
@@ -71,9 +69,7 @@ def names_for_attributes(obj: Any, state: Any) -> dict[str, Any]:
         raise pickle.UnpicklingError("attributes have to be a dict of names")
     for name in state:
         if name.startswith("__") or hasattr(_class_of(obj, name), name):
-            raise pickle.UnpicklingError(
-                f"an attribute {name[:100]!r} would hide that of {type(obj).__name__}"
-            )
+            raise pickle.UnpicklingError(f"an attribute {name[:100]!r} would hide that of {type(obj).__name__}")
     return state
 
 
@@ -98,9 +94,7 @@ class Tensors:
         "_rebuild_from_type_v2": "of_kind",
     }
 
-    def __init__(
-        self, read: Bytes, place: Callable[[str], devices.device], swap: bool = False
-    ) -> None:
+    def __init__(self, read: Bytes, place: Callable[[str], devices.device], swap: bool = False) -> None:
         self.read, self.place, self.swap = read, place, swap
         self.held: dict[str, _Held] = {}
         self.kinds: tuple[type, ...] = (Tensor, Parameter)
@@ -113,9 +107,7 @@ class Tensors:
             raise pickle.UnpicklingError("a persistent identifier that is no storage")
         _, kind, key, location, numel = pid[:5]
         if len(pid) == 6 and pid[5] is not None:
-            raise pickle.UnpicklingError(
-                "views of storages, as very old files have, are not supported"
-            )
+            raise pickle.UnpicklingError("views of storages, as very old files have, are not supported")
         if type(key) is not str or type(location) is not str or not isinstance(kind, StorageKind):
             raise pickle.UnpicklingError("a persistent identifier of unknown form")
         n = _natural(numel, "a storage")
@@ -126,9 +118,7 @@ class Tensors:
         _check_same(found, kind.dtype, n)
         return found
 
-    def _made(
-        self, held: Any, dtype: dtypes.dtype | None, shape: tuple[int, ...], fits: bool
-    ) -> tuple[Storage, bool]:
+    def _made(self, held: Any, dtype: dtypes.dtype | None, shape: tuple[int, ...], fits: bool) -> tuple[Storage, bool]:
         """The storage in memory, in the shape of a tensor that is all of it, and whether it is new."""
         if not isinstance(held, _Held):
             raise pickle.UnpicklingError("a tensor without a storage")
@@ -137,9 +127,7 @@ class Tensors:
             raise pickle.UnpicklingError("a tensor of another dtype than its storage")
         if held.made is not None:
             if held.made.meta.dtype is not dt:
-                raise pickle.UnpicklingError(
-                    "tensors of different dtypes in one storage are not supported"
-                )
+                raise pickle.UnpicklingError("tensors of different dtypes in one storage are not supported")
             return held.made, False
         size = 1 if held.dtype is None else dt.itemsize
         values = _values(self.read(held.key, held.numel * size), dt, self.swap)
@@ -163,9 +151,7 @@ class Tensors:
         held.__dict__.clear()
         held.__class__, held.dtype, held._untyped_storage = TypedStorage, dtype, handle(st)
 
-    def _tensor(
-        self, held: Any, offset: Any, size: Any, stride: Any, dtype: Any = None, bits: Any = None
-    ) -> Tensor:
+    def _tensor(self, held: Any, offset: Any, size: Any, stride: Any, dtype: Any = None, bits: Any = None) -> Tensor:
         shape, strides = _naturals(size, "a size"), _naturals(stride, "a stride")
         offset = _natural(offset, "an offset")
         if len(shape) != len(strides):
@@ -194,14 +180,7 @@ class Tensors:
         return self._tensor(storage, offset, size, stride)
 
     def v2(
-        self,
-        storage: Any,
-        offset: Any,
-        size: Any,
-        stride: Any,
-        requires_grad: Any,
-        hooks: Any,
-        metadata: Any = None,
+        self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None
     ) -> Tensor:
         out = self._tensor(storage, offset, size, stride, None, metadata)
         return self._flagged(out, requires_grad)

@@ -133,9 +133,11 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "_codecs.encode": _encode,
 }
 KINDS: dict[str, type] = {
-    "torch.Tensor": Tensor, "torch._tensor.Tensor": Tensor, "torch.nn.parameter.Parameter": Parameter,
+    "torch.Tensor": Tensor,
+    "torch._tensor.Tensor": Tensor,
+    "torch.nn.parameter.Parameter": Parameter,
     "torch.nn.parameter.Buffer": Buffer,
-}  # fmt: skip
+}
 
 
 _TENSOR = 2048

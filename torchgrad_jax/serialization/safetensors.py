@@ -47,9 +47,7 @@ def _array(name: str, found: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """The values of one entry of `safetensors.deserialize`."""
     dtype = _DTYPES.get(found["dtype"])
     if dtype is None:
-        raise SafetensorError(
-            f"tensor `{name[:100]}` is of dtype {found['dtype']}, which is not supported"
-        )
+        raise SafetensorError(f"tensor `{name[:100]}` is of dtype {found['dtype']}, which is not supported")
     try:
         return _true(np.frombuffer(found["data"], dtype.np).reshape(found["shape"]))
     except ValueError as e:
@@ -217,9 +215,7 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
     return bytes(library.serialize(parts, None if metadata is None else dict(metadata)))
 
 
-def save_file(
-    tensors: Mapping[str, Tensor], filename: Any, metadata: Mapping[str, str] | None = None
-) -> None:
+def save_file(tensors: Mapping[str, Tensor], filename: Any, metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a file, which is there whole or not at all.
 
     Args:
@@ -237,7 +233,7 @@ def _check(tensors: Any) -> None:
         raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
     for name, t in tensors.items():
         if not isinstance(t, Tensor):
-            raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(t)}")  # fmt: skip
+            raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(t)}")
         if not isinstance(name, str) or name == "__metadata__":
             raise TypeError(f"{name!r} cannot be the name of a tensor")
         if t._m.dtype not in _SAVED:

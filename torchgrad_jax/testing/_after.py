@@ -82,12 +82,7 @@ def memory_owner(t: Any, lib: Any, known: Iterable[tuple[str, Any]]) -> str:
     for name, other in known:
         if other is t:
             return f"{name} itself"
-        if (
-            t.numel()
-            and _has_memory(t)
-            and _has_memory(other)
-            and _memory(t, lib) == _memory(other, lib)
-        ):
+        if t.numel() and _has_memory(t) and _has_memory(other) and _memory(t, lib) == _memory(other, lib):
             return f"the memory of {name}, from {t.storage_offset()}"
     return "its own"
 
@@ -141,7 +136,7 @@ def state_of(made: Any, lib: Any) -> dict[str, Any]:
 
 def after_call(
     leaves: Mapping[str, Any], inputs: list[Any], objects: Iterable[tuple[str, Any]], lib: Any
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The inputs and the objects with a state, as a call left them."""
     found = {k: describe(t, lib) for k, t in leaves.items()}
     for i, x in enumerate(inputs):

@@ -24,15 +24,11 @@ _TOLERANCES = {
 _Message = str | Callable[[str], str] | None
 
 
-def tolerances(
-    kinds: Sequence[dtypes.dtype], rtol: float | None, atol: float | None
-) -> tuple[float, float]:
+def tolerances(kinds: Sequence[dtypes.dtype], rtol: float | None, atol: float | None) -> tuple[float, float]:
     """Relative and absolute tolerance: those given, or the widest that the dtypes have by default."""
     if (rtol is None) != (atol is None):
         missing = "atol" if atol is None else "rtol"
-        raise ValueError(
-            f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}."
-        )
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
     if rtol is not None and atol is not None:
         return rtol, atol
     found = [_TOLERANCES.get(k.name, (0.0, 0.0)) for k in kinds]
@@ -48,11 +44,19 @@ class _Settings:
 
 
 def assert_close(
-    actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None,
-    atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
-    check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
     msg: _Message = None,
-) -> None:  # fmt: skip
+) -> None:
     """Raise unless `actual` and `expected` agree: ``|actual - expected| <= atol + rtol * |expected|``.
 
     Args:
@@ -80,9 +84,15 @@ def assert_close(
     if (rtol is None) != (atol is None):
         tolerances((), rtol, atol)
     s = _Settings(
-        allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan,
-        check_device=check_device, check_dtype=check_dtype, check_stride=check_stride, msg=msg,
-    )  # fmt: skip
+        allow_subclasses=allow_subclasses,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_device=check_device,
+        check_dtype=check_dtype,
+        check_stride=check_stride,
+        msg=msg,
+    )
     _compare(actual, expected, s, ())
 
 
@@ -141,9 +151,7 @@ def _compare(a: Any, b: Any, s: _Settings, path: tuple[Any, ...]) -> None:
 
 
 def _incomparable(a: Any, b: Any) -> TypeError:
-    return TypeError(
-        f"No comparison pair was able to handle inputs of type {type(a)} and {type(b)}."
-    )
+    return TypeError(f"No comparison pair was able to handle inputs of type {type(a)} and {type(b)}.")
 
 
 def _like_tensor(x: Any) -> bool:
@@ -201,9 +209,7 @@ def _compare_tensors(a: Tensor, b: Tensor, s: _Settings, path: tuple[Any, ...]) 
             apart = np.abs(x - y if x.dtype.itemsize >= 4 else x.astype(wide) - y.astype(wide))
         kind = a._m.dtype.name
         double = kind in ("float64", "complex128")
-        relative = (np.asarray(apart, np.float64) / np.abs(y.astype(wide))).astype(
-            np.float64 if double else np.float32
-        )
+        relative = (np.asarray(apart, np.float64) / np.abs(y.astype(wide))).astype(np.float64 if double else np.float32)
         if kind in ("float16", "bfloat16"):  # the quotient has the precision of its parts
             relative = relative.astype(a._m.dtype.np).astype(np.float32)
     apart = np.where(differ, apart, 0)
@@ -235,20 +241,13 @@ def _close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> np.ndar
                 # Booleans have no difference, and that of unsigned numbers wraps around.
                 x, y = x.astype(object) * 1, y.astype(object) * 1
                 return np.asarray(np.abs(x - y) <= atol + rtol * np.abs(y)).astype(bool)
-            same = np.asarray(x == y) | (
-                (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y)
-            )
+            same = np.asarray(x == y) | ((np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y))
         if equal_nan:
             same = same | (np.isnan(x) & np.isnan(y))
     return same
 
 
-_OF_NUMBERS = {
-    int: dtypes.int64,
-    float: dtypes.float64,
-    complex: dtypes.complex128,
-    bool: dtypes.bool_,
-}
+_OF_NUMBERS = {int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128, bool: dtypes.bool_}
 
 
 def _compare_numbers(a: Any, b: Any, s: _Settings, path: tuple[Any, ...]) -> None:
@@ -264,9 +263,7 @@ def _compare_numbers(a: Any, b: Any, s: _Settings, path: tuple[Any, ...]) -> Non
     _compare_scalars_text(a, b, rtol, atol, s, path)
 
 
-def _compare_scalars_text(
-    a: Any, b: Any, rtol: float, atol: float, s: _Settings, path: tuple[Any, ...]
-) -> None:
+def _compare_scalars_text(a: Any, b: Any, rtol: float, atol: float, s: _Settings, path: tuple[Any, ...]) -> None:
     exact = rtol == 0.0 and atol == 0.0
     apart = abs(a - b)
     relative = float("inf") if b == 0 else apart / abs(b)
@@ -274,17 +271,22 @@ def _compare_scalars_text(
     _fail(
         f"Scalars are not {'equal' if exact else 'close'}!\n\nExpected {b} but got {a}.\n"
         f"Absolute difference: {apart}{limits[0]}\nRelative difference: {relative}{limits[1]}",
-        s, path,
-    )  # fmt: skip
+        s,
+        path,
+    )
 
 
 _OLD_TOLERANCES = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}
 
 
 def assert_allclose(
-    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None,
-    equal_nan: bool = True, msg: str = "",
-) -> None:  # fmt: skip
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
     """What `assert_close` was before: wider tolerances, dtypes and devices may differ, NaNs agree.
 
     Args:
@@ -310,9 +312,8 @@ def assert_allclose(
         common = NAMESPACES[""]["promote_types"](a.dtype, b.dtype)
         a, b = a.detach().to(common), b.detach().to(common)
     assert_close(
-        a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False,
-        msg=msg or None,
-    )  # fmt: skip
+        a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False, msg=msg or None
+    )
 
 
 __all__ = ["assert_allclose", "assert_close", "tolerances"]

@@ -37,10 +37,7 @@ class _Flow:
 
     def note(self, operator: Any, given: Any, out: Any) -> None:
         """Note one operator; one that writes may give back nothing."""
-        taken, made = (
-            [x for _, x in walk(values, "") if isinstance(x, self.lib.Tensor)]
-            for values in (given, out)
-        )
+        taken, made = ([x for _, x in walk(values, "") if isinstance(x, self.lib.Tensor)] for values in (given, out))
         found = self.of_numbers.union(*map(self.of, taken), *map(self.of, made))
         for t in (*made, *(taken if operator._schema.is_mutable else ())):
             self.kept.append(t)
@@ -56,9 +53,7 @@ def watched(lib: Any) -> Iterator[_Flow]:
     flow = _Flow(lib)
 
     class Watch(modes.TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             flow.note(func, [list(args), kwargs or {}], out)
             return out

@@ -80,13 +80,4 @@ def first_line(e: BaseException) -> str:
     return f"{type(e).__name__}: {text.replace('torchgrad_jax.', 'torch.')}"
 
 
-__all__ = [
-    "Array",
-    "array_of",
-    "describe",
-    "dtype_name",
-    "first_line",
-    "plain",
-    "plain_tensor",
-    "tensor_of",
-]
+__all__ = ["Array", "array_of", "describe", "dtype_name", "first_line", "plain", "plain_tensor", "tensor_of"]

@@ -164,9 +164,7 @@ class Comparison:
         if lacking:
             report.skipped[kind] = lacking[0]
             if kind == "gradient" and found:
-                text = (
-                    f"{_TITLES[kind].format(name='results')}: {lacking[0]}; the other side has one"
-                )
+                text = f"{_TITLES[kind].format(name='results')}: {lacking[0]}; the other side has one"
                 raise Differs(text, Difference(kind, "", None, None, None, text))
             return False
         if not any(found):
@@ -199,9 +197,8 @@ class Comparison:
         for name in want:
             result = name if kind in ("value", "forward") else ""
             problem = self._leaf(
-                got[name], want[name], result, functools.partial(movement, name),
-                functools.partial(rounding, name),
-            )  # fmt: skip
+                got[name], want[name], result, functools.partial(movement, name), functools.partial(rounding, name)
+            )
             if problem is not None:
                 self._fail(kind, draw, name, *problem)
 
@@ -229,9 +226,7 @@ class Comparison:
         """The relative tolerance of a result: it can't be better than what it was computed in."""
         return max(map(tolerances.relative, [dtype, *self._dtypes(result)])) * self.factor
 
-    def _movements(
-        self, kind: str, draw: int, want: dict[str, Any], more: bool
-    ) -> dict[str, np.ndarray]:
+    def _movements(self, kind: str, draw: int, want: dict[str, Any], more: bool) -> dict[str, np.ndarray]:
         kinds = {v.dtype for v in want.values() if isinstance(v, Array)} | self._dtypes()
         eps = max((tolerances.rounding(k) for k in kinds), default=0.0)
 
@@ -270,7 +265,7 @@ class Comparison:
 
     def _roundings_on(
         self, side: Side, kind: str, draw: int, half: Mapping[str, str], movement: Mapping[str, np.ndarray]
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, float]:
         (name,) = set(half.values())
 
         def run(arrays: Mapping[str, Any], move: tolerances.Move) -> dict[str, Any]:
@@ -289,14 +284,11 @@ class Comparison:
             finally:
                 side.held_in = None
 
-        return tolerances.roundings_of(
-            run, run_in_float32, self.arrays, movement, side.seed, tolerances.rounding(name)
-        )
+        return tolerances.roundings_of(run, run_in_float32, self.arrays, movement, side.seed, tolerances.rounding(name))
 
     def _leaf(
-        self, a: Any, b: Any, result: str, movement: Callable[[bool], Any],
-        rounding: Callable[[], float | None],
-    ) -> tuple[Any, ...] | None:  # fmt: skip
+        self, a: Any, b: Any, result: str, movement: Callable[[bool], Any], rounding: Callable[[], float | None]
+    ) -> tuple[Any, ...] | None:
         """Index, both values and a remark where two leaves differ."""
         if isinstance(a, Container):
             return None
@@ -305,16 +297,12 @@ class Comparison:
         if isinstance(a, float | complex) and type(a) is type(b):
             rtol = self._relative("float64", result)
             at = np.asarray(a), np.asarray(b)
-            off = tolerances.differs(*at, rtol) > 0 and tolerances.differs(
-                *at, rtol, movement(False)
-            )
+            off = tolerances.differs(*at, rtol) > 0 and tolerances.differs(*at, rtol, movement(False))
             return (None, a, b, "") if off else None
         same = type(a).__name__ == type(b).__name__ and _text(a) == _text(b)
         return None if same else (None, a, b, "")
 
-    def _half(
-        self, a: Array, b: Array, most: float, rounding: Callable[[], float | None]
-    ) -> tuple[float, float]:
+    def _half(self, a: Array, b: Array, most: float, rounding: Callable[[], float | None]) -> tuple[float, float]:
         """The relative tolerance of a result in half precision, and how much of it holds for what rounds on the way.
 
         The last rounding is of the result alone; the others are judged by how far half precision takes the reference
@@ -339,9 +327,8 @@ class Comparison:
         return None
 
     def _numbers(
-        self, a: Array, b: Array, result: str, movement: Callable[[bool], Any],
-        rounding: Callable[[], float | None],
-    ) -> tuple[Any, ...] | None:  # fmt: skip
+        self, a: Array, b: Array, result: str, movement: Callable[[bool], Any], rounding: Callable[[], float | None]
+    ) -> tuple[Any, ...] | None:
         if a.values is None or b.values is None:
             return None if a.values is b.values else (None, a.values, b.values, "values")
         rtol = self._relative(b.dtype, result) if tolerances.relative(b.dtype) else 0.0
@@ -359,9 +346,7 @@ class Comparison:
         remark = f"{int((off > 0).sum())} of {off.size} elements differ"
         return at, a.values[at], b.values[at], remark
 
-    def _fail(
-        self, kind: str, draw: int, name: str, index: Any, got: Any, want: Any, remark: str
-    ) -> None:  # fmt: skip
+    def _fail(self, kind: str, draw: int, name: str, index: Any, got: Any, want: Any, remark: str) -> None:
         title = _TITLES[kind].format(name=name)
         if kind not in ("value", "state"):
             title += f" (draw {draw})"

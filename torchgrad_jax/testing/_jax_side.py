@@ -15,13 +15,7 @@ from ._paths import walk
 from ._sides import Given, Missing, frozen_leaves, moving, name_of_gradient, used_outputs
 from ._tolerances import Move, inexact, random_like
 
-_SHORT = {
-    "bf16": "bfloat16",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "c64": "complex64",
-}
+_SHORT = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64"}
 _NO_FORWARD = "custom_vjp"
 
 
@@ -49,7 +43,7 @@ class JaxSide:
 
     def __init__(
         self, fn: Callable[..., Any], *, seed: int, params: Callable[[dict[str, Any]], Any] | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.fn, self.seed, self.params = "jax", fn, seed, params
         self.move: Move = (0.0, 0)
         self.held_in: str | None = None
@@ -94,10 +88,7 @@ class JaxSide:
         raise Missing("a function of arrays has no state")
 
     def _draws(self, tree: Mapping[str, Any], draw: int) -> dict[str, Any]:
-        return {
-            k: jnp.asarray(random_like(v, self.seed, draw, k, self.move, self.held_in))
-            for k, v in tree.items()
-        }
+        return {k: jnp.asarray(random_like(v, self.seed, draw, k, self.move, self.held_in)) for k, v in tree.items()}
 
     def _gradient(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         f, points = self._parts(given, arrays)

@@ -9,18 +9,10 @@ from .._core import dtypes, warn
 from .._engine.bind import NAMESPACES
 from .._engine.tensor import Tensor
 
-_RANGES = {
-    "uint8": (0, 10),
-    "uint16": (0, 10),
-    "uint32": (0, 10),
-    "uint64": (0, 10),
-    "bool": (0, 2),
-}
+_RANGES = {"uint8": (0, 10), "uint16": (0, 10), "uint32": (0, 10), "uint64": (0, 10), "bool": (0, 2)}
 
 
-def _within(
-    dtype: dtypes.dtype, low: float | None, high: float | None, inexact: bool
-) -> tuple[float, float]:
+def _within(dtype: dtypes.dtype, low: float | None, high: float | None, inexact: bool) -> tuple[float, float]:
     """Bounds of the numbers: those given, cut to what the dtype has, or the usual ones."""
     if low is not None and high is not None and low == high and inexact:
         warn.to_user(
@@ -49,10 +41,16 @@ def _within(
 
 
 def make_tensor(
-    *shape: Any, dtype: dtypes.dtype, device: Any, low: float | None = None,
-    high: float | None = None, requires_grad: bool = False, noncontiguous: bool = False,
-    exclude_zero: bool = False, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
+    *shape: Any,
+    dtype: dtypes.dtype,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """A tensor of uniformly random numbers.
 
     Args:
@@ -85,9 +83,7 @@ def make_tensor(
             f"{memory_format=}"
         )
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError(
-            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}"
-        )
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     inexact = dtype.is_floating_point or dtype.is_complex
     least, most = _within(dtype, low, high, inexact)
     apart = noncontiguous and math.prod(shape) > 1

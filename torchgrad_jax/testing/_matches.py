@@ -74,10 +74,18 @@ def _with_snippet(e: Differs, program: str) -> Differs:
 
 
 def assert_matches_torch(
-    fn: Callable[..., Any], inputs: Sequence[Any], *, gradients: bool = True, factor: float = 1.0,
-    oracle: str = "torch", module: Callable[[Any], Any] | None = None, raises: Any = None,
-    order: int = 2, draws: int = 3, seed: int = 0,
-) -> Report:  # fmt: skip
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    gradients: bool = True,
+    factor: float = 1.0,
+    oracle: str = "torch",
+    module: Callable[[Any], Any] | None = None,
+    raises: Any = None,
+    order: int = 2,
+    draws: int = 3,
+    seed: int = 0,
+) -> Report:
     """Raise unless the same source does the same under torch.
 
     Compared are results with dtypes, shapes and strides, the inputs and modules after the call, and, for
@@ -120,14 +128,7 @@ def assert_matches_torch(
         TensorSide(name, lib, fn, seed=seed, with_lib=True, module=module, gradients=gradients)
         for name, lib in ((_PACKAGE, ours), (oracle, theirs))
     )
-    options = {
-        "gradients": gradients,
-        "factor": factor,
-        "oracle": oracle,
-        "order": order,
-        "draws": draws,
-        "seed": seed,
-    }
+    options = {"gradients": gradients, "factor": factor, "oracle": oracle, "order": order, "draws": draws, "seed": seed}
     functions = [("fn", fn)]
     if module is not None:
         options["module"], functions = module, [*functions, ("module", module)]
@@ -135,13 +136,9 @@ def assert_matches_torch(
     try:
         state = _same_state(left, right)
         kinds = _kinds(order) if gradients else KINDS[:2]
-        return Comparison(
-            left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises
-        ).check()
+        return Comparison(left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises).check()
     except Differs as e:
-        raise _with_snippet(
-            e, snippet("assert_matches_torch", functions, list(given.tree), options)
-        ) from e.__cause__
+        raise _with_snippet(e, snippet("assert_matches_torch", functions, list(given.tree), options)) from e.__cause__
 
 
 def _same_state(left: TensorSide, right: TensorSide) -> dict[str, Any]:
@@ -155,12 +152,21 @@ def _same_state(left: TensorSide, right: TensorSide) -> dict[str, Any]:
 
 
 def assert_matches_jax(
-    tensor_fn: Callable[..., Any], jax_fn: Callable[..., Any], inputs: Sequence[Any],
-    order: int = 2, dtypes: Sequence[str] | None = None, *,
-    params: Callable[[dict[str, Any]], Any] | None = None, raises: Any = None,
-    factor: float = 1.0, draws: int = 3, seed: int = 0,
-    optimizers: tuple[Callable[[Any], Any], Any] | None = None, steps: int = 3, shrink: bool = False,
-) -> Report:  # fmt: skip
+    tensor_fn: Callable[..., Any],
+    jax_fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    order: int = 2,
+    dtypes: Sequence[str] | None = None,
+    *,
+    params: Callable[[dict[str, Any]], Any] | None = None,
+    raises: Any = None,
+    factor: float = 1.0,
+    draws: int = 3,
+    seed: int = 0,
+    optimizers: tuple[Callable[[Any], Any], Any] | None = None,
+    steps: int = 3,
+    shrink: bool = False,
+) -> Report:
     """Raise unless a function over tensors agrees with one over arrays: values and derivatives.
 
     Derivatives are taken along random cotangents and tangents: gradients, then forward and second ones
@@ -199,11 +205,7 @@ def assert_matches_jax(
         skipped: float32: state: jax: a function of arrays has no state
     """
     report = Report(draws=draws)
-    own = {
-        v.dtype.name
-        for v in prepare(inputs).arrays.values()
-        if jnp.issubdtype(v.dtype, jnp.floating)
-    }
+    own = {v.dtype.name for v in prepare(inputs).arrays.values() if jnp.issubdtype(v.dtype, jnp.floating)}
     kinds = _kinds(order) + ((STEPS,) if optimizers is not None else ())
     for name in dtypes or ("float32", "float64"):
         given = prepare(inputs, name)
@@ -223,12 +225,8 @@ def assert_matches_jax(
                 comparison, e = _smaller(comparison, e)
             both = _jaxprs(comparison, tensor_fn, jax_fn, params)
             named = Differs(f"{name}: {e}\n\nwhat they compute:\n{both}", e.difference)
-            functions = {
-                "tensor_fn": tensor_fn, "jax_fn": jax_fn, "params": params, "optimizers": optimizers
-            }  # fmt: skip
-            options = {
-                "order": order, "dtypes": [name], "factor": factor, "draws": draws, "seed": seed, "steps": steps
-            }  # fmt: skip
+            functions = {"tensor_fn": tensor_fn, "jax_fn": jax_fn, "params": params, "optimizers": optimizers}
+            options = {"order": order, "dtypes": [name], "factor": factor, "draws": draws, "seed": seed, "steps": steps}
             raise _with_program(named, comparison, functions, options) from e.__cause__
         report.compared += [f"{name}: {k}" for k in found.compared]
         report.skipped |= {f"{name}: {k}": v for k, v in found.skipped.items()}
@@ -244,9 +242,7 @@ def _with_program(
     if "optimizers" not in functions:
         del options["steps"]
     inputs = comparison.given.fill(comparison.arrays.__getitem__)
-    return _with_snippet(
-        error, snippet("assert_matches_jax", list(functions.items()), inputs, options)
-    )
+    return _with_snippet(error, snippet("assert_matches_jax", list(functions.items()), inputs, options))
 
 
 def _smaller(comparison: Comparison, error: Differs) -> tuple[Comparison, Differs]:

@@ -29,13 +29,14 @@ def shrunk(arrays: Mapping[str, Any], fails: Callable[[Arrays], bool]) -> Arrays
     sizes = sorted({n for x in arrays.values() for n in np.shape(x) if n > 1})
     strategy = _strategy(hypothesis.strategies, arrays, sizes)
     settings = hypothesis.settings(
-        max_examples=_TRIES, deadline=None, database=None, derandomize=True,
+        max_examples=_TRIES,
+        deadline=None,
+        database=None,
+        derandomize=True,
         suppress_health_check=list(hypothesis.HealthCheck),
-    )  # fmt: skip
+    )
     try:
-        found = hypothesis.find(
-            strategy, lambda drawn: fails(_made(arrays, sizes, *drawn)), settings=settings
-        )
+        found = hypothesis.find(strategy, lambda drawn: fails(_made(arrays, sizes, *drawn)), settings=settings)
     except hypothesis.errors.NoSuchExample:
         return dict(arrays)
     return _made(arrays, sizes, *found)
@@ -57,9 +58,7 @@ def _strategy(st: Any, arrays: Mapping[str, Any], sizes: list[int]) -> Any:
     return st.tuples(smaller, how)
 
 
-def _made(
-    arrays: Mapping[str, Any], sizes: list[int], smaller: tuple[int, ...], how: tuple[int, ...]
-) -> Arrays:
+def _made(arrays: Mapping[str, Any], sizes: list[int], smaller: tuple[int, ...], how: tuple[int, ...]) -> Arrays:
     to = dict(zip(sizes, smaller))
     ways = iter(how)
     out: Arrays = {}

@@ -11,14 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._after import (
-    after_call,
-    memory_owner,
-    named_tensors,
-    objects_made,
-    seeded,
-    surroundings,
-)
+from ._after import after_call, memory_owner, named_tensors, objects_made, seeded, surroundings
 from ._dataflow import Dtypes, watched
 from ._described import array_of, describe, dtype_name, first_line, plain_tensor, tensor_of
 from ._paths import map_with_path, walk
@@ -68,11 +61,7 @@ def name_of_gradient(name: str, used: Sequence[str], names: Sequence[str]) -> st
 
 def frozen_leaves(names: Sequence[str], draw: int) -> list[str]:
     """The inputs and parameters that need no gradient: every other one in turn, or none of less than two."""
-    return (
-        [k for i, k in enumerate(sorted(names)) if (i + draw) % 2]
-        if len(names) > 1 and draw < 2
-        else []
-    )
+    return [k for i, k in enumerate(sorted(names)) if (i + draw) % 2] if len(names) > 1 and draw < 2 else []
 
 
 @dataclass(frozen=True)
@@ -125,9 +114,16 @@ class TensorSide:
     """
 
     def __init__(
-        self, name: str, lib: Any, fn: Callable[..., Any], *, seed: int,
-        with_lib: bool = False, module: Callable[[Any], Any] | None = None, gradients: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        lib: Any,
+        fn: Callable[..., Any],
+        *,
+        seed: int,
+        with_lib: bool = False,
+        module: Callable[[Any], Any] | None = None,
+        gradients: bool = True,
+    ) -> None:
         self.name, self.lib, self.fn, self.seed = name, lib, fn, seed
         self.with_lib, self.module, self.gradients = with_lib, module, gradients
         self.clones = False
@@ -148,9 +144,13 @@ class TensorSide:
         return t.requires_grad_() if requires_grad and inexact(array) else t
 
     def call(
-        self, given: Given, arrays: Mapping[str, Any], tangents: Any = None, grad: bool = True,
+        self,
+        given: Given,
+        arrays: Mapping[str, Any],
+        tangents: Any = None,
+        grad: bool = True,
         frozen: Sequence[str] = (),
-    ) -> _Call:  # fmt: skip
+    ) -> _Call:
         """Call the function on tensors of the arrays.
 
         Args:
@@ -183,7 +183,7 @@ class TensorSide:
 
     def _modules(
         self, arrays: Mapping[str, Any], tangents: Mapping[str, Any] = {}, frozen: Sequence[str] = ()
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         if self.module is None:
             return []
         module = self.module(self.lib)
@@ -196,11 +196,7 @@ class TensorSide:
         for name, p in module.named_parameters():
             if f"parameter {name!r}" in frozen:
                 p.requires_grad_(False)
-        duals = {
-            id(p): self._dual(p.detach(), tangents[k])
-            for k, p in named_tensors(module)
-            if k in tangents
-        }
+        duals = {id(p): self._dual(p.detach(), tangents[k]) for k, p in named_tensors(module) if k in tangents}
         for part in list(module.modules()) if duals else ():
             for name, p in list(part._parameters.items()):
                 if id(p) in duals:
@@ -227,10 +223,7 @@ class TensorSide:
             return t
 
         # Transforms of functions refuse these hooks.
-        with (
-            contextlib.suppress(RuntimeError),
-            self.lib.autograd.graph.saved_tensors_hooks(pack, lambda t: t),
-        ):
+        with contextlib.suppress(RuntimeError), self.lib.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
             self.call(given, arrays)
         return found
 
@@ -286,9 +279,7 @@ class TensorSide:
         return [self._draw(v, draw, k) for k, v in live.items()]
 
     def _draw(self, t: Any, draw: int, name: str) -> Any:
-        values = random_like(
-            array_of(t), self.seed, draw, name, self.move, self.held_in or half_name(dtype_name(t))
-        )
+        values = random_like(array_of(t), self.seed, draw, name, self.move, self.held_in or half_name(dtype_name(t)))
         return self.lib.tensor(values, dtype=t.dtype)
 
     def _gradient(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
@@ -307,13 +298,9 @@ class TensorSide:
             if live:
                 cotangents = self._cotangents(live, draw)
                 with missing_where_lacking():
-                    self.lib.autograd.backward(
-                        list(live.values()), cotangents, retain_graph=retain_graph
-                    )
+                    self.lib.autograd.backward(list(live.values()), cotangents, retain_graph=retain_graph)
             leaves = call.differentiable()
-            return {
-                k: t.grad if t.grad is None else plain_tensor(t.grad) for k, t in leaves.items()
-            }
+            return {k: t.grad if t.grad is None else plain_tensor(t.grad) for k, t in leaves.items()}
 
         found = backward(again)
         if again:
@@ -342,41 +329,26 @@ class TensorSide:
 
     def _forward(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         tangents = {
-            k: random_like(x, self.seed, draw, k, self.move, self.held_in)
-            for k, x in arrays.items()
-            if moving(k, x)
+            k: random_like(x, self.seed, draw, k, self.move, self.held_in) for k, x in arrays.items() if moving(k, x)
         }
         ad = self.lib.autograd.forward_ad
         with missing_where_lacking(), ad.dual_level():
             call = self.call(given, arrays, tangents, grad=False)
-            return {
-                k: plain_tensor(_tangent(ad, v))
-                for k, v in walk(call.result, "output")
-                if self._moves(v)
-            }
+            return {k: plain_tensor(_tangent(ad, v)) for k, v in walk(call.result, "output") if self._moves(v)}
 
     def _steps(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         """Parameters (of a function, its inputs) after steps of an optimizer down a weighted sum of the results."""
         assert self.optimizer is not None
         leaves = {k: self._tensor(arrays[k], True) for k in given.arrays}
         modules = self._modules(arrays)
-        trained = {
-            f"parameter {k!r}": p
-            for m in modules
-            for k, p in m.named_parameters()
-            if p.requires_grad
-        }
+        trained = {f"parameter {k!r}": p for m in modules for k, p in m.named_parameters() if p.requires_grad}
         trained = trained or {k: t for k, t in leaves.items() if t.requires_grad}
         optimizer = self.optimizer(list(trained.values()))
         for _ in range(self.count):
             optimizer.zero_grad()
             with seeded(self.lib, self.seed):
                 result = self.fn(*modules, *given.fill(leaves.__getitem__))
-            found = {
-                k: v
-                for k, v in walk(result, "output")
-                if isinstance(v, self.lib.Tensor) and v.requires_grad
-            }
+            found = {k: v for k, v in walk(result, "output") if isinstance(v, self.lib.Tensor) and v.requires_grad}
             self.lib.autograd.backward(list(found.values()), self._cotangents(found, draw))
             optimizer.step()
         return {k: plain_tensor(t) for k, t in trained.items()}
@@ -390,18 +362,10 @@ class TensorSide:
         points = [*leaves.values(), *cotangents]
         grad = self.lib.autograd.grad
         with missing_where_lacking():
-            first = grad(
-                list(live.values()), list(leaves.values()), cotangents, create_graph=True, allow_unused=True,
-            )  # fmt: skip
-            on = [
-                (g, self._draw(g, draw, k))
-                for k, g in zip(leaves, first)
-                if g is not None and g.requires_grad
-            ]
+            first = grad(list(live.values()), list(leaves.values()), cotangents, create_graph=True, allow_unused=True)
+            on = [(g, self._draw(g, draw, k)) for k, g in zip(leaves, first) if g is not None and g.requires_grad]
             second = (
-                grad([g for g, _ in on], points, [t for _, t in on], allow_unused=True)
-                if on
-                else [None] * len(points)
+                grad([g for g, _ in on], points, [t for _, t in on], allow_unused=True) if on else [None] * len(points)
             )
         names = [*leaves, *(f"the cotangent of {k}" for k in live)]
         return {

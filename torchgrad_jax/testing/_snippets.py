@@ -220,9 +220,7 @@ def _array(x: np.ndarray) -> str:
     return f"{load}({text!r})))['x'].astype({name!r})"
 
 
-def snippet(
-    check: str, functions: Sequence[tuple[str, Any]], inputs: Any, options: Mapping[str, Any]
-) -> str:
+def snippet(check: str, functions: Sequence[tuple[str, Any]], inputs: Any, options: Mapping[str, Any]) -> str:
     """A program that imports `check` from `torchgrad_jax.testing` and calls it on the same."""
     program = Program()
     program.imports["check"] = f"from torchgrad_jax.testing import {check}"

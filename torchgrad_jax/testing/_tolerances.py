@@ -67,7 +67,7 @@ def generator(seed: int, draw: int, name: str) -> np.random.Generator:
 
 def random_like(
     x: Any, seed: int, draw: int, name: str, move: Move = (0.0, 0), held_in: str | None = None
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Normal numbers with the shape and dtype of an array, each moved as inputs are by `move`.
 
     With `held_in` they are numbers of that coarser dtype.
@@ -102,12 +102,7 @@ def moved(arrays: Arrays, move: Move, seed: int) -> dict[str, Any]:
 
 
 def movements(
-    run: Callable[[Arrays, Move], Mapping[str, Any]],
-    arrays: Arrays,
-    eps: float,
-    seed: int,
-    *,
-    more: bool = False,
+    run: Callable[[Arrays, Move], Mapping[str, Any]], arrays: Arrays, eps: float, seed: int, *, more: bool = False
 ) -> dict[str, np.ndarray]:
     """For each result the size of what rounds on the way to it, element by element.
 
@@ -156,9 +151,7 @@ def roundings_of(
                 y = wide(exact[name])
                 with np.errstate(all="ignore"):
                     off = np.abs(wide(x) - y) / (np.abs(y) + movement.get(name, 0.0))
-                found[name] = max(
-                    found.get(name, 0.0), float(np.max(off[np.isfinite(off)], initial=0.0))
-                )
+                found[name] = max(found.get(name, 0.0), float(np.max(off[np.isfinite(off)], initial=0.0)))
     return found
 
 

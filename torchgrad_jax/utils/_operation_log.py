@@ -32,11 +32,7 @@ class Log(events.Watching):
         at = len(self.lines)
         given = ", ".join(_shown(a) for a in args if a is not None)
         self.lines.append(f"aten::{op_name(name)}({given})")
-        frames = [
-            f
-            for f in traceback.extract_stack(sys._getframe(1))
-            if not f.filename.startswith(_PACKAGE)
-        ]
+        frames = [f for f in traceback.extract_stack(sys._getframe(1)) if not f.filename.startswith(_PACKAGE)]
         self.stacks.append("".join(f"{f.filename}:{f.lineno}:{f.name}\n" for f in frames[::-1]))
         out = run()  # which may be what stops the recomputation
         self.lines[at] += f" -> {_shown(out)}"
@@ -92,7 +88,7 @@ class Logs:
             ("Operations executed during the original forward", "\n".join(self.forward.lines)),
             ("Operations executed during recomputation", "\n".join(self.again.lines)),
             ("ERROR: Detected non-determinism while running activation checkpointing", error),
-        )  # fmt: skip
+        )
         head = (
             "An error happened while unpacking tensors; dumping logs of latest computation\n"
             "because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.\n"

@@ -20,9 +20,7 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__}.__torch_dispatch__")
 
     def __enter__(self) -> Any:
-        raise NotImplementedError(
-            f"{type(self).__name__}: a TorchDispatchMode cannot be entered: {_WHY}"
-        )
+        raise NotImplementedError(f"{type(self).__name__}: a TorchDispatchMode cannot be entered: {_WHY}")
 
     def __exit__(self, *exc: object) -> None:
         return None

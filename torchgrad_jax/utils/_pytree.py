@@ -57,11 +57,7 @@ SUPPORTED_NODES: Any = _tree._NODES
 
 def _get_node_type(tree: Any) -> Any:
     """The class under which a container is known; that of named tuples for all of them."""
-    return (
-        namedtuple
-        if _tree._is_namedtuple(tree) and type(tree) not in SUPPORTED_NODES
-        else type(tree)
-    )
+    return namedtuple if _tree._is_namedtuple(tree) and type(tree) not in SUPPORTED_NODES else type(tree)
 
 
 def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
@@ -76,11 +72,7 @@ def is_namedtuple(obj: Any) -> bool:
     """Whether something is a named tuple, or a class of such."""
     kind = obj if isinstance(obj, type) else type(obj)
     fields = getattr(kind, "_fields", None)
-    return (
-        issubclass(kind, tuple)
-        and isinstance(fields, tuple)
-        and callable(getattr(kind, "_make", None))
-    )
+    return issubclass(kind, tuple) and isinstance(fields, tuple) and callable(getattr(kind, "_make", None))
 
 
 def is_namedtuple_class(cls: Any) -> bool:
@@ -113,16 +105,12 @@ def is_structseq_instance(obj: Any) -> bool:
     return is_structseq(type(obj))
 
 
-def _broadcast_to_and_flatten(
-    tree: Any, treespec: TreeSpec, is_leaf: Any = None
-) -> list[Any] | None:
+def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: Any = None) -> list[Any] | None:
     """One entry of a tree for each leaf of another that it is a prefix of, else None."""
     return _tree.broadcast(tree, treespec)
 
 
-def tree_flatten(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> tuple[list[Any], TreeSpec]:
+def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """The leaves in order, and how to put them back."""
     return _tree.flatten(tree, is_leaf)
 
@@ -162,9 +150,7 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], 
     return wrap
 
 
-def tree_map_only(
-    type_or_types: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Any = None
-) -> Any:
+def tree_map_only(type_or_types: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Any = None) -> Any:
     """The tree with a function applied to its leaves of some classes."""
     return tree_map(lambda x: func(x) if _is_of(x, type_or_types) else x, tree, is_leaf=is_leaf)
 
@@ -178,7 +164,7 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = N
     return tree
 
 
-def tree_map_only_(type_or_types: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Any = None) -> Any:  # fmt: skip
+def tree_map_only_(type_or_types: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Any = None) -> Any:
     """Call a function on the leaves of some classes; gives the tree back."""
     return tree_map_(lambda x: func(x) if _is_of(x, type_or_types) else x, tree, is_leaf=is_leaf)
 
@@ -196,12 +182,12 @@ def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterab
     yield from tree_leaves(tree, is_leaf)
 
 
-def tree_all_only(type_or_types: Any, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:  # fmt: skip
+def tree_all_only(type_or_types: Any, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:
     """Whether something holds for all leaves of some classes."""
     return all(pred(x) for x in tree_leaves(tree, is_leaf) if _is_of(x, type_or_types))
 
 
-def tree_any_only(type_or_types: Any, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:  # fmt: skip
+def tree_any_only(type_or_types: Any, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:
     """Whether something holds for a leaf of some classes."""
     return any(pred(x) for x in tree_leaves(tree, is_leaf) if _is_of(x, type_or_types))
 
@@ -235,16 +221,12 @@ def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
     return TreeSpec(dict, list(entries), list(entries.values()))
 
 
-def tree_leaves_with_path(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> list[tuple[Any, Any]]:
+def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[Any, Any]]:
     """The leaves in order, each with the keys that lead to it."""
     return _with_paths(tree, (), is_leaf)
 
 
-def tree_flatten_with_path(
-    tree: Any, is_leaf: Any = None
-) -> tuple[list[tuple[Any, Any]], TreeSpec]:
+def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[tuple[Any, Any]], TreeSpec]:
     """The leaves in order, each with the keys that lead to it, and how to put them back."""
     return _with_paths(tree, (), is_leaf), tree_structure(tree, is_leaf)
 
@@ -273,9 +255,7 @@ def _keys(tree: Any, children: list[Any], context: Any) -> list[Any]:
     )
 
 
-def tree_map_with_path(
-    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None
-) -> Any:
+def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
     """The tree with a function applied to the path and value of each leaf, together with those of further trees."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
     others = [spec.flatten_up_to(r) for r in rests]

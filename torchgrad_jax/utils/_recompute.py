@@ -101,9 +101,8 @@ class Frame:
     """One checkpointed call."""
 
     def __init__(
-        self, recompute: Callable[..., Any], args: Sequence[Any], early_stop: bool,
-        describe: Callable[[Tensor], Any],
-    ) -> None:  # fmt: skip
+        self, recompute: Callable[..., Any], args: Sequence[Any], early_stop: bool, describe: Callable[[Tensor], Any]
+    ) -> None:
         self.recompute, self.early_stop, self.describe = recompute, early_stop, describe
         self.inputs = [SavedInput(a) if isinstance(a, Tensor) else a for a in args]
         self.slots: list[weakref.ref[Slot]] = []
@@ -215,9 +214,7 @@ class GraphExecGroup:
 
     def __enter__(self) -> GraphExecGroup:
         if _groups.current is not None:
-            raise RuntimeError(
-                f"GraphExecGroup contexts cannot be nested. Already inside group {_groups.current}"
-            )
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Already inside group {_groups.current}")
         _groups.current = self
         return self
 

@@ -91,9 +91,7 @@ class _Keeping(events.Watching):
         arrays = run()
         op = _operator(call)
         outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
-        ctx = SelectiveCheckpointContext(
-            is_recompute=False, op_output=outs[0] if plan.single else outs
-        )
+        ctx = SelectiveCheckpointContext(is_recompute=False, op_output=outs[0] if plan.single else outs)
         policy = self.policy(ctx, op, *leaves)
         if isinstance(policy, bool):
             policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
@@ -123,9 +121,7 @@ class _Replaying(events.Watching):
         self.counts[op] = at + 1
         entries = self.store.get(op)
         if entries is None:
-            raise RuntimeError(
-                f"{op} encountered during backward but not found in storage. {_MISMATCH}"
-            )
+            raise RuntimeError(f"{op} encountered during backward but not found in storage. {_MISMATCH}")
         if at >= len(entries):
             raise RuntimeError(
                 f"{op} invocation index {at} encountered during backward but not found in storage. {_MISMATCH}"
@@ -139,9 +135,7 @@ class _Replaying(events.Watching):
                 "selective activation checkpoint."
             )
         if not self.allow_mutation and entry.mutated():
-            raise RuntimeError(
-                "Tensor cached during selective activation checkpoint has been mutated"
-            )
+            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
         entries[at] = _CONSUMED
         return entry.arrays
 

@@ -47,9 +47,7 @@ def swap_tensors(t1: Any, t2: Any) -> None:
     if _slots(type(t1)) != _slots(type(t2)):
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
     if not isinstance(t1, Tensor) or not isinstance(t2, Tensor):
-        raise TypeError(
-            f"swap_tensors(): expected two tensors, not {type(t1).__name__} and {type(t2).__name__}"
-        )
+        raise TypeError(f"swap_tensors(): expected two tensors, not {type(t1).__name__} and {type(t2).__name__}")
     if MODES.bits & TRACED:
         refuse_escape([born(t1)], [t2._st.array])
         refuse_escape([born(t2)], [t1._st.array])

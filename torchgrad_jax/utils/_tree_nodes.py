@@ -142,10 +142,15 @@ def _deque_unflatten(values: Iterable[Any], context: Any) -> deque[Any]:
 
 
 def register_pytree_node(
-    cls: type, flatten_fn: Callable[[Any], tuple[list[Any], Any]], unflatten_fn: Callable[[Any, Any], Any], *,
-    serialized_type_name: str | None = None, to_dumpable_context: Any = None, from_dumpable_context: Any = None,
+    cls: type,
+    flatten_fn: Callable[[Any], tuple[list[Any], Any]],
+    unflatten_fn: Callable[[Any, Any], Any],
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Any = None,
+    from_dumpable_context: Any = None,
     flatten_with_keys_fn: Any = None,
-) -> None:  # fmt: skip
+) -> None:
     """Let instances of a class be containers, for functions of this module and for transforms of functions.
 
     Args:
@@ -160,9 +165,7 @@ def register_pytree_node(
     if _tree.registered(cls):
         raise ValueError(f"{cls} is already registered as pytree node.")
     if (to_dumpable_context is None) != (from_dumpable_context is None):
-        raise ValueError(
-            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered."
-        )
+        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
     _tree.register(cls, flatten_fn, unflatten_fn)
     if flatten_with_keys_fn is not None:
         WITH_KEYS[cls] = flatten_with_keys_fn
@@ -173,7 +176,7 @@ _private_register_pytree_node = register_pytree_node
 
 def _register_pytree_node(
     cls: type, flatten_fn: Any, unflatten_fn: Any, to_str_fn: Any = None, maybe_from_str_fn: Any = None, **options: Any
-) -> None:  # fmt: skip
+) -> None:
     """The old name of `register_pytree_node`."""
     warn.to_user(
         "`torch.utils._pytree._register_pytree_node` is deprecated. "
@@ -208,9 +211,12 @@ def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
 
 
 def register_dataclass(
-    cls: type, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None,
+    cls: type,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Let instances of a dataclass be containers, with the fields that are not None as parts.
 
     Args:
@@ -285,16 +291,12 @@ def register_constant(cls: type) -> None:
     defined = {"__eq__": cls.__eq__ is not object.__eq__, "__hash__": cls.__hash__ is not None}
     for name, given in defined.items():
         if not given:
-            raise TypeError(
-                f"register_constant(cls) expects `cls` to have a non-default `{name}` implementation."
-            )
+            raise TypeError(f"register_constant(cls) expects `cls` to have a non-default `{name}` implementation.")
 
     def flatten(obj: Any) -> tuple[list[Any], Any]:
         return [], ConstantNode(obj)
 
-    register_pytree_node(
-        cls, flatten, lambda _, context: context.value, flatten_with_keys_fn=flatten
-    )
+    register_pytree_node(cls, flatten, lambda _, context: context.value, flatten_with_keys_fn=flatten)
     CONSTANT_NODES.add(cls)
 
 

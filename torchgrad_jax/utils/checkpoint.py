@@ -21,12 +21,7 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ._operation_log import Logs
-from ._recompute import (
-    CheckpointError as CheckpointError,
-    Frame,
-    GraphExecGroup as GraphExecGroup,
-    kept_apart,
-)
+from ._recompute import CheckpointError as CheckpointError, Frame, GraphExecGroup as GraphExecGroup, kept_apart
 from ._selective import (
     SAC_IGNORED_OPS as SAC_IGNORED_OPS,
     CheckpointPolicy as CheckpointPolicy,
@@ -111,13 +106,7 @@ def _infer_device_type(*args: Any) -> str:
             "(Note that if CUDA devices are among the devices detected, it will be prioritized; otherwise, the first "
             f"device encountered will be selected.)\nDevice types: {sorted(set(found))} first device type: {found[0]}"
         )
-    return (
-        DefaultDeviceType.get_device_type()
-        if not found
-        else "cuda"
-        if "cuda" in found
-        else found[0]
-    )
+    return DefaultDeviceType.get_device_type() if not found else "cuda" if "cuda" in found else found[0]
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
@@ -127,15 +116,11 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
         args: tensors, and whatever else; lists, tuples and dicts are looked into.
     """
     kind = _infer_device_type(*args)
-    ids = [
-        t._m.device.index or 0 for t in tensors_in(args) if t._m.device.type not in ("cpu", "meta")
-    ]
+    ids = [t._m.device.index or 0 for t in tensors_in(args) if t._m.device.type not in ("cpu", "meta")]
     return ids, [_random.default_for(_device(kind, i)).get_state() for i in ids]
 
 
-def set_device_states(
-    devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None
-) -> None:
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
     """Restore random states of accelerators.
 
     Args:
@@ -233,9 +218,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         inputs: tensors and other things; only tensors are touched.
     """
     if not isinstance(inputs, tuple):
-        raise RuntimeError(
-            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
-        )
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple(_detached(v) if isinstance(v, Tensor) else v for v in inputs)
 
 
@@ -289,9 +272,7 @@ class CheckpointFunction(Function):
         outs = (out,) if isinstance(out, Tensor) else out
         pairs = [(o, g) for o, g in zip(outs, args) if isinstance(o, Tensor) and o.requires_grad]
         if not pairs:
-            raise RuntimeError(
-                "none of output has requires_grad=True, this checkpoint() is not necessary"
-            )
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
         _backward([o for o, _ in pairs], [g for _, g in pairs])
         return None, None, *[v.grad if isinstance(v, Tensor) else None for v in detached]
 
@@ -357,22 +338,24 @@ def checkpoint(
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
         debug = debug if _Overrides.debug is None else _Overrides.debug
-        return _checkpoint(
-            function, args, kwargs, preserve, context_fn, determinism_check, debug, early_stop
-        )
+        return _checkpoint(function, args, kwargs, preserve, context_fn, determinism_check, debug, early_stop)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug is not False:
-        raise ValueError(
-            "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
-        )
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     return CheckpointFunction.apply(function, preserve, *args)
 
 
 def _checkpoint(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], preserve: bool,
-    context_fn: Any, determinism_check: str, debug: bool, early_stop: bool,
-) -> Any:  # fmt: skip
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    preserve: bool,
+    context_fn: Any,
+    determinism_check: str,
+    debug: bool,
+    early_stop: bool,
+) -> Any:
     """The variant that is not reentrant: slots in place of saved tensors."""
     logs = None
     if debug:
@@ -381,9 +364,7 @@ def _checkpoint(
         logs = Logs()
         context_fn = logs.contexts
     if determinism_check not in _DETERMINISM:
-        raise ValueError(
-            f"determinism_check should be one of {list(_DETERMINISM)}, but got {determinism_check}"
-        )
+        raise ValueError(f"determinism_check should be one of {list(_DETERMINISM)}, but got {determinism_check}")
     forward_context, recompute_context = context_fn()
     surroundings = _Surroundings(preserve, args)
     if not MODES.bits & GRAD:
@@ -455,9 +436,7 @@ def checkpoint_sequential(
     size = len(functions) // segments
     done = 0
     for done in range(size, size * segments, size):
-        input = checkpoint(
-            segment(done - size, done), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
-        )  # fmt: skip
+        input = checkpoint(segment(done - size, done), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
     return segment(done, len(functions))(input)
 
 

@@ -38,9 +38,7 @@ _FIELDS = {
 }  # fmt: skip
 """What is told, in the order of the report."""
 SystemEnv = namedtuple("SystemEnv", list(_FIELDS))
-DEFAULT_PIP_PATTERNS = frozenset(
-    {"torch", "numpy", "jax", "jaxlib", "mypy", "triton", "optree", "onnx"}
-)
+DEFAULT_PIP_PATTERNS = frozenset({"torch", "numpy", "jax", "jaxlib", "mypy", "triton", "optree", "onnx"})
 
 
 def run(command: Any) -> tuple[int, str, str]:
@@ -107,7 +105,7 @@ def get_env_info() -> Any:
         "jax_version": jax.__version__,
         "jax_devices": ", ".join(map(str, jax.local_devices())),
         "pip_packages": get_pip_packages()[1],
-    }  # fmt: skip
+    }
     return SystemEnv(**{name: known.get(name) for name in _FIELDS})
 
 

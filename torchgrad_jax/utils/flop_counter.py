@@ -64,9 +64,7 @@ def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwa
 
 
 @register_flop_formula(aten.addmm)
-def addmm_flop(
-    self_shape: Any, a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any
-) -> int:
+def addmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
     """Of a product of two matrices, whatever it is added to."""
     return mm_flop(a_shape, b_shape)
 
@@ -79,9 +77,7 @@ def bmm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kw
 
 
 @register_flop_formula(aten.baddbmm)
-def baddbmm_flop(
-    self_shape: Any, a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any
-) -> int:
+def baddbmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
     """Of products of matrices one by one, whatever they are added to."""
     return bmm_flop(a_shape, b_shape)
 
@@ -95,9 +91,17 @@ def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool
 
 @register_flop_formula(aten.convolution)
 def conv_flop(
-    x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool,
-    *args: Any, out_shape: Any = None, **kwargs: Any,
-) -> int:  # fmt: skip
+    x_shape: Any,
+    w_shape: Any,
+    _bias: Any,
+    _stride: Any,
+    _padding: Any,
+    _dilation: Any,
+    transposed: bool,
+    *args: Any,
+    out_shape: Any = None,
+    **kwargs: Any,
+) -> int:
     """Of a convolution."""
     return conv_flop_count(x_shape, w_shape, out_shape, transposed)
 
@@ -189,19 +193,12 @@ class FlopCounterMode(events.Observer):
         48
     """
 
-    def __init__(
-        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None
-    ) -> None:
+    def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None) -> None:
         if mods is not None:
             warn.to_user("mods argument is not needed anymore, you can stop passing it")
         self.depth, self.display = depth, display
-        self.flop_counts: defaultdict[str, defaultdict[Any, int]] = defaultdict(
-            lambda: defaultdict(int)
-        )
-        own = {
-            k: f if getattr(f, "_get_raw", False) else shape_wrapper(f)
-            for k, f in (custom_mapping or {}).items()
-        }
+        self.flop_counts: defaultdict[str, defaultdict[Any, int]] = defaultdict(lambda: defaultdict(int))
+        own = {k: f if getattr(f, "_get_raw", False) else shape_wrapper(f) for k, f in (custom_mapping or {}).items()}
         self.flop_registry = {**flop_registry, **own}
         self._by_name = {str(op): op for op in self.flop_registry}
         self.mod_tracker = ModuleTracker()
@@ -238,15 +235,11 @@ class FlopCounterMode(events.Observer):
 
     def function(self, node: Any, grads: Any, run: events.Run) -> Any:
         if _is_of_steps(getattr(node.gp, "plan", None)):
-            raise NotImplementedError(
-                "FlopCounterMode does not count in the backward passes of recurrent layers"
-            )
+            raise NotImplementedError("FlopCounterMode does not count in the backward passes of recurrent layers")
         known = _BACKWARD.get(node.name())
         if known is not None and grads[0] is not None:
             if MODES.bits & GRAD:
-                raise NotImplementedError(
-                    "FlopCounterMode does not count in backward passes with create_graph=True"
-                )
+                raise NotImplementedError("FlopCounterMode does not count in backward passes with create_graph=True")
             flops = known[1](node, grads[0].shape)
             if flops is not None:
                 self._count(known[0], flops)
@@ -280,7 +273,7 @@ class FlopCounterMode(events.Observer):
             mine = sum(counts.values())
             rows.append(
                 (" " * level + name, convert_num_with_suffix(mine, suffix), convert_to_percent_str(mine, total))
-            )  # fmt: skip
+            )
             for op, flops in counts.items():
                 rows.append(
                     (
@@ -355,10 +348,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [head, tuple("-" * w for w in widths), *rows]
     return "\n".join(
-        "  ".join(
-            cell.ljust(w) if not i else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths))
-        ).rstrip()
+        "  ".join(cell.ljust(w) if not i else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip()
         for row in lines
     )
 

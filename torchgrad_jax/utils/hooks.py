@@ -10,10 +10,7 @@ from .._core.errors import HOOK_UNDER_JAX
 from .._core.state import GRAD, MODES
 from .._engine.derivative_stops import is_traced
 from .._engine.history import requires_grad_of
-from .._engine.hooks import (
-    RemovableHandle as RemovableHandle,
-    warn_if_has_hooks as warn_if_has_hooks,
-)
+from .._engine.hooks import RemovableHandle as RemovableHandle, warn_if_has_hooks as warn_if_has_hooks
 from .._engine.tensor import Tensor
 from ..autograd.function import Function
 

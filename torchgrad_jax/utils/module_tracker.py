@@ -12,11 +12,7 @@ from .._engine.tensor import Tensor
 from ..autograd.graph import _current_graph_task_id, register_multi_grad_hook
 from ..autograd.variable import Variable
 from ..nn.modules._hooks import remove_module_hooks
-from ..nn.modules.module import (
-    Module,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from ..nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
 
 _logger = logging.getLogger(__name__)
 

@@ -14,17 +14,7 @@ def convert(m: Maker) -> str | None:
     return (x and m.has("Tensor." + how.partition("(")[0]) and f"{m.new()} = {x}.{how}") or None
 
 
-KINDS = (
-    "float16",
-    "bfloat16",
-    "int64",
-    "int32",
-    "uint8",
-    "bool",
-    "complex64",
-    "float32",
-    "float64",
-)
+KINDS = ("float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64", "float32", "float64")
 
 
 @rule("dtypes", 2, rarity=1)
@@ -41,7 +31,7 @@ def other_dtypes(m: Maker) -> str | None:
         f"{n} = torch.tensor(2, dtype=torch.{kind}){flag}",
         f"{n} = torch.arange(3).to(torch.{kind}){flag}",
         f"{n} = ({x} > 0).to(torch.{kind}){flag}" if x else f"{n} = torch.zeros({shape}, dtype=torch.{kind}){flag}",
-    )  # fmt: skip
+    )
 
 
 @rule("dtypes", 4, rarity=1)
@@ -64,9 +54,7 @@ def promoted(m: Maker) -> str | None:
                  "torch.where({x} == {x}, {x}, {y})", "{x}.to(torch.result_type({x}, {y}))", "{x}.clamp(max=2)",
                  "{x}.float() + {y}", "{x}.half() + {y}", "{x}.bfloat16() * {y}",
                  "{x}.double().addcmul({x}, {x})")  # fmt: skip
-    if ("/ {x}" in text or "%" in text or "//" in text or "/ {y}" in text) and not inexact(
-        m.env[x]
-    ):
+    if ("/ {x}" in text or "%" in text or "//" in text or "/ {y}" in text) and not inexact(m.env[x]):
         return None
     return f"{m.new()} = " + text.format(x=x, y=y)
 
@@ -76,16 +64,31 @@ def promoted_in_place(m: Maker) -> str | None:
     x = free(m)
     if x is None:
         return None
-    y = m.partner(x, into=m.chance(0.9)) if m.chance(0.6) else m.one(
-        "1", "1.5", "True", "torch.tensor(2)", "torch.tensor(1.5)", "torch.tensor([2.0])", "1j", "torch.tensor(1j)"
-    )  # fmt: skip
+    y = (
+        m.partner(x, into=m.chance(0.9))
+        if m.chance(0.6)
+        else m.one(
+            "1", "1.5", "True", "torch.tensor(2)", "torch.tensor(1.5)", "torch.tensor([2.0])", "1j", "torch.tensor(1j)"
+        )
+    )
     if y in m.env and (taints(m.env[x], m.env[y]) or races(m.env[x], m.env[y])):
         return None
-    options = ["{x} += {y}", "{x} -= {y}", "{x} *= {y}", "{x}.add_({y}, alpha=2)", "{x}.copy_(torch.as_tensor({y}))",
-               "{x}.fill_({y})", "{x}.mul_({y}).add_({y})", "{x}.pow_(2)", "{x}.sub_({y}, alpha=0.5)",
-               "{x}[...] = {y}",
-               "{x}.lerp_({x}.detach() * 2, 0.5)", "{x}.eq_({y})", "{x}.clamp_(min=0)",
-               "{x}.logical_not_()"]  # fmt: skip
+    options = [
+        "{x} += {y}",
+        "{x} -= {y}",
+        "{x} *= {y}",
+        "{x}.add_({y}, alpha=2)",
+        "{x}.copy_(torch.as_tensor({y}))",
+        "{x}.fill_({y})",
+        "{x}.mul_({y}).add_({y})",
+        "{x}.pow_(2)",
+        "{x}.sub_({y}, alpha=0.5)",
+        "{x}[...] = {y}",
+        "{x}.lerp_({x}.detach() * 2, 0.5)",
+        "{x}.eq_({y})",
+        "{x}.clamp_(min=0)",
+        "{x}.logical_not_()",
+    ]
     if inexact(m.env[x]):
         options += [
             "{x} /= {y}",
@@ -102,11 +105,20 @@ def dtype_mix(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_complex())
     if x is None:
         return None
-    text = m.one("{0}.to(torch.complex128)", "{0}.to(torch.int32)", "{0} + torch.tensor(1, dtype=torch.int64)",
-                 "{0} * torch.tensor(2.0, dtype=torch.float32)", "{0} + 1j", "{0}.type(torch.float64)",
-                 "{0}.half().double()",
-                 "{0} > 0", "{0}.to({0}.dtype, copy=True)", "{0}.new_tensor([1, 2, 3])", "{0}.bool() & True",
-                 "torch.complex({0}.double(), {0}.double())")  # fmt: skip
+    text = m.one(
+        "{0}.to(torch.complex128)",
+        "{0}.to(torch.int32)",
+        "{0} + torch.tensor(1, dtype=torch.int64)",
+        "{0} * torch.tensor(2.0, dtype=torch.float32)",
+        "{0} + 1j",
+        "{0}.type(torch.float64)",
+        "{0}.half().double()",
+        "{0} > 0",
+        "{0}.to({0}.dtype, copy=True)",
+        "{0}.new_tensor([1, 2, 3])",
+        "{0}.bool() & True",
+        "torch.complex({0}.double(), {0}.double())",
+    )
     return f"{m.new()} = " + text.format(x)
 
 
@@ -136,10 +148,7 @@ def halves(m: Maker) -> str | None:
 def rarer_creation(m: Maker) -> str | None:
     if len(m.live()) > 8:
         return None
-    kind, shape = (
-        m.one("int32", "uint8", "float16", "complex64", "bool", "int64"),
-        m.one((3,), (2, 3)),
-    )
+    kind, shape = (m.one("int32", "uint8", "float16", "complex64", "bool", "int64"), m.one((3,), (2, 3)))
     what = "2" if kind == "uint8" else "True" if kind == "bool" else "-1"
     text = m.one(
         f"torch.full({shape}, {what}, dtype=torch.{kind})",

@@ -23,9 +23,15 @@ def create(m: Maker) -> str | None:
     return line
 
 
-FILLED = ("torch.zeros(2, 3, dtype=torch.float64)", "torch.ones(3, dtype=torch.float64)",
-          "torch.full((2, 3), 1.5)", "torch.arange(3)", "torch.arange(3.0)",
-          "torch.eye(3, dtype=torch.float64, requires_grad=True)", "torch.linspace(0, 1, 3)")  # fmt: skip
+FILLED = (
+    "torch.zeros(2, 3, dtype=torch.float64)",
+    "torch.ones(3, dtype=torch.float64)",
+    "torch.full((2, 3), 1.5)",
+    "torch.arange(3)",
+    "torch.arange(3.0)",
+    "torch.eye(3, dtype=torch.float64, requires_grad=True)",
+    "torch.linspace(0, 1, 3)",
+)
 
 
 @rule("numbers", 0.8, "zeros", "eye", "linspace")
@@ -35,12 +41,7 @@ def create_filled(m: Maker) -> str | None:
 
 @rule("numbers", 0.5, "zeros_like", "ones_like")
 def create_like(m: Maker) -> str | None:
-    how = m.one(
-        "torch.zeros_like({0})",
-        "torch.ones_like({0})",
-        "{0}.new_zeros(3)",
-        "torch.full_like({0}, 2)",
-    )
+    how = m.one("torch.zeros_like({0})", "torch.ones_like({0})", "{0}.new_zeros(3)", "torch.full_like({0}, 2)")
     x = m.pick()
     return x and f"{m.new()} = " + how.format(x)
 
@@ -85,8 +86,14 @@ def ternary(m: Maker) -> str | None:
     if x is None:
         return None
     y, z = m.partner(x), m.partner(x)
-    text = m.one("torch.where({0} > 0, {0}, {1})", "{0}.clamp(-1, 1)", "torch.lerp({0}, {1}, 0.5)", "{0}.clamp(min=0)",
-                 "torch.addcmul({0}, {1}, {2}, value=2)", "torch.addcdiv({0}, {1}, {2})")  # fmt: skip
+    text = m.one(
+        "torch.where({0} > 0, {0}, {1})",
+        "{0}.clamp(-1, 1)",
+        "torch.lerp({0}, {1}, 0.5)",
+        "{0}.clamp(min=0)",
+        "torch.addcmul({0}, {1}, {2}, value=2)",
+        "torch.addcdiv({0}, {1}, {2})",
+    )
     if not m.has(text.partition("torch.")[2].partition("(")[0] or "clamp"):
         return None
     return f"{m.new()} = " + text.format(x, y, z)
@@ -106,9 +113,7 @@ def reduction(m: Maker) -> str | None:
         return None  # torch runs no kernel, which is what would complain
     if x and "prod" in option and tracked(m.env[x]) and _of_one_zero(m.env[x], option):
         return None  # torch passes the gradient on then, as it is
-    return (
-        x and m.has("Tensor." + option.partition("(")[0]) and f"{m.new()} = {x}.{option}"
-    ) or None
+    return (x and m.has("Tensor." + option.partition("(")[0]) and f"{m.new()} = {x}.{option}") or None
 
 
 def _of_one_zero(t: Any, option: str) -> bool:
@@ -119,9 +124,7 @@ def _of_one_zero(t: Any, option: str) -> bool:
 
 @rule("numbers", 0.8)
 def two_results(m: Maker) -> str | None:
-    option = m.one(
-        "max(0)", "min(-1)", "sort(0)", "topk(1)", "cummax(0)", "median(0)", "kthvalue(1)"
-    )
+    option = m.one("max(0)", "min(-1)", "sort(0)", "topk(1)", "cummax(0)", "median(0)", "kthvalue(1)")
     x = m.pick(lambda t: real(t) and t.dim() >= 1 and distinct(t))
     known = m.has("Tensor." + option.partition("(")[0])
     if x and "cummax" in option and not m.env[x].numel():
@@ -136,13 +139,20 @@ def product(m: Maker) -> str | None:
         return None
     t = m.env[x]
     last = t.shape[-1]
-    y = m.pick(
-        lambda u: u.dtype == t.dtype and u.dim() in (1, 2) and (u.shape[0] == last or m.chance(0.1))
-    )
+    y = m.pick(lambda u: u.dtype == t.dtype and u.dim() in (1, 2) and (u.shape[0] == last or m.chance(0.1)))
     if y is None or (m.env[x].is_conj() and m.env[y].is_conj()):
         return None  # of two conjugated vectors torch puts the conjugation of the product off
-    text = m.one("{0} @ {1}", "torch.matmul({0}, {1})", "{0}.mm({1})", "{0}.mv({1})", "torch.dot({0}, {1})",
-                 "torch.outer({0}, {1})", "{0}.t() @ {0}", "torch.addmm({0}, {0}, {1})", "{1} @ {0}")  # fmt: skip
+    text = m.one(
+        "{0} @ {1}",
+        "torch.matmul({0}, {1})",
+        "{0}.mm({1})",
+        "{0}.mv({1})",
+        "torch.dot({0}, {1})",
+        "torch.outer({0}, {1})",
+        "{0}.t() @ {0}",
+        "torch.addmm({0}, {0}, {1})",
+        "{1} @ {0}",
+    )
     name = text.partition("torch.")[2].partition("(")[0] or "mm"
     return (m.has(name) and m.has("matmul") and f"{m.new()} = " + text.format(x, y)) or None
 
@@ -154,8 +164,9 @@ def join(m: Maker) -> str | None:
         return None
     shape, dtype = m.env[x].shape, m.env[x].dtype
     y = m.pick(lambda t: t.shape == shape and (t.dtype == dtype or m.chance(0.2))) or x
-    text = m.one("torch.cat([{0}, {1}])", "torch.stack([{0}, {1}])", "torch.stack([{0}, {1}], -1)",
-                 "torch.hstack([{0}, {1}])")  # fmt: skip
+    text = m.one(
+        "torch.cat([{0}, {1}])", "torch.stack([{0}, {1}])", "torch.stack([{0}, {1}], -1)", "torch.hstack([{0}, {1}])"
+    )
     return f"{m.new()} = " + text.format(x, y)
 
 
@@ -174,12 +185,20 @@ def choices(m: Maker) -> str | None:
     if not y.startswith("v"):
         y = f"torch.tensor({y})"
     return f"{m.new()} = " + m.one(
-        "torch.where({x} > 0, {y}, {z})", "torch.where({x} > 0, {z}, 0)", "torch.where({x} > {y}, {x}, {y})",
-        "torch.where({x} > 0, 1.0, 0.0)", "{x}.where({x} > 0, {z})", "torch.where({x} != {x}, {x}, {y}.detach())",
-        "torch.where(torch.tensor(True), {x}, {y})", "torch.where(({x} > 0)[None], {x}, {y})",
-        "torch.where({x} > 0)[0]", "torch.nan_to_num({x} / 0)", "torch.where({x} > 0, {x}.log(), {y})",
-        "torch.where({x} == 0, {x}, {x}.sqrt())", "{x}.masked_fill({x} > 0, float('-inf')).exp()",
-    ).format(x=x, y=y, z=z)  # fmt: skip
+        "torch.where({x} > 0, {y}, {z})",
+        "torch.where({x} > 0, {z}, 0)",
+        "torch.where({x} > {y}, {x}, {y})",
+        "torch.where({x} > 0, 1.0, 0.0)",
+        "{x}.where({x} > 0, {z})",
+        "torch.where({x} != {x}, {x}, {y}.detach())",
+        "torch.where(torch.tensor(True), {x}, {y})",
+        "torch.where(({x} > 0)[None], {x}, {y})",
+        "torch.where({x} > 0)[0]",
+        "torch.nan_to_num({x} / 0)",
+        "torch.where({x} > 0, {x}.log(), {y})",
+        "torch.where({x} == 0, {x}, {x}.sqrt())",
+        "{x}.masked_fill({x} > 0, float('-inf')).exp()",
+    ).format(x=x, y=y, z=z)
 
 
 @rule("numbers", 1.5, rarity=1)
@@ -209,20 +228,27 @@ def broadcasts(m: Maker) -> str | None:
         return None
     y = same(m, x)
     return f"{m.new()} = " + m.one(
-        "{x}[:, None] * {y}[None]", "{x} - {x}.mean(0, keepdim=True)", "{x} / {x}.norm(dim=-1, keepdim=True)",
-        "({x} - {y}.max()).exp()", "{x}.unsqueeze(-1) + {y}.unsqueeze(-2)", "{x}.expand(2, *{x}.shape) * {y}",
-        "{x}.sum(0, keepdim=True).expand_as({x})", "{x} * {y}.mean()", "torch.broadcast_to({x}, (2, *{x}.shape))",
-        "{x}.repeat(2, *[1] * {x}.dim()) * {y}", "({x}[None] - {y}[:, None]).pow(2).sum(-1)", "{x} + {y}[..., :1]",
-        "{x}.sub({y}.sum(-1, keepdim=True))", "torch.outer({x}.reshape(-1), {y}.reshape(-1))",
-    ).format(x=x, y=y)  # fmt: skip
+        "{x}[:, None] * {y}[None]",
+        "{x} - {x}.mean(0, keepdim=True)",
+        "{x} / {x}.norm(dim=-1, keepdim=True)",
+        "({x} - {y}.max()).exp()",
+        "{x}.unsqueeze(-1) + {y}.unsqueeze(-2)",
+        "{x}.expand(2, *{x}.shape) * {y}",
+        "{x}.sum(0, keepdim=True).expand_as({x})",
+        "{x} * {y}.mean()",
+        "torch.broadcast_to({x}, (2, *{x}.shape))",
+        "{x}.repeat(2, *[1] * {x}.dim()) * {y}",
+        "({x}[None] - {y}[:, None]).pow(2).sum(-1)",
+        "{x} + {y}[..., :1]",
+        "{x}.sub({y}.sum(-1, keepdim=True))",
+        "torch.outer({x}.reshape(-1), {y}.reshape(-1))",
+    ).format(x=x, y=y)
 
 
 @rule("numbers", 1.5, "nn.Linear", rarity=1)
 def training(m: Maker) -> str | None:
     """A step on a parameter, written out by hand."""
-    x = m.pick(
-        lambda t: t.is_leaf and t.requires_grad and real(t) and t.numel() > 0 and not overlaps(t)
-    )
+    x = m.pick(lambda t: t.is_leaf and t.requires_grad and real(t) and t.numel() > 0 and not overlaps(t))
     if x is None:
         return None
     y = same(m, x)
@@ -240,7 +266,7 @@ def training(m: Maker) -> str | None:
         "{n} = sum({x} * k for k in range(3)); {n}.sum().backward()",
         "{n} = torch.zeros_like({x}); {n}[:1] = {x}[:1] if {x}.dim() else {x}; {n}.sum().backward()",
         "{n} = [{x}.detach().clone()]; {n}[0].add_({x}.detach()); {n} = {n}[0]",
-    ).format(x=x, y=y, n=n)  # fmt: skip
+    ).format(x=x, y=y, n=n)
 
 
 LAYERS = (
@@ -260,22 +286,30 @@ LAYERS = (
 
 # Of a constant argument of a convolution torch saves what no gradient reads: a copy hides that.
 MATRIX_LAYERS = (
-    "linear({x}, {y})", "linear({x}, {y}, {x}[:, 0])", "cross_entropy({x}, torch.tensor([1, 0]))",
-    "nll_loss({x}, torch.tensor([1, 0]))", "batch_norm({x}, None, None, training=True)",
-    "group_norm({x}, 1)", "max_pool1d({x}, 2, 1)", "max_pool1d({x}, 3)",
-    "adaptive_max_pool1d({x}, 2)", "conv1d({x}.clone(), {y}.clone()[None])", "avg_pool1d({x}, 2, 1)",
-    "embedding(torch.tensor([1, 0, 1]), {x})", "multi_margin_loss({x}, torch.tensor([1, 0]))",
-    "scaled_dot_product_attention({x}, {y}, {y})", "interpolate({x}[None], scale_factor=2)",
-    "adaptive_avg_pool1d({x}, 1)", "one_hot(torch.tensor([1, 0]), 2) * 1.5",
-)  # fmt: skip
+    "linear({x}, {y})",
+    "linear({x}, {y}, {x}[:, 0])",
+    "cross_entropy({x}, torch.tensor([1, 0]))",
+    "nll_loss({x}, torch.tensor([1, 0]))",
+    "batch_norm({x}, None, None, training=True)",
+    "group_norm({x}, 1)",
+    "max_pool1d({x}, 2, 1)",
+    "max_pool1d({x}, 3)",
+    "adaptive_max_pool1d({x}, 2)",
+    "conv1d({x}.clone(), {y}.clone()[None])",
+    "avg_pool1d({x}, 2, 1)",
+    "embedding(torch.tensor([1, 0, 1]), {x})",
+    "multi_margin_loss({x}, torch.tensor([1, 0]))",
+    "scaled_dot_product_attention({x}, {y}, {y})",
+    "interpolate({x}[None], scale_factor=2)",
+    "adaptive_avg_pool1d({x}, 1)",
+    "one_hot(torch.tensor([1, 0]), 2) * 1.5",
+)
 
 
 @rule("numbers", 2.5, "nn.functional.linear")
 def layer(m: Maker) -> str | None:
     matrix = m.chance(0.4)
-    x = m.pick(
-        lambda t: real(t) and t.numel() > 0 and (tuple(t.shape) == (2, 3) if matrix else t.dim())
-    )
+    x = m.pick(lambda t: real(t) and t.numel() > 0 and (tuple(t.shape) == (2, 3) if matrix else t.dim()))
     if x is None:
         return None
     text = m.one(*(MATRIX_LAYERS if matrix else LAYERS))
@@ -327,8 +361,12 @@ def copied(m: Maker) -> str | None:
     x = m.pick()
     if x is None:
         return None
-    line = m.one("__import__('copy').deepcopy({0})", "torch.empty_like({0}).copy_({0})",
-                 "torch.as_tensor({0})", "{0}.clone(memory_format=torch.contiguous_format)")  # fmt: skip
+    line = m.one(
+        "__import__('copy').deepcopy({0})",
+        "torch.empty_like({0}).copy_({0})",
+        "torch.as_tensor({0})",
+        "{0}.clone(memory_format=torch.contiguous_format)",
+    )
     return f"{m.new()} = " + line.format(x)
 
 
@@ -386,24 +424,41 @@ def complex_numbers(m: Maker) -> str | None:
 
 
 MODULES = (
-    "torch.nn.Linear({n}, 2)", "torch.nn.Linear({n}, 3, bias=False)",
-    "torch.nn.Sequential(torch.nn.Linear({n}, 2), torch.nn.Tanh())", "torch.nn.LayerNorm({n})",
+    "torch.nn.Linear({n}, 2)",
+    "torch.nn.Linear({n}, 3, bias=False)",
+    "torch.nn.Sequential(torch.nn.Linear({n}, 2), torch.nn.Tanh())",
+    "torch.nn.LayerNorm({n})",
     "torch.nn.Sequential(torch.nn.Linear({n}, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))",
-    "torch.nn.PReLU()", "torch.nn.RMSNorm({n})",
+    "torch.nn.PReLU()",
+    "torch.nn.RMSNorm({n})",
     "torch.nn.Sequential(torch.nn.LayerNorm({n}), torch.nn.GELU())",
-    "torch.nn.Bilinear({n}, {n}, 2)", "torch.nn.Softmax(-1)", "torch.nn.Dropout(0.0)",
-    "torch.nn.Identity()", "torch.nn.Flatten(0)",
-)  # fmt: skip
+    "torch.nn.Bilinear({n}, {n}, 2)",
+    "torch.nn.Softmax(-1)",
+    "torch.nn.Dropout(0.0)",
+    "torch.nn.Identity()",
+    "torch.nn.Flatten(0)",
+)
 
 
 OPTIMIZERS = (
-    "SGD({p}, lr=0.1)", "SGD({p}, lr=0.1, momentum=0.9)",
-    "SGD({p}, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)", "Adam({p}, lr=0.1)",
-    "AdamW({p}, lr=0.1)", "RMSprop({p}, lr=0.1, centered=True)", "Adagrad({p}, lr=0.1)",
-    "Adam({p}, lr=0.1, amsgrad=True)", "Adadelta({p})", "Adamax({p})", "NAdam({p})", "RAdam({p})",
-    "Rprop({p})", "ASGD({p})", "SGD({p}, lr=0.1, maximize=True)", "Adam({p}, foreach=True)",
+    "SGD({p}, lr=0.1)",
+    "SGD({p}, lr=0.1, momentum=0.9)",
+    "SGD({p}, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1)",
+    "Adam({p}, lr=0.1)",
+    "AdamW({p}, lr=0.1)",
+    "RMSprop({p}, lr=0.1, centered=True)",
+    "Adagrad({p}, lr=0.1)",
+    "Adam({p}, lr=0.1, amsgrad=True)",
+    "Adadelta({p})",
+    "Adamax({p})",
+    "NAdam({p})",
+    "RAdam({p})",
+    "Rprop({p})",
+    "ASGD({p})",
+    "SGD({p}, lr=0.1, maximize=True)",
+    "Adam({p}, foreach=True)",
     "SGD({p}, foreach=False)",
-)  # fmt: skip
+)
 
 
 @rule("numbers", 1, "nn.Linear", "optim.SGD", rarity=2)
@@ -416,9 +471,7 @@ def module(m: Maker) -> str | None:
     out = m.new()
     layer = f"m_{m.count}"
     call = f"{layer}({x}, {x})" if "Bilinear" in made else f"{layer}({x})"
-    fill = (
-        f"[torch.nn.init.constant_(p, 0.1 * (k + 1)) for k, p in enumerate({layer}.parameters())]"
-    )
+    fill = f"[torch.nn.init.constant_(p, 0.1 * (k + 1)) for k, p in enumerate({layer}.parameters())]"
     line = f"{layer} = {made}.double(); {fill}; {out} = {call}"
     if m.chance(0.5) and made.startswith(("torch.nn.Linear", "torch.nn.LayerNorm")):
         line += f"; {m.new()} = {layer}.weight"
@@ -517,9 +570,7 @@ def complex_made(m: Maker) -> str | None:
 
 @rule("numbers", 6, rarity=3)
 def complex_programs(m: Maker) -> str | None:
-    x = m.pick(
-        lambda t: t.is_complex() and t.numel() > 0 and t.dim() in (1, 2) and not t.is_inference()
-    )
+    x = m.pick(lambda t: t.is_complex() and t.numel() > 0 and t.dim() in (1, 2) and not t.is_inference())
     if x is None:
         return None
     y, kind = partner(m, x), m.chance(0.35)
@@ -527,12 +578,15 @@ def complex_programs(m: Maker) -> str | None:
         return f"{m.new()} = " + m.one(*COMPLEX).format(x=x, y=y)
     if m.chance(0.4) and tracked(m.env[x]) and m.env[x].grad_fn is not None:
         return m.one(
-            f"{x}.backward({m.like(x)})", f"{x}.backward({y}.detach(), retain_graph=True)",
+            f"{x}.backward({m.like(x)})",
+            f"{x}.backward({y}.detach(), retain_graph=True)",
             f"{x}.sum().abs().backward()",
-            f"{x}.backward({y}.detach().conj())", f"{x}.register_hook(lambda g: g.conj())",
-            f"{x}.abs().pow(2).sum().backward(retain_graph=True)", f"{x}.sum().backward()",
+            f"{x}.backward({y}.detach().conj())",
+            f"{x}.register_hook(lambda g: g.conj())",
+            f"{x}.abs().pow(2).sum().backward(retain_graph=True)",
+            f"{x}.sum().backward()",
             f"{x}.backward({y}.detach().real)",
-        )  # fmt: skip
+        )
     if not writable(m.env[x]):
         return None
     y = y if y != x else f"{x}.detach().clone()"
@@ -549,11 +603,18 @@ def lists(m: Maker) -> str | None:
         y = x
     if m.env[y]._is_view() and races(m.env[x], m.env[y]):
         y = x
-    text = m.one("_foreach_add([{x}, {y}], 1.5)", "_foreach_mul([{x}, {y}], [{y}, {x}])", "_foreach_exp([{x}, {y}])",
-                 "_foreach_neg([{x}, {y}])", "_foreach_add([{x}, {y}], [2.0, 3.0])", "_foreach_sqrt([{x}, {y}])",
-                 "_foreach_div([{x}, {y}], 2)", "_foreach_lerp([{x}, {x}], [{y}, {y}], 0.5)",
-                 "_foreach_addcmul([{x}, {x}], [{y}, {y}], [{x}, {y}], value=2)",
-                 "_foreach_norm([{x}, {y}])")  # fmt: skip
+    text = m.one(
+        "_foreach_add([{x}, {y}], 1.5)",
+        "_foreach_mul([{x}, {y}], [{y}, {x}])",
+        "_foreach_exp([{x}, {y}])",
+        "_foreach_neg([{x}, {y}])",
+        "_foreach_add([{x}, {y}], [2.0, 3.0])",
+        "_foreach_sqrt([{x}, {y}])",
+        "_foreach_div([{x}, {y}], 2)",
+        "_foreach_lerp([{x}, {x}], [{y}, {y}], 0.5)",
+        "_foreach_addcmul([{x}, {x}], [{y}, {y}], [{x}, {y}], value=2)",
+        "_foreach_norm([{x}, {y}])",
+    )
     if m.chance(0.3) and "norm" not in text and "[{y}, {x}]" not in text and x != y:
         return "torch." + text.replace("(", "_(", 1).format(x=x, y=y)
     return f"{m.news(2)} = torch.{text.format(x=x, y=y)}"

@@ -12,11 +12,7 @@ def scalar_of(m: Maker, x: str) -> str:
     t = m.env[x]
     if t.is_complex():
         return f"{x}.abs().sum()" if m.chance(0.5) else f"{x}.real.sum()"
-    return (
-        x
-        if t.dim() == 0 and m.chance(0.5)
-        else m.one(f"{x}.sum()", f"({x} * {x}).sum()", f"{x}.mean()")
-    )
+    return x if t.dim() == 0 and m.chance(0.5) else m.one(f"{x}.sum()", f"({x} * {x}).sum()", f"{x}.mean()")
 
 
 @rule("passes", 3.5)
@@ -24,9 +20,7 @@ def backward(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and t.grad_fn is not None) if m.chance(0.95) else m.pick()
     if x is None:
         return None
-    options = m.one(
-        "", "", "", "retain_graph=True", "retain_graph=True", "create_graph=True", "inputs"
-    )
+    options = m.one("", "", "", "retain_graph=True", "retain_graph=True", "create_graph=True", "inputs")
     if options == "inputs":
         options = f"inputs=[{m.pick(tracked)}]"
     if m.chance(0.3):
@@ -43,13 +37,7 @@ def grad(m: Maker) -> str | None:
         return None
     count = m.one(1, 1, 2)
     inputs = [m.pick(tracked, recent=False) for _ in range(count)]
-    options = m.one(
-        "",
-        ", create_graph=True",
-        ", create_graph=True",
-        ", retain_graph=True",
-        ", materialize_grads=True",
-    )
+    options = m.one("", ", create_graph=True", ", create_graph=True", ", retain_graph=True", ", materialize_grads=True")
     if m.chance(0.8) and "materialize" not in options:
         options += ", allow_unused=True"
     if m.chance(0.2):
@@ -71,8 +59,14 @@ def use_grad(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_leaf and t.grad is not None)
     if x is None:
         return None
-    return m.one(f"{x}.grad = None", f"{x}.grad.zero_()", f"{m.new()} = {x}.grad", f"{x}.grad.mul_(0.5)",
-                 f"{x}.grad = {m.like(x)}", f"{x}.data.sub_({x}.grad)")  # fmt: skip
+    return m.one(
+        f"{x}.grad = None",
+        f"{x}.grad.zero_()",
+        f"{m.new()} = {x}.grad",
+        f"{x}.grad.mul_(0.5)",
+        f"{x}.grad = {m.like(x)}",
+        f"{x}.data.sub_({x}.grad)",
+    )
 
 
 @rule("passes", 1.5, "autograd.Function")
@@ -98,14 +92,13 @@ def function(m: Maker) -> str | None:
 @rule("passes", 3, rarity=1)
 def passes(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None)
-    y = m.pick(lambda t: tracked(t) and real(t) and t.is_leaf) or m.pick(
-        lambda t: tracked(t) and real(t)
-    )
+    y = m.pick(lambda t: tracked(t) and real(t) and t.is_leaf) or m.pick(lambda t: tracked(t) and real(t))
     if x is None or y is None:
         return None
     z = m.pick(tracked)
     return m.one(
-        "{x}.sum().backward(inputs=[{y}])", "{x}.sum().backward(inputs={y}, retain_graph=True)",
+        "{x}.sum().backward(inputs=[{y}])",
+        "{x}.sum().backward(inputs={y}, retain_graph=True)",
         "({x} * {x}).sum().backward(inputs=[{y}, {z}], create_graph=True)",
         "({x} * {x}).sum().backward(create_graph=True); {y}.grad.pow(2).sum().backward()",
         "{n}, = grads(({x} ** 3).sum(), [{y}], create_graph=True); ({n} * {n}).sum().backward()",
@@ -114,7 +107,8 @@ def passes(m: Maker) -> str | None:
         "{x}.sum().backward(retain_graph=True); {y}.grad.zero_(); ({x} * 2).sum().backward()",
         "torch.autograd.backward([{x}.sum(), {x}.mean()], inputs=[{y}])",
         "with torch.no_grad(): {x}.sum().backward(retain_graph=True)",
-        "{x}.backward(torch.ones_like({x}), retain_graph=True)", "{x}.backward({x}.detach())",
+        "{x}.backward(torch.ones_like({x}), retain_graph=True)",
+        "{x}.backward({x}.detach())",
         "{n}, = grads({x}.sum(), [{y}], retain_graph=True, allow_unused=True)",
         "{n}, = grads({x}, [{y}], torch.ones_like({x}).expand_as({x}), retain_graph=True)",
         "{n}, = torch.autograd.grad({x}.sum(), [{y}], retain_graph=True); {n} = {n}.clone()",
@@ -123,7 +117,7 @@ def passes(m: Maker) -> str | None:
         "with torch.autograd.set_multithreading_enabled(False): {x}.mean().backward(retain_graph=True)",
         "(lambda u: u.backward())({x}.sum()); {y}.grad = None",
         "{x}.sum().add({x}.mean()).backward(retain_graph=True); {y}.grad.mul_(0.5)",
-    ).format(x=x, y=y, z=z, n=m.new())  # fmt: skip
+    ).format(x=x, y=y, z=z, n=m.new())
 
 
 @rule("passes", 1.2, "utils.checkpoint.checkpoint", rarity=1)
@@ -132,34 +126,50 @@ def recomputed(m: Maker) -> str | None:
     if x is None:
         return None
     y = m.pick(lambda t: real(t) and t.shape == m.env[x].shape and not t.is_inference()) or x
-    body = m.one("(t.sin() * u).exp()", "t.clone().mul_(u).tanh()", "Cube.apply(t) * u", "(t * u, t + u)[0]",
-                 "t.clone().index_fill_(0, torch.tensor([0]), 2.0) * u if t.numel() and t.dim() else t * u",
-                 "torch.utils.checkpoint.checkpoint(lambda s: s.exp(), t, use_reentrant=False) * u",
-                 "(t * u).sum()", "torch.where(t > 0, t, u).exp()",
-                 "t[..., :1].exp() if t.dim() else t.exp()")  # fmt: skip
-    option = m.one("use_reentrant=False", "use_reentrant=False", "use_reentrant=True",
-                   "use_reentrant=False, preserve_rng_state=False",
-                   "use_reentrant=False, determinism_check='none'")  # fmt: skip
+    body = m.one(
+        "(t.sin() * u).exp()",
+        "t.clone().mul_(u).tanh()",
+        "Cube.apply(t) * u",
+        "(t * u, t + u)[0]",
+        "t.clone().index_fill_(0, torch.tensor([0]), 2.0) * u if t.numel() and t.dim() else t * u",
+        "torch.utils.checkpoint.checkpoint(lambda s: s.exp(), t, use_reentrant=False) * u",
+        "(t * u).sum()",
+        "torch.where(t > 0, t, u).exp()",
+        "t[..., :1].exp() if t.dim() else t.exp()",
+    )
+    option = m.one(
+        "use_reentrant=False",
+        "use_reentrant=False",
+        "use_reentrant=True",
+        "use_reentrant=False, preserve_rng_state=False",
+        "use_reentrant=False, determinism_check='none'",
+    )
     n = m.new()
     line = f"{n} = torch.utils.checkpoint.checkpoint(lambda t, u: {body}, {x}, {y}, {option})"
-    return line + m.one(
-        "", "", f"; {n}.sum().backward()", f"; {n}.sum().backward(retain_graph=True)"
-    )
+    return line + m.one("", "", f"; {n}.sum().backward()", f"; {n}.sum().backward(retain_graph=True)")
 
 
 @rule("passes", 3, "autograd.Function", rarity=1)
 def function_of_a_written_tensor(m: Maker) -> str | None:
-    x = m.pick(
-        lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and writable(t) and not t.is_inference()
-    )
+    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and writable(t) and not t.is_inference())
     if x is None:
         return None
     t = m.env[x]
-    y = m.pick(
-        lambda u: real(u) and u.shape == t.shape and not races(t, u) and not u.is_inference()
-    ) or x  # fmt: skip
-    kind = m.one("TwoViews", "DirtyPart", "PlainAndTensor", "Between", "Detached", "OnlySecond", "Grown",
-                 "Chained", "SelfAndCopy", "InputBack", "Summed", "Casting")  # fmt: skip
+    y = m.pick(lambda u: real(u) and u.shape == t.shape and not races(t, u) and not u.is_inference()) or x
+    kind = m.one(
+        "TwoViews",
+        "DirtyPart",
+        "PlainAndTensor",
+        "Between",
+        "Detached",
+        "OnlySecond",
+        "Grown",
+        "Chained",
+        "SelfAndCopy",
+        "InputBack",
+        "Summed",
+        "Casting",
+    )
     match kind:
         case "TwoViews" | "SelfAndCopy" | "Detached":
             line = f"{m.news(2)} = {kind}.apply({x})"
@@ -174,9 +184,7 @@ def function_of_a_written_tensor(m: Maker) -> str | None:
     made = f"v{m.count - 1}"
     if kind == "PlainAndTensor":
         return line
-    return line + m.one(
-        "", "", "", f"; {made}.mul_(2)", f"; {made} = {made}.view(-1)", f"; {made}.sum().backward()"
-    )
+    return line + m.one("", "", "", f"; {made}.mul_(2)", f"; {made} = {made}.view(-1)", f"; {made}.sum().backward()")
 
 
 @rule("passes", 1)
@@ -193,7 +201,7 @@ def rarer_backward(m: Maker) -> str | None:
         f"torch.autograd.backward([{x}.sum(), {y}.sum()], inputs=[{z}]{keep})",
         f"torch.autograd.backward(({x}.mean(), {x}.sum()){keep})",
         f"{x}.backward(torch.ones_like({x}), inputs=[{z}]{keep})",
-    )  # fmt: skip
+    )
 
 
 @rule("passes", 1)
@@ -226,19 +234,7 @@ def rarer_function(m: Maker) -> str | None:
     if x is None:
         return None
     y = m.pick(lambda t: real(t) and t.shape == m.env[x].shape) or x
-    kind = m.one(
-        "Scale",
-        "Once",
-        "Window",
-        "Swap",
-        "Half",
-        "SaveOut",
-        "Needs",
-        "Both",
-        "Fresh",
-        "Write",
-        "Nothing",
-    )
+    kind = m.one("Scale", "Once", "Window", "Swap", "Half", "SaveOut", "Needs", "Both", "Fresh", "Write", "Nothing")
     if kind in ("Both", "Write") and (not writable(m.env[x]) or races(m.env[x], m.env[y])):
         return None
     match kind:
@@ -259,10 +255,7 @@ def checkpointed(m: Maker) -> str | None:
         return None
     y = m.pick(lambda t: real(t) and t.shape == m.env[x].shape) or x
     body = m.one(
-        "t.sin() * u",
-        "(t * u).exp().sum()",
-        "t.clone().mul_(u)",
-        "torch.cat([t.view(-1), u.view(-1)]).tanh()",
+        "t.sin() * u", "(t * u).exp().sum()", "t.clone().mul_(u)", "torch.cat([t.view(-1), u.view(-1)]).tanh()"
     )
     how = m.one("False", "False", "True")
     if how == "True" and x == y and "cat" in body and not m.env[x].numel():
@@ -304,34 +297,19 @@ def grads_again(m: Maker) -> str | None:
         f"{x}.grad_fn.next_functions[0][0].register_hook(node_hook('next-{m.count}'))",
         f"{x}.grad_fn.next_functions[0][0].register_prehook(node_prehook('pre-{m.count}', 2.0))",
         by_hand,
-    )  # fmt: skip
+    )
     return None if line == by_hand and not fits_next(m.env[x]) else line
 
 
-CLASSES = (
-    "ScaleBy", "Several", "Views", "InPlaceTwo", "Nested", "PassThrough", "HalfGrad", "Stateful",
-    "Outer",
-)  # fmt: skip
+CLASSES = ("ScaleBy", "Several", "Views", "InPlaceTwo", "Nested", "PassThrough", "HalfGrad", "Stateful", "Outer")
 
 
 @rule("passes", 2, "autograd.Function", rarity=2)
 def rarest_function(m: Maker) -> str | None:
-    x = m.pick(
-        lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and writable(t) and not t.is_inference()
-    )
+    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and writable(t) and not t.is_inference())
     if x is None:
         return None
-    y = (
-        m.pick(
-            lambda t: (
-                real(t)
-                and t.shape == m.env[x].shape
-                and not races(m.env[x], t)
-                and not t.is_inference()
-            )
-        )
-        or x
-    )
+    y = m.pick(lambda t: real(t) and t.shape == m.env[x].shape and not races(m.env[x], t) and not t.is_inference()) or x
     kind = m.one(*CLASSES)
     match kind:
         case "Several":
@@ -339,9 +317,7 @@ def rarest_function(m: Maker) -> str | None:
         case "Views":
             return f"{m.news(2)} = Views.apply({x})"
         case "InPlaceTwo":
-            return (
-                None if touches(m.env[x], m.env[y]) else f"{m.news(2)} = InPlaceTwo.apply({x}, {y})"
-            )
+            return None if touches(m.env[x], m.env[y]) else f"{m.news(2)} = InPlaceTwo.apply({x}, {y})"
         case "ScaleBy" | "Nested" | "Outer":
             return f"{m.new()} = {kind}.apply({x}, {y})"
         case _:
@@ -376,7 +352,7 @@ def passes_around_hooks_and_anomalies(m: Maker) -> str | None:
         f"with torch.autograd.graph.save_on_cpu(): {n} = {x} * {x}; {n}.sum().backward(inputs=[{y}])",
         f"{n} = {x}.detach().requires_grad_(); ({n} * 2).sum().backward(); {x}.backward({n}.grad)",
         f"{n} = {x} * 1; {n}.retain_grad(); {n}.sum().backward(retain_graph=True); {n}.sum().backward()",
-    )  # fmt: skip
+    )
 
 
 @rule("passes", 4, "autograd.Function", rarity=3)
@@ -387,15 +363,31 @@ def rarer_function_of_a_tensor(m: Maker) -> str | None:
     y, n = partner(m, x), m.new()
     pair = m.news(2)
     made = m.one(
-        f"{pair} = WithNone.apply({x})", f"{n} = Variadic.apply(3, {x}, {y}, {x})", f"{n} = Vmapped.apply({x})",
-        f"{pair} = Dualled.apply({x}, {y})", f"{n} = Recorded.apply({x})", f"{n} = Failing.apply({x})",
-        f"{pair} = PartAndWhole.apply({x})", f"{n} = WritesGrad.apply({x}, {y})", f"{pair} = SharedOut.apply({x})",
-        f"{n} = Twice.apply({x}.clone().view(-1))", f"{n} = Twice.apply({x}.view(-1))",
-        f"{pair} = DirtyAndNew.apply({x}, {y})", f"{n} = InnerWrite.apply({x})", f"{pair} = forward(lambda d: "
-        f"Dualled.apply(d, {y})[1], {x}, {y}.detach())", f"{n} = torch.vmap(Vmapped.apply)({x}).detach().clone()",
-    )  # fmt: skip
+        f"{pair} = WithNone.apply({x})",
+        f"{n} = Variadic.apply(3, {x}, {y}, {x})",
+        f"{n} = Vmapped.apply({x})",
+        f"{pair} = Dualled.apply({x}, {y})",
+        f"{n} = Recorded.apply({x})",
+        f"{n} = Failing.apply({x})",
+        f"{pair} = PartAndWhole.apply({x})",
+        f"{n} = WritesGrad.apply({x}, {y})",
+        f"{pair} = SharedOut.apply({x})",
+        f"{n} = Twice.apply({x}.clone().view(-1))",
+        f"{n} = Twice.apply({x}.view(-1))",
+        f"{pair} = DirtyAndNew.apply({x}, {y})",
+        f"{n} = InnerWrite.apply({x})",
+        f"{pair} = forward(lambda d: Dualled.apply(d, {y})[1], {x}, {y}.detach())",
+        f"{n} = torch.vmap(Vmapped.apply)({x}).detach().clone()",
+    )
     out = n if f"{n} = " in made else pair.split(", ")[m.one(0, 1)]
-    return made + m.one("", "", f"; {out}.mul_(2)", f"; {out}.sum().backward()", f"; {out} = {out}[:1]; {out}.add_(1)",
-                        f"; grads({out}.pow(2).sum(), [{x}], create_graph=True)[0].sum().backward()",
-                        f"; {out}.register_hook(hook('{out}', 2.0)); {out}.sum().backward(retain_graph=True)",
-                        f"; {x}.mul_(2); {out}.sum().backward()", f"; {out}.retain_grad(); {out}.mul_(2)")  # fmt: skip
+    return made + m.one(
+        "",
+        "",
+        f"; {out}.mul_(2)",
+        f"; {out}.sum().backward()",
+        f"; {out} = {out}[:1]; {out}.add_(1)",
+        f"; grads({out}.pow(2).sum(), [{x}], create_graph=True)[0].sum().backward()",
+        f"; {out}.register_hook(hook('{out}', 2.0)); {out}.sum().backward(retain_graph=True)",
+        f"; {x}.mul_(2); {out}.sum().backward()",
+        f"; {out}.retain_grad(); {out}.mul_(2)",
+    )

@@ -22,12 +22,7 @@ def free(m: Maker, wanted: Any = lambda t: True) -> str | None:
     """A tensor that may be written to, mostly: a leaf that requires grad only now and then."""
     allowed = m.chance(0.88)
     return m.pick(
-        lambda t: (
-            wanted(t)
-            and writable(t)
-            and not t.is_inference()
-            and not (allowed and t.is_leaf and t.requires_grad)
-        )
+        lambda t: wanted(t) and writable(t) and not t.is_inference() and not (allowed and t.is_leaf and t.requires_grad)
     )
 
 
@@ -100,20 +95,12 @@ def tame(m: Maker, text: str) -> str | None:
     """A floating point tensor that suits an expression."""
 
     def suits(t: Any) -> bool:
-        return (
-            real(t)
-            and t.dtype.itemsize >= 4
-            and plain(t)
-            and calm(t)
-            and (not chooses(text) or distinct(t))
-        )
+        return real(t) and t.dtype.itemsize >= 4 and plain(t) and calm(t) and (not chooses(text) or distinct(t))
 
     return m.pick(suits)
 
 
-def table_rule(
-    subject: str, name: str, weight: float, entries: tuple[str, ...], space: str = "torch."
-) -> None:
+def table_rule(subject: str, name: str, weight: float, entries: tuple[str, ...], space: str = "torch.") -> None:
     """A rule whose lines are the entries of a table over float tensors."""
 
     def line(m: Maker) -> str | None:

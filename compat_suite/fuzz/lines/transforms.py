@@ -25,10 +25,15 @@ DUALS = (
 def duals(m: Maker) -> str | None:
     x = m.pick(
         lambda t: (
-            real(t) and t.dim() > 0 and t.numel() > 0 and not t.is_inference() and writable(t)
-            and t.dtype.itemsize > 2 and distinct(t)
+            real(t)
+            and t.dim() > 0
+            and t.numel() > 0
+            and not t.is_inference()
+            and writable(t)
+            and t.dtype.itemsize > 2
+            and distinct(t)
         )
-    )  # fmt: skip
+    )
     if x is None:
         return None
     body = m.one(*DUALS).format(x=x)
@@ -51,17 +56,13 @@ def forward_mode(m: Maker) -> str | None:
     # Into a primal that overlaps itself torch copies the tangent: which element stays is up to its loops.
     # torch's kernels for inference tensors make ordinary ones on the way, which carry tangents; and what a formula
     # saves of an inference tangent depends on how it is written.
-    x = m.pick(
-        lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and not t.is_inference() and writable(t)
-    )
+    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and not t.is_inference() and writable(t))
     if x is None:
         return None
     body = m.one(*FORWARD).format(x=x)
     shape, dtype = m.env[x].shape, m.env[x].dtype
     tangent = m.pick(
-        lambda t: (
-            t is not m.env[x] and t.shape == shape and t.dtype == dtype and not t.is_inference()
-        )
+        lambda t: t is not m.env[x] and t.shape == shape and t.dtype == dtype and not t.is_inference()
     ) or m.like(x)
     return f"{m.news(2)} = forward(lambda d: {body}, {x}, {tangent})"
 
@@ -84,10 +85,7 @@ TRANSFORMS = (
 def transformed(m: Maker) -> str | None:
     """Values of transforms; in an outer graph each is one node here."""
     # In which order they put dimensions of one element is the affair of how they batch.
-    x = m.pick(
-        lambda t: real(t) and t.dim() > 0 and t.numel() > 0
-        and t.stride() == t.new_empty(t.shape).stride()
-    )  # fmt: skip
+    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and t.stride() == t.new_empty(t.shape).stride())
     if x is None or m.env[x].is_inference():
         return None
     y = m.pick(lambda t: t.shape == m.env[x].shape and t.dtype == m.env[x].dtype) or x
@@ -118,7 +116,7 @@ MORE_TRANSFORMS = (
     "torch.func.grad(lambda t: torch.func.grad(lambda u: (u ** 3).sum())(t).sum())({x})",
     "torch.vmap(lambda t: torch.cat([t.reshape(-1), t.reshape(-1)]))({x})",
     "torch.vmap(lambda t: t.softmax(-1) if t.dim() else t)({x})",
-)  # fmt: skip
+)
 
 
 @rule("transforms", 1, "func.grad", "vmap", "func.linearize", rarity=2)
@@ -170,17 +168,11 @@ def transforms(m: Maker) -> str | None:
     if x is None:
         return None
     y, n = partner(m, x), m.new()
-    body = m.one(*BODIES).format(
-        y=f"{y}.detach().sum()" if m.chance(0.3) else y, i="torch.tensor([0])"
-    )
+    body = m.one(*BODIES).format(y=f"{y}.detach().sum()" if m.chance(0.3) else y, i="torch.tensor([0])")
     call = m.one(*CALLS).format(x=x, y=f"{y}.detach()")
-    if "jvp" in body and (
-        "fwd" in call or "jvp" in call or "forward" in call or "hess" in call or "linea" in call
-    ):
+    if "jvp" in body and ("fwd" in call or "jvp" in call or "forward" in call or "hess" in call or "linea" in call):
         return None  # torch has no forward mode inside of forward mode
-    if "autograd.grad" in body and (
-        "torch.vmap(f" in call or "func.jvp(f," in call or "jacfwd(f)" in call
-    ):
+    if "autograd.grad" in body and ("torch.vmap(f" in call or "func.jvp(f," in call or "jacfwd(f)" in call):
         return None  # refused there by torch where the gradient is that of a tensor from outside
     if "functionalize" in call and "apply" in body:
         return None  # torch has no rule for it
@@ -188,9 +180,7 @@ def transforms(m: Maker) -> str | None:
         return None  # torch rolls the examples
     if tracked(m.env[x]) and m.chance(0.5):
         return f"f = lambda t: {body}; {n}, = grads({call}.pow(2).sum(), [{x}], allow_unused=True)"
-    return (
-        f"f = lambda t: {body}; {n} = {call}.detach().clone(memory_format=torch.contiguous_format)"
-    )
+    return f"f = lambda t: {body}; {n} = {call}.detach().clone(memory_format=torch.contiguous_format)"
 
 
 @rule("transforms", 2, "autograd.forward_ad.make_dual", rarity=3)
@@ -202,7 +192,13 @@ def duals_of_transforms(m: Maker) -> str | None:
     body = m.one(*BODIES).format(y=y, i="torch.tensor([0])")
     if "jvp" in body:
         return None  # torch has no forward mode inside of forward mode
-    use = m.one("f(d)", "f(d) * d", "torch.func.grad(f)(d)", "torch.vmap(f)(d)", "torch.func.vjp(f, d)[1](one(d))[0]",
-                "torch.autograd.grad(f(d.clone().requires_grad_()), d, allow_unused=True)[0]",
-                "torch.utils.checkpoint.checkpoint(f, d, use_reentrant=False)")  # fmt: skip
+    use = m.one(
+        "f(d)",
+        "f(d) * d",
+        "torch.func.grad(f)(d)",
+        "torch.vmap(f)(d)",
+        "torch.func.vjp(f, d)[1](one(d))[0]",
+        "torch.autograd.grad(f(d.clone().requires_grad_()), d, allow_unused=True)[0]",
+        "torch.utils.checkpoint.checkpoint(f, d, use_reentrant=False)",
+    )
     return f"f = lambda t: {body}; {m.news(2)} = dual_values(lambda d: {use}, {x}, {partner(m, x)}.detach())"

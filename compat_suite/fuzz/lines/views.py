@@ -10,16 +10,7 @@ from .shared import some_index, table_rule
 @rule("views", 1)
 def clone(m: Maker) -> str | None:
     x = m.pick()
-    how = m.one(
-        "clone()",
-        "clone()",
-        "contiguous()",
-        "detach()",
-        "detach()",
-        "detach().clone()",
-        "data",
-        "alias()",
-    )
+    how = m.one("clone()", "clone()", "contiguous()", "detach()", "detach()", "detach().clone()", "data", "alias()")
     if how == "alias()":
         how = "view_as(" + str(x) + ")"
     if how == "data" and x and not inexact(m.env[x]):  # a write to it would change saved indices
@@ -35,17 +26,7 @@ def index_view(m: Maker) -> str | None:
     n = m.env[x].dim()
     options = ["0", "-1", "1:", ":-1", "::2", "...", "None", "0:1", "5"]
     if n >= 2:
-        options += [
-            ":, 0",
-            "0, 1:",
-            "..., 1",
-            ":, 1:",
-            "None, 0",
-            ":, None",
-            "0, 0",
-            ":, ::2",
-            ":, [0]",
-        ]
+        options += [":, 0", "0, 1:", "..., 1", ":, 1:", "None, 0", ":, None", "0, 0", ":, ::2", ":, [0]"]
     return f"{m.new()} = {x}[{m.one(*options)}]"
 
 
@@ -56,21 +37,33 @@ def shape_view(m: Maker) -> str | None:
         return None
     t = m.env[x]
     n, count = t.dim(), t.numel()
-    options = [
-        "view(-1)",
-        "unsqueeze(0)",
-        "unsqueeze(-1)",
-        "squeeze()",
-        "flatten()",
-        "reshape(-1)",
-        "ravel()",
-    ]
+    options = ["view(-1)", "unsqueeze(0)", "unsqueeze(-1)", "squeeze()", "flatten()", "reshape(-1)", "ravel()"]
     if n:
-        options += ["squeeze(0)", "narrow(0, 0, 1)", "select(0, 0)", "movedim(0, -1)", f"expand(2, *{list(t.shape)})",
-                    "unfold(0, 1, 1)", "swapaxes(0, -1)"]  # fmt: skip
+        options += [
+            "squeeze(0)",
+            "narrow(0, 0, 1)",
+            "select(0, 0)",
+            "movedim(0, -1)",
+            f"expand(2, *{list(t.shape)})",
+            "unfold(0, 1, 1)",
+            "swapaxes(0, -1)",
+        ]
     if n == 2:
-        options += ["t()", "transpose(0, 1)", "permute(1, 0)", "T", "mT", "diagonal()", "narrow(1, 0, 2)",
-                    "select(1, -1)", "unfold(1, 2, 1)", "diagonal(1)", "H", "mH", "adjoint()"]  # fmt: skip
+        options += [
+            "t()",
+            "transpose(0, 1)",
+            "permute(1, 0)",
+            "T",
+            "mT",
+            "diagonal()",
+            "narrow(1, 0, 2)",
+            "select(1, -1)",
+            "unfold(1, 2, 1)",
+            "diagonal(1)",
+            "H",
+            "mH",
+            "adjoint()",
+        ]
     if n == 3:
         options += ["transpose(0, 2)", "permute(2, 0, 1)", "mT", "flatten(1)", "diagonal(0, 0, 2)"]
     if count == 6:
@@ -99,14 +92,7 @@ def multi_view(m: Maker) -> str | None:
 @rule("views", 0.7)
 def strided(m: Maker) -> str | None:
     x = m.pick(lambda t: t.numel() >= 3)
-    options = (
-        "(3,), (1,)",
-        "(2, 2), (1, 1)",
-        "(2,), (1,), 1",
-        "(1, 3), (3, 1)",
-        "(2, 3), (0, 1)",
-        "(2, 2), (2, 1)",
-    )
+    options = ("(3,), (1,)", "(2, 2), (1, 1)", "(2,), (1,), 1", "(1, 3), (3, 1)", "(2, 3), (0, 1)", "(2, 2), (2, 1)")
     return x and f"{m.new()} = {x}.as_strided({m.one(*options)})"
 
 
@@ -115,8 +101,16 @@ def complex_view(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex())
     if x is None:
         return None
-    how = m.one("{0}.real", "{0}.imag", "torch.view_as_real({0})", "{0}.conj()", "{0}.abs()", "{0}.resolve_conj()",
-                "{0}.conj_physical()", "{0}.angle()")  # fmt: skip
+    how = m.one(
+        "{0}.real",
+        "{0}.imag",
+        "torch.view_as_real({0})",
+        "{0}.conj()",
+        "{0}.abs()",
+        "{0}.resolve_conj()",
+        "{0}.conj_physical()",
+        "{0}.angle()",
+    )
     return f"{m.new()} = " + how.format(x)
 
 
@@ -127,22 +121,36 @@ def indexing(m: Maker) -> str | None:
         return None
     n = m.env[x].dim()
     index = "torch.tensor([1, 0, 0])"
-    options = [f"{x}[{index}]", f"{x}[{x} > 0]", f"torch.index_select({x}, 0, {index})", f"{x}[[0, -1]]",
-               f"torch.masked_fill({x}, {x} > 0, 0.5)", f"torch.take({x}, {index})", f"{x}.repeat(2, 1)",
-               f"torch.cat([{x}, {x}])", f"torch.stack([{x}, {x}], -1)", f"{x}.masked_select({x} > 0)"]  # fmt: skip
+    options = [
+        f"{x}[{index}]",
+        f"{x}[{x} > 0]",
+        f"torch.index_select({x}, 0, {index})",
+        f"{x}[[0, -1]]",
+        f"torch.masked_fill({x}, {x} > 0, 0.5)",
+        f"torch.take({x}, {index})",
+        f"{x}.repeat(2, 1)",
+        f"torch.cat([{x}, {x}])",
+        f"torch.stack([{x}, {x}], -1)",
+        f"{x}.masked_select({x} > 0)",
+    ]
     if n == 1:
-        options += [f"torch.gather({x}, 0, {index})", f"torch.diag({x})", f"torch.index_add({x}, 0, {index}, {x})",
-                    f"torch.scatter({x}, 0, torch.tensor([2, 0]), 1.5)"]  # fmt: skip
+        options += [
+            f"torch.gather({x}, 0, {index})",
+            f"torch.diag({x})",
+            f"torch.index_add({x}, 0, {index}, {x})",
+            f"torch.scatter({x}, 0, torch.tensor([2, 0]), 1.5)",
+        ]
     else:
-        options += [f"{x}[:, {index}]", f"{x}[{index}, 0]", f"torch.gather({x}, 1, torch.tensor([[0, 1], [1, 1]]))",
-                    f"{x}[torch.tensor([0, 1]), torch.tensor([1, 0])]", f"{x}[None, {index}]"]  # fmt: skip
+        options += [
+            f"{x}[:, {index}]",
+            f"{x}[{index}, 0]",
+            f"torch.gather({x}, 1, torch.tensor([[0, 1], [1, 1]]))",
+            f"{x}[torch.tensor([0, 1]), torch.tensor([1, 0])]",
+            f"{x}[None, {index}]",
+        ]
     text = m.one(*options)
     name = text.partition("torch.")[2].partition("(")[0]
-    name = (
-        name
-        if name and not text.startswith("v")
-        else "Tensor." + text.partition(".")[2].partition("(")[0]
-    )
+    name = name if name and not text.startswith("v") else "Tensor." + text.partition(".")[2].partition("(")[0]
     if text.startswith("v") and text.partition("[")[0] == x:
         name = "tensor"
     return f"{m.new()} = {text}" if m.has(name) else None
@@ -161,16 +169,7 @@ def windows(m: Maker) -> str | None:
     x = m.pick(lambda t: t.dim() in (1, 2) and min(t.shape) > 1)
     if x is None:
         return None
-    end = m.one(
-        "",
-        ".sum()",
-        ".clone()",
-        ".contiguous().mul_(2)",
-        "[0]",
-        ".mean(-1)",
-        "[-1].mul_(2)",
-        ".select(-1, 0)",
-    )
+    end = m.one("", ".sum()", ".clone()", ".contiguous().mul_(2)", "[0]", ".mean(-1)", "[-1].mul_(2)", ".select(-1, 0)")
     t, dim = m.env[x], m.one(0, -1)
     if "mul_" in end and (not writable(t) or (t.is_leaf and t.requires_grad)):
         return None
@@ -192,14 +191,7 @@ def rarer_view(m: Maker) -> str | None:
                "transpose(0, -1)[0]", "squeeze(-1)", "flatten(0, -1)", "select(-1, 0)", "detach()[0]",
                "reshape(-1)[::2]", "T" if t.dim() == 2 else "ravel()", "contiguous().view(-1)"]  # fmt: skip
     if t.dim() == 2:
-        options += [
-            "diagonal(-1)",
-            "mT[0]",
-            "t()[0]",
-            "unfold(1, 2, 1)",
-            "[:, None, 0]",
-            "view(1, *{0}.shape)",
-        ]
+        options += ["diagonal(-1)", "mT[0]", "t()[0]", "unfold(1, 2, 1)", "[:, None, 0]", "view(1, *{0}.shape)"]
     if n > 1:
         options += [f"narrow(0, 1, {n - 1})", "[1:][0]", "[-1:]"]
     option = m.one(*options).format(x)
@@ -224,9 +216,7 @@ def pieces(m: Maker) -> str | None:
 @rule("views", 0.8)
 def complex_part(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex() and t.dim())
-    return x and f"{m.new()} = {x}." + m.one(
-        "real[0]", "imag[0]", "mH", "conj()[0]", "real.t()", "conj().imag"
-    )
+    return x and f"{m.new()} = {x}." + m.one("real[0]", "imag[0]", "mH", "conj()[0]", "real.t()", "conj().imag")
 
 
 table_rule("views", "all_places", 3, tables.PLACES)
@@ -297,24 +287,10 @@ def views_of_views(m: Maker) -> str | None:
         write = ".mul_(3)"
     if ">" in write and m.env[x].is_complex():
         return None
-    modes = (
-        "",
-        "",
-        "",
-        "with torch.no_grad(): ",
-        "with torch.inference_mode(): ",
-        "with torch.enable_grad(): ",
-    )
+    modes = ("", "", "", "with torch.no_grad(): ", "with torch.inference_mode(): ", "with torch.enable_grad(): ")
     look = f"{k}.grad_fn; " if "hook" in write else ""
     lines = [f"{n} = {_step(m, x)}", f"{k} = {_step(m, n)}", f"{look}{k}{write}"]
-    end = m.one(
-        "",
-        "",
-        f"{n}.mul_(2)",
-        f"{x}.mul_(2)",
-        f"{n}.detach_()",
-        f"({x} * {n}.sum()).abs().sum().backward()",
-    )
+    end = m.one("", "", f"{n}.mul_(2)", f"{x}.mul_(2)", f"{n}.detach_()", f"({x} * {n}.sum()).abs().sum().backward()")
     if end and (writable(m.env[x]) or "backward" in end):
         lines.append(end)
     return m.one(*modes) + "; ".join(lines)
@@ -329,15 +305,21 @@ def copies(m: Maker) -> str | None:
     if m.env[x].grad_fn is not None and m.chance(0.5):
         x = f"{x}.detach()"
     return m.one(
-        f"{n} = __import__('copy').deepcopy({x})", f"{n} = pickled({x})", f"{n} = saved({x})",
-        f"{n} = __import__('copy').copy({x})", f"{pair} = __import__('copy').deepcopy(({x}, {y}.detach()))",
-        f"{pair} = pickled(({x}, {y}))", f"{pair} = saved(({x}, {y}))", f"{pair} = saved(({x}, {x}))",
+        f"{n} = __import__('copy').deepcopy({x})",
+        f"{n} = pickled({x})",
+        f"{n} = saved({x})",
+        f"{n} = __import__('copy').copy({x})",
+        f"{pair} = __import__('copy').deepcopy(({x}, {y}.detach()))",
+        f"{pair} = pickled(({x}, {y}))",
+        f"{pair} = saved(({x}, {y}))",
+        f"{pair} = saved(({x}, {x}))",
         f"{n} = torch.nn.Parameter({x}); {n} = __import__('copy').deepcopy({n})",
         f"{n} = pickled(torch.nn.Parameter({x}.detach().clone()))",
-        f"{n} = torch.empty_like({x}); {n}.copy_({x})", f"{n} = torch.as_tensor({x}.detach().numpy().copy())",
+        f"{n} = torch.empty_like({x}); {n}.copy_({x})",
+        f"{n} = torch.as_tensor({x}.detach().numpy().copy())",
         f"{n} = torch.from_numpy({x}.detach().clone().numpy()); {n}.mul_(2)",
         f"{n} = {x}.clone(memory_format=torch.preserve_format)",
-    )  # fmt: skip
+    )
 
 
 @rule("views", 1.5, rarity=3)
@@ -349,12 +331,18 @@ def trades(m: Maker) -> str | None:
     n = m.new()
     smaller = y if m.env[y].numel() <= m.env[x].numel() else x  # new memory holds anything
     return m.one(
-        f"{x}.data = {y}.data", f"{x}.detach().resize_(2)",
-        f"{x}.resize_({x}.shape)", f"{x}.resize_as_({smaller})", f"{n} = {x}.untyped_storage().nbytes()",
-        f"{n} = {x}.storage_offset(), {x}.stride()", f"{n} = {x}.is_set_to({y})",
-        f"{n} = {x}.data_ptr() == {y}.data_ptr()", f"{x}.set_({y}.detach().clone())",
+        f"{x}.data = {y}.data",
+        f"{x}.detach().resize_(2)",
+        f"{x}.resize_({x}.shape)",
+        f"{x}.resize_as_({smaller})",
+        f"{n} = {x}.untyped_storage().nbytes()",
+        f"{n} = {x}.storage_offset(), {x}.stride()",
+        f"{n} = {x}.is_set_to({y})",
+        f"{n} = {x}.data_ptr() == {y}.data_ptr()",
+        f"{x}.set_({y}.detach().clone())",
         f"{n} = {x}.is_contiguous(), {x}.is_leaf, {x}.dim(), {x}.nbytes, {x}.element_size()",
         f"{n} = torch.equal({x}, {y}), torch.allclose({x}.detach().abs().double(), {x}.detach().abs().double())",
         f"{n} = torch.can_cast({x}.dtype, {y}.dtype), torch.result_type({x}, {y})",
-        f"{n} = {x}.new_empty_strided((2, 3), (1, 2)).fill_(1)", f"{n} = {x}._is_view(), {x}.is_conj(), {x}.is_neg()",
-    )  # fmt: skip
+        f"{n} = {x}.new_empty_strided((2, 3), (1, 2)).fill_(1)",
+        f"{n} = {x}._is_view(), {x}.is_conj(), {x}.is_neg()",
+    )

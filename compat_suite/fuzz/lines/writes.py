@@ -63,11 +63,7 @@ def assign(m: Maker) -> str | None:
     try:
         part = eval(f"{x}[{index}]", {"torch": m.torch, x: t})
         values += [
-            m.pick(
-                lambda u: (
-                    tuple(u.shape) == tuple(part.shape) and not touches(t, u) and not taints(t, u)
-                )
-            )
+            m.pick(lambda u: tuple(u.shape) == tuple(part.shape) and not touches(t, u) and not taints(t, u))
             or m.scalar(),
             f"{x}[{index}] * 2",
         ]
@@ -88,24 +84,24 @@ def set_data(m: Maker) -> str | None:
     shape, dtype = m.env[x].shape, m.env[x].dtype
     # An inference tensor that requires grad is recorded where torch's kernels make an ordinary one on the way.
     inference = m.env[x].is_inference()
-    y = (
-        m.pick(lambda t: t.shape == shape and t.dtype == dtype and t.is_inference() <= inference)
-        or x
-    )
+    y = m.pick(lambda t: t.shape == shape and t.dtype == dtype and t.is_inference() <= inference) or x
     # torch's backward pass looks whether saved indices are in bounds still.
     if not inexact(m.env[x]):
         return f"{x}.data = {y}.detach().clone()"
-    return m.one(f"{x}.data = {y}.detach().clone()", f"{x}.data.mul_(2.0)", f"{x}.data.zero_()",
-                 f"{x}.detach().mul_(2.0)",
-                 f"{x}.data[0] = 1.0", f"{x}.data = {y}")  # fmt: skip
+    return m.one(
+        f"{x}.data = {y}.detach().clone()",
+        f"{x}.data.mul_(2.0)",
+        f"{x}.data.zero_()",
+        f"{x}.detach().mul_(2.0)",
+        f"{x}.data[0] = 1.0",
+        f"{x}.data = {y}",
+    )
 
 
 @rule("writes", 0.8)
 def step(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_leaf and t.grad is not None)
-    how = m.one(
-        "{0}.add_({0}.grad, alpha=-0.5)", "{0}.copy_({0} - {0}.grad)", "{0} -= 0.5 * {0}.grad"
-    )
+    how = m.one("{0}.add_({0}.grad, alpha=-0.5)", "{0}.copy_({0} - {0}.grad)", "{0} -= 0.5 * {0}.grad")
     return "with torch.no_grad(): " + how.format(x) if x else None
 
 
@@ -161,19 +157,30 @@ def scattered_writes(m: Maker) -> str | None:
     zeros = f"torch.zeros_like({x}, dtype=torch.int64)"
     last = f"torch.full_like({x}, {m.env[x].shape[0] - 1}, dtype=torch.int64)"
     option = m.one(
-        "masked_scatter_({y} > 0, {y}.reshape(-1))", "masked_scatter_({x}.detach() > 0, {y} * 2)",
+        "masked_scatter_({y} > 0, {y}.reshape(-1))",
+        "masked_scatter_({x}.detach() > 0, {y} * 2)",
         "index_put_((torch.tensor([0, 0]),), {y}[:1], accumulate=True)",
         "index_put_(({y} > 0,), {y}[{y} > 0], accumulate=True)",
         "index_put_(({y} > 0,), torch.tensor(2.0, dtype={y}.dtype))",
         "index_add_(0, torch.tensor([0, 0]), {y}[:1].repeat(2, *[1] * ({y}.dim() - 1)))",
-        "index_copy_(0, torch.tensor([0]), {y}[-1:])", "index_fill_(0, torch.tensor([-1]), 2.0)",
-        "scatter_(0, {z}[:1], {y}[:1])", "scatter_add_(0, {z}, {y})", "scatter_(0, {l}[:1], 1.5)",
-        "scatter_reduce_(0, {z}, {y}, 'sum', include_self=False)", "scatter_add_(0, {l}[:1], {y}[:1])",
-        "masked_fill_({y} > 0, {v})", "masked_fill_(torch.tensor(True), {v})", "masked_fill_({y}[0] > 0, 1.0)",
-        "fill_({y}.sum())", "where({y} > 0, {v})", "where({y} > 0, {y}).mul_(2)", "copy_({y}[:1])",
-        "put_(torch.tensor([0, -1]), {y}.reshape(-1)[:1].repeat(2))", "take(torch.tensor([0, -1])).mul_(2)",
+        "index_copy_(0, torch.tensor([0]), {y}[-1:])",
+        "index_fill_(0, torch.tensor([-1]), 2.0)",
+        "scatter_(0, {z}[:1], {y}[:1])",
+        "scatter_add_(0, {z}, {y})",
+        "scatter_(0, {l}[:1], 1.5)",
+        "scatter_reduce_(0, {z}, {y}, 'sum', include_self=False)",
+        "scatter_add_(0, {l}[:1], {y}[:1])",
+        "masked_fill_({y} > 0, {v})",
+        "masked_fill_(torch.tensor(True), {v})",
+        "masked_fill_({y}[0] > 0, 1.0)",
+        "fill_({y}.sum())",
+        "where({y} > 0, {v})",
+        "where({y} > 0, {y}).mul_(2)",
+        "copy_({y}[:1])",
+        "put_(torch.tensor([0, -1]), {y}.reshape(-1)[:1].repeat(2))",
+        "take(torch.tensor([0, -1])).mul_(2)",
         "put_(torch.tensor([0, 0]), {y}.reshape(-1)[:1].repeat(2), accumulate=True)",
-    ).format(x=x, y=y, v=v, z=zeros, l=last)  # fmt: skip
+    ).format(x=x, y=y, v=v, z=zeros, l=last)
     if m.env[x].is_complex() and (">" in option or "reduce" in option):
         return None
     return f"{x}.{option}"
@@ -187,13 +194,34 @@ def parts_written(m: Maker) -> str | None:
     n = m.env[x].shape[0]
     first, *rest = [m.new() for _ in range(n)]
     names = ", ".join([first, *rest]) + ("," if not rest else "")
-    kind = m.one("unbind()", "split(1)", f"chunk({n})", f"tensor_split({n})", "unsafe_split(1)", f"unsafe_chunk({n})",
-                 f"split_with_sizes([1] * {n})", f"view({n}, -1).unbind()", "detach().unbind()",
-                 "unbind(0)")  # fmt: skip
-    write = m.one("{0}.mul_(2)", "{0}.add_(1)", "{0}.zero_()", "{0}.copy_({1})", "{0}[...] = 1.5", "{0} += 1",
-                  "{0}.data.mul_(2)", "{0}.detach_()", "{2}.mul_(2)", "{2}.mul_(2); {0}.add_(1)",
-                  "{0}.requires_grad_()",
-                  "{0}.fill_(2.0); {2}.add_(1)", "{0}.unsqueeze(0).mul_(3)", "with_no_grad({0})")  # fmt: skip
+    kind = m.one(
+        "unbind()",
+        "split(1)",
+        f"chunk({n})",
+        f"tensor_split({n})",
+        "unsafe_split(1)",
+        f"unsafe_chunk({n})",
+        f"split_with_sizes([1] * {n})",
+        f"view({n}, -1).unbind()",
+        "detach().unbind()",
+        "unbind(0)",
+    )
+    write = m.one(
+        "{0}.mul_(2)",
+        "{0}.add_(1)",
+        "{0}.zero_()",
+        "{0}.copy_({1})",
+        "{0}[...] = 1.5",
+        "{0} += 1",
+        "{0}.data.mul_(2)",
+        "{0}.detach_()",
+        "{2}.mul_(2)",
+        "{2}.mul_(2); {0}.add_(1)",
+        "{0}.requires_grad_()",
+        "{0}.fill_(2.0); {2}.add_(1)",
+        "{0}.unsqueeze(0).mul_(3)",
+        "with_no_grad({0})",
+    )
     under = m.one("", "", "", "with torch.no_grad(): ")
     return f"{under}{names} = {x}.{kind}; {write.format(first, rest[-1] if rest else first, x)}"
 
@@ -205,12 +233,17 @@ def loops(m: Maker) -> str | None:
         return None
     y = _alike(m, x)
     n = m.env[x].shape[0]
-    body = m.one(f"[t.mul_(2) for t in {x}]", f"[{x}[k].add_(k) for k in range({n})]",
-                 f"[t.copy_(u * 2) for t, u in zip({x}, {y})]", f"[t.add_(1) for t in {x}.split(1)]",
-                 f"[{x}.__setitem__(k, {y}[k] + 1) for k in range({n})]",
-                 f"[{x}[1:].add_({x}[:-1].clone()) for _ in range(2)]",
-                 f"[{x}.unfold(0, 1, 1).mul_(2) for _ in range(2)]",
-                 f"[t.clamp_(min=0) for t in {x}.flip(0)]", f"[t.neg_() for t in {x}[::2]]")  # fmt: skip
+    body = m.one(
+        f"[t.mul_(2) for t in {x}]",
+        f"[{x}[k].add_(k) for k in range({n})]",
+        f"[t.copy_(u * 2) for t, u in zip({x}, {y})]",
+        f"[t.add_(1) for t in {x}.split(1)]",
+        f"[{x}.__setitem__(k, {y}[k] + 1) for k in range({n})]",
+        f"[{x}[1:].add_({x}[:-1].clone()) for _ in range(2)]",
+        f"[{x}.unfold(0, 1, 1).mul_(2) for _ in range(2)]",
+        f"[t.clamp_(min=0) for t in {x}.flip(0)]",
+        f"[t.neg_() for t in {x}[::2]]",
+    )
     return f"v_ = {body}"
 
 
@@ -243,13 +276,19 @@ def broadcast_writes(m: Maker) -> str | None:
     if x is None:
         return None
     return m.one(
-        "{x} += {x}.sum()", "{x} -= {x}.detach().mean(0, keepdim=True)", "{x}.mul_({x}.detach()[:1])",
-        "{x} /= {x}.detach().abs().sum() + 1", "{x}.add_({x}.detach().clone()[..., :1])",
+        "{x} += {x}.sum()",
+        "{x} -= {x}.detach().mean(0, keepdim=True)",
+        "{x}.mul_({x}.detach()[:1])",
+        "{x} /= {x}.detach().abs().sum() + 1",
+        "{x}.add_({x}.detach().clone()[..., :1])",
         "{x}[...] = {x}[:1].detach()",
-        "{x}.copy_({x}.detach()[..., :1].clone())", "{x}[:1].add_({x}[-1:].clone())", "{x}.t().add_(1)",
-        "{x}.sub_({x}.clone().sum(-1, keepdim=True))", "{x}.add_({x}.clone().unsqueeze(0))",
+        "{x}.copy_({x}.detach()[..., :1].clone())",
+        "{x}[:1].add_({x}[-1:].clone())",
+        "{x}.t().add_(1)",
+        "{x}.sub_({x}.clone().sum(-1, keepdim=True))",
+        "{x}.add_({x}.clone().unsqueeze(0))",
         "{x}.mul_({x}.clone()[None])",
-    ).format(x=x)  # fmt: skip
+    ).format(x=x)
 
 
 @rule("writes", 1)
@@ -257,16 +296,21 @@ def write_to_part(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex() and writable(t))
     if x is None:
         return None
-    return x + m.one(".real.mul_(2.0)", ".imag.zero_()", ".real = 1.0", ".conj().mul_(2.0)", ".imag.neg_()",
-                     ".conj().copy_({0})", ".mul_(1j)").format(x)  # fmt: skip
+    return x + m.one(
+        ".real.mul_(2.0)",
+        ".imag.zero_()",
+        ".real = 1.0",
+        ".conj().mul_(2.0)",
+        ".imag.neg_()",
+        ".conj().copy_({0})",
+        ".mul_(1j)",
+    ).format(x)
 
 
 @rule("writes", 3)
 def rarer_write(m: Maker) -> str | None:
     allowed = m.chance(0.85)
-    x = m.pick(
-        lambda t: writable(t) and t.dim() and not (allowed and t.is_leaf and t.requires_grad)
-    )
+    x = m.pick(lambda t: writable(t) and t.dim() and not (allowed and t.is_leaf and t.requires_grad))
     if x is None:
         return None
     t = m.env[x]
@@ -283,12 +327,19 @@ def rarer_write(m: Maker) -> str | None:
                "expm1_()", "log1p_()", "floor_()", "frac_()", "trunc_()", "rsqrt_()", "ne_({y})",
                "swapaxes_(0, -1)"]  # fmt: skip
     if n > 1:
-        options += ["index_put_((torch.tensor([0, 1]),), {y}[:2])",
-                    "index_put_((torch.tensor([0, 0]),), {y}[:2], True)",
-                    "[1:].mul_({y}[1:])", "select(0, 1).copy_({y}[0])", "narrow(0, 0, 1).zero_()",
-                    "scatter_(0, torch.zeros_like({0}, dtype=torch.int64), 1.0)", "[::2].exp_()",
-                    "index_fill_(0, torch.tensor([1]), {v})", "index_add_(0, torch.tensor([1]), {y}[:1], alpha=2)",
-                    "index_copy_(0, torch.tensor([1]), {y}[:1])", "unbind()[0].mul_(2)"]  # fmt: skip
+        options += [
+            "index_put_((torch.tensor([0, 1]),), {y}[:2])",
+            "index_put_((torch.tensor([0, 0]),), {y}[:2], True)",
+            "[1:].mul_({y}[1:])",
+            "select(0, 1).copy_({y}[0])",
+            "narrow(0, 0, 1).zero_()",
+            "scatter_(0, torch.zeros_like({0}, dtype=torch.int64), 1.0)",
+            "[::2].exp_()",
+            "index_fill_(0, torch.tensor([1]), {v})",
+            "index_add_(0, torch.tensor([1]), {y}[:1], alpha=2)",
+            "index_copy_(0, torch.tensor([1]), {y}[:1])",
+            "unbind()[0].mul_(2)",
+        ]
     option = m.one(*options).format(x, y=y, v=v)
     if "index_put" in option and overlaps(t):
         return None  # torch writes, in the order of its loops
@@ -305,17 +356,19 @@ def out(m: Maker) -> str | None:
     if x is None:
         return None
     t = m.env[x]
-    y = m.pick(
-        lambda u: (
-            u.shape == t.shape and u.dtype == t.dtype and not races(t, u) and not u.requires_grad
-        )
-    )
+    y = m.pick(lambda u: u.shape == t.shape and u.dtype == t.dtype and not races(t, u) and not u.requires_grad)
     if y is None or touches(t, m.env[y]):
         return None
-    return m.one("torch.add({1}, {1}, out={0})", "torch.mul({1}, 2, out={0})", "torch.exp({1}, out={0})",
-                 "torch.sub({0}, {1}, out={0})", "torch.neg({1}, out={0})",
-                 "torch.where({1} == {1}, {1}, {1}, out={0})",
-                 "torch.cumsum({1}.reshape(-1), 0, out={0})", "torch.stack([{1}], out={0})").format(x, y)  # fmt: skip
+    return m.one(
+        "torch.add({1}, {1}, out={0})",
+        "torch.mul({1}, 2, out={0})",
+        "torch.exp({1}, out={0})",
+        "torch.sub({0}, {1}, out={0})",
+        "torch.neg({1}, out={0})",
+        "torch.where({1} == {1}, {1}, {1}, out={0})",
+        "torch.cumsum({1}.reshape(-1), 0, out={0})",
+        "torch.stack([{1}], out={0})",
+    ).format(x, y)
 
 
 @rule("writes", 0.8)
@@ -325,11 +378,15 @@ def scattered(m: Maker) -> str | None:
     if x is None or m.env[x].storage_offset():
         return None
     y = m.pick(lambda u: u.dtype == m.env[x].dtype and u.shape == m.env[x].shape[1:]) or f"{x}[0]"
-    text = m.one("torch.select_scatter({0}, {1}, 0, 0)", "torch.slice_scatter({0}, {0}[:1] * 2, 0, 0, 1)",
-                 "torch.index_copy({0}, 0, torch.tensor([0]), {1}.unsqueeze(0))",
-                 "{0}.index_put((torch.tensor([0]),), {1})", "{0}.masked_scatter({0} > 0, {0} * 2)",
-                 "torch.scatter_add({0}, 0, torch.zeros_like({0}, dtype=torch.int64), {0} * 2)",
-                 "{0}.index_fill(0, torch.tensor([0]), 2.0)")  # fmt: skip
+    text = m.one(
+        "torch.select_scatter({0}, {1}, 0, 0)",
+        "torch.slice_scatter({0}, {0}[:1] * 2, 0, 0, 1)",
+        "torch.index_copy({0}, 0, torch.tensor([0]), {1}.unsqueeze(0))",
+        "{0}.index_put((torch.tensor([0]),), {1})",
+        "{0}.masked_scatter({0} > 0, {0} * 2)",
+        "torch.scatter_add({0}, 0, torch.zeros_like({0}, dtype=torch.int64), {0} * 2)",
+        "{0}.index_fill(0, torch.tensor([0]), 2.0)",
+    )
     return f"{m.new()} = " + text.format(x, y)
 
 
@@ -388,24 +445,17 @@ FUNCTIONS_THAT_WRITE = (
 
 @rule("writes", 4, rarity=2)
 def all_writes(m: Maker) -> str | None:
-    x = m.pick(
-        lambda t: writable(t) and plain(t) and not (t.is_leaf and t.requires_grad and m.chance(0.9))
-    )
+    x = m.pick(lambda t: writable(t) and plain(t) and not (t.is_leaf and t.requires_grad and m.chance(0.9)))
     if x is None:
         return None
     t = m.env[x]
-    y = (
-        m.pick(lambda u: u.shape == t.shape and not races(t, u) and not u.is_inference())
-        or f"{x}.clone()"
-    )
+    y = m.pick(lambda u: u.shape == t.shape and not races(t, u) and not u.is_inference()) or f"{x}.clone()"
     v = m.pick(lambda u: u.dim() == 0 and not races(t, u) and not u.is_inference()) or "2.0"
     if (y in m.env and taints(t, m.env[y])) or (v in m.env and taints(t, m.env[v])):
         return None
     index = INDEX.format(m.one("0", "0, 0", "-1"))
     text = m.one(*FUNCTIONS_THAT_WRITE)
-    if not real(t) and any(
-        w in text for w in ("div", "%", "mod", "remainder", "random", "normal", "expo")
-    ):
+    if not real(t) and any(w in text for w in ("div", "%", "mod", "remainder", "random", "normal", "expo")):
         return None
     if "put_" in text and overlaps(t):
         return None  # torch writes, in the order of its loops
@@ -414,9 +464,11 @@ def all_writes(m: Maker) -> str | None:
 
 
 OUTS = (
-    "torch.{name}({y}, out={x})", "torch.{name}({y}, out={x}[:])",
-    "torch.{name}({y}, out={x}.view(-1))", "torch.{name}({y}.detach(), out={x}.detach())",
-)  # fmt: skip
+    "torch.{name}({y}, out={x})",
+    "torch.{name}({y}, out={x}[:])",
+    "torch.{name}({y}, out={x}.view(-1))",
+    "torch.{name}({y}.detach(), out={x}.detach())",
+)
 
 
 @rule("writes", 1, rarity=2)
@@ -430,21 +482,26 @@ def all_outs(m: Maker) -> str | None:
         return None
     if m.chance(0.5):
         return m.one(*OUTS).format(
-            name=m.one(
-                "exp", "neg", "abs", "tanh", "relu" if m.chance(0) else "sin", "square", "floor"
-            ),
-            x=x,
-            y=y,
+            name=m.one("exp", "neg", "abs", "tanh", "relu" if m.chance(0) else "sin", "square", "floor"), x=x, y=y
         )
     return m.one(
-        "torch.sum({y}, 0, out={x})", "torch.cat([{y}, {y}], out={x})",
-        "torch.mean({y}, 0, out={x}[0])", "torch.matmul({y}, {y}.t(), out={x})",
-        "torch.index_select({y}, 0, torch.tensor([0]), out={x})", "torch.div({y}, 2, out={x})",
-        "torch.pow({y}, 2, out={x})", "torch.cumsum({y}, 0, out={x})",
-        "torch.gt({y}, 0, out={x})", "torch.clamp({y}, 0, 1, out={x})",
-        "torch.addcmul({y}, {y}, {y}, out={x})", "torch.lerp({y}, {y}, 0.5, out={x})",
-        "torch.zeros(3, out={x})", "torch.ones_like({y}, out={x})", "torch.arange(3, out={x})",
+        "torch.sum({y}, 0, out={x})",
+        "torch.cat([{y}, {y}], out={x})",
+        "torch.mean({y}, 0, out={x}[0])",
+        "torch.matmul({y}, {y}.t(), out={x})",
+        "torch.index_select({y}, 0, torch.tensor([0]), out={x})",
+        "torch.div({y}, 2, out={x})",
+        "torch.pow({y}, 2, out={x})",
+        "torch.cumsum({y}, 0, out={x})",
+        "torch.gt({y}, 0, out={x})",
+        "torch.clamp({y}, 0, 1, out={x})",
+        "torch.addcmul({y}, {y}, {y}, out={x})",
+        "torch.lerp({y}, {y}, 0.5, out={x})",
+        "torch.zeros(3, out={x})",
+        "torch.ones_like({y}, out={x})",
+        "torch.arange(3, out={x})",
         "torch.sort({y}, out=({x}, torch.zeros(0, dtype=torch.int64)))",
-        "torch.maximum({y}, {y}, out={x})", "torch.sigmoid({y}, out={x}.t())",
+        "torch.maximum({y}, {y}, out={x})",
+        "torch.sigmoid({y}, out={x}.t())",
         "torch.add({y}, 1, out=torch.empty(0, dtype={x}.dtype)).mul_({x})",
-    ).format(x=x, y=y)  # fmt: skip
+    ).format(x=x, y=y)

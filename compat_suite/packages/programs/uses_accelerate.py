@@ -27,6 +27,4 @@ for x, y in loader:
 with tempfile.TemporaryDirectory() as folder:
     accelerator.save_state(folder)
     accelerator.load_state(folder)
-print(
-    accelerator.device, accelerator.num_processes, f"{accelerator.gather(loss).mean().item():.5f}"
-)
+print(accelerator.device, accelerator.num_processes, f"{accelerator.gather(loss).mean().item():.5f}")

@@ -32,7 +32,11 @@ for name, acquisition in (
 ):
     print(name, [f"{v:.2f}" for v in acquisition(points).tolist()])
 best, value = optimize_acqf(
-    UpperConfidenceBound(model, beta=0.2), torch.stack([torch.zeros(2), torch.ones(2)]).double(), q=1, num_restarts=3,
-    raw_samples=16, options={"seed": 3},
-)  # fmt: skip
+    UpperConfidenceBound(model, beta=0.2),
+    torch.stack([torch.zeros(2), torch.ones(2)]).double(),
+    q=1,
+    num_restarts=3,
+    raw_samples=16,
+    options={"seed": 3},
+)
 print("optimum", [f"{v:.2f}" for v in best.flatten().tolist()], f"{value.item():.2f}")

@@ -30,20 +30,13 @@ def show(name, a):
 
 show("saliency", Saliency(net).attribute(x, target=1))
 show("input x gradient", InputXGradient(net).attribute(x, target=1))
-a, delta = IntegratedGradients(net).attribute(
-    x, base, target=2, n_steps=16, return_convergence_delta=True
-)
+a, delta = IntegratedGradients(net).attribute(x, base, target=2, n_steps=16, return_convergence_delta=True)
 show("integrated", a)
 print("delta", bool(delta.abs().max() < 0.05))
 show("DeepLift", DeepLift(net).attribute(x, base, target=2))
 show("guided", GuidedBackprop(net).attribute(x, target=0))
 show("occlusion", Occlusion(net).attribute(x, sliding_window_shapes=(1, 2, 2), target=1))
-show(
-    "ablation",
-    FeatureAblation(net).attribute(
-        x, target=1, feature_mask=torch.arange(36).view(1, 1, 6, 6) // 6
-    ),
-)
+show("ablation", FeatureAblation(net).attribute(x, target=1, feature_mask=torch.arange(36).view(1, 1, 6, 6) // 6))
 show("conductance", LayerConductance(net, net[0]).attribute(x, target=1, n_steps=8))
 show("grad-CAM", LayerGradCam(net, net[0]).attribute(x, target=1))
 show("neuron", NeuronGradient(net, net[0]).attribute(x, (1, 2, 2)))

@@ -29,11 +29,7 @@ def poisson(x, y):
 
 line = dde.geometry.Interval(-1, 1)
 ends = dde.icbc.DirichletBC(line, lambda x: 0, lambda x, on: on)
-model = train(
-    dde.data.PDE(line, poisson, ends, 16, 2),
-    dde.nn.FNN([1, 20, 20, 1], "tanh", "Glorot uniform"),
-    60,
-)
+model = train(dde.data.PDE(line, poisson, ends, 16, 2), dde.nn.FNN([1, 20, 20, 1], "tanh", "Glorot uniform"), 60)
 print("between", model.predict(np.array([[0.25], [0.5]], np.float32)).round(3).tolist())
 viscosity = dde.Variable(0.5)
 area = dde.geometry.GeometryXTime(line, dde.geometry.TimeDomain(0, 1))

@@ -15,10 +15,16 @@ from diffusers.training_utils import EMAModel, compute_snr
 
 torch.manual_seed(0)
 net = UNet2DModel(
-    sample_size=8, in_channels=1, out_channels=1, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
-    down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    sample_size=8,
+    in_channels=1,
+    out_channels=1,
+    layers_per_block=1,
+    block_out_channels=(8, 16),
+    norm_num_groups=4,
+    down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+    up_block_types=("AttnUpBlock2D", "UpBlock2D"),
     attention_head_dim=4,
-)  # fmt: skip
+)
 print("parameters", sum(p.numel() for p in net.parameters()))
 ddpm = DDPMScheduler(num_train_timesteps=50)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
@@ -53,23 +59,34 @@ for cls in (DDIMScheduler, EulerDiscreteScheduler, DPMSolverMultistepScheduler):
         print(cls.__name__, type(e).__name__, str(e)[:200])
 torch.manual_seed(1)
 vae = AutoencoderKL(
-    in_channels=3, out_channels=3, latent_channels=2, block_out_channels=(8, 8), norm_num_groups=4, sample_size=16,
-    down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
-)  # fmt: skip
+    in_channels=3,
+    out_channels=3,
+    latent_channels=2,
+    block_out_channels=(8, 8),
+    norm_num_groups=4,
+    sample_size=16,
+    down_block_types=("DownEncoderBlock2D",) * 2,
+    up_block_types=("UpDecoderBlock2D",) * 2,
+)
 image = torch.rand(1, 3, 16, 16)
 posterior = vae.encode(image).latent_dist
-loss = (
-    vae.decode(posterior.sample()).sample - image
-).square().mean() + 1e-3 * posterior.kl().mean()
+loss = (vae.decode(posterior.sample()).sample - image).square().mean() + 1e-3 * posterior.kl().mean()
 loss.backward()
 grads = sum(p.grad.square().sum() for p in vae.parameters() if p.grad is not None).sqrt()
 print("autoencoder", tuple(posterior.mean.shape), f"{loss.item():.4f} {grads.item():.4f}")
 torch.manual_seed(2)
 conditioned = UNet2DConditionModel(
-    sample_size=8, in_channels=2, out_channels=2, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
-    down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-    cross_attention_dim=8, attention_head_dim=4,
-)  # fmt: skip
+    sample_size=8,
+    in_channels=2,
+    out_channels=2,
+    layers_per_block=1,
+    block_out_channels=(8, 16),
+    norm_num_groups=4,
+    down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+    up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    cross_attention_dim=8,
+    attention_head_dim=4,
+)
 conditioned.enable_gradient_checkpointing()
 text = torch.randn(1, 3, 8, requires_grad=True)
 out = conditioned(torch.randn(1, 2, 8, 8), 7, encoder_hidden_states=text).sample

@@ -11,9 +11,7 @@ print("harmonics", tuple(sh.shape), f"{sh.square().sum().item():.4f} {sh.sum().i
 irreps = o3.Irreps("4x0e + 2x1o + 1x2e")
 print(irreps, irreps.dim)
 for name, make in {
-    "fully connected": lambda: o3.FullyConnectedTensorProduct(
-        irreps, "1x0e+1x1o+1x2e", "3x0e + 2x1o"
-    ),
+    "fully connected": lambda: o3.FullyConnectedTensorProduct(irreps, "1x0e+1x1o+1x2e", "3x0e + 2x1o"),
     "tensor square": lambda: o3.TensorSquare(irreps, irreps_out="2x0e+1x1o+1x2e"),
     "linear": lambda: o3.Linear(irreps, "2x0e + 3x1o"),
 }.items():
@@ -35,9 +33,7 @@ print(
     "equivariant",
     bool(
         torch.allclose(
-            turned,
-            o3.spherical_harmonics([1, 2], x, True) @ o3.Irreps("1o+2e").D_from_matrix(rotation).T,
-            atol=1e-4,
+            turned, o3.spherical_harmonics([1, 2], x, True) @ o3.Irreps("1o+2e").D_from_matrix(rotation).T, atol=1e-4
         )
     ),
 )

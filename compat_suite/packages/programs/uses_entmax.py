@@ -18,11 +18,7 @@ for f in (
     x.grad = alpha.grad = None
     p = f(x, dim=-1)
     (p * weights).sum().backward()
-    print(
-        [f"{v:.5f}" for v in p[0].tolist()],
-        f"{x.grad.norm().item():.6f}",
-        alpha.grad and f"{alpha.grad.item():.6f}",
-    )
+    print([f"{v:.5f}" for v in p[0].tolist()], f"{x.grad.norm().item():.6f}", alpha.grad and f"{alpha.grad.item():.6f}")
 for loss in (SparsemaxLoss(), Entmax15Loss()):
     print(f"{loss(x, torch.tensor([1, 2, 3, 0])).item():.6f}")
 print(

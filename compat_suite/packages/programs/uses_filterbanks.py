@@ -6,23 +6,14 @@ from nnAudio import features
 
 torch.manual_seed(0)
 wave = torch.randn(2, 1, 2000, requires_grad=True)
-for kind, filters, size in (
-    (STFTFB, 64, 64),
-    (FreeFB, 32, 16),
-    (AnalyticFreeFB, 32, 16),
-    (ParamSincFB, 32, 17),
-):
+for kind, filters, size in ((STFTFB, 64, 64), (FreeFB, 32, 16), (AnalyticFreeFB, 32, 16), (ParamSincFB, 32, 17)):
     torch.manual_seed(1)
     encoder, decoder = (end(kind(filters, size, size // 2)) for end in (Encoder, Decoder))
     found = encoder(wave)
     back = decoder(found, length=2000)
     wave.grad = None
     back.square().mean().backward()
-    print(
-        kind.__name__,
-        tuple(found.shape),
-        f"{back.abs().sum().item():.3f} {wave.grad.norm().item():.5f}",
-    )
+    print(kind.__name__, tuple(found.shape), f"{back.abs().sum().item():.3f} {wave.grad.norm().item():.5f}")
 sound = torch.randn(1, 8000, requires_grad=True)
 for make in (
     lambda: features.STFT(n_fft=256, output_format="Magnitude", trainable=True, verbose=False),

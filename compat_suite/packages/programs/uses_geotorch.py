@@ -29,8 +29,4 @@ for put in (
         opt.step()
         losses.append(f"{loss.item():.4f}")
     w = layer.weight
-    print(
-        type(layer).__name__,
-        losses,
-        f"{(w.mT @ w - torch.eye(6)).norm().item():.4f} {(w + w.mT).norm().item():.4f}",
-    )
+    print(type(layer).__name__, losses, f"{(w.mT @ w - torch.eye(6)).norm().item():.4f} {(w + w.mT).norm().item():.4f}")

@@ -18,11 +18,7 @@ class Exact(gpytorch.models.ExactGP):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-for kernel in (
-    gpytorch.kernels.RBFKernel(),
-    gpytorch.kernels.MaternKernel(1.5),
-    gpytorch.kernels.PeriodicKernel(),
-):
+for kernel in (gpytorch.kernels.RBFKernel(), gpytorch.kernels.MaternKernel(1.5), gpytorch.kernels.PeriodicKernel()):
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     model = Exact(x, y, likelihood, kernel)
     model.train(), likelihood.train()
@@ -39,21 +35,14 @@ for kernel in (
     with torch.no_grad():
         at = likelihood(model(torch.tensor([0.25, 0.6])))
         low, high = at.confidence_region()
-    print(
-        type(kernel).__name__,
-        losses,
-        [f"{v:.3f}" for v in (*at.mean.tolist(), *low.tolist(), *high.tolist())],
-    )
+    print(type(kernel).__name__, losses, [f"{v:.3f}" for v in (*at.mean.tolist(), *low.tolist(), *high.tolist())])
 
 
 class Variational(gpytorch.models.ApproximateGP):
     def __init__(self, points):
         q = gpytorch.variational.CholeskyVariationalDistribution(len(points))
         super().__init__(gpytorch.variational.VariationalStrategy(self, points, q))
-        self.mean_module, self.covar_module = (
-            gpytorch.means.ZeroMean(),
-            gpytorch.kernels.RBFKernel(),
-        )
+        self.mean_module, self.covar_module = (gpytorch.means.ZeroMean(), gpytorch.kernels.RBFKernel())
 
     def forward(self, x):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))

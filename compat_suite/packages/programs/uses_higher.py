@@ -11,10 +11,7 @@ for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop, torch.optim
     opt = kind(net.parameters(), lr=0.1)
     net.zero_grad()
     rate.grad = None
-    with higher.innerloop_ctx(net, opt, copy_initial_weights=False, override={"lr": [rate]}) as (
-        fnet,
-        diffopt,
-    ):
+    with higher.innerloop_ctx(net, opt, copy_initial_weights=False, override={"lr": [rate]}) as (fnet, diffopt):
         for _ in range(3):
             diffopt.step((fnet(x) - y).square().mean())
         loss = (fnet(x) - y).square().mean()

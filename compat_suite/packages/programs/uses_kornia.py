@@ -38,9 +38,7 @@ show("harris", lambda: K.feature.harris_response(x[:, :1], 0.04))
 show("morphology", lambda: K.morphology.dilation(x, torch.ones(3, 3)))
 torch.manual_seed(1)
 augment = K.augmentation.AugmentationSequential(
-    K.augmentation.RandomHorizontalFlip(p=1.0),
-    K.augmentation.RandomErasing(p=0.0),
-    data_keys=["input"],
+    K.augmentation.RandomHorizontalFlip(p=1.0), K.augmentation.RandomErasing(p=0.0), data_keys=["input"]
 )
 show("augment", lambda: augment(x))
 R = K.geometry.axis_angle_to_rotation_matrix(torch.tensor([[0.1, 0.2, 0.3]]))

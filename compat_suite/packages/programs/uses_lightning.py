@@ -51,16 +51,19 @@ check = DataLoader(TensorDataset(x, y), batch_size=16)
 with tempfile.TemporaryDirectory() as folder:
     saver = ModelCheckpoint(folder, monitor="accuracy", mode="max")
     trainer = L.Trainer(
-        max_epochs=3, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        callbacks=[saver, EarlyStopping("accuracy", mode="max", patience=3)], gradient_clip_val=1.0,
-        accumulate_grad_batches=2, default_root_dir=folder,
-    )  # fmt: skip
+        max_epochs=3,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[saver, EarlyStopping("accuracy", mode="max", patience=3)],
+        gradient_clip_val=1.0,
+        accumulate_grad_batches=2,
+        default_root_dir=folder,
+    )
     model = Classifier()
     trainer.fit(model, train, check)
-    print(
-        trainer.global_step,
-        {k: f"{v.item():.4f}" for k, v in sorted(trainer.callback_metrics.items())},
-    )
+    print(trainer.global_step, {k: f"{v.item():.4f}" for k, v in sorted(trainer.callback_metrics.items())})
     print([f"{v['accuracy']:.4f}" for v in trainer.validate(model, check, verbose=False)])
     out = torch.cat(trainer.predict(model, check))
     print(tuple(out.shape), f"{out.sum().item():.4f}")

@@ -9,15 +9,7 @@ from monai.networks.utils import one_hot
 torch.manual_seed(0)
 x = torch.randn(2, 1, 16, 16)
 y = torch.randint(0, 2, (2, 1, 16, 16))
-net = UNet(
-    spatial_dims=2,
-    in_channels=1,
-    out_channels=2,
-    channels=(4, 8),
-    strides=(2,),
-    num_res_units=1,
-    norm="batch",
-)
+net = UNet(spatial_dims=2, in_channels=1, out_channels=2, channels=(4, 8), strides=(2,), num_res_units=1, norm="batch")
 optimizer = torch.optim.Adam(net.parameters(), 1e-2)
 for kind in (
     DiceLoss(to_onehot_y=True, softmax=True),
@@ -34,8 +26,5 @@ prediction = one_hot(net(x).argmax(1, keepdim=True), 2)
 metric = DiceMetric(include_background=False)
 metric(prediction, one_hot(y, 2))
 print("Dice", f"{metric.aggregate().item():.3f}")
-print(
-    "SSIM",
-    f"{SSIMLoss(spatial_dims=2)(torch.rand(1, 1, 16, 16), torch.rand(1, 1, 16, 16)).item():.4f}",
-)
+print("SSIM", f"{SSIMLoss(spatial_dims=2)(torch.rand(1, 1, 16, 16), torch.rand(1, 1, 16, 16)).item():.4f}")
 print("Hausdorff", f"{compute_hausdorff_distance(prediction, one_hot(y, 2)).mean().item():.3f}")

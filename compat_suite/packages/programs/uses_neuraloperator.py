@@ -6,13 +6,7 @@ from neuralop.models import FNO, TFNO
 
 torch.manual_seed(0)
 x, y = torch.randn(2, 3, 16, 16), torch.randn(2, 1, 16, 16)
-sizes = {
-    "n_modes": (8, 8),
-    "hidden_channels": 8,
-    "in_channels": 3,
-    "out_channels": 1,
-    "n_layers": 2,
-}
+sizes = {"n_modes": (8, 8), "hidden_channels": 8, "in_channels": 3, "out_channels": 1, "n_layers": 2}
 for name, make in {
     "whole": lambda: FNO(**sizes),
     "Tucker": lambda: TFNO(**sizes, rank=0.3, factorization="tucker", implementation="factorized"),

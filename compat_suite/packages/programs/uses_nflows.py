@@ -16,17 +16,10 @@ def coupling():
 
 for name, parts in (
     ("affine", [coupling(), transforms.RandomPermutation(4), coupling()]),
-    (
-        "autoregressive",
-        [transforms.MaskedAffineAutoregressiveTransform(4, 16), transforms.ReversePermutation(4)],
-    ),
+    ("autoregressive", [transforms.MaskedAffineAutoregressiveTransform(4, 16), transforms.ReversePermutation(4)]),
     (
         "splines",
-        [
-            transforms.MaskedPiecewiseRationalQuadraticAutoregressiveTransform(
-                4, 16, tails="linear", tail_bound=4.0
-            )
-        ],
+        [transforms.MaskedPiecewiseRationalQuadraticAutoregressiveTransform(4, 16, tails="linear", tail_bound=4.0)],
     ),
     ("linear", [transforms.LULinear(4), transforms.BatchNorm(4), transforms.QRLinear(4, 2)]),
 ):

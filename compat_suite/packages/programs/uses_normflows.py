@@ -3,21 +3,13 @@
 import normflows as nf
 import numpy as np
 import torch
-from torchcfm.conditional_flow_matching import (
-    ConditionalFlowMatcher,
-    ExactOptimalTransportConditionalFlowMatcher,
-)
+from torchcfm.conditional_flow_matching import ConditionalFlowMatcher, ExactOptimalTransportConditionalFlowMatcher
 
 torch.manual_seed(0)
 x = torch.randn(64, 2) * torch.tensor([1.0, 0.3]) + 0.5
 FLOWS = {
-    "couplings": lambda: (
-        [nf.flows.AffineCouplingBlock(nf.nets.MLP([1, 16, 2], init_zeros=True))] * 2
-    ),
-    "splines": lambda: [
-        nf.flows.AutoregressiveRationalQuadraticSpline(2, 1, 8),
-        nf.flows.LULinearPermute(2),
-    ],
+    "couplings": lambda: [nf.flows.AffineCouplingBlock(nf.nets.MLP([1, 16, 2], init_zeros=True))] * 2,
+    "splines": lambda: [nf.flows.AutoregressiveRationalQuadraticSpline(2, 1, 8), nf.flows.LULinearPermute(2)],
     "autoregressive": lambda: [nf.flows.MaskedAffineAutoregressive(2, 8), nf.flows.ActNorm(2)],
     "residual": lambda: [nf.flows.Residual(nf.nets.LipschitzMLP([2, 16, 2], lipschitz_const=0.9))],
 }

@@ -12,23 +12,23 @@ from torch.utils.data import DataLoader, TensorDataset
 warnings.simplefilter("ignore")
 torch.manual_seed(0)
 x, y = torch.randn(24, 1, 6, 6), torch.randint(0, 3, (24,))
-net = nn.Sequential(
-    nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)
-)
+net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
 print("valid", ModuleValidator.is_valid(net), ModuleValidator.is_valid(nn.BatchNorm2d(3)))
 watched = GradSampleModule(net)
 nn.functional.cross_entropy(watched(x), y).backward()
 for name, p in net.named_parameters():
-    print(
-        name, tuple(p.grad_sample.shape), f"{p.grad_sample.flatten(1).norm(dim=1).sum().item():.4f}"
-    )
+    print(name, tuple(p.grad_sample.shape), f"{p.grad_sample.flatten(1).norm(dim=1).sum().item():.4f}")
 net = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), nn.Linear(8, 3))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 engine = PrivacyEngine()
 net, optimizer, loader = engine.make_private(
-    module=net, optimizer=optimizer, data_loader=DataLoader(TensorDataset(x, y), batch_size=8), noise_multiplier=0.8,
-    max_grad_norm=1.0, poisson_sampling=False,
-)  # fmt: skip
+    module=net,
+    optimizer=optimizer,
+    data_loader=DataLoader(TensorDataset(x, y), batch_size=8),
+    noise_multiplier=0.8,
+    max_grad_norm=1.0,
+    poisson_sampling=False,
+)
 for _ in range(2):
     for xs, ys in loader:
         optimizer.zero_grad()

@@ -27,18 +27,11 @@ p = Sparsemax(dim=-1)(x)
 (p * torch.arange(5)).sum().backward()
 print(p.tolist(), f"{x.grad.norm().item():.5f}")
 net = torch.nn.Sequential(
-    torch.nn.Conv2d(1, 4, 3),
-    torch.nn.BatchNorm2d(4),
-    torch.nn.ReLU(),
-    torch.nn.Flatten(),
-    torch.nn.Linear(144, 5),
+    torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 5)
 )
 print(
     summary(
-        net,
-        (2, 1, 8, 8),
-        verbose=0,
-        col_names=("input_size", "output_size", "num_params", "kernel_size", "mult_adds"),
+        net, (2, 1, 8, 8), verbose=0, col_names=("input_size", "output_size", "num_params", "kernel_size", "mult_adds")
     )
 )
 old_summary(net, (1, 8, 8), device="cpu")

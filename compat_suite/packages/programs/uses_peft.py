@@ -21,13 +21,9 @@ class Net(nn.Module):
 torch.manual_seed(0)
 x, y = torch.randn(16, 6), torch.randint(0, 2, (16,))
 for config in (
-    peft.LoraConfig(
-        r=4, target_modules=["first", "second"], modules_to_save=["head"], lora_dropout=0.0
-    ),
+    peft.LoraConfig(r=4, target_modules=["first", "second"], modules_to_save=["head"], lora_dropout=0.0),
     peft.LoraConfig(r=2, target_modules=["second"], use_dora=True),
-    peft.LoraConfig(
-        r=2, target_modules=["first", "second"], use_rslora=True, init_lora_weights="pissa"
-    ),
+    peft.LoraConfig(r=2, target_modules=["first", "second"], use_rslora=True, init_lora_weights="pissa"),
     peft.LoHaConfig(r=2, target_modules=["second"]),
     peft.LoKrConfig(r=2, target_modules=["second"]),
     peft.IA3Config(target_modules=["first", "second"], feedforward_modules=["second"]),

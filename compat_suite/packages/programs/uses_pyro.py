@@ -4,14 +4,7 @@ import pyro
 import pyro.distributions as dist
 import torch
 from pyro.distributions import transforms as T
-from pyro.infer import (
-    MCMC,
-    NUTS,
-    SVI,
-    Trace_ELBO,
-    TraceEnum_ELBO,
-    config_enumerate,
-)
+from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO, TraceEnum_ELBO, config_enumerate
 from pyro.infer.autoguide import AutoDiagonalNormal, AutoMultivariateNormal
 from pyro.optim import Adam
 
@@ -32,9 +25,7 @@ for guide_of in (AutoDiagonalNormal, AutoMultivariateNormal):
     guide = guide_of(model)
     svi = SVI(model, guide, Adam({"lr": 0.05}), Trace_ELBO())
     print(guide_of.__name__, [f"{svi.step(x, y):.3f}" for _ in range(6)])
-    print(
-        {k: [f"{v:.3f}" for v in q.flatten().tolist()] for k, q in sorted(guide.median().items())}
-    )
+    print({k: [f"{v:.3f}" for v in q.flatten().tolist()] for k, q in sorted(guide.median().items())})
 
 
 @config_enumerate
@@ -60,7 +51,6 @@ mcmc.run(x, y)
 print({k: [f"{v:.2f}" for v in s.tolist()] for k, s in sorted(mcmc.get_samples().items())})
 pyro.set_rng_seed(2)
 flow = dist.TransformedDistribution(
-    dist.Normal(torch.zeros(2), 1.0).to_event(1),
-    [T.affine_coupling(2, hidden_dims=[4]), T.Planar(2)],
+    dist.Normal(torch.zeros(2), 1.0).to_event(1), [T.affine_coupling(2, hidden_dims=[4]), T.Planar(2)]
 )
 print(f"{flow.log_prob(flow.sample((3,))).sum().item():.4f}")

@@ -30,7 +30,5 @@ for loss in (
     print(type(loss).__name__, f"{value.item():.5f} {x.grad.norm().item():.5f}")
 pairs = miners.BatchHardMiner()(x, y)
 print([t.tolist() for t in pairs])
-loss = losses.TripletMarginLoss(
-    distance=distances.CosineSimilarity(), reducer=reducers.ThresholdReducer(low=0.1)
-)
+loss = losses.TripletMarginLoss(distance=distances.CosineSimilarity(), reducer=reducers.ThresholdReducer(low=0.1))
 print(f"{loss(x, y, miners.MultiSimilarityMiner()(x, y)).item():.5f}")

@@ -25,16 +25,9 @@ with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "a.safetensors")
     save_file(tensors, path, metadata={"who": "me"})
     back = load_file(path)
-    print(
-        all(torch.equal(back[k], v) and back[k].dtype == v.dtype for k, v in tensors.items()),
-        sorted(back),
-    )
+    print(all(torch.equal(back[k], v) and back[k].dtype == v.dtype for k, v in tensors.items()), sorted(back))
     with safe_open(path, framework="pt", device="cpu") as f:
-        print(
-            f.metadata(),
-            f.get_slice("torch.int32")[:, 1:].tolist(),
-            f.get_tensor("torch.bfloat16").tolist(),
-        )
+        print(f.metadata(), f.get_slice("torch.int32")[:, 1:].tolist(), f.get_tensor("torch.bfloat16").tolist())
     net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 2))
     net[1].weight = torch.nn.Parameter(net[1].weight.detach())
     save_model(net, path)

@@ -8,30 +8,21 @@ from sentence_transformers import SentenceTransformer, losses, util
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-WORDS = (
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "a",
-    "cat",
-    "sat",
-    "on",
-    "the",
-    "mat",
-    "dog",
-    "runs",
-    "fast",
-)
+WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "sat", "on", "the", "mat", "dog", "runs", "fast")
 SENTENCES = ["a cat sat on the mat", "the dog runs fast", "a bird sings", "the cat"]
 with tempfile.TemporaryDirectory() as folder:
     Path(folder, "vocab.txt").write_text("\n".join(WORDS))
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=32, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
     BertModel(config).save_pretrained(folder)
     BertTokenizerFast(vocab_file=f"{folder}/vocab.txt").save_pretrained(folder)
     parts = [Transformer(folder, max_seq_length=16), Pooling(16, pooling_mode="mean"), Normalize()]

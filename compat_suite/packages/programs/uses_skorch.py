@@ -20,10 +20,7 @@ class Net(torch.nn.Module):
     def __init__(self, width=6):
         super().__init__()
         self.layers = torch.nn.Sequential(
-            torch.nn.Linear(5, width),
-            torch.nn.ReLU(),
-            torch.nn.Linear(width, 2),
-            torch.nn.Softmax(dim=-1),
+            torch.nn.Linear(5, width), torch.nn.ReLU(), torch.nn.Linear(width, 2), torch.nn.Softmax(dim=-1)
         )
 
     def forward(self, x):
@@ -44,10 +41,7 @@ net = NeuralNetClassifier(
 )
 net.fit(X, y)
 for row in net.history:
-    print(
-        row["epoch"],
-        f"{row['train_loss']:.5f} {row['valid_loss']:.5f} {row['valid_acc']:.4f} {row['roc_auc']:.4f}",
-    )
+    print(row["epoch"], f"{row['train_loss']:.5f} {row['valid_loss']:.5f} {row['valid_acc']:.4f} {row['roc_auc']:.4f}")
 print(
     f"{net.score(X, y):.4f}",
     net.predict_proba(X)[0].round(4).tolist(),
@@ -55,10 +49,7 @@ print(
 )
 torch.manual_seed(1)
 search = GridSearchCV(
-    make_pipeline(
-        StandardScaler(),
-        NeuralNetClassifier(Net, max_epochs=2, lr=0.1, verbose=0, train_split=None),
-    ),
+    make_pipeline(StandardScaler(), NeuralNetClassifier(Net, max_epochs=2, lr=0.1, verbose=0, train_split=None)),
     {"neuralnetclassifier__module__width": [2, 4]},
     cv=2,
     error_score="raise",

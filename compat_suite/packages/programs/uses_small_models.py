@@ -15,11 +15,7 @@ tags = torch.randint(0, 4, (2, 6))
 mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2], dtype=torch.bool)
 likelihood = crf(emissions, tags, mask=mask)
 likelihood.backward()
-print(
-    "CRF",
-    f"{likelihood.item():.4f} {emissions.grad.norm().item():.4f}",
-    crf.decode(emissions, mask=mask),
-)
+print("CRF", f"{likelihood.item():.4f} {emissions.grad.norm().item():.4f}", crf.decode(emissions, mask=mask))
 a, b = torch.rand(2, 3, 32, 32, requires_grad=True), torch.rand(2, 3, 32, 32)
 value = ssim(a, b, data_range=1.0, win_size=7)
 value.backward()
@@ -32,9 +28,7 @@ print(
 )
 x = torch.randn(3, 8)
 print(
-    "DCT",
-    f"{torch_dct.dct(x).sum().item():.4f}",
-    bool(torch.allclose(torch_dct.idct(torch_dct.dct(x)), x, atol=1e-5)),
+    "DCT", f"{torch_dct.dct(x).sum().item():.4f}", bool(torch.allclose(torch_dct.idct(torch_dct.dct(x)), x, atol=1e-5))
 )
 layer = EGNN(dim=8)
 out, moved = layer(torch.randn(1, 5, 8), torch.randn(1, 5, 3))

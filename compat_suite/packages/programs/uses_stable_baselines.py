@@ -14,15 +14,9 @@ ALGORITHMS = (
     (TD3, "Pendulum-v1", late, 30),
 )
 for algorithm, game, options, steps in ALGORITHMS:
-    model = algorithm(
-        "MlpPolicy", game, seed=0, device="cpu", policy_kwargs={"net_arch": [16, 16]}, **options
-    )
+    model = algorithm("MlpPolicy", game, seed=0, device="cpu", policy_kwargs={"net_arch": [16, 16]}, **options)
     model.learn(steps)
-    said = {
-        k: f"{float(v):.3f}"
-        for k, v in sorted(model.logger.name_to_value.items())
-        if "time" not in k
-    }
+    said = {k: f"{float(v):.3f}" for k, v in sorted(model.logger.name_to_value.items()) if "time" not in k}
     print(algorithm.__name__, said)
     where = np.zeros(model.observation_space.shape, np.float32)
     action = model.predict(where, deterministic=True)[0]

@@ -15,13 +15,9 @@ y = (x[:, 0] + x[:, 1] > 0).astype(int)
 sizes = {"n_d": 4, "n_a": 4, "n_steps": 2, "seed": 0, "verbose": 0, "device_name": "cpu"}
 how = {"batch_size": 32, "virtual_batch_size": 16, "drop_last": False}
 model = TabNetClassifier(cat_idxs=[5], cat_dims=[4], cat_emb_dim=2, **sizes)
-model.fit(
-    x[:90], y[:90], eval_set=[(x[90:], y[90:])], eval_metric=["auc", "logloss"], max_epochs=3, **how
-)
+model.fit(x[:90], y[:90], eval_set=[(x[90:], y[90:])], eval_metric=["auc", "logloss"], max_epochs=3, **how)
 print({k: [f"{v:.4f}" for v in row] for k, row in model.history.history.items() if k != "lr"})
-print(
-    [f"{v:.4f}" for v in model.feature_importances_], model.predict_proba(x[:3]).round(4).tolist()
-)
+print([f"{v:.4f}" for v in model.feature_importances_], model.predict_proba(x[:3]).round(4).tolist())
 print("reasons", f"{model.explain(x[:4])[0].sum():.4f}")
 with tempfile.TemporaryDirectory() as folder:
     again = TabNetClassifier()

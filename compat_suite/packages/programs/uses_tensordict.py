@@ -6,17 +6,9 @@ from tensordict.nn import TensorDictModule, TensorDictSequential
 
 torch.manual_seed(0)
 td = TensorDict({"a": torch.randn(3, 4), "b": {"c": torch.arange(3)}}, batch_size=[3])
+print(td.shape, sorted(map(str, td.keys(True, True))), td[1]["b", "c"].item(), td.to(torch.float64)["a"].dtype)
 print(
-    td.shape,
-    sorted(map(str, td.keys(True, True))),
-    td[1]["b", "c"].item(),
-    td.to(torch.float64)["a"].dtype,
-)
-print(
-    torch.stack([td, td]).shape,
-    torch.cat([td, td], 0).batch_size,
-    td.unsqueeze(0).shape,
-    (td + 1)["b", "c"].tolist(),
+    torch.stack([td, td]).shape, torch.cat([td, td], 0).batch_size, td.unsqueeze(0).shape, (td + 1)["b", "c"].tolist()
 )
 net = TensorDictSequential(
     TensorDictModule(torch.nn.Linear(4, 2), in_keys=["a"], out_keys=["h"]),

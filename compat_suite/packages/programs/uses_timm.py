@@ -48,10 +48,7 @@ for name, options in MODELS.items():
 torch.manual_seed(2)
 net = timm.create_model("resnet10t", features_only=True, out_indices=(0, 1))
 print("features", [tuple(f.shape) for f in net(x)], net.feature_info.channels())
-print(
-    "pools",
-    *(f"{SelectAdaptivePool2d(pool_type=p)(x).sum().item():.4f}" for p in ("avg", "max", "avgmax")),
-)
+print("pools", *(f"{SelectAdaptivePool2d(pool_type=p)(x).sum().item():.4f}" for p in ("avg", "max", "avgmax")))
 print("blur", f"{BlurPool2d(3)(x).sum().item():.4f}", f"{DropPath(0.5).eval()(x).sum().item():.4f}")
 embed = torch.randn(1, 17, 8)
 print("positions", f"{resample_abs_pos_embed(embed, new_size=[6, 6]).square().sum().item():.3f}")
@@ -69,17 +66,7 @@ with torch.no_grad():
     line.weight.add_(1.0)
 ema.update(line)
 print("EMA", f"{(line.weight - ema.module.weight).sum().item():.4f}")
-for opt in (
-    "lamb",
-    "adafactor",
-    "lion",
-    "nadamw",
-    "adan",
-    "rmsproptf",
-    "madgrad",
-    "adopt",
-    "lookahead_sgd",
-):
+for opt in ("lamb", "adafactor", "lion", "nadamw", "adan", "rmsproptf", "madgrad", "adopt", "lookahead_sgd"):
     torch.manual_seed(3)
     line = torch.nn.Linear(3, 2)
     optimizer = create_optimizer_v2(line, opt=opt, lr=0.1)

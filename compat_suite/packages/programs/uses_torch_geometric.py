@@ -78,9 +78,12 @@ out = graph(kinds.x_dict, kinds.edge_index_dict)
 print("kinds", {k: f"{v.sum().item():.4f}" for k, v in out.items()})
 torch.manual_seed(3)
 explain = Explainer(
-    gnn.GCN(8, 8, 2, 3), GNNExplainer(epochs=5), explanation_type="model", node_mask_type="attributes",
+    gnn.GCN(8, 8, 2, 3),
+    GNNExplainer(epochs=5),
+    explanation_type="model",
+    node_mask_type="attributes",
     edge_mask_type="object",
     model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
-)  # fmt: skip
+)
 found = explain(x, edge, index=3)
 print("explained", f"{found.edge_mask.sum().item():.4f} {found.node_mask.sum().item():.4f}")

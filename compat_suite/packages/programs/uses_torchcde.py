@@ -27,19 +27,11 @@ class Law(torch.nn.Module):
 
 law = Law()
 z = torchcde.cdeint(
-    X=curve,
-    func=law,
-    z0=torch.zeros(2, 3),
-    t=curve.interval,
-    method="rk4",
-    options={"step_size": 0.2},
-    adjoint=False,
+    X=curve, func=law, z0=torch.zeros(2, 3), t=curve.interval, method="rk4", options={"step_size": 0.2}, adjoint=False
 )
 z[:, -1].sum().backward()
 print(f"{z.sum().item():.5f} {law.linear.weight.grad.norm().item():.5f}")
 print(
-    torchcde.lead_lag_interpolation_coeffs
-    if hasattr(torchcde, "lead_lag_interpolation_coeffs")
-    else "",
+    torchcde.lead_lag_interpolation_coeffs if hasattr(torchcde, "lead_lag_interpolation_coeffs") else "",
     torchcde.logsig_windows.__name__,
 )

@@ -31,12 +31,8 @@ for metric in (
 ):
     print(type(metric).__name__, f"{metric(a, b).item():.5f}")
 x, y = torch.rand(1, 1, 24, 24), torch.rand(1, 1, 24, 24)
-print(
-    f"{F.structural_similarity_index_measure(x, y).item():.5f} {F.peak_signal_noise_ratio(x, y).item():.5f}"
-)
+print(f"{F.structural_similarity_index_measure(x, y).item():.5f} {F.peak_signal_noise_ratio(x, y).item():.5f}")
 print(
     F.pairwise_cosine_similarity(a.view(4, 5), b.view(4, 5))[0].tolist()[:1],
-    F.retrieval_average_precision(
-        torch.tensor([0.2, 0.9, 0.5]), torch.tensor([True, False, True])
-    ).item(),
+    F.retrieval_average_precision(torch.tensor([0.2, 0.9, 0.5]), torch.tensor([True, False, True])).item(),
 )

@@ -21,12 +21,6 @@ for method in (torchquad.Trapezoid, torchquad.Simpson, torchquad.Boole, torchqua
     slopes = [f"{v:.5f}" for v in (sharpness.grad, *bounds.grad.flatten())]
     print(method.__name__, f"{found.item():.6f}", slopes)
 area = [[0, 1], [-0.5, 0.5]]
-print(
-    "by chance",
-    f"{torchquad.MonteCarlo().integrate(f, 2, 500, area, seed=3, backend='torch').item():.6f}",
-)
+print("by chance", f"{torchquad.MonteCarlo().integrate(f, 2, 500, area, seed=3, backend='torch').item():.6f}")
 with torch.no_grad():
-    print(
-        "VEGAS",
-        f"{torchquad.VEGAS().integrate(f, 2, 3000, area, seed=3, backend='torch').item():.6f}",
-    )
+    print("VEGAS", f"{torchquad.VEGAS().integrate(f, 2, 3000, area, seed=3, backend='torch').item():.6f}")

@@ -29,24 +29,14 @@ for kind, method in (
 ):
     torch.manual_seed(1)
     sde = SDE("diagonal", kind)
-    noise = torchsde.BrownianInterval(
-        0.0, 1.0, size=(4, 3), entropy=7, levy_area_approximation="space-time"
-    )
+    noise = torchsde.BrownianInterval(0.0, 1.0, size=(4, 3), entropy=7, levy_area_approximation="space-time")
     ys = torchsde.sdeint(sde, y0, ts, method=method, dt=0.25, bm=noise)
     ys[-1].sum().backward()
     print(kind, method, f"{ys[-1].sum().item():.5f} {sde.mu.weight.grad.norm().item():.5f}")
 sde = SDE("diagonal", "stratonovich")
-noise = torchsde.BrownianInterval(
-    0.0, 1.0, size=(4, 3), entropy=7, levy_area_approximation="space-time"
-)
+noise = torchsde.BrownianInterval(0.0, 1.0, size=(4, 3), entropy=7, levy_area_approximation="space-time")
 ys = torchsde.sdeint_adjoint(
-    sde,
-    y0,
-    ts,
-    method="reversible_heun",
-    adjoint_method="adjoint_reversible_heun",
-    dt=0.25,
-    bm=noise,
+    sde, y0, ts, method="reversible_heun", adjoint_method="adjoint_reversible_heun", dt=0.25, bm=noise
 )
 ys[-1].sum().backward()
 print(f"{ys[-1].sum().item():.5f} {sde.sigma.weight.grad.norm().item():.5f}")

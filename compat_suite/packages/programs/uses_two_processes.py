@@ -36,9 +36,15 @@ def data():
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         trainer = L.Trainer(
-            accelerator="cpu", devices=2, strategy="ddp_spawn", max_epochs=2, logger=False, default_root_dir=folder,
-            enable_progress_bar=False, enable_model_summary=False,
-        )  # fmt: skip
+            accelerator="cpu",
+            devices=2,
+            strategy="ddp_spawn",
+            max_epochs=2,
+            logger=False,
+            default_root_dir=folder,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
         model = Classifier()
         trainer.fit(model, data())
     print(f"{trainer.callback_metrics['loss'].item():.4f}")

@@ -8,9 +8,7 @@ x = torch.randn(2, 10, 16)
 for name, make in {
     "VQ": lambda: VectorQuantize(dim=16, codebook_size=12, decay=0.8, commitment_weight=1.0),
     "cosine VQ": lambda: VectorQuantize(dim=16, codebook_size=12, use_cosine_sim=True),
-    "learnable VQ": lambda: VectorQuantize(
-        dim=16, codebook_size=12, learnable_codebook=True, ema_update=False
-    ),
+    "learnable VQ": lambda: VectorQuantize(dim=16, codebook_size=12, learnable_codebook=True, ema_update=False),
     "residual": lambda: ResidualVQ(dim=16, num_quantizers=3, codebook_size=8),
     "FSQ": lambda: FSQ(levels=[5, 4, 3], dim=16),
     "LFQ": lambda: LFQ(codebook_size=16, dim=16, entropy_loss_weight=0.02),
@@ -23,11 +21,6 @@ for name, make in {
         out, index, *loss = layer(z)
         total = out.square().sum() + sum(v.sum() for v in loss if isinstance(v, torch.Tensor))
         total.backward()
-        print(
-            name,
-            tuple(out.shape),
-            index.flatten()[:6].tolist(),
-            f"{total.item():.3f} {z.grad.norm().item():.3f}",
-        )
+        print(name, tuple(out.shape), index.flatten()[:6].tolist(), f"{total.item():.3f} {z.grad.norm().item():.3f}")
     except Exception as e:
         print(name, type(e).__name__, str(e)[:300])

@@ -30,23 +30,10 @@ show(
     ),
     words,
 )
-show(
-    "performer",
-    SelfAttention(dim=16, heads=2, dim_head=8, nb_features=12, causal=False),
-    torch.randn(1, 8, 16),
-)
+show("performer", SelfAttention(dim=16, heads=2, dim_head=8, nb_features=12, causal=False), torch.randn(1, 8, 16))
 show(
     "performer lm",
-    PerformerLM(
-        num_tokens=20,
-        max_seq_len=16,
-        dim=16,
-        depth=1,
-        heads=2,
-        dim_head=8,
-        nb_features=12,
-        causal=False,
-    ),
+    PerformerLM(num_tokens=20, max_seq_len=16, dim=16, depth=1, heads=2, dim_head=8, nb_features=12, causal=False),
     words,
 )
 show(

@@ -1,13 +1,7 @@
 """Transformers with rotary positions, gated layers and flash attention; writing with a cache."""
 
 import torch
-from x_transformers import (
-    AutoregressiveWrapper,
-    Decoder,
-    Encoder,
-    TransformerWrapper,
-    ViTransformerWrapper,
-)
+from x_transformers import AutoregressiveWrapper, Decoder, Encoder, TransformerWrapper, ViTransformerWrapper
 
 torch.manual_seed(0)
 for options in (
@@ -15,16 +9,12 @@ for options in (
     {"alibi_pos_bias": True},
     {"use_rmsnorm": True, "ff_glu": True, "ff_swish": True},
     {"attn_flash": True, "attn_one_kv_head": True},
-    {
-        "sandwich_norm": True,
-    },
+    {"sandwich_norm": True},
     {"attn_qk_norm": True, "rel_pos_bias": True},
 ):
     torch.manual_seed(0)
     net = TransformerWrapper(
-        num_tokens=12,
-        max_seq_len=16,
-        attn_layers=Decoder(dim=16, depth=1, heads=2, attn_dim_head=8, **options),
+        num_tokens=12, max_seq_len=16, attn_layers=Decoder(dim=16, depth=1, heads=2, attn_dim_head=8, **options)
     )
     model = AutoregressiveWrapper(net)
     words = torch.randint(0, 12, (2, 9))
@@ -40,9 +30,6 @@ for options in (
 model.eval()
 print(model.generate(words[:, :2], 4, temperature=0.0, cache_kv=True).tolist())
 vit = ViTransformerWrapper(
-    image_size=8,
-    patch_size=4,
-    num_classes=3,
-    attn_layers=Encoder(dim=16, depth=1, heads=2, attn_dim_head=8),
+    image_size=8, patch_size=4, num_classes=3, attn_layers=Encoder(dim=16, depth=1, heads=2, attn_dim_head=8)
 )
 print([f"{v:.4f}" for v in vit(torch.randn(1, 3, 8, 8))[0].tolist()])

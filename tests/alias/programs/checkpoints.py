@@ -28,10 +28,7 @@ class Sq(Dataset):
 
 
 loader = DataLoader(
-    Sq(32),
-    batch_size=8,
-    sampler=WeightedRandomSampler(torch.arange(1, 33).float(), 32),
-    collate_fn=None,
+    Sq(32), batch_size=8, sampler=WeightedRandomSampler(torch.arange(1, 33).float(), 32), collate_fn=None
 )
 
 
@@ -57,14 +54,7 @@ s = LinearLR(o, total_iters=3)
 run(m, o, s, 2)
 path = os.path.join(tempfile.mkdtemp(), "ck.pt")
 torch.save(
-    {
-        "m": m.state_dict(),
-        "o": o.state_dict(),
-        "s": s.state_dict(),
-        "rng": torch.get_rng_state(),
-        "epoch": 2,
-    },
-    path,
+    {"m": m.state_dict(), "o": o.state_dict(), "s": s.state_dict(), "rng": torch.get_rng_state(), "epoch": 2}, path
 )
 run(m, o, s, 2)
 a = copy.deepcopy(m.state_dict())

@@ -8,11 +8,7 @@ from torch import nn
 class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.norm, self.up, self.down = (
-            nn.LayerNorm(width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(2 * width, width),
-        )
+        self.norm, self.up, self.down = (nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width))
 
     def forward(self, x):
         return x + self.down(F.silu(self.up(self.norm(x))))

@@ -81,9 +81,7 @@ def main():
     x = torch.randn(240, 1, 12, 12) * 0.5
     for i in range(240):
         x[i, 0, y[i], :] += 1.5
-    tr, te = random_split(
-        TensorDataset(x, y), [200, 40], generator=torch.Generator().manual_seed(3)
-    )
+    tr, te = random_split(TensorDataset(x, y), [200, 40], generator=torch.Generator().manual_seed(3))
     kw = {"num_workers": 0, "pin_memory": False}
     trl = DataLoader(tr, batch_size=20, shuffle=True, **kw)
     tel = DataLoader(te, batch_size=40)

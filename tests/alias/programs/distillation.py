@@ -37,9 +37,7 @@ for epoch in range(3):
                 wanted = teacher(xb)
             got = student(xb)
             kind = got.dtype
-            soft = F.kl_div(
-                F.log_softmax(got / T, 1), F.softmax(wanted / T, 1), reduction="batchmean"
-            )
+            soft = F.kl_div(F.log_softmax(got / T, 1), F.softmax(wanted / T, 1), reduction="batchmean")
             loss = T * T * soft + 0.5 * F.cross_entropy(got, yb)
         scaler.scale(loss).backward()
         scaler.unscale_(opt)

@@ -29,9 +29,7 @@ class Layer(nn.Linear):
     def learn(self, true, false, epochs):
         for _ in range(epochs):
             good, bad = self.forward(true).pow(2).mean(1), self.forward(false).pow(2).mean(1)
-            loss = torch.log(
-                1 + torch.exp(torch.cat([self.threshold - good, bad - self.threshold]))
-            ).mean()
+            loss = torch.log(1 + torch.exp(torch.cat([self.threshold - good, bad - self.threshold]))).mean()
             self.opt.zero_grad()
             loss.backward()
             self.opt.step()

@@ -2,14 +2,7 @@
 
 import torch
 from torch import nn
-from torch.distributions import (
-    Categorical,
-    Independent,
-    MixtureSameFamily,
-    MultivariateNormal,
-    Normal,
-    kl_divergence,
-)
+from torch.distributions import Categorical, Independent, MixtureSameFamily, MultivariateNormal, Normal, kl_divergence
 
 torch.manual_seed(7)
 
@@ -23,8 +16,7 @@ class MDN(nn.Module):
     def forward(self, x):
         h = self.body(x)
         return MixtureSameFamily(
-            Categorical(logits=self.pi(h)),
-            Normal(self.mu(h), nn.functional.softplus(self.sigma(h)) + 1e-3),
+            Categorical(logits=self.pi(h)), Normal(self.mu(h), nn.functional.softplus(self.sigma(h)) + 1e-3)
         )
 
 
@@ -55,7 +47,4 @@ for step in range(20):
     loss.backward()
     opt.step()
 print(f"{loss.item():.5f} {kl_divergence(true, fitted).item():.5f} {fitted.entropy().item():.5f}")
-print(
-    Independent(Normal(torch.zeros(2), 1.0), 1),
-    fitted.covariance_matrix.detach().numpy().round(3).tolist(),
-)
+print(Independent(Normal(torch.zeros(2), 1.0), 1), fitted.covariance_matrix.detach().numpy().round(3).tolist())

@@ -26,12 +26,7 @@ class Twin(nn.Module):
     def __init__(self):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(1, 4, 3),
-            nn.BatchNorm2d(4),
-            nn.PReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(36, 6),
+            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.PReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 6)
         )
         self.head = nn.Bilinear(6, 6, 1)
         self.body.apply(self.start)

@@ -67,9 +67,7 @@ class Unit(TestCase):
         a = random_symmetric_matrix(3, 2, dtype=torch.double)
         self.assertEqual(a, a.mT)
         torch.linalg.cholesky(random_hermitian_pd_matrix(3, dtype=torch.cdouble, device="cpu"))
-        b = make_fullrank_matrices_with_distinct_singular_values(
-            2, 4, 3, device="cpu", dtype=torch.double
-        )
+        b = make_fullrank_matrices_with_distinct_singular_values(2, 4, 3, device="cpu", dtype=torch.double)
         self.assertEqual(torch.linalg.matrix_rank(b), torch.tensor([3, 3]))
 
     def test_surroundings(self):
@@ -132,13 +130,21 @@ PAIRS = [
     (Mine(), 3), ("a\nb", "a\nc"), (torch.bfloat16, "a"), (X.bfloat16(), X.bfloat16() * 1.5),
 ]  # fmt: skip
 OPTIONS = [
-    ({"atol": 1, "rtol": 0}, 1, 1.5), ({"atol": 1}, 1, 1.5), ({"rtol": 1}, 1, 1.5),
+    ({"atol": 1, "rtol": 0}, 1, 1.5),
+    ({"atol": 1}, 1, 1.5),
+    ({"rtol": 1}, 1, 1.5),
     ({"exact_dtype": False}, X, X.double()),
-    ({"equal_nan": False}, NAN, NAN), ({"msg": "said"}, 1, 2), ({"msg": lambda text: "<" + text + ">"}, 1, 2),
-    ({"exact_stride": True}, torch.ones(2, 2).t(), torch.ones(2, 2)), ({"exact_layout": True}, X, X),
-    ({"exact_device": True}, X, X), ({"atol": 3, "rtol": 0}, X, X * 3), ({"msg": "said"}, X, X + 1),
-    ({"exact_dtype": False}, torch.tensor(2), torch.tensor(2.0)), ({"foo": 1}, X, X),
-]  # fmt: skip
+    ({"equal_nan": False}, NAN, NAN),
+    ({"msg": "said"}, 1, 2),
+    ({"msg": lambda text: "<" + text + ">"}, 1, 2),
+    ({"exact_stride": True}, torch.ones(2, 2).t(), torch.ones(2, 2)),
+    ({"exact_layout": True}, X, X),
+    ({"exact_device": True}, X, X),
+    ({"atol": 3, "rtol": 0}, X, X * 3),
+    ({"msg": "said"}, X, X + 1),
+    ({"exact_dtype": False}, torch.tensor(2), torch.tensor(2.0)),
+    ({"foo": 1}, X, X),
+]
 
 
 class Equality(TestCase):

@@ -73,9 +73,7 @@ class Plain(TestCase):
     def test_subtests(self, x):
         self.assertNotEqual(x, 4)
 
-    @parametrize(
-        "x,y", [subtest((1, 2), name="given"), (3, 4)], name_fn=lambda x, y: f"made_{x}_{y}"
-    )
+    @parametrize("x,y", [subtest((1, 2), name="given"), (3, 4)], name_fn=lambda x, y: f"made_{x}_{y}")
     def test_named(self, x, y):
         self.assertEqual(x + 1, y)
 
@@ -234,9 +232,7 @@ instantiate_device_type_tests(NotThere, globals(), except_for="cpu")
 class Groups(TestCase):
     def test_groups(self):
         self.assertEqual(floating_types_and(torch.half), (torch.float32, torch.float64, torch.half))
-        self.assertEqual(
-            integral_types(), (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-        )
+        self.assertEqual(integral_types(), (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
         self.assertEqual(len(floating_and_complex_types()), 4)
         self.assertEqual(len(all_types_and_complex_and(torch.bool)), 10)
 

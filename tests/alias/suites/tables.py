@@ -51,32 +51,37 @@ def named(*names):
 
 def doubled(op, device, dtype, requires_grad, **kwargs):
     for shape in ((2, 3), (), (0,)):
-        x = torch.testing.make_tensor(
-            shape, device=device, dtype=dtype, requires_grad=requires_grad
-        )
+        x = torch.testing.make_tensor(shape, device=device, dtype=dtype, requires_grad=requires_grad)
         yield SampleInput(x, 2.0).with_metadata(name=str(shape))
 
 
 def wrong(op, device, **kwargs):
     yield ErrorInput(
-        SampleInput(torch.ones(2, device=device), torch.ones(3, device=device)),
-        error_regex="The size of tensor a",
+        SampleInput(torch.ones(2, device=device), torch.ones(3, device=device)), error_regex="The size of tensor a"
     )
 
 
 OWN = [
     OpInfo(
-        "mul", variant_test_name="own", ref=np.multiply, sample_inputs_func=doubled,
-        error_inputs_func=wrong, dtypes=(torch.float32, torch.float64, torch.int64),
-        backward_dtypes=(torch.float64,), supports_forward_ad=True, aliases=("multiply",),
-        decorators=(DecorateInfo(unittest.skip("asked for"), "TestOwn", "test_left_out", dtypes=(torch.int64,)),
-                    DecorateInfo(toleranceOverride({torch.float32: tol(1.0, 0.0)}), "TestOwn", "test_tolerance")),
+        "mul",
+        variant_test_name="own",
+        ref=np.multiply,
+        sample_inputs_func=doubled,
+        error_inputs_func=wrong,
+        dtypes=(torch.float32, torch.float64, torch.int64),
+        backward_dtypes=(torch.float64,),
+        supports_forward_ad=True,
+        aliases=("multiply",),
+        decorators=(
+            DecorateInfo(unittest.skip("asked for"), "TestOwn", "test_left_out", dtypes=(torch.int64,)),
+            DecorateInfo(toleranceOverride({torch.float32: tol(1.0, 0.0)}), "TestOwn", "test_tolerance"),
+        ),
         skips=(DecorateInfo(unittest.expectedFailure, "TestOwn", "test_fails"),),
     ),
     UnaryUfuncInfo("sqrt", domain=(0, None), dtypes=(torch.float32, torch.float64), ref=np.sqrt),
     BinaryUfuncInfo("maximum", dtypes=(torch.float32, torch.int64), ref=np.maximum),
     ReductionOpInfo("amax", dtypes=(torch.float32,), ref=np.amax, nan_policy="propagate"),
-]  # fmt: skip
+]
 
 
 class TestOwn(TestCase):
@@ -108,7 +113,7 @@ class TestOwn(TestCase):
     @ops(OWN[:1], dtypes=OpDTypes.supported_backward)
     def test_backward_dtypes(self, device, dtype, op):
         self.assertEqual(dtype, torch.float64)
-        self.assertTrue(first_sample(self, op.sample_inputs(device, dtype, True)).input.requires_grad)  # fmt: skip
+        self.assertTrue(first_sample(self, op.sample_inputs(device, dtype, True)).input.requires_grad)
 
     @ops(OWN[:1], dtypes=(torch.float32,))
     def test_errors(self, device, dtype, op):
@@ -133,21 +138,11 @@ class TestTable(TestGradients):
     @ops(named("sin", "cumsum", "matmul"), allowed_dtypes=(torch.float64, torch.complex128))
     def test_gradients(self, device, dtype, op):
         self._skip_helper(op, device, dtype)
-        self._check_helper(
-            device,
-            dtype,
-            op,
-            op.get_op(),
-            "gradcheck",
-            check_batched_grad=False,
-            check_forward_ad=True,
-        )
+        self._check_helper(device, dtype, op, op.get_op(), "gradcheck", check_batched_grad=False, check_forward_ad=True)
 
     @ops(named("exp", "tril"), allowed_dtypes=(torch.float64,))
     def test_inplace_gradients(self, device, dtype, op):
-        self._grad_test_helper(
-            device, dtype, op, self._get_safe_inplace(op.get_inplace()), check_batched_grad=False
-        )
+        self._grad_test_helper(device, dtype, op, self._get_safe_inplace(op.get_inplace()), check_batched_grad=False)
 
     @ops(named("add", "cat", "linalg.det"), allowed_dtypes=(torch.float32,))
     def test_out(self, device, dtype, op):
@@ -170,35 +165,26 @@ class TestTable(TestGradients):
 
 
 class TestModules(TestCase):
-    @modules(
-        [m for m in module_db if m.name in ("nn.Linear", "nn.BatchNorm1d")],
-        allowed_dtypes=(torch.float32,),
-    )
+    @modules([m for m in module_db if m.name in ("nn.Linear", "nn.BatchNorm1d")], allowed_dtypes=(torch.float32,))
     def test_forward(self, device, dtype, module_info, training):
         for given in module_info.module_inputs_func(
             module_info, device=device, dtype=dtype, requires_grad=False, training=training
         ):
-            made = module_info.module_cls(
-                *given.constructor_input.args, **given.constructor_input.kwargs
-            )
+            made = module_info.module_cls(*given.constructor_input.args, **given.constructor_input.kwargs)
             made.to(device).to(dtype).train(training)
-            self.assertIs(
-                made(*given.forward_input.args, **given.forward_input.kwargs).dtype, dtype
-            )
+            self.assertIs(made(*given.forward_input.args, **given.forward_input.kwargs).dtype, dtype)
 
     @modules(
-        [m for m in module_db if m.name == "nn.BatchNorm1d"], allowed_dtypes=(torch.float64,),
+        [m for m in module_db if m.name == "nn.BatchNorm1d"],
+        allowed_dtypes=(torch.float64,),
         train_eval_mode=TrainEvalMode.eval_only,
-    )  # fmt: skip
+    )
     def test_eval(self, device, dtype, module_info, training):
         self.assertFalse(training)
 
 
 class TestOptimizers(TestCase):
-    @optims(
-        [o for o in optim_db if o.optim_cls.__name__ in ("SGD", "Adam", "LBFGS")],
-        dtypes=[torch.float32],
-    )
+    @optims([o for o in optim_db if o.optim_cls.__name__ in ("SGD", "Adam", "LBFGS")], dtypes=[torch.float32])
     def test_step(self, device, dtype, optim_info):
         for given in optim_info.optim_inputs_func(device=device):
             w = torch.nn.Parameter(torch.ones(2, device=device, dtype=dtype))
@@ -217,9 +203,7 @@ class TestOptimizers(TestCase):
             tracker.pop_check_set(torch.ones(2), self)
             self.assertTrue(tracker.all_popped())
 
-    @optims(
-        [o for o in optim_db if o.optim_cls.__name__ in ("SGD", "Adam")], dtypes=[torch.float32]
-    )
+    @optims([o for o in optim_db if o.optim_cls.__name__ in ("SGD", "Adam")], dtypes=[torch.float32])
     def test_errors(self, device, dtype, optim_info):
         for e in optim_info.optim_error_inputs_func(device=device, dtype=dtype):
             given = e.optimizer_error_input

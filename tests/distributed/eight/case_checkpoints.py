@@ -7,12 +7,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import nn
-from torchgrad_jax.distributed.fsdp import (
-    FullyShardedDataParallel,
-    MixedPrecision,
-    MixedPrecisionPolicy,
-    fully_shard,
-)
+from torchgrad_jax.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, MixedPrecisionPolicy, fully_shard
 from torchgrad_jax.distributed.tensor import Shard
 
 
@@ -33,9 +28,7 @@ def wrap_each(net: Any, dtype: Any) -> Any:
 
 
 def test_activation_checkpoints_of_sharded_layers():
-    w = importlib.import_module(
-        "torchgrad_jax.distributed.algorithms._checkpoint.checkpoint_wrapper"
-    )
+    w = importlib.import_module("torchgrad_jax.distributed.algorithms._checkpoint.checkpoint_wrapper")
 
     def losses(ways: str) -> list[float]:
         torch.manual_seed(0)
@@ -45,9 +38,7 @@ def test_activation_checkpoints_of_sharded_layers():
                 fully_shard(layer)
             fully_shard(net)
         if "c" in ways:
-            w.apply_activation_checkpointing(
-                net, check_fn=lambda layer: isinstance(layer, nn.Sequential)
-            )
+            w.apply_activation_checkpointing(net, check_fn=lambda layer: isinstance(layer, nn.Sequential))
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
         x = torch.arange(64.0).view(8, 8) / 64
 
@@ -71,9 +62,7 @@ def test_activation_checkpoints_of_sharded_layers():
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("by", [shard_each, wrap_each])
 def test_a_recomputation_finds_the_parameters_in_the_dtype_of_the_forward(by, compiled):
-    w = importlib.import_module(
-        "torchgrad_jax.distributed.algorithms._checkpoint.checkpoint_wrapper"
-    )
+    w = importlib.import_module("torchgrad_jax.distributed.algorithms._checkpoint.checkpoint_wrapper")
 
     def losses(order: str, reentrant: bool) -> list[float]:
         torch.manual_seed(0)

@@ -9,17 +9,7 @@ from typing import Any
 import pytest
 
 import torchgrad_jax as torch
-from tests.distributed.eight.training import (
-    PLAN,
-    Net,
-    batch,
-    both,
-    grid,
-    line,
-    network,
-    sharded,
-    wrapped,
-)
+from tests.distributed.eight.training import PLAN, Net, batch, both, grid, line, network, sharded, wrapped
 from torchgrad_jax import nn
 from torchgrad_jax.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -42,19 +32,8 @@ from torchgrad_jax.distributed.fsdp import (
     register_fsdp_forward_method,
 )
 from torchgrad_jax.distributed.fsdp.wrap import ModuleWrapPolicy, always_wrap_policy
-from torchgrad_jax.distributed.tensor import (
-    DTensor,
-    Partial,
-    Replicate,
-    Shard,
-    distribute_module,
-    distribute_tensor,
-)
-from torchgrad_jax.distributed.tensor.experimental import (
-    context_parallel,
-    context_parallel_unshard,
-    local_map,
-)
+from torchgrad_jax.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor
+from torchgrad_jax.distributed.tensor.experimental import context_parallel, context_parallel_unshard, local_map
 from torchgrad_jax.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -143,9 +122,7 @@ def test_state_of_an_optimizer_goes_around():
         gathered = FullyShardedDataParallel.full_optim_state_dict(split, optimizer, None, False)
     assert FullyShardedDataParallel.get_state_dict_type(nn.Linear(1, 1)) is None
     outer = nn.ModuleDict({"inside": split})
-    assert (
-        "inside.up.weight" in FullyShardedDataParallel.optim_state_dict(outer, optimizer)["state"]
-    )
+    assert "inside.up.weight" in FullyShardedDataParallel.optim_state_dict(outer, optimizer)["state"]
     assert isinstance(parts_of["state"]["up.weight"]["exp_avg"], DTensor)
     assert not isinstance(gathered["state"]["up.weight"]["exp_avg"], DTensor)
     assert loaded is not held
@@ -234,14 +211,19 @@ DTYPES: dict[str, tuple[Any, Any, Any, list[str]]] = {
     "no-batch-norm": (LOW, ModuleWrapPolicy({nn.Linear}), lambda net: net, ["bfloat16", "float32", "bfloat16"]),
     "no-batch-norm-function": (LOW, always_wrap_policy, lambda net: net, ["bfloat16", "float32", "bfloat16"]),
     "inside": (
-        MixedPrecision(), None,
-        lambda net: inside(net, MixedPrecision(torch.bfloat16, cast_forward_inputs=True)), ["bfloat16"] * 3,
+        MixedPrecision(),
+        None,
+        lambda net: inside(net, MixedPrecision(torch.bfloat16, cast_forward_inputs=True)),
+        ["bfloat16"] * 3,
     ),
     "inside-without-a-cast": (MixedPrecision(), None, lambda net: inside(net, LOW), ["RuntimeError"]),
     "no-cast": (
-        MixedPrecision(torch.bfloat16, cast_root_forward_inputs=False), None, lambda net: net, ["RuntimeError"]
+        MixedPrecision(torch.bfloat16, cast_root_forward_inputs=False),
+        None,
+        lambda net: net,
+        ["RuntimeError"],
     ),
-}  # fmt: skip
+}
 """Precision, policy, how the network is wrapped before, and the dtypes of what its parts give, as in torch 2.13."""
 
 
@@ -253,9 +235,7 @@ def test_dtypes_inside_of_the_wrapper(case: str):
     net = nn.Sequential(nn.Linear(8, 8), middle, nn.Linear(8, 8))
     for part in net:
         part.register_forward_hook(lambda m, i, out: seen.append(str(out.dtype).split(".")[1]))
-    whole_net = FullyShardedDataParallel(
-        build(net), mixed_precision=precision, auto_wrap_policy=policy
-    )
+    whole_net = FullyShardedDataParallel(build(net), mixed_precision=precision, auto_wrap_policy=policy)
     try:
         whole_net(torch.ones(8, 8)).sum().backward()
     except RuntimeError:
@@ -352,9 +332,7 @@ def test_vmap_over_a_split_batch():
     ],
     ids=["eager", "compiled", "transposed"],
 )
-def test_convolutions_along_what_one_axis_of_several_splits(
-    call: str, of_images: Any, compiled: bool
-):
+def test_convolutions_along_what_one_axis_of_several_splits(call: str, of_images: Any, compiled: bool):
     """XLA adds up the sums of too many devices; a backward pass is a program of its own from the twentieth time on."""
     mesh, function = grid(), getattr(nn.functional, call)
 
@@ -369,17 +347,13 @@ def test_convolutions_along_what_one_axis_of_several_splits(
     program = torch.compile(run) if compiled else run
     for of_kernel in [(Replicate(), Replicate()), (Replicate(), Shard(0))]:
         for _ in range(1 if compiled else 22):
-            got = program(
-                distribute_tensor(x, mesh, of_images), distribute_tensor(w, mesh, of_kernel)
-            )
+            got = program(distribute_tensor(x, mesh, of_images), distribute_tensor(w, mesh, of_kernel))
         for a, b in zip(got, want, strict=True):
             torch.testing.assert_close(whole(a), whole(b))
 
 
 @pytest.mark.parametrize(
-    "copied",
-    [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))],
-    ids=["itself", "copied", "pickled"],
+    "copied", [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["itself", "copied", "pickled"]
 )
 def test_what_gradients_are_divided_by_goes_with_a_copy(copied: Any):
     torch.manual_seed(0)
@@ -509,9 +483,7 @@ def test_functions_without_a_module_are_deprecated():
     with pytest.raises(ValueError, match="should take in 3 arguments, but got 1"):
         distribute_module(nn.Linear(4, 4), mesh, None, None, alone)  # type: ignore[arg-type]
     x = torch.ones(8, 4)
-    torch.testing.assert_close(
-        whole(net(x)), whole(nn.functional.linear(x * 2, net.weight, net.bias))
-    )
+    torch.testing.assert_close(whole(net(x)), whole(nn.functional.linear(x * 2, net.weight, net.bias)))
 
 
 def test_local_map_sees_what_a_device_has():
@@ -554,9 +526,7 @@ def test_one_device_is_a_mesh_too(n: int):
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_axes_of_one_device_are_named_in_placements(compiled: bool):
     mesh = init_device_mesh("cpu", (8, 1), mesh_dim_names=("dp", "tp"))
-    net: Any = parallelize_module(
-        nn.Sequential(nn.Linear(16, 8)), mesh["tp"], {"0": ColwiseParallel()}
-    )
+    net: Any = parallelize_module(nn.Sequential(nn.Linear(16, 8)), mesh["tp"], {"0": ColwiseParallel()})
     fully_shard(net, mesh=mesh["dp"])
     optimizer = torch.optim.AdamW(net.parameters())
 
@@ -672,10 +642,7 @@ ODD_WAYS: dict[str, tuple[Any, int]] = {
     ),
     "fsdp-of-old": (FullyShardedDataParallel, 0),
     "tensor-parallel": (lambda net: parallelize_module(net, line(), ODD_PLAN), 6),
-    "both": (
-        lambda net: fully_shard(parallelize_module(net, grid()["tp"], ODD_PLAN), mesh=grid()["dp"]),
-        6,
-    ),
+    "both": (lambda net: fully_shard(parallelize_module(net, grid()["tp"], ODD_PLAN), mesh=grid()["dp"]), 6),
 }
 """How a network is spread, and of how many parameters the program asked for more than the devices can do."""
 
@@ -703,9 +670,7 @@ def test_sizes_that_the_devices_do_not_divide_train_as_on_one(way: str, compiled
         run()
         run()
     again = Odd().double()
-    again.load_state_dict(
-        {k: v.full_tensor() if isinstance(v, DTensor) else v for k, v in net.state_dict().items()}
-    )
+    again.load_state_dict({k: v.full_tensor() if isinstance(v, DTensor) else v for k, v in net.state_dict().items()})
     for p, q, held in zip(plain.parameters(), again.parameters(), net.parameters(), strict=True):
         torch.testing.assert_close(q, p)
         assert len(held.addressable_shards) == 8

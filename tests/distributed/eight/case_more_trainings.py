@@ -5,8 +5,6 @@ import pytest
 from tests.distributed.eight.training import FEW, WAYS, check
 
 
-@pytest.mark.parametrize(
-    "way, compiled", [(w, c) for w in WAYS for c in (False, True) if (w, c) not in FEW]
-)
+@pytest.mark.parametrize("way, compiled", [(w, c) for w in WAYS for c in (False, True) if (w, c) not in FEW])
 def test_as_on_one_device(way: str, compiled: bool):
     check(way, compiled)

@@ -83,7 +83,7 @@ LIKE_TORCH: dict[str, str] = {
     "to P(sum), redistributing to Partial is for internal use only!",
     "DTensor.from_local(x, line, [Shard(3)])": "RuntimeError: Sharding dim 3 greater than tensor ndim 2 for placement "
     "number 0",
-}  # fmt: skip
+}
 
 OWN: dict[str, str] = {
     "line._unflatten(0, (2, 4), ('a', 'b'))": "DeviceMesh((a=2, b=4), 'cpu', stride=(4, 1))",
@@ -107,7 +107,7 @@ OWN: dict[str, str] = {
     "distribute_tensor(x, line, [Shard(0)]).sum().placements": "(Replicate(),)",
     "(distribute_tensor(x, line, [Shard(0)]) + x).placements": "(Shard(dim=0),)",
     "x.placements": "AttributeError: 'Tensor' object has no attribute 'placements': it lies on no device mesh",
-}  # fmt: skip
+}
 
 
 def names(torch: ModuleType) -> dict[str, Any]:
@@ -122,8 +122,9 @@ def names(torch: ModuleType) -> dict[str, Any]:
         block=importlib.import_module(
             f"{torch.__name__}.distributed.tensor._utils"
         ).compute_local_shape_and_global_offset,
-        x=torch.arange(16.0).view(8, 2), leaf=torch.ones(8, 2, requires_grad=True),
-    ).__dict__  # fmt: skip
+        x=torch.arange(16.0).view(8, 2),
+        leaf=torch.ones(8, 2, requires_grad=True),
+    ).__dict__
     return known
 
 

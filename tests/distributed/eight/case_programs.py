@@ -17,11 +17,7 @@ from torchgrad_jax import nn
 from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
 from torchgrad_jax.distributed.tensor import Replicate, Shard, distribute_tensor
-from torchgrad_jax.distributed.tensor.parallel import (
-    ColwiseParallel,
-    RowwiseParallel,
-    parallelize_module,
-)
+from torchgrad_jax.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 KINDS = "all-reduce|all-gather|reduce-scatter|collective-permute|all-to-all"
 WIDTH = 512

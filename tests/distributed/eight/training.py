@@ -9,18 +9,9 @@ import numpy as np
 import torchgrad_jax as torch
 from torchgrad_jax import nn
 from torchgrad_jax.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torchgrad_jax.distributed.fsdp import (
-    FullyShardedDataParallel,
-    ShardingStrategy,
-    fully_shard,
-)
+from torchgrad_jax.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
 from torchgrad_jax.distributed.fsdp.wrap import ModuleWrapPolicy
-from torchgrad_jax.distributed.tensor import (
-    Replicate,
-    Shard,
-    distribute_module,
-    distribute_tensor,
-)
+from torchgrad_jax.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
 from torchgrad_jax.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -90,10 +81,7 @@ def sharded(net: Any, mesh: Any = None, **options: Any) -> Any:
 def wrapped(strategy: ShardingStrategy) -> Callable[[Any], Any]:
     mesh = grid() if "HYBRID" in strategy.name else None
     return lambda net: FullyShardedDataParallel(
-        net,
-        sharding_strategy=strategy,
-        auto_wrap_policy=ModuleWrapPolicy({nn.Linear}),
-        device_mesh=mesh,
+        net, sharding_strategy=strategy, auto_wrap_policy=ModuleWrapPolicy({nn.Linear}), device_mesh=mesh
     )
 
 
@@ -144,12 +132,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-FEW = {
-    ("data-parallel", False),
-    ("fsdp", True),
-    ("tensor-parallel", False),
-    ("fsdp-tensor-parallel", True),
-}
+FEW = {("data-parallel", False), ("fsdp", True), ("tensor-parallel", False), ("fsdp-tensor-parallel", True)}
 """Ways, and whether the step is compiled, for `make test`. The others take two minutes and are in `tests/long.list`."""
 
 

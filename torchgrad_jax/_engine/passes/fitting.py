@@ -21,19 +21,14 @@ def _sum_to_call(shape: tuple[int, ...]) -> Call:
     def run(leaves: Sequence[Any]) -> Any:
         x = leaves[0]
         lead = x.ndim - len(shape)
-        dims = (
-            *range(lead),
-            *[lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1],
-        )
+        dims = (*range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1])
         return jax.numpy.sum(x, dims, dtype=x.dtype).reshape(shape)
 
     return Call("sum_to_size", run, node_name="SumBackward1", argnames=("self",))
 
 
 def _expands_to(shape: Sequence[int], wider: Sequence[int]) -> bool:
-    return len(shape) <= len(wider) and all(
-        n in (1, w) for n, w in zip(reversed(shape), reversed(wider))
-    )
+    return len(shape) <= len(wider) and all(n in (1, w) for n, w in zip(reversed(shape), reversed(wider)))
 
 
 def _returned(name: str) -> str:
@@ -51,9 +46,7 @@ def fitted(name: str, index: int, g: Tensor, m: Meta) -> Tensor:
         g = apply(_sum_to_call(m.shape), (g,))
     if g._m.dtype is not m.dtype:
         given = g._m.dtype.category
-        if given != dtypes.FLOATING and (given == dtypes.COMPLEX) != (
-            m.dtype.category == dtypes.COMPLEX
-        ):
+        if given != dtypes.FLOATING and (given == dtypes.COMPLEX) != (m.dtype.category == dtypes.COMPLEX):
             raise RuntimeError(
                 "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, "
                 "but got false.  (Could this error message be improved?  If so, please report an enhancement request "

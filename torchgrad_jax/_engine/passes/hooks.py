@@ -55,9 +55,7 @@ def same_or_error(result: Any, before: Any, what: str) -> Any:
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
     if isinstance(before, Tensor):
         if result._m.dtype is not before._m.dtype:
-            raise RuntimeError(
-                f"hook '{what}' has changed the type of value (was {_type(before)} got {_type(result)})"
-            )
+            raise RuntimeError(f"hook '{what}' has changed the type of value (was {_type(before)} got {_type(result)})")
         if result._m.device is not before._m.device:
             raise RuntimeError(f"hook '{what}' has changed the type of value")
         if result._m.shape != before._m.shape:

@@ -9,10 +9,7 @@ from ..._core.meta import Meta, meta
 from ..._core.placement import MANY, place
 from ..._core.state import DUAL, MODES, TRACED
 from ..._core.warn import once
-from ..._ops.registry import (
-    Layout,
-    TorchKernel,
-)
+from ..._ops.registry import Layout, TorchKernel
 from .. import executors
 from ..escapes import before_gradients, hold_outside
 from ..inplace import apply_inplace
@@ -33,11 +30,7 @@ _add_call = Call(
 
 
 clone_call = Call(
-    "clone",
-    lambda leaves: leaves[0],
-    node_name="CloneBackward0",
-    argnames=("self",),
-    kernel=TorchKernel(copies=True),
+    "clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",), kernel=TorchKernel(copies=True)
 )
 
 
@@ -130,9 +123,7 @@ def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
     both = shapes.broadcast_shapes(shape, g._m.shape)
     if both != shape:
-        raise RuntimeError(
-            f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}"
-        )
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}")
     return ops.expand(g, shape)
 
 
@@ -173,7 +164,7 @@ def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
         once(
             "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance."
             f"\ngrad.sizes() = {list(m.shape)}, strides() = {list(m.strides)}"
-            f"\nparam.sizes() = {list(want.shape)}, strides() = {list(leaf.strides)}",
+            f"\nparam.sizes() = {list(want.shape)}, strides() = {list(leaf.strides)}"
         )
 
 

@@ -30,9 +30,7 @@ def any_stands_for_several(nodes: Iterable[Node]) -> bool:
     return any(map(_OF_SEVERAL, nodes))
 
 
-def reachable_by_outputs(
-    nodes: Sequence[Node], roots: Sequence[tuple[Node, int]]
-) -> Sequence[Node]:
+def reachable_by_outputs(nodes: Sequence[Node], roots: Sequence[tuple[Node, int]]) -> Sequence[Node]:
     """Those of the nodes that a pass comes to, where some of them stand for several, with outputs of their own."""
     outputs: dict[Node, int] = {}
     for node, nr in roots:
@@ -46,9 +44,7 @@ def reachable_by_outputs(
     return [node for node in nodes if node in outputs]
 
 
-def execution_order(
-    nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None = None
-) -> list[Node]:
+def execution_order(nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None = None) -> list[Node]:
     """The nodes in the order in which a pass comes to them: the last one recorded first, leaves once they are complete.
 
     Args:
@@ -80,16 +76,12 @@ def execution_order(
             return _by_counting(nodes, roots, needed)
         backwards.append(node)
     if len(backwards) < len(nodes):  # no edge leads to leaves that are roots
-        backwards += [
-            n for n in reversed(roots) if n.__class__ is AccumulateGrad and n not in placed
-        ]
+        backwards += [n for n in reversed(roots) if n.__class__ is AccumulateGrad and n not in placed]
     backwards.reverse()
     return backwards
 
 
-def _by_counting(
-    nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None
-) -> list[Node]:
+def _by_counting(nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None) -> list[Node]:
     """`execution_order` by counting what each node waits for.
 
     Sequence numbers do not tell the order where a user has changed some, or where a node runs as soon as it is ready.

@@ -36,9 +36,7 @@ def recorded_gradients(
     return _gradients(node, gp, cts, present, saved, wanted)
 
 
-def _through_a_part(
-    node: Node, gp: CopySlicesPlan, ct: Any, saved: list[Any], wanted: Sequence[int]
-) -> dict[int, Any]:
+def _through_a_part(node: Node, gp: CopySlicesPlan, ct: Any, saved: list[Any], wanted: Sequence[int]) -> dict[int, Any]:
     """The gradients of a write to a part: those of the write, on a copy of that part of the incoming gradient."""
     inner, (offset, *rest) = gp.inner, saved
     others = [p if gp.has_self else p - 1 for p in wanted if p or gp.has_self]
@@ -55,7 +53,7 @@ def _through_a_part(
 
 def _gradients(
     node: Node, gp: Any, cts: list[Any], present: tuple[bool, ...], saved: list[Any], wanted: Sequence[int]
-) -> dict[int, Any]:  # fmt: skip
+) -> dict[int, Any]:
     by_pos = {}
     whole = node.gp is gp
     form = _form(gp, saved) if callable(gp.plan.call.row.from_inputs) else ""

@@ -149,9 +149,14 @@ class Segment:
             if captures and node in captures:
                 key.append(tuple(dict.fromkeys([nr for _, nr in captures[node]])))
             if (
-                gp is None or saved is None or gp.alone or not runs or node.extras is not None
-                or ALTERED or len(node.edges) > joining.PER_SEGMENT
-            ):  # fmt: skip
+                gp is None
+                or saved is None
+                or gp.alone
+                or not runs
+                or node.extras is not None
+                or ALTERED
+                or len(node.edges) > joining.PER_SEGMENT
+            ):
                 why = walked_because(node, runs)
                 if why is not None:
                     break
@@ -278,15 +283,10 @@ def segment_at(task: Task, at: int) -> Segment | None:
     node, total = task.order[at], len(task.order)
     saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
     packed = saved and saved[0].__class__ is Packed
-    if packed or (
-        (node.extras is not None or node.gp is None) and walked_because(node, task.runs(node))
-    ):
+    if packed or ((node.extras is not None or node.gp is None) and walked_because(node, task.runs(node))):
         return None
     segment = Segment(task, at, total if total <= WHOLE else SIZE)
-    if (
-        len(segment.numbers) > segment.end - at
-        and (end := _before_changed(task, at, segment)) is not None
-    ):
+    if len(segment.numbers) > segment.end - at and (end := _before_changed(task, at, segment)) is not None:
         segment = Segment(task, at, end - at)
     whole = at == 0 and segment.end == total
     if segment.end == at or not segment.given or not segment.nodes:
@@ -316,9 +316,7 @@ def _worth_compiling(key: Any, nodes: Sequence[Node]) -> bool:
     """
     h = hash(key)
     walks = _walked.get(h, 0)
-    if walks >= WALKS_BEFORE_XLA or (
-        walks >= WALKS_BEFORE_NUMPY and all(n.gp.in_numpy() for n in nodes)
-    ):
+    if walks >= WALKS_BEFORE_XLA or (walks >= WALKS_BEFORE_NUMPY and all(n.gp.in_numpy() for n in nodes)):
         return True
     if len(_walked) >= _MAX_WALKED:
         _walked.pop(next(iter(_walked)))
@@ -423,9 +421,7 @@ def _as_function(
                 old = next(before)
                 if came:
                     g, m = came[0]
-                    results.append(
-                        ("leaf", number, 0, (g if old is None else sums.plus(old, g), m))
-                    )
+                    results.append(("leaf", number, 0, (g if old is None else sums.plus(old, g), m)))
                 continue
             cts = [came[k][0] if k in came else None for k in range(len(plan.plan.diff))]
             for p, to, nr, g in _gradients(plan, cts, [args[w] for w in where], edges):
@@ -438,9 +434,7 @@ def _as_function(
     return backward_pass
 
 
-def _gradients(
-    plan: Any, cts: list[Any], saved: list[Any], edges: Sequence[Any]
-) -> list[tuple[int, int, int, Any]]:
+def _gradients(plan: Any, cts: list[Any], saved: list[Any], edges: Sequence[Any]) -> list[tuple[int, int, int, Any]]:
     """One node: its gradients, each with its number and where it goes."""
     present = [c is not None for c in cts]
     if not any(present):
@@ -471,9 +465,8 @@ def whole_graph(
 
 
 def run_batched(
-    roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool,
-    targets: Sequence[tuple[Node, int]],
-) -> list[Any] | None:  # fmt: skip
+    roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool, targets: Sequence[tuple[Node, int]]
+) -> list[Any] | None:
     """A pass for each row of the gradients, as one compiled function; arrays, or None where that is not possible."""
     if (
         any(g._m.device.type == "meta" for g in grads)

@@ -12,14 +12,7 @@ from ..record import cast
 from ..tensor import UNSET, Tensor
 from .fitting import fitted
 from .leaf import add
-from .order import (
-    any_stands_for_several,
-    execution_order,
-    leading_to,
-    reachable,
-    reachable_by_outputs,
-    running,
-)
+from .order import any_stands_for_several, execution_order, leading_to, reachable, reachable_by_outputs, running
 
 _ids = itertools.count()
 
@@ -75,9 +68,8 @@ class Task:
         """What each node has received so far, by number of its output."""
 
     def begin(
-        self, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor],
-        targets: Sequence[tuple[Node, int]] | None,
-    ) -> None:  # fmt: skip
+        self, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Sequence[tuple[Node, int]] | None
+    ) -> None:
         """Find the way from `roots`, and hand them the gradients that the pass starts with."""
         starts = list(dict.fromkeys([n for n, _ in roots]))
         nodes = self.nodes = reachable(starts)
@@ -137,11 +129,7 @@ class Task:
     def _goes_on(self, node: Node, nr: int) -> bool:
         """Whether the pass goes on from an output, where the node has several, with edges of their own."""
         needed = self.needed
-        if (
-            needed is None
-            or not node.of_several
-            or any(at == nr for _, at in self.captures.get(node, ()))
-        ):
+        if needed is None or not node.of_several or any(at == nr for _, at in self.captures.get(node, ())):
             return True
         return any(edge is not None and edge[0] in needed for edge in node.edges_from(1 << nr))
 

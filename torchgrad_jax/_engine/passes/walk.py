@@ -28,9 +28,14 @@ _DEEP = 40
 
 
 def run(
-    roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], *, keep: bool, create: bool,
-    targets: Sequence[tuple[Node, int]] | None = None, accumulate: bool = True,
-) -> list[Tensor | None]:  # fmt: skip
+    roots: Sequence[tuple[Node, int]],
+    grads: Sequence[Tensor],
+    *,
+    keep: bool,
+    create: bool,
+    targets: Sequence[tuple[Node, int]] | None = None,
+    accumulate: bool = True,
+) -> list[Tensor | None]:
     """Backpropagate `grads` from `roots`.
 
     With `targets` only what leads to them runs; without `accumulate` their gradients are returned
@@ -89,9 +94,8 @@ def _in_thread(fn: Callable[[], Any]) -> Any:
 
 
 def _run(
-    task: Task, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor],
-    targets: Sequence[tuple[Node, int]] | None,
-) -> list[Tensor | None]:  # fmt: skip
+    task: Task, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Sequence[tuple[Node, int]] | None
+) -> list[Tensor | None]:
     unreal = any(g._m.device.type == "meta" for g in grads)
     before_bits, before_task = MODES.bits, MODES.graph_task
     compiles = not (task.create or before_bits & (DUAL | OBSERVED) or MODES.run.walks)
@@ -252,19 +256,11 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     positions = gp.edge_grads
     # Torch's identity does not ask which gradients are needed.
     needed = None if gp.name == "Identity" else task.needed
-    wanted = [
-        p for p, e in zip(positions, edges)
-        if e is not None and p >= 0 and (needed is None or e[0] in needed)
-    ]  # fmt: skip
+    wanted = [p for p, e in zip(positions, edges) if e is not None and p >= 0 and (needed is None or e[0] in needed)]
     if False in present:
         reached = gp.reached(cts)
         wanted = [p for p in wanted if p in reached]
-    if (
-        wanted
-        and node.extras is not None
-        and node.extras.post
-        and gp.plan.call.row.joins is not None
-    ):
+    if wanted and node.extras is not None and node.extras.post and gp.plan.call.row.joins is not None:
         # Hooks see the gradients of all that was joined, whether or not they lead anywhere.
         gp = gp.whole()
         edges = positions = gp.edge_grads
@@ -276,9 +272,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         return [None] * len(node.edges)
     if task.create or MODES.bits & DUAL:  # each gradient is an op of its own, and has a tangent
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
-        return [
-            by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)
-        ]
+        return [by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)]
     at_once = MODES.run.at_once
     args = [g._st.array if g._al is None and at_once else read(g) for g in cts if g is not None]
     args += unpack_arrays(node)

@@ -12,6 +12,10 @@ from ..fsdp import (
 )
 
 __all__ = [
-    "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "fully_shard",
+    "CPUOffloadPolicy",
+    "FSDPModule",
+    "MixedPrecisionPolicy",
+    "OffloadPolicy",
+    "fully_shard",
     "register_fsdp_forward_method",
-]  # fmt: skip
+]

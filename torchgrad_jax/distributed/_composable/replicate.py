@@ -20,9 +20,7 @@ class DDP:
     __new__ = of_original_class
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
-        raise AssertionError(
-            "DDP does not support deepcopy. Please use state dict for serialization."
-        )
+        raise AssertionError("DDP does not support deepcopy. Please use state dict for serialization.")
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool) -> None:
         """Say whether the backward passes of the forwards from now on average gradients.
@@ -46,9 +44,7 @@ def _ddp_of(module: Any) -> DistributedDataParallel:
     return module.__dict__[_DDP]
 
 
-def replicate(
-    module: Module, ignored_modules: Iterable[Module] | None = None, **kwargs: Any
-) -> Module:
+def replicate(module: Module, ignored_modules: Iterable[Module] | None = None, **kwargs: Any) -> Module:
     """Average the gradients of a module over all processes in each backward pass, and give the module back.
 
     Args:
@@ -62,21 +58,15 @@ def replicate(
         AssertionError: this has been applied to it before.
     """
     if group_of(module) is not None:
-        raise RuntimeError(
-            "Cannot apply `replicate()` on a Module already managed by `fully_shard`"
-        )
+        raise RuntimeError("Cannot apply `replicate()` on a Module already managed by `fully_shard`")
     if isinstance(module, DDP):
         raise applied_before("replicate", module)
     if "device_id" in kwargs:
         kwargs["device_ids"] = _device_ids(kwargs.pop("device_id"))
     apart = {id(t) for part in ignored_modules or () for t in (*part.parameters(), *part.buffers())}
-    apart |= {
-        id(p) for part in module.modules() if group_of(part) is not None for p in part.parameters()
-    }
+    apart |= {id(p) for part in module.modules() if group_of(part) is not None for p in part.parameters()}
     before = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
-    names = {
-        name for name, t in (*module.named_parameters(), *module.named_buffers()) if id(t) in apart
-    }
+    names = {name for name, t in (*module.named_parameters(), *module.named_buffers()) if id(t) in apart}
     module.__dict__["_ddp_params_and_buffers_to_ignore"] = names | set(before)
     module.__dict__[_DDP] = DistributedDataParallel(module, **kwargs)
     module.register_forward_pre_hook(_before, with_kwargs=True)

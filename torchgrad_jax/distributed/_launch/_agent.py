@@ -47,9 +47,7 @@ def launch(asked: Launch) -> None:
             met.leave()
 
 
-def _attempt(
-    asked: Launch, attempt: int, met: Met, folder: Folder, guard: Guard
-) -> Exception | None:
+def _attempt(asked: Launch, attempt: int, met: Met, folder: Folder, guard: Guard) -> Exception | None:
     """Run all processes once; what failed, or None."""
     children, how = Children(guard), signal.SIGTERM
     try:
@@ -95,15 +93,24 @@ def _environment(asked: Launch, attempt: int, met: Met, local_rank: int) -> dict
     """What a process is told: this process's environment, and who it is."""
     rank, world = sum(met.sizes[: met.node]) + local_rank, sum(met.sizes)
     variables = {
-        "RANK": rank, "LOCAL_RANK": local_rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": asked.processes,
-        "GROUP_RANK": met.node, "GROUP_WORLD_SIZE": len(met.sizes),
-        "ROLE_RANK": rank, "ROLE_WORLD_SIZE": world, "ROLE_NAME": asked.role,
-        "MASTER_ADDR": met.address, "MASTER_PORT": met.port,
-        "TORCHELASTIC_RESTART_COUNT": attempt, "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts,
-        "TORCHELASTIC_RUN_ID": asked.meeting.run_id, "TORCHELASTIC_USE_AGENT_STORE": True,
+        "RANK": rank,
+        "LOCAL_RANK": local_rank,
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": asked.processes,
+        "GROUP_RANK": met.node,
+        "GROUP_WORLD_SIZE": len(met.sizes),
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world,
+        "ROLE_NAME": asked.role,
+        "MASTER_ADDR": met.address,
+        "MASTER_PORT": met.port,
+        "TORCHELASTIC_RESTART_COUNT": attempt,
+        "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts,
+        "TORCHELASTIC_RUN_ID": asked.meeting.run_id,
+        "TORCHELASTIC_USE_AGENT_STORE": True,
         "TORCHELASTIC_SIGNALS_TO_HANDLE": ",".join(asked.signals),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
-    }  # fmt: skip
+    }
     if asked.virtual_local_rank:
         variables.update(CUDA_VISIBLE_DEVICES=_own_device(local_rank))
     return {**os.environ, **{name: str(value) for name, value in variables.items()}}
@@ -115,9 +122,7 @@ def _own_device(local_rank: int) -> str:
         return str(local_rank)
     devices = seen.split(",")
     if local_rank >= len(devices):
-        raise ValueError(
-            f"local_rank {local_rank} exceeds available GPUs in CUDA_VISIBLE_DEVICES={seen}"
-        )
+        raise ValueError(f"local_rank {local_rank} exceeds available GPUs in CUDA_VISIBLE_DEVICES={seen}")
     return devices[local_rank].strip()
 
 

@@ -35,9 +35,12 @@ class Guard:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _GUARD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-I", "-S", "-c", _GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def note(self, number: int) -> None:
         """Note a session, or with a negative number that it has ended."""
@@ -57,18 +60,13 @@ class Guard:
 class Child:
     """One process."""
 
-    def __init__(
-        self, command: Sequence[str], env: Mapping[str, str], place: Place, guard: Guard, before: str
-    ) -> None:  # fmt: skip
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], place: Place, guard: Guard, before: str) -> None:
         self.rank, self.local_rank, self.place = int(env["RANK"]), int(env["LOCAL_RANK"]), place
         with contextlib.ExitStack() as files:
             out, err = (
-                None if path is None else files.enter_context(open(path, "wb"))
-                for path in (place.out, place.err)
+                None if path is None else files.enter_context(open(path, "wb")) for path in (place.out, place.err)
             )
-            self._process = subprocess.Popen(
-                command, env=env, stdout=out, stderr=err, start_new_session=True
-            )
+            self._process = subprocess.Popen(command, env=env, stdout=out, stderr=err, start_new_session=True)
         self.pid, self._guard = self._process.pid, guard
         guard.note(self.pid)
         self._shown = [Shown(path, stream, before) for path, stream in place.shown]
@@ -106,9 +104,7 @@ class Children:
     def __init__(self, guard: Guard) -> None:
         self._guard, self._started = guard, list[Child]()
 
-    def start(
-        self, command: Sequence[str], env: Mapping[str, str], place: Place, before: str
-    ) -> None:
+    def start(self, command: Sequence[str], env: Mapping[str, str], place: Place, before: str) -> None:
         """Start one more."""
         self._started.append(Child(command, env, place, self._guard, before))
 

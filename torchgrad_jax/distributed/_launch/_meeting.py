@@ -36,9 +36,7 @@ class Met:
         self._keys = PrefixStore(f"launch {asked.run_id}", self.store)
         self.node = asked.node_rank if asked.static else self._keys.add("joined", 1) - 1
         if self.node >= asked.nodes:
-            raise RuntimeError(
-                f"--nnodes={asked.nodes} machines have already joined {asked.run_id!r}"
-            )
+            raise RuntimeError(f"--nnodes={asked.nodes} machines have already joined {asked.run_id!r}")
         self._keys.set(f"node {self.node}", json.dumps(processes))
         self.sizes = [self._size(n) for n in range(asked.nodes)]
         self.address = json.loads(self._keys.get("address")) if not self.keeper else self._tell()

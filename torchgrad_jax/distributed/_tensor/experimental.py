@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from ..tensor.experimental import (
-    implicit_replication as implicit_replication,
-    local_map as local_map,
-)
+from ..tensor.experimental import implicit_replication as implicit_replication, local_map as local_map
 
 __all__ = ["implicit_replication", "local_map"]

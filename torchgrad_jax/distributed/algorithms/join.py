@@ -83,14 +83,10 @@ class Join:
 
     def __init__(
         self, joinables: Sequence[Any], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not joinables:
             raise ValueError("The join context manager requires at least one joinable")
-        self._joinables, self._enable, self._throws = (
-            list(joinables),
-            enable,
-            throw_on_early_termination,
-        )
+        self._joinables, self._enable, self._throws = (list(joinables), enable, throw_on_early_termination)
         self._hooks = [j.join_hook(**kwargs) for j in joinables]
         for number, j in enumerate(joinables):
             j._join_config = _Config(enable, throw_on_early_termination, number == 0)
@@ -131,7 +127,5 @@ class Join:
         active = counted(group, "join: who has batches left", 1)
         if config.throw_on_early_termination and active < group.size():
             counted(group, "join: somebody has none", 0)
-            raise RuntimeError(
-                "Detected at least one rank that exhausted inputs. Throwing across all ranks."
-            )
+            raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
         return active

@@ -6,10 +6,7 @@ from typing import Any
 
 from ..._core.errors import no_such_name as _no_such_name
 from .api import CheckpointException as CheckpointException
-from .default_planner import (
-    DefaultLoadPlanner as DefaultLoadPlanner,
-    DefaultSavePlanner as DefaultSavePlanner,
-)
+from .default_planner import DefaultLoadPlanner as DefaultLoadPlanner, DefaultSavePlanner as DefaultSavePlanner
 from .filesystem import FileSystemReader as FileSystemReader, FileSystemWriter as FileSystemWriter
 from .metadata import (
     BytesStorageMetadata as BytesStorageMetadata,
@@ -26,11 +23,7 @@ from .planner import (
     WriteItem as WriteItem,
 )
 from .state_dict_loader import load as load, load_state_dict as load_state_dict
-from .state_dict_saver import (
-    async_save as async_save,
-    save as save,
-    save_state_dict as save_state_dict,
-)
+from .state_dict_saver import async_save as async_save, save as save, save_state_dict as save_state_dict
 from .storage import StorageReader as StorageReader, StorageWriter as StorageWriter
 
 

@@ -69,9 +69,7 @@ def part_at(tensor: Tensor, index: MetadataIndex) -> Tensor:
         if found is not None:
             data = np.asarray(found.data)
             return make(data, meta(data.shape, tensor.dtype, tensor.device))
-    raise ValueError(
-        f"FQN: '{index.fqn}': this process has no part of it that begins at {index.offset}"
-    )
+    raise ValueError(f"FQN: '{index.fqn}': this process has no part of it that begins at {index.offset}")
 
 
 # --- what to read ---------------------------------------------------------------------------------
@@ -104,16 +102,14 @@ def reads(fqn: str, saved: list[Box], wanted: list[Box]) -> Iterator[ReadItem]:
 
 def is_inside(chunk: Box, size: Size) -> bool:
     """Whether a chunk lies in a tensor of that shape."""
-    return all(
-        o >= 0 and n >= 0 and o + n <= s for o, n, s in zip(chunk.offsets, chunk.sizes, size)
-    )
+    return all(o >= 0 and n >= 0 and o + n <= s for o, n, s in zip(chunk.offsets, chunk.sizes, size))
 
 
 def overlaps(chunks: Sequence[Any]) -> tuple[Box, Box] | None:
     """Two chunks that have elements in common, if there are any; they are looked for along the longest dimension."""
     if len(chunks) < 2 or not len(chunks[0].sizes):
         return None
-    dim = max(range(len(chunks[0].sizes)), key=lambda d: max(c.offsets[d] + c.sizes[d] for c in chunks))  # fmt: skip
+    dim = max(range(len(chunks[0].sizes)), key=lambda d: max(c.offsets[d] + c.sizes[d] for c in chunks))
     active: list[Any] = []
     for chunk in sorted(chunks, key=lambda c: c.offsets[dim]):
         active = [c for c in active if c.offsets[dim] + c.sizes[dim] > chunk.offsets[dim]]
@@ -149,7 +145,7 @@ class Room:
         self._arrays: dict[tuple[int, ...], np.ndarray] = {}
         self._parts: dict[tuple[int, ...], Tensor] = {}
         for at, chunk in self._chunks.items():
-            mine = sum(math.prod(r.lengths) for r in items if tuple(r.dest_index.offset or ()) == at)  # fmt: skip
+            mine = sum(math.prod(r.lengths) for r in items if tuple(r.dest_index.offset or ()) == at)
             self._arrays[at] = self._memory(chunk, whole=mine == math.prod(chunk.sizes))
             self._parts[at] = from_numpy_array(self._arrays[at])
 

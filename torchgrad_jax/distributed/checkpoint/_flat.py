@@ -15,9 +15,7 @@ from ..._engine.tensor import Tensor
 Path = tuple[str | int, ...]
 
 
-def flatten_state_dict(
-    state_dict: Mapping[Any, Any], *, old: bool = False
-) -> tuple[dict[str, Any], dict[str, Path]]:
+def flatten_state_dict(state_dict: Mapping[Any, Any], *, old: bool = False) -> tuple[dict[str, Any], dict[str, Path]]:
     """The values by flat names, and the keys that lead to each.
 
     Args:
@@ -52,10 +50,7 @@ def _leaves(path: Path, value: Any, old: bool) -> Iterator[tuple[Path, Any]]:
 
 def _is_one_value(values: Any) -> bool:
     """Whether a collection has neither tensors nor dictionaries in it."""
-    return not any(
-        isinstance(v, Mapping | Tensor) or (isinstance(v, list) and not _is_one_value(v))
-        for v in values
-    )
+    return not any(isinstance(v, Mapping | Tensor) or (isinstance(v, list) and not _is_one_value(v)) for v in values)
 
 
 def set_element(root: Any, path: Path, value: Any) -> None:

@@ -11,7 +11,7 @@ from .storage import StorageReader, StorageWriter
 _NEITHER = "`checkpoint_id` must be specified if storage_reader/storage_writer is None."
 _NO_KIND = (
     "Cannot detect which StorageReader or StorageWriter to use. Please specify the storage_reader/storage_writer."
-)  # fmt: skip
+)
 
 
 def _given(storage: Any, kind: Any, checkpoint_id: str | os.PathLike[str] | None) -> Any:
@@ -25,15 +25,11 @@ def _given(storage: Any, kind: Any, checkpoint_id: str | os.PathLike[str] | None
     return kind(checkpoint_id)
 
 
-def writer_for(
-    storage: StorageWriter | None, checkpoint_id: str | os.PathLike[str] | None
-) -> StorageWriter:
+def writer_for(storage: StorageWriter | None, checkpoint_id: str | os.PathLike[str] | None) -> StorageWriter:
     """The writer that is given, or one for a folder."""
     return _given(storage, FileSystemWriter, checkpoint_id)
 
 
-def reader_for(
-    storage: StorageReader | None, checkpoint_id: str | os.PathLike[str] | None
-) -> StorageReader:
+def reader_for(storage: StorageReader | None, checkpoint_id: str | os.PathLike[str] | None) -> StorageReader:
     """The reader that is given, or one for a folder."""
     return _given(storage, FileSystemReader, checkpoint_id)

@@ -44,16 +44,12 @@ class Together:
         self.coordinator = coordinator
         self.is_coordinator = self.group is None or self.rank == coordinator
 
-    def shared_out(
-        self, step: str, local: Callable[[], Any], decide: Callable[[list[Any]], list[Any]]
-    ) -> Any:
+    def shared_out(self, step: str, local: Callable[[], Any], decide: Callable[[list[Any]], list[Any]]) -> Any:
         """Each process does something; the coordinator decides with all results what each of them gets."""
         found = self._gathered(_tried(local))
         return self._checked(step, self._scattered(self._decided(step, found, decide)))
 
-    def agreed(
-        self, step: str, local: Callable[[], Any], decide: Callable[[list[Any]], Any]
-    ) -> Any:
+    def agreed(self, step: str, local: Callable[[], Any], decide: Callable[[list[Any]], Any]) -> Any:
         """Each process does something; the coordinator decides with all results what all of them get."""
         return self.shared_out(step, local, lambda found: [decide(found)] * self.size)
 

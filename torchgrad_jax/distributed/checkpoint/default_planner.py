@@ -35,9 +35,13 @@ from .planner import (
 )
 
 __all__ = [
-    "DefaultLoadPlanner", "DefaultSavePlanner", "create_default_global_load_plan", "create_default_global_save_plan",
-    "create_default_local_load_plan", "create_default_local_save_plan",
-]  # fmt: skip
+    "DefaultLoadPlanner",
+    "DefaultSavePlanner",
+    "create_default_global_load_plan",
+    "create_default_global_save_plan",
+    "create_default_local_load_plan",
+    "create_default_local_save_plan",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +58,7 @@ def _writes(fqn: str, value: Any) -> list[WriteItem]:
     return [
         WriteItem(MetadataIndex(fqn, c.offsets), kind, tensor_data=TensorWriteData(c, properties, size))
         for c in _chunks.chunks_of(value)
-    ]  # fmt: skip
+    ]
 
 
 def create_default_local_save_plan(state_dict: dict[str, Any], is_coordinator: bool) -> SavePlan:
@@ -97,7 +101,7 @@ def create_default_global_save_plan(
                 new = TensorStorageMetadata(data.properties, data.size, [])
                 parts = described.setdefault(fqn, new).chunks
                 if rewrite_index_hints:
-                    index = dataclasses.replace(item.index, offset=item.index.offset, index=len(parts))  # fmt: skip
+                    index = dataclasses.replace(item.index, offset=item.index.offset, index=len(parts))
                     item = dataclasses.replace(item, index=index)
                 parts.append(data.chunk)
             items.append(item)
@@ -112,10 +116,7 @@ def _complaints(metadata: Metadata, together: bool) -> list[str]:
         if isinstance(value, BytesStorageMetadata) or not len(value.size):
             continue
         outside = [c for c in value.chunks if not _chunks.is_inside(c, value.size)]
-        found += [
-            f"key:{key} has out of bounds chunk: tensor-size:{value.size} chunk: {c}"
-            for c in outside
-        ]
+        found += [f"key:{key} has out of bounds chunk: tensor-size:{value.size} chunk: {c}" for c in outside]
         if pair := _chunks.overlaps(value.chunks):
             found.append(f"key:{key} has overlapping chunks: {pair[1]} {pair[0]}")
         there, whole = sum(math.prod(c.sizes) for c in value.chunks), math.prod(value.size)
@@ -136,14 +137,14 @@ class DefaultSavePlanner(SavePlanner):
     """
 
     def __init__(
-        self, flatten_state_dict: bool = True, flatten_sharded_tensors: bool = True,
-        dedup_replicated_tensors: bool | None = None, dedup_save_to_lowest_rank: bool = False,
+        self,
+        flatten_state_dict: bool = True,
+        flatten_sharded_tensors: bool = True,
+        dedup_replicated_tensors: bool | None = None,
+        dedup_save_to_lowest_rank: bool = False,
         enable_plan_caching: bool = False,
-    ) -> None:  # fmt: skip
-        self.flatten_state_dict, self.flatten_sharded_tensors = (
-            flatten_state_dict,
-            flatten_sharded_tensors,
-        )
+    ) -> None:
+        self.flatten_state_dict, self.flatten_sharded_tensors = (flatten_state_dict, flatten_sharded_tensors)
         self.dedup_save_to_lowest_rank = dedup_save_to_lowest_rank
         self.mappings: dict[str, Any] = {}
         if dedup_replicated_tensors is not None:
@@ -154,7 +155,7 @@ class DefaultSavePlanner(SavePlanner):
 
     def set_up_planner(
         self, state_dict: dict[str, Any], storage_meta: StorageMeta | None = None, is_coordinator: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Take what is saved."""
         if self.flatten_state_dict:
             state_dict, self.mappings = flatten_state_dict(state_dict)
@@ -177,9 +178,7 @@ class DefaultSavePlanner(SavePlanner):
         plans = _without_doubles(all_plans, self.dedup_save_to_lowest_rank)
         plans, metadata = create_default_global_save_plan(plans)
         if self.flatten_state_dict:
-            metadata.planner_data = {
-                k: v for p in reversed(plans) for k, v in p.planner_data.items()
-            }
+            metadata.planner_data = {k: v for p in reversed(plans) for k, v in p.planner_data.items()}
         if wrong := _complaints(metadata, len(plans) > 1):
             raise ValueError(f"Failed to validate global plan: {'; '.join(wrong)[:500]}")
         self.global_plan, self.metadata = plans, metadata
@@ -213,9 +212,7 @@ class DefaultSavePlanner(SavePlanner):
 # --- reading --------------------------------------------------------------------------------------
 
 
-def create_default_local_load_plan(
-    state_dict: dict[str, Any], metadata: Metadata, strict: bool = True
-) -> LoadPlan:
+def create_default_local_load_plan(state_dict: dict[str, Any], metadata: Metadata, strict: bool = True) -> LoadPlan:
     """What this process needs for a flat dictionary.
 
     Raises:
@@ -240,7 +237,7 @@ def _reads(fqn: str, saved: Any, value: Any) -> list[ReadItem]:
             f"Invalid checkpoint metadata for {fqn}, expected BytesStorageMetadata but found {type(saved)}"
         )
     if saved.size != value.size():
-        raise ValueError(f"Size mismatch between saved {saved.size} and current: {value.size()} for {fqn}")  # fmt: skip
+        raise ValueError(f"Size mismatch between saved {saved.size} and current: {value.size()} for {fqn}")
     return list(_chunks.reads(fqn, saved.chunks, _chunks.chunks_of(value)))
 
 
@@ -260,11 +257,8 @@ class DefaultLoadPlanner(LoadPlanner):
 
     def __init__(
         self, flatten_state_dict: bool = True, flatten_sharded_tensors: bool = True, allow_partial_load: bool = False
-    ) -> None:  # fmt: skip
-        self.flatten_state_dict, self.flatten_sharded_tensors = (
-            flatten_state_dict,
-            flatten_sharded_tensors,
-        )
+    ) -> None:
+        self.flatten_state_dict, self.flatten_sharded_tensors = (flatten_state_dict, flatten_sharded_tensors)
         self.allow_partial_load = allow_partial_load
         self.original_state_dict: dict[str, Any] = {}
         self.mappings: dict[str, Any] = {}
@@ -273,7 +267,7 @@ class DefaultLoadPlanner(LoadPlanner):
 
     def set_up_planner(
         self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Take what is loaded into; tensors on the meta device are replaced by tensors on the CPU."""
         _with_memory(state_dict)
         self.original_state_dict = state_dict
@@ -289,7 +283,7 @@ class DefaultLoadPlanner(LoadPlanner):
             flat, mappings = flatten_state_dict(self.original_state_dict, old=True)
             if flat.keys() & (there.keys() - self.state_dict.keys()):
                 self.state_dict, self.mappings = flat, mappings
-        return create_default_local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)  # fmt: skip
+        return create_default_local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)
 
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
         """The plans as they are."""
@@ -367,7 +361,7 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
 
     def set_up_planner(
         self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make the dictionary, with tensors of the shapes in the checkpoint."""
         assert not state_dict
         assert metadata is not None

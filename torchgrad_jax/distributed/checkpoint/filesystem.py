@@ -28,22 +28,11 @@ from ...futures import Future
 from ...serialization import load, save
 from . import _chunks, metadata as metadata_classes
 from .metadata import Metadata, StorageMeta
-from .planner import (
-    LoadItemType,
-    LoadPlan,
-    LoadPlanner,
-    ReadItem,
-    SavePlan,
-    SavePlanner,
-    WriteItem,
-    WriteItemType,
-)
+from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem, WriteItemType
 from .staging import BlockingAsyncStager
 from .storage import StorageReader, StorageWriter, WriteResult
 
-__all__ = [
-    "FileSystem", "FileSystemBase", "FileSystemReader", "FileSystemWriter", "SerializationFormat"
-]  # fmt: skip
+__all__ = ["FileSystem", "FileSystemBase", "FileSystemReader", "FileSystemWriter", "SerializationFormat"]
 
 CURRENT_DCP_VERSION = "1.0.0"
 DEFAULT_SUFFIX = ".distcp"
@@ -171,11 +160,17 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], single_file_per_rank: bool = True, sync_files: bool = True,
-        thread_count: int = 1, per_thread_copy_ahead: int = 10_000_000, cache_staged_state_dict: bool = False,
-        overwrite: bool = True, _extensions: Any = None,
+        self,
+        path: str | os.PathLike[str],
+        single_file_per_rank: bool = True,
+        sync_files: bool = True,
+        thread_count: int = 1,
+        per_thread_copy_ahead: int = 10_000_000,
+        cache_staged_state_dict: bool = False,
+        overwrite: bool = True,
+        _extensions: Any = None,
         serialization_format: SerializationFormat = SerializationFormat.TORCH_SAVE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(cache_staged_state_dict=cache_staged_state_dict)
         if _extensions or serialization_format is not SerializationFormat.TORCH_SAVE:
             raise NotImplementedError(
@@ -227,18 +222,14 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Say what the names of each process's files begin with."""
         return [
-            dataclasses.replace(plan, storage_data=_StoragePrefix(f"__{i}_"))
-            if plan.storage_data is None
-            else plan
+            dataclasses.replace(plan, storage_data=_StoragePrefix(f"__{i}_")) if plan.storage_data is None else plan
             for i, plan in enumerate(plans)
         ]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Write the parts of this process."""
         bins = (
-            _shared_out(plan.items, self.thread_count)
-            if self.single_file_per_rank
-            else [[item] for item in plan.items]
+            _shared_out(plan.items, self.thread_count) if self.single_file_per_rank else [[item] for item in plan.items]
         )
         waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for name, items in zip(self._new_names(plan.storage_data.prefix), bins):
@@ -277,17 +268,13 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
                 yield name
             number += 1
 
-    def _write_file(
-        self, name: str, items: list[WriteItem], planner: SavePlanner
-    ) -> list[WriteResult]:
+    def _write_file(self, name: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
         found = []
         with self.fs.create_stream(self.fs.concat_path(self.path, name), "wb") as file:
             for item in sorted(items, key=lambda i: i.type != WriteItemType.BYTE_IO):
                 data, start = _bytes_of(planner.resolve_data(item)), file.tell()
                 file.write(data)
-                found.append(
-                    WriteResult(item.index, len(data), _StorageInfo(name, start, len(data)))
-                )
+                found.append(WriteResult(item.index, len(data), _StorageInfo(name, start, len(data))))
             file.flush()
             if self.sync_files:
                 os.fsync(file.fileno())
@@ -303,7 +290,7 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         kept = {info.relative_path for info in metadata.storage_data.values()}
         mine = f"__{self.rank}_" if self._alone else "__"
         for path in map(Path, self.fs.ls(self.path)):
-            if path.suffix == DEFAULT_SUFFIX and path.name.startswith(mine) and path.name not in kept:  # fmt: skip
+            if path.suffix == DEFAULT_SUFFIX and path.name.startswith(mine) and path.name not in kept:
                 self.fs.rm_file(path)
 
     def storage_meta(self) -> StorageMeta | None:
@@ -337,7 +324,7 @@ class FileSystemReader(StorageReader):
 
     def __init__(self, path: str | os.PathLike[str], _extension_registry: Any = None) -> None:
         if _extension_registry is not None:
-            raise NotImplementedError("torch.distributed.checkpoint.FileSystemReader with extensions")  # fmt: skip
+            raise NotImplementedError("torch.distributed.checkpoint.FileSystemReader with extensions")
         self.fs = FileSystem()
         self.path = self.fs.init_path(path)
         self.storage_data: dict[Any, _StorageInfo] = {}
@@ -361,9 +348,7 @@ class FileSystemReader(StorageReader):
         metadata.storage_meta = storage_meta
         return metadata
 
-    def set_up_storage_reader(
-        self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any
-    ) -> None:
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """Begin, in every process."""
         assert metadata.storage_data is not None
         self.storage_data = metadata.storage_data
@@ -393,9 +378,7 @@ class FileSystemReader(StorageReader):
         for item in sorted(items, key=lambda i: self.storage_data[i.storage_index].offset):
             info = self.storage_data[item.storage_index]
             if info.transform_descriptors:
-                raise NotImplementedError(
-                    f"{info.relative_path}: written by extensions, {info.transform_descriptors}"
-                )
+                raise NotImplementedError(f"{info.relative_path}: written by extensions, {info.transform_descriptors}")
             if at != info.offset:  # several boxes of one part are read once
                 file.seek(info.offset)
                 at, raw, part = info.offset, io.BytesIO(file.read(info.length)), None
@@ -421,9 +404,7 @@ def _fill(planner: LoadPlanner, item: ReadItem, part: Tensor) -> None:
     found = _chunks.narrowed(part, item.storage_offsets, item.lengths)
     target = planner.resolve_tensor(item).detach()
     if target.size() != found.size():
-        raise AssertionError(
-            f"req {item.storage_index} mismatch sizes {target.size()} vs {found.size()}"
-        )
+        raise AssertionError(f"req {item.storage_index} mismatch sizes {target.size()} vs {found.size()}")
     target.copy_(found)
     planner.commit_tensor(item, target)
 
@@ -453,8 +434,10 @@ _ALLOWED = {
         for n in (*metadata_classes.__all__, "_MEM_FORMAT_ENCODING")
     },
     "torch.distributed.checkpoint.filesystem._StorageInfo": _StorageInfo,
-    "builtins.getattr": _member, "pathlib.PosixPath": Path, "pathlib._local.PosixPath": Path,
-}  # fmt: skip
+    "builtins.getattr": _member,
+    "pathlib.PosixPath": Path,
+    "pathlib._local.PosixPath": Path,
+}
 """What `.metadata` may name besides data."""
 
 

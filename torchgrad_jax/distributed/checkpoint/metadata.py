@@ -15,9 +15,14 @@ from ..._engine.attributes import layout as Layout, strided_layout
 from ..._engine.tensor import Tensor
 
 __all__ = [
-    "BytesStorageMetadata", "ChunkStorageMetadata", "Metadata", "MetadataIndex", "StorageMeta", "TensorProperties",
+    "BytesStorageMetadata",
+    "ChunkStorageMetadata",
+    "Metadata",
+    "MetadataIndex",
+    "StorageMeta",
+    "TensorProperties",
     "TensorStorageMetadata",
-]  # fmt: skip
+]
 
 
 @dataclass
@@ -136,9 +141,7 @@ class MetadataIndex:
     offset: Size | None = None
     index: int | None = field(hash=False, compare=False, default=None)
 
-    def __init__(
-        self, fqn: str, offset: Sequence[int] | None = None, index: int | None = None
-    ) -> None:
+    def __init__(self, fqn: str, offset: Sequence[int] | None = None, index: int | None = None) -> None:
         object.__setattr__(self, "fqn", fqn)
         object.__setattr__(self, "index", index)
         if offset is not None:

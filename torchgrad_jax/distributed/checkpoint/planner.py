@@ -14,9 +14,17 @@ from ..._engine.tensor import Tensor
 from .metadata import ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta, TensorProperties
 
 __all__ = [
-    "BytesIOWriteData", "LoadItemType", "LoadPlan", "LoadPlanner", "ReadItem", "SavePlan", "SavePlanner",
-    "TensorWriteData", "WriteItem", "WriteItemType",
-]  # fmt: skip
+    "BytesIOWriteData",
+    "LoadItemType",
+    "LoadPlan",
+    "LoadPlanner",
+    "ReadItem",
+    "SavePlan",
+    "SavePlanner",
+    "TensorWriteData",
+    "WriteItem",
+    "WriteItemType",
+]
 
 
 class WriteItemType(enum.Enum):
@@ -109,7 +117,7 @@ class SavePlanner(abc.ABC):
     @abc.abstractmethod
     def set_up_planner(
         self, state_dict: dict[str, Any], storage_meta: StorageMeta | None = None, is_coordinator: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Begin, in every process."""
 
     @abc.abstractmethod
@@ -135,7 +143,7 @@ class LoadPlanner:
     @abc.abstractmethod
     def set_up_planner(
         self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Begin, in every process."""
 
     @abc.abstractmethod

@@ -96,14 +96,10 @@ def _entries(model: Module) -> Iterator[tuple[str, Any]]:
     return inside(model, "")
 
 
-def _checked(
-    model: Module, options: StateDictOptions | None, submodules: Any = None
-) -> StateDictOptions:
+def _checked(model: Module, options: StateDictOptions | None, submodules: Any = None) -> StateDictOptions:
     options = options or StateDictOptions()
     if any(hasattr(m, options.dsd_fqn_modifiers) for m in model.modules()):
-        raise NotImplementedError(
-            f"modules that rename entries in {options.dsd_fqn_modifiers}() are not implemented"
-        )
+        raise NotImplementedError(f"modules that rename entries in {options.dsd_fqn_modifiers}() are not implemented")
     if submodules:
         raise NotImplementedError(
             "submodules is not implemented, which torch has deprecated: pick the names from the whole dictionary"
@@ -142,9 +138,7 @@ def _sent(state: dict[str, Any], options: StateDictOptions) -> dict[str, Any]:
     """The dictionary that a process reads: its own, or that of rank 0."""
     if not options.broadcast_from_rank0:
         return state
-    box: list[Any] = [
-        _collected(state, StateDictOptions(cpu_offload=True)) if get_rank() == 0 else None
-    ]
+    box: list[Any] = [_collected(state, StateDictOptions(cpu_offload=True)) if get_rank() == 0 else None]
     broadcast_object_list(box, 0)
     if get_rank():
         state.clear()
@@ -285,9 +279,7 @@ def _read(model: Module, optimizers: tuple[Optimizer, ...]) -> dict[str, Any]:
         names = {numbers[p]: _name(model, k) for k, p in model.named_parameters() if p in numbers}
         state = optim.state_dict()
         out["state"].update({names[i]: s for i, s in state["state"].items()})
-        out["param_groups"] += [
-            {**g, "params": [names[i] for i in g["params"]]} for g in state["param_groups"]
-        ]
+        out["param_groups"] += [{**g, "params": [names[i] for i in g["params"]]} for g in state["param_groups"]]
     return out
 
 
@@ -317,9 +309,12 @@ def _flattened(state: Mapping[str, Any]) -> dict[str, Any]:
 
 @no_grad()
 def get_optimizer_state_dict(
-    model: Module, optimizers: Optimizer | Iterable[Optimizer], *, submodules: set[Module] | None = None,
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    *,
+    submodules: set[Module] | None = None,
     options: StateDictOptions | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The states of optimizers, by names of the model's parameters.
 
     Args:
@@ -355,9 +350,7 @@ def _nested(state: Mapping[str, Any], prefix: str) -> Any:
     return out
 
 
-def _unflattened(
-    optim: Optimizer, state: Mapping[str, Any], names: Mapping[Tensor, list[str]]
-) -> dict[str, Any]:
+def _unflattened(optim: Optimizer, state: Mapping[str, Any], names: Mapping[Tensor, list[str]]) -> dict[str, Any]:
     """The part of a flat dictionary that belongs to an optimizer, in levels again."""
     out: dict[str, Any] = {"state": {}, "param_groups": []}
     for group in optim.param_groups:
@@ -370,9 +363,7 @@ def _unflattened(
                     continue
                 params.append(name)
                 if param.requires_grad:
-                    out["state"][name] = {
-                        k: _nested(state, f"state.{name}.{k}") for k in optim.state[param]
-                    }
+                    out["state"][name] = {k: _nested(state, f"state.{name}.{k}") for k in optim.state[param]}
         values = {k: state[f"param_groups.{params[0]}.{k}"] for k in options}
         out["param_groups"].append({"params": params, **values})
     return out
@@ -420,19 +411,19 @@ def _part(
 
 def _over(part: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """A full dictionary, with the optimizer's own values where it has none."""
-    state = {
-        n: {**own["state"].get(n, {}), **part["state"].get(n, {})}
-        for n in {**own["state"], **part["state"]}
-    }
+    state = {n: {**own["state"].get(n, {}), **part["state"].get(n, {})} for n in {**own["state"], **part["state"]}}
     groups = [{**a, **b} for a, b in zip(own["param_groups"], part["param_groups"], strict=True)]
     return {"state": state, "param_groups": groups}
 
 
 @no_grad()
 def set_optimizer_state_dict(
-    model: Module, optimizers: Optimizer | Iterable[Optimizer], optim_state_dict: dict[str, Any], *,
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    optim_state_dict: dict[str, Any],
+    *,
     options: StateDictOptions | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Read a dictionary of `get_optimizer_state_dict` back into optimizers.
 
     Args:
@@ -463,9 +454,12 @@ def set_optimizer_state_dict(
 
 
 def get_state_dict(
-    model: Module, optimizers: Optimizer | Iterable[Optimizer], *, submodules: set[Module] | None = None,
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    *,
+    submodules: set[Module] | None = None,
     options: StateDictOptions | None = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The dictionaries of a model and of its optimizers; see `get_model_state_dict`, `get_optimizer_state_dict`.
 
     Args:
@@ -482,9 +476,13 @@ def get_state_dict(
 
 
 def set_state_dict(
-    model: Module, optimizers: Optimizer | Iterable[Optimizer], *, model_state_dict: dict[str, Any],
-    optim_state_dict: dict[str, Any], options: StateDictOptions | None = None,
-) -> _IncompatibleKeys:  # fmt: skip
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    *,
+    model_state_dict: dict[str, Any],
+    optim_state_dict: dict[str, Any],
+    options: StateDictOptions | None = None,
+) -> _IncompatibleKeys:
     """Read dictionaries of `get_state_dict` back.
 
     Args:

@@ -18,9 +18,13 @@ __all__ = ["load", "load_state_dict"]
 
 
 def load_state_dict(
-    state_dict: dict[str, Any], storage_reader: StorageReader, process_group: Any = None, coordinator_rank: int = 0,
-    no_dist: bool = False, planner: LoadPlanner | None = None,
-) -> None:  # fmt: skip
+    state_dict: dict[str, Any],
+    storage_reader: StorageReader,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: LoadPlanner | None = None,
+) -> None:
     """Deprecated in torch: `load`."""
     warn.to_user(
         "`load_state_dict` is deprecated and will be removed in future versions. Please use `load` instead.",
@@ -32,10 +36,14 @@ def load_state_dict(
 
 
 def load(
-    state_dict: dict[str, Any], *, checkpoint_id: str | os.PathLike[str] | None = None,
-    storage_reader: StorageReader | None = None, planner: LoadPlanner | None = None, process_group: Any = None,
+    state_dict: dict[str, Any],
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_reader: StorageReader | None = None,
+    planner: LoadPlanner | None = None,
+    process_group: Any = None,
     no_dist: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Read a checkpoint into what is there: each process reads the parts that it has.
 
     Tensors get their values in place, also those that are in parts on several devices. Everything else is replaced
@@ -55,7 +63,7 @@ def load(
     by_itself = alone(no_dist, to="load")
     reader = reader_for(storage_reader, checkpoint_id)
     together = Together(process_group, by_itself)
-    states = {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in sorted(state_dict.items())}  # fmt: skip
+    states = {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in sorted(state_dict.items())}
     _load(states, reader, together, planner or DefaultLoadPlanner())
     for key, state in states.items():
         value = state_dict[key]
@@ -65,15 +73,11 @@ def load(
             state_dict[key] = state
 
 
-def _load(
-    state: dict[str, Any], reader: StorageReader, together: Together, planner: LoadPlanner
-) -> None:
+def _load(state: dict[str, Any], reader: StorageReader, together: Together, planner: LoadPlanner) -> None:
     def local() -> LoadPlan:
         metadata, shared = _metadata(reader, together.rank)
         planner.set_up_planner(state, metadata, together.is_coordinator)
-        reader.set_up_storage_reader(
-            metadata, together.is_coordinator, rank=together.rank, use_collectives=shared
-        )
+        reader.set_up_storage_reader(metadata, together.is_coordinator, rank=together.rank, use_collectives=shared)
         return reader.prepare_local_plan(planner.create_local_plan())
 
     def decide(plans: list[LoadPlan]) -> list[LoadPlan]:
@@ -102,9 +106,12 @@ def _metadata(reader: StorageReader, rank: int) -> tuple[Metadata, bool]:
 
 
 def _load_state_dict_from_keys(
-    keys: set[str] | str | None = None, *, checkpoint_id: str | os.PathLike[str] | None = None,
-    storage_reader: StorageReader | None = None, process_group: Any = None,
-) -> dict[str, Any]:  # fmt: skip
+    keys: set[str] | str | None = None,
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_reader: StorageReader | None = None,
+    process_group: Any = None,
+) -> dict[str, Any]:
     """What is in a checkpoint, in a new dictionary.
 
     Args:

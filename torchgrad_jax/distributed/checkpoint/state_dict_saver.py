@@ -38,9 +38,13 @@ class AsyncSaveResponse:
 
 
 def save_state_dict(
-    state_dict: dict[str, Any], storage_writer: StorageWriter, process_group: Any = None, coordinator_rank: int = 0,
-    no_dist: bool = False, planner: SavePlanner | None = None,
-) -> Metadata:  # fmt: skip
+    state_dict: dict[str, Any],
+    storage_writer: StorageWriter,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: SavePlanner | None = None,
+) -> Metadata:
     """Deprecated in torch: `save`."""
     warn.to_user(
         "`save_state_dict` is deprecated and will be removed in future versions.Please use `save` instead.",
@@ -52,10 +56,15 @@ def save_state_dict(
 
 
 def save(
-    state_dict: dict[str, Any], *, checkpoint_id: str | os.PathLike[str] | None = None,
-    storage_writer: StorageWriter | None = None, planner: SavePlanner | None = None, process_group: Any = None,
-    no_dist: bool = False, use_collectives: bool = True,
-) -> Metadata:  # fmt: skip
+    state_dict: dict[str, Any],
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_writer: StorageWriter | None = None,
+    planner: SavePlanner | None = None,
+    process_group: Any = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> Metadata:
     """Write a checkpoint: each process writes its parts, and what all have is shared out among them.
 
     Args:
@@ -76,15 +85,21 @@ def save(
     by_itself = alone(no_dist, to="save")
     writer = writer_for(storage_writer, checkpoint_id)
     together = Together(process_group, by_itself)
-    return _save(_states(state_dict), writer, together, planner or DefaultSavePlanner(), use_collectives)  # fmt: skip
+    return _save(_states(state_dict), writer, together, planner or DefaultSavePlanner(), use_collectives)
 
 
 def async_save(
-    state_dict: dict[str, Any], *, checkpoint_id: str | os.PathLike[str] | None = None,
-    storage_writer: StorageWriter | None = None, planner: SavePlanner | None = None, process_group: Any = None,
+    state_dict: dict[str, Any],
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_writer: StorageWriter | None = None,
+    planner: SavePlanner | None = None,
+    process_group: Any = None,
     async_checkpointer_type: AsyncCheckpointerType = AsyncCheckpointerType.THREAD,
-    async_stager: AsyncStager | None = None, no_dist: bool = False, use_collectives: bool = True,
-) -> Future[Any] | AsyncSaveResponse:  # fmt: skip
+    async_stager: AsyncStager | None = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> Future[Any] | AsyncSaveResponse:
     """`save` in a thread, of a copy that is made before this returns. Training may go on, collectives included.
 
     Args:
@@ -105,7 +120,7 @@ def async_save(
         NotImplementedError: another process is to write.
     """
     if async_checkpointer_type is not AsyncCheckpointerType.THREAD:
-        raise NotImplementedError("torch.distributed.checkpoint.async_save: in a process of its own")  # fmt: skip
+        raise NotImplementedError("torch.distributed.checkpoint.async_save: in a process of its own")
     given = storage_writer if isinstance(storage_writer, AsyncStager) else DefaultStager()
     copied = (async_stager or given).stage(_states(state_dict))
     writer = writer_for(storage_writer, checkpoint_id)
@@ -143,14 +158,12 @@ def _states(state_dict: dict[str, Any]) -> dict[str, Any]:
 
 def _save(
     state: dict[str, Any], writer: StorageWriter, together: Together, planner: SavePlanner, use_collectives: bool = True
-) -> Metadata:  # fmt: skip
+) -> Metadata:
     described: list[Metadata] = []
 
     def local() -> SavePlan:
         planner.set_up_planner(state, writer.storage_meta(), together.is_coordinator)
-        writer.set_up_storage_writer(
-            together.is_coordinator, rank=together.rank, use_collectives=use_collectives
-        )
+        writer.set_up_storage_writer(together.is_coordinator, rank=together.rank, use_collectives=use_collectives)
         return writer.prepare_local_plan(planner.create_local_plan())
 
     def decide(plans: list[SavePlan]) -> list[SavePlan]:

@@ -72,9 +72,7 @@ class StorageReader(abc.ABC):
         """The metadata."""
 
     @abc.abstractmethod
-    def set_up_storage_reader(
-        self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any
-    ) -> None:
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """Begin, in every process."""
 
     @abc.abstractmethod

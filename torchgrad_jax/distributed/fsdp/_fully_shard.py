@@ -15,13 +15,7 @@ from ...nn.modules.module import Module
 from .._groups import get_world_size, is_initialized
 from .._jax_processes import check_mesh
 from ..device_mesh import DeviceMesh, init_device_mesh
-from ._policies import (
-    CPUOffloadPolicy,
-    DataParallelMeshDims,
-    MixedPrecisionPolicy,
-    OffloadPolicy,
-    check_reduction,
-)
+from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy, check_reduction
 from ._rules import Group, enter, leave, owned, replicate_others, split_parameters
 
 _GROUP = "_fsdp_group"
@@ -51,9 +45,7 @@ def whole_world() -> DeviceMesh:
 def check_forward(module: Module, by: str) -> None:
     """Complain about a container that is never called itself."""
     if isinstance(module, ModuleList | ModuleDict) and type(module).forward is Module.forward:
-        raise ValueError(
-            f"{by} does not support containers that do not implement forward: {module}"
-        )
+        raise ValueError(f"{by} does not support containers that do not implement forward: {module}")
 
 
 def applied_before(by: str, module: Module) -> AssertionError:
@@ -65,11 +57,16 @@ def applied_before(by: str, module: Module) -> AssertionError:
 
 
 def fully_shard(
-    module: Any, *, mesh: DeviceMesh | None = None, reshard_after_forward: bool | int | None = None,
-    shard_placement_fn: Callable[[Any], Any] | None = None, mp_policy: MixedPrecisionPolicy | None = None,
-    offload_policy: OffloadPolicy | None = None, ignored_params: Iterable[Any] | None = None,
+    module: Any,
+    *,
+    mesh: DeviceMesh | None = None,
+    reshard_after_forward: bool | int | None = None,
+    shard_placement_fn: Callable[[Any], Any] | None = None,
+    mp_policy: MixedPrecisionPolicy | None = None,
+    offload_policy: OffloadPolicy | None = None,
+    ignored_params: Iterable[Any] | None = None,
     dp_mesh_dims: DataParallelMeshDims | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Split the parameters of a module over devices, and the batches that it gets.
 
     Over several processes with one device each, a module runs on the batch of its process alone.
@@ -92,9 +89,7 @@ def fully_shard(
     if dp_mesh_dims is not None:
         raise NotImplementedError("fully_shard(): dp_mesh_dims; give mesh[names] as mesh")
     if isinstance(offload_policy, CPUOffloadPolicy):
-        raise NotImplementedError(
-            "fully_shard(): CPUOffloadPolicy; parameters stay on their devices"
-        )
+        raise NotImplementedError("fully_shard(): CPUOffloadPolicy; parameters stay on their devices")
     if reshard_after_forward is not None and not isinstance(reshard_after_forward, bool):
         raise NotImplementedError(
             f"fully_shard(): reshard_after_forward={reshard_after_forward!r}; only True and False are supported"
@@ -112,12 +107,15 @@ def fully_shard(
     left_out = list(ignored_params or ())
     for part in parts:
         group = Group(
-            mesh, (True,) if mesh.ndim == 1 else (False, True),
+            mesh,
+            (True,) if mesh.ndim == 1 else (False, True),
             *owned(part, left_out, lambda m: group_of(m) is not None),
             gathers=None if reshard_after_forward is None else not reshard_after_forward,
-            param_dtype=policy.param_dtype, output_dtype=policy.output_dtype,
-            casts_inputs=policy.cast_forward_inputs, choose=shard_placement_fn,
-        )  # fmt: skip
+            param_dtype=policy.param_dtype,
+            output_dtype=policy.output_dtype,
+            casts_inputs=policy.cast_forward_inputs,
+            choose=shard_placement_fn,
+        )
         _shard(part, group)
     return module
 
@@ -216,9 +214,7 @@ class FSDPModule:
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
-    def set_requires_gradient_sync(
-        self, requires_gradient_sync: bool, *, recurse: bool = True
-    ) -> None:
+    def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
         """Nothing to say: gradients of several backward passes add up, each already summed over the devices."""
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
@@ -227,9 +223,7 @@ class FSDPModule:
     def set_is_last_backward(self, is_last_backward: bool) -> None:
         """Nothing to say: see `set_requires_gradient_sync`."""
 
-    def set_reshard_after_backward(
-        self, reshard_after_backward: bool, *, recurse: bool = True
-    ) -> None:
+    def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
         """Nothing to say: parameters are split whenever nobody computes with them."""
 
     def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:

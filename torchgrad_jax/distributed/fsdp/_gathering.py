@@ -65,9 +65,7 @@ class Gathered(Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, mesh: DeviceMesh, group: int, dtypes: Any, lazily: bool, *parameters: Tensor
-    ) -> Any:
+    def forward(ctx: Any, mesh: DeviceMesh, group: int, dtypes: Any, lazily: bool, *parameters: Tensor) -> Any:
         ctx.set_materialize_grads(False)
         places = [
             _Place(named_sharding(p), said_mesh(p), p.dtype, p.shape, p.requires_grad, (group, i))
@@ -112,9 +110,7 @@ class Averaged(Function):
         else:
             processes = _processes_of_program(mesh)
             means = [
-                None
-                if x is None
-                else average(x.astype(to.dtype.np), processes, to.sharding, to.name)
+                None if x is None else average(x.astype(to.dtype.np), processes, to.sharding, to.name)
                 for x, to in zip(own, there, strict=True)
             ]
         out: list[Any] = [None] * len(grads)
@@ -187,9 +183,7 @@ _NOTHING = np.zeros(0, np.uint8)
 class _Source:
     """What the parameters of a group were gathered from, and can be gathered from again."""
 
-    def __init__(
-        self, mesh: DeviceMesh, places: Sequence[_Place], held: Sequence[jax.Array], dtypes: Any
-    ) -> None:
+    def __init__(self, mesh: DeviceMesh, places: Sequence[_Place], held: Sequence[jax.Array], dtypes: Any) -> None:
         self.mesh, self.places = mesh, places
         self.program = _gathering(tuple(p.sharding for p in places), tuple(d.np for d in dtypes))
         self.held, self.dtypes = held, dtypes
@@ -307,7 +301,7 @@ def _averaged(mesh: DeviceMesh, places: Sequence[_Place], own: Sequence[Any]) ->
     _meet(mesh, "averaging the gradients", places)
     pack, run = _averaging(
         tuple(p.sharding for p in places), tuple(p.shape for p in places), tuple(p.dtype.np for p in places)
-    )  # fmt: skip
+    )
     devices = mesh.jax_mesh
     rows = NamedSharding(devices, PartitionSpec(devices.axis_names))
     every = []
@@ -322,9 +316,7 @@ def _averaged(mesh: DeviceMesh, places: Sequence[_Place], own: Sequence[Any]) ->
 
 
 @remember()
-def _averaging(
-    shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dtypes: tuple[Any, ...]
-) -> Any:
+def _averaging(shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dtypes: tuple[Any, ...]) -> Any:
     """Two programs: one packs the gradients of this process, by whose parts they are, and one averages all packs.
 
     The first pack also says which gradients this process has, so that each gets to know which of them anybody has.
@@ -351,9 +343,7 @@ def _averaging(
         return [packed[None] for packed in packs]
 
     def run(*packs: Any) -> Any:
-        means = [
-            _sum(p[0], axes, mesh.axis_names) / mesh.size for p, (axes, _) in zip(packs, alike)
-        ]
+        means = [_sum(p[0], axes, mesh.axis_names) / mesh.size for p, (axes, _) in zip(packs, alike)]
         means[0], had = means[0][: -len(parts)], means[0][-len(parts) :] != 0
         out: list[Any] = [None] * len(parts)
         for mean, at in zip(means, alike.values(), strict=True):

@@ -59,9 +59,7 @@ class DataParallelMeshDims:
 
     def __post_init__(self) -> None:
         if self.shard is None and self.replicate is None:
-            raise ValueError(
-                "At least one of shard or replicate must be set in DataParallelMeshDims"
-            )
+            raise ValueError("At least one of shard or replicate must be set in DataParallelMeshDims")
 
 
 class ShardingStrategy(Enum):

@@ -125,9 +125,7 @@ def split_parameters(group: Group, names: dict[int, str]) -> None:
 
 def _dim(p: Tensor, group: Group) -> int | None:
     """The first dimension of a parameter that the devices divide."""
-    parts = math.prod(
-        n for n, sharded in zip(group.mesh.shape, group.sharded, strict=True) if sharded
-    )
+    parts = math.prod(n for n, sharded in zip(group.mesh.shape, group.sharded, strict=True) if sharded)
     held = named_sharding(p)
     own = {a for axes in group.mesh.axes for a in axes}
     spec = [] if held is None else list(held.spec)
@@ -153,9 +151,7 @@ def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
     is_root = not _RUNNING.groups
     if is_root and not group.own_forward:
         args, kwargs = _split_batch(group, args, kwargs)
-    if group.param_dtype is not None and (
-        group.casts_inputs or (is_root and group.casts_root_inputs)
-    ):
+    if group.param_dtype is not None and (group.casts_inputs or (is_root and group.casts_root_inputs)):
         args, kwargs = cast((args, kwargs), group.param_dtype)
     ready = _ready(group)
     _RUNNING.groups += (group,)
@@ -191,9 +187,7 @@ def _ready(group: Group, lazily: bool = False) -> list[tuple[Module, str, Tensor
     if group.own_forward and used:
         _check_split(group, swapped)
         dtypes = [dtype for _, dtype in used.values()]
-        out = Gathered.apply(
-            group.mesh, group.number, dtypes, lazily, *(p for p, _ in used.values())
-        )
+        out = Gathered.apply(group.mesh, group.number, dtypes, lazily, *(p for p, _ in used.values()))
         made = dict(zip(used, out, strict=True))
     else:
         made = {i: _placed(group, p.to(dtype)) for i, (p, dtype) in used.items()}
@@ -254,9 +248,7 @@ MORE_SURROUNDINGS.append(_for_recomputation)
 
 def cast(tree: Any, dtype: Any) -> Any:
     """The floating-point tensors of a tree in another dtype."""
-    return _pytree.tree_map(
-        lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, tree
-    )
+    return _pytree.tree_map(lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, tree)
 
 
 def _split_batch(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -324,9 +316,7 @@ def _check_rows(mesh: DeviceMesh, n: int) -> None:
         rows = [int(x) for x in _exchange.all_gather(turn, np.array(n))]
         if len(set(rows)) > 1:
             fed = ", ".join(f"rank {r}: {k}" for r, k in zip(turn.members, rows, strict=True))
-            raise ValueError(
-                f"a module over {mesh} needs batches of equally many rows from all processes, not {fed}"
-            )
+            raise ValueError(f"a module over {mesh} needs batches of equally many rows from all processes, not {fed}")
 
 
 def _fed(group: Group, x: Any, n: int) -> Any:

@@ -30,20 +30,13 @@ _CONFIGS = {
 }
 
 
-def settings(
-    kind: StateDictType, config: Any = None, of_optimizer: Any = None
-) -> StateDictSettings:
+def settings(kind: StateDictType, config: Any = None, of_optimizer: Any = None) -> StateDictSettings:
     """What was asked for, with torch's details where none were given.
 
     Raises:
         RuntimeError: the details are those of another kind of state dictionary.
     """
-    rows = zip(
-        ("state_dict_config", "optim_state_dict_config"),
-        _CONFIGS[kind],
-        (config, of_optimizer),
-        strict=True,
-    )
+    rows = zip(("state_dict_config", "optim_state_dict_config"), _CONFIGS[kind], (config, of_optimizer), strict=True)
     for name, wanted, given in rows:
         if given is not None and type(given) is not wanted:
             raise RuntimeError(f"Expected {name} of type {wanted} but got {type(given)}")
@@ -61,9 +54,7 @@ def names_out(module: Any, state: Any, prefix: str, metadata: Any) -> None:
     """Leave the wrapper out of the names of a state, and gather what is to be whole."""
     wanted = module._state_dict_settings
     whole = wanted.state_dict_type is StateDictType.FULL_STATE_DICT
-    elsewhere = (
-        whole and jax.process_index() and getattr(wanted.state_dict_config, "rank0_only", False)
-    )
+    elsewhere = whole and jax.process_index() and getattr(wanted.state_dict_config, "rank0_only", False)
     inside = f"{prefix}{WRAPPED}."
     for name in [n for n in state if n.startswith(prefix)]:
         value = _given(state.pop(name), whole, wanted.state_dict_config.offload_to_cpu)
@@ -96,9 +87,7 @@ def _names_by_number(model: Module, optim: Any) -> dict[int, str]:
     return {i: names[id(p)] for i, p in enumerate(params)}
 
 
-def optim_state_dict(
-    model: Any, optim: Any, optim_state_dict: Any = None, group: Any = None
-) -> dict[str, Any]:
+def optim_state_dict(model: Any, optim: Any, optim_state_dict: Any = None, group: Any = None) -> dict[str, Any]:
     """The state of an optimizer by names of parameters: whole tensors, or split ones after `set_state_dict_type`.
 
     Args:
@@ -136,19 +125,20 @@ def _by_names(model: Module, optim: Any, given: Any, gather: bool, offload: bool
     names = _names_by_number(model, optim)
     return {
         "state": {
-            names[i]: {k: _copied(_given(v, gather, offload)) for k, v in s.items()}
-            for i, s in given["state"].items()
+            names[i]: {k: _copied(_given(v, gather, offload)) for k, v in s.items()} for i, s in given["state"].items()
         },
-        "param_groups": [
-            {**g, "params": [names[i] for i in g["params"]]} for g in given["param_groups"]
-        ],
+        "param_groups": [{**g, "params": [names[i] for i in g["params"]]} for g in given["param_groups"]],
     }
 
 
 def optim_state_dict_to_load(
-    model: Module, optim: Any, optim_state_dict: dict[str, Any], is_named_optimizer: bool = False,
-    load_directly: bool = False, group: Any = None,
-) -> dict[str, Any]:  # fmt: skip
+    model: Module,
+    optim: Any,
+    optim_state_dict: dict[str, Any],
+    is_named_optimizer: bool = False,
+    load_directly: bool = False,
+    group: Any = None,
+) -> dict[str, Any]:
     """The inverse of `optim_state_dict`: what `optim.load_state_dict` takes.
 
     Args:
@@ -164,13 +154,9 @@ def optim_state_dict_to_load(
     numbers = {name: i for i, name in _names_by_number(model, optim).items()}
     out = {
         "state": {
-            numbers[name]: {k: _copied(v) for k, v in s.items()}
-            for name, s in optim_state_dict["state"].items()
+            numbers[name]: {k: _copied(v) for k, v in s.items()} for name, s in optim_state_dict["state"].items()
         },
-        "param_groups": [
-            {**g, "params": [numbers[n] for n in g["params"]]}
-            for g in optim_state_dict["param_groups"]
-        ],
+        "param_groups": [{**g, "params": [numbers[n] for n in g["params"]]} for g in optim_state_dict["param_groups"]],
     }
     if load_directly:
         optim.load_state_dict(out)

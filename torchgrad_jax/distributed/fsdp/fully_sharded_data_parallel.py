@@ -76,14 +76,24 @@ class FullyShardedDataParallel(Module):
     """
 
     def __init__(
-        self, module: Module, process_group: Any = None, sharding_strategy: ShardingStrategy | None = None,
-        cpu_offload: CPUOffload | None = None, auto_wrap_policy: Any = None,
+        self,
+        module: Module,
+        process_group: Any = None,
+        sharding_strategy: ShardingStrategy | None = None,
+        cpu_offload: CPUOffload | None = None,
+        auto_wrap_policy: Any = None,
         backward_prefetch: BackwardPrefetch | None = BackwardPrefetch.BACKWARD_PRE,
-        mixed_precision: MixedPrecision | None = None, ignored_modules: Iterable[Module] | None = None,
-        param_init_fn: Any = None, device_id: Any = None, sync_module_states: bool = False,
-        forward_prefetch: bool = False, limit_all_gathers: bool = True, use_orig_params: bool = False,
-        ignored_states: Iterable[Any] | None = None, device_mesh: DeviceMesh | None = None,
-    ) -> None:  # fmt: skip
+        mixed_precision: MixedPrecision | None = None,
+        ignored_modules: Iterable[Module] | None = None,
+        param_init_fn: Any = None,
+        device_id: Any = None,
+        sync_module_states: bool = False,
+        forward_prefetch: bool = False,
+        limit_all_gathers: bool = True,
+        use_orig_params: bool = False,
+        ignored_states: Iterable[Any] | None = None,
+        device_mesh: DeviceMesh | None = None,
+    ) -> None:
         super().__init__()
         if cpu_offload is not None and cpu_offload.offload_params:
             raise NotImplementedError("FullyShardedDataParallel: CPUOffload(offload_params=True)")
@@ -91,9 +101,7 @@ class FullyShardedDataParallel(Module):
             raise NotImplementedError("FullyShardedDataParallel: process_group; give device_mesh")
         precision = mixed_precision or MixedPrecision()
         if precision.keep_low_precision_grads:
-            raise NotImplementedError(
-                "FullyShardedDataParallel: MixedPrecision(keep_low_precision_grads=True)"
-            )
+            raise NotImplementedError("FullyShardedDataParallel: MixedPrecision(keep_low_precision_grads=True)")
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         mesh = whole_world() if device_mesh is None else device_mesh
         check_reduction(precision, mesh)
@@ -102,10 +110,13 @@ class FullyShardedDataParallel(Module):
         modules, ignored = _ignored(ignored_modules, ignored_states)
         if auto_wrap_policy is not None:
             options = {
-                "sharding_strategy": strategy, "mixed_precision": mixed_precision, "device_mesh": mesh,
-                "param_init_fn": param_init_fn, "sync_module_states": sync_module_states,
+                "sharding_strategy": strategy,
+                "mixed_precision": mixed_precision,
+                "device_mesh": mesh,
+                "param_init_fn": param_init_fn,
+                "sync_module_states": sync_module_states,
                 "ignored_states": [*ignored],
-            }  # fmt: skip
+            }
             apart = tuple(precision._module_classes_to_ignore or ()) if mixed_precision else ()
 
             def wrapped(part: Module, **options: Any) -> Module:
@@ -123,15 +134,17 @@ class FullyShardedDataParallel(Module):
         self._register_load_state_dict_pre_hook(_state_dicts.names_in)
         self._shard(strategy, mesh, precision, ignored)
 
-    def _shard(
-        self, strategy: Any, mesh: DeviceMesh, precision: MixedPrecision, ignored: Any
-    ) -> None:
+    def _shard(self, strategy: Any, mesh: DeviceMesh, precision: MixedPrecision, ignored: Any) -> None:
         module = self.module
         group = Group(
-            mesh, _sharded(strategy, mesh), *owned(module, ignored, _is_group), gathers=strategy in _KEEPS,
+            mesh,
+            _sharded(strategy, mesh),
+            *owned(module, ignored, _is_group),
+            gathers=strategy in _KEEPS,
             param_dtype=precision.param_dtype,
-            casts_inputs=precision.cast_forward_inputs, casts_root_inputs=precision.cast_root_forward_inputs,
-        )  # fmt: skip
+            casts_inputs=precision.cast_forward_inputs,
+            casts_root_inputs=precision.cast_root_forward_inputs,
+        )
         split_parameters(group, {id(p): name for name, p in module.named_parameters()})
         for b in module.buffers():
             if precision.buffer_dtype is not None and b.is_floating_point():
@@ -206,9 +219,11 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def set_state_dict_type(
-        module: Module, state_dict_type: StateDictType, state_dict_config: StateDictConfig | None = None,
+        module: Module,
+        state_dict_type: StateDictType,
+        state_dict_config: StateDictConfig | None = None,
         optim_state_dict_config: OptimStateDictConfig | None = None,
-    ) -> StateDictSettings:  # fmt: skip
+    ) -> StateDictSettings:
         """Say what `state_dict` of the modules of this kind in a module gives.
 
         Args:
@@ -221,9 +236,7 @@ class FullyShardedDataParallel(Module):
             What was said before.
         """
         if state_dict_type is StateDictType.LOCAL_STATE_DICT:
-            raise NotImplementedError(
-                "StateDictType.LOCAL_STATE_DICT: there are no flat parameters"
-            )
+            raise NotImplementedError("StateDictType.LOCAL_STATE_DICT: there are no flat parameters")
         wanted = _state_dicts.settings(state_dict_type, state_dict_config, optim_state_dict_config)
         before = _state_dicts.settings_of(module) or wanted
         for part in FullyShardedDataParallel.fsdp_modules(module):
@@ -238,9 +251,11 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def state_dict_type(
-        module: Module, state_dict_type: StateDictType, state_dict_config: StateDictConfig | None = None,
+        module: Module,
+        state_dict_type: StateDictType,
+        state_dict_config: StateDictConfig | None = None,
         optim_state_dict_config: OptimStateDictConfig | None = None,
-    ) -> Iterator[None]:  # fmt: skip
+    ) -> Iterator[None]:
         """`set_state_dict_type` for a block."""
         before = FullyShardedDataParallel.set_state_dict_type(
             module, state_dict_type, state_dict_config, optim_state_dict_config
@@ -249,10 +264,7 @@ class FullyShardedDataParallel(Module):
             yield
         finally:
             FullyShardedDataParallel.set_state_dict_type(
-                module,
-                before.state_dict_type,
-                before.state_dict_config,
-                before.optim_state_dict_config,
+                module, before.state_dict_type, before.state_dict_config, before.optim_state_dict_config
             )
 
     optim_state_dict = staticmethod(_state_dicts.optim_state_dict)
@@ -278,9 +290,13 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def summon_full_params(
-        module: Module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False,
-        offload_to_cpu: bool = False, with_grads: bool = False,
-    ) -> Iterator[None]:  # fmt: skip
+        module: Module,
+        recurse: bool = True,
+        writeback: bool = True,
+        rank0_only: bool = False,
+        offload_to_cpu: bool = False,
+        with_grads: bool = False,
+    ) -> Iterator[None]:
         """A block in which all devices have all of the parameters.
 
         Args:
@@ -293,9 +309,7 @@ class FullyShardedDataParallel(Module):
         """
         found = FullyShardedDataParallel.fsdp_modules(module)
         groups = [g for part in (found if recurse else found[:1]) if (g := group_of(part))]
-        before = (
-            [] if writeback else [(p, p.detach().clone()) for g in groups for p in _parameters(g)]
-        )
+        before = [] if writeback else [(p, p.detach().clone()) for g in groups for p in _parameters(g)]
         for g in groups:
             whole = Group(g.mesh, (False,) * g.mesh.ndim, g.placed)
             split_parameters(whole, {})
@@ -310,9 +324,7 @@ class FullyShardedDataParallel(Module):
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
         """Refused: XLA reduces within the programs that it compiles."""
-        raise NotImplementedError(
-            "FullyShardedDataParallel.register_comm_hook(): XLA reduces gradients"
-        )
+        raise NotImplementedError("FullyShardedDataParallel.register_comm_hook(): XLA reduces gradients")
 
 
 def _is_group(module: Module) -> bool:
@@ -342,9 +354,7 @@ def _ignored(modules: Any, states: Any) -> tuple[set[Module], list[Any]]:
         )
     found = [*(modules or ()), *(s for s in states or () if isinstance(s, Module))]
     kept = [s for s in states or () if not isinstance(s, Module)]
-    return {m for part in found for m in part.modules()}, kept + [
-        p for m in found for p in m.parameters()
-    ]
+    return {m for part in found for m in part.modules()}, kept + [p for m in found for p in m.parameters()]
 
 
 def _computes_in_float32(module: Module) -> None:

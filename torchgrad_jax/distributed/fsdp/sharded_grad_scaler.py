@@ -21,13 +21,23 @@ class ShardedGradScaler(GradScaler):
     """
 
     def __init__(
-        self, device: str = "cuda", init_scale: float = 2.0**16, backoff_factor: float = 0.5,
-        growth_factor: float = 2.0, growth_interval: int = 2000, enabled: bool = True, process_group: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        backoff_factor: float = 0.5,
+        growth_factor: float = 2.0,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+        process_group: Any = None,
+    ) -> None:
         super().__init__(
-            device, init_scale=init_scale, backoff_factor=backoff_factor, growth_factor=growth_factor,
-            growth_interval=growth_interval, enabled=enabled,
-        )  # fmt: skip
+            device,
+            init_scale=init_scale,
+            backoff_factor=backoff_factor,
+            growth_factor=growth_factor,
+            growth_interval=growth_interval,
+            enabled=enabled,
+        )
 
 
 __all__ = ["ShardedGradScaler"]

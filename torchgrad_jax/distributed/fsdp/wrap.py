@@ -53,9 +53,7 @@ class ModuleWrapPolicy(_Policy):
     ) -> dict[Module, dict[str, Any]]:
         kinds = tuple(self._module_classes)
         return {
-            m: dict(root_kwargs)
-            for m in root_module.modules()
-            if m not in ignored_modules and isinstance(m, kinds)
+            m: dict(root_kwargs) for m in root_module.modules() if m not in ignored_modules and isinstance(m, kinds)
         }
 
     def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
@@ -108,16 +106,18 @@ def transformer_auto_wrap_policy(
 
 
 def size_based_auto_wrap_policy(
-    module: Module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8),
-    force_leaf_modules: set[type[Module]] | None = None, exclude_wrap_modules: set[type[Module]] | None = None,
-) -> bool:  # fmt: skip
+    module: Module,
+    recurse: bool,
+    nonwrapped_numel: int,
+    min_num_params: int = int(1e8),
+    force_leaf_modules: set[type[Module]] | None = None,
+    exclude_wrap_modules: set[type[Module]] | None = None,
+) -> bool:
     """Wrap what has many elements that are not wrapped yet."""
     policy: Any = size_based_auto_wrap_policy
     leaves = policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
     left_out = policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
-    return nonwrapped_numel >= min_num_params and not isinstance(
-        module, tuple(leaves if recurse else left_out)
-    )
+    return nonwrapped_numel >= min_num_params and not isinstance(module, tuple(leaves if recurse else left_out))
 
 
 size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES = {ModuleList, ModuleDict}
@@ -125,9 +125,13 @@ size_based_auto_wrap_policy.FORCE_LEAF_MODULES = {MultiheadAttention}
 
 
 def wrap_children(
-    root: Module, policy: Any, wrapper: Callable[..., Module], ignored: set[Module], options: dict[str, Any],
+    root: Module,
+    policy: Any,
+    wrapper: Callable[..., Module],
+    ignored: set[Module],
+    options: dict[str, Any],
     apart: tuple[type[Module], ...] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Wrap the submodules that a policy wants, and those of some classes in any case, those below first."""
     if isinstance(policy, _Policy):
         others = ModuleWrapPolicy(apart)._run_policy(root, ignored, options)
@@ -153,12 +157,7 @@ def _replace(parent: Module, wanted: dict[Module, Any], wrapper: Any, seen: set[
 
 
 def _wrap_rest(
-    module: Module,
-    policy: Any,
-    wrapper: Any,
-    ignored: set[Module],
-    options: Any,
-    whole: bool = False,
+    module: Module, policy: Any, wrapper: Any, ignored: set[Module], options: Any, whole: bool = False
 ) -> tuple[Module, int]:
     """The module, wrapped where the policy wants that, and how many of its elements are in wrapped modules."""
     n = sum(p.numel() for p in module.parameters())

@@ -125,9 +125,7 @@ class _AlltoAll(Function):
 
 class _AlltoAllSingle(Function):
     @staticmethod
-    def forward(
-        ctx: Any, group: Any, output: Tensor, output_sizes: Any, input_sizes: Any, input: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, group: Any, output: Tensor, output_sizes: Any, input_sizes: Any, input: Tensor) -> Tensor:
         ctx.group, ctx.shape = group, list(input.shape)
         ctx.output_sizes, ctx.input_sizes = output_sizes, input_sizes
         out = empty_like(output)
@@ -179,9 +177,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
 
 
 @_older("reduce_scatter_single")
-def reduce_scatter(
-    output: Tensor, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None
-) -> Tensor:
+def reduce_scatter(output: Tensor, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """The sum of the tensors that all processes have for this one."""
     return _Reduce_Scatter.apply(op, group, output, *input_list)
 
@@ -192,9 +188,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     return _AllGather.apply(group, tensor)
 
 
-def all_to_all(
-    output_tensor_list: Any, input_tensor_list: Any, group: Any = None
-) -> tuple[Tensor, ...]:
+def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: Any = None) -> tuple[Tensor, ...]:
     """The tensors that all processes have for this one."""
     return _AlltoAll.apply(group, output_tensor_list, *input_tensor_list)
 
@@ -202,7 +196,7 @@ def all_to_all(
 @_older("all_to_all_single")
 def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The parts that all processes have for this one, in one tensor."""
     return _AlltoAllSingle.apply(group, output, output_split_sizes, input_split_sizes, input)
 

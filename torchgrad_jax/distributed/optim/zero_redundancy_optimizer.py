@@ -46,18 +46,21 @@ class ZeroRedundancyOptimizer(Optimizer):
     functional_optim_map: ClassVar[dict[Any, Any]] = {}
 
     def __init__(
-        self, params: Any, optimizer_class: Any, process_group: Any = None, parameters_as_bucket_view: bool = False,
-        overlap_with_ddp: bool = False, **defaults: Any,
-    ) -> None:  # fmt: skip
+        self,
+        params: Any,
+        optimizer_class: Any,
+        process_group: Any = None,
+        parameters_as_bucket_view: bool = False,
+        overlap_with_ddp: bool = False,
+        **defaults: Any,
+    ) -> None:
         listed = _checked(params)
         for name, on in (
             ("parameters_as_bucket_view", parameters_as_bucket_view),
             ("overlap_with_ddp", overlap_with_ddp),
         ):
             if on:
-                raise NotImplementedError(
-                    f"torch.distributed.optim.ZeroRedundancyOptimizer with {name}"
-                )
+                raise NotImplementedError(f"torch.distributed.optim.ZeroRedundancyOptimizer with {name}")
         self.process_group = member_of(process_group)
         self.rank, self.world_size = self.process_group.rank(), self.process_group.size()
         self._sizes, self._shares = [0] * self.world_size, list[list[list[Tensor]]]()
@@ -195,7 +198,7 @@ def _checked(params: Any) -> list[Any]:
 def _copy_options(source: Groups, target: Groups) -> None:
     """Let groups have the options of others, such as a learning rate that a scheduler has changed."""
     for a, b in zip(source, target):
-        b.update({name: value for name, value in a.items() if name not in ("params", "param_names")})  # fmt: skip
+        b.update({name: value for name, value in a.items() if name not in ("params", "param_names")})
 
 
 __all__ = ["ZeroRedundancyOptimizer"]

@@ -130,9 +130,12 @@ class Pipe(Module):
 
 
 def pipeline(
-    module: Module, mb_args: tuple[Any, ...], mb_kwargs: dict[str, Any] | None = None,
-    split_spec: dict[str, SplitPoint] | None = None, split_policy: Callable[[GraphModule], GraphModule] | None = None,
-) -> Pipe:  # fmt: skip
+    module: Module,
+    mb_args: tuple[Any, ...],
+    mb_kwargs: dict[str, Any] | None = None,
+    split_spec: dict[str, SplitPoint] | None = None,
+    split_policy: Callable[[GraphModule], GraphModule] | None = None,
+) -> Pipe:
     """Cut a module into stages.
 
     Args:
@@ -147,9 +150,7 @@ def pipeline(
         RuntimeError: the module looks at values, so that the record would be right for the example alone.
     """
     if split_spec is not None and split_policy is not None:
-        raise ValueError(
-            "Cannot specify both `split_spec` and `split_policy`. Please use only one of them."
-        )
+        raise ValueError("Cannot specify both `split_spec` and `split_policy`. Please use only one of them.")
     if split_spec is not None:
         annotate_split_points(module, split_spec)
     tracer = _Tracer(mb_args, mb_kwargs or {})
@@ -161,9 +162,7 @@ def pipeline(
             "give it to PipelineStage"
         ) from error
     reads = [str(n.target) for n in graph.nodes if n.op in ("get_attr", "call_module")]
-    held = {
-        name: operator.attrgetter(name)(module) for name in reads if name not in tracer.constants
-    }
+    held = {name: operator.attrgetter(name)(module) for name in reads if name not in tracer.constants}
     recorded = GraphModule({**held, **tracer.constants}, graph, type(module).__name__)
     recorded.training = module.training
     if split_policy is not None:
@@ -260,14 +259,10 @@ class _Tracer(Tracer):
         node = self.create_node("placeholder", name, (), {})
         if not _has_tensor(value):
             return value
-        node.meta["example"] = _pytree.tree_map(
-            lambda x: x.detach().clone() if isinstance(x, Tensor) else x, value
-        )
+        node.meta["example"] = _pytree.tree_map(lambda x: x.detach().clone() if isinstance(x, Tensor) else x, value)
         return _Known(node, self)
 
-    def call_module(
-        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a submodule, cut off where it is marked."""
         if self._at_work:
             return forward(*args, **kwargs)
@@ -290,9 +285,15 @@ class _Tracer(Tracer):
         return self._read[id(attr_val)]
 
     def create_proxy(
-        self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None = None, type_expr: Any = None,
+        self,
+        kind: str,
+        target: Any,
+        args: Any,
+        kwargs: Any,
+        name: str | None = None,
+        type_expr: Any = None,
         proxy_factory_fn: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The stand-in of a step's result; the result itself where it holds no tensor."""
         args, kwargs = self.create_arg(tuple(args)), self.create_arg(dict(kwargs or {}))
         if kind == "call_method" and target in _VALUES:
@@ -416,11 +417,4 @@ def _stage(
     return GraphModule(recorded, graph, "GraphModule")
 
 
-__all__ = [
-    "Pipe",
-    "PipeInfo",
-    "SplitPoint",
-    "annotate_split_points",
-    "pipe_split",
-    "pipeline",
-]
+__all__ = ["Pipe", "PipeInfo", "SplitPoint", "annotate_split_points", "pipe_split", "pipeline"]

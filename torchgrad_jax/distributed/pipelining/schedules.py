@@ -31,10 +31,15 @@ class _Schedule(ABC):
     """Which process has a stage."""
 
     def __init__(
-        self, stage: PipelineStage | Sequence[PipelineStage], n_microbatches: int,
-        loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None, kwargs_chunk_spec: Any = None,
-        output_merge_spec: Any = None, scale_grads: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        stage: PipelineStage | Sequence[PipelineStage],
+        n_microbatches: int,
+        loss_fn: Callable[..., Any] | None = None,
+        args_chunk_spec: Any = None,
+        kwargs_chunk_spec: Any = None,
+        output_merge_spec: Any = None,
+        scale_grads: bool = True,
+    ) -> None:
         stages = [stage] if isinstance(stage, PipelineStage) else list(stage)
         if any(x is not None for x in (args_chunk_spec, kwargs_chunk_spec, output_merge_spec)):
             raise NotImplementedError(
@@ -48,9 +53,7 @@ class _Schedule(ABC):
 
     def _check_stages(self, given: list[int]) -> None:
         """Complain unless these are all stages in their order, or those that are dealt to this process."""
-        size, rank = (
-            (1, 0) if len(given) == self._count else (_size(self._group), _rank(self._group))
-        )
+        size, rank = (1, 0) if len(given) == self._count else (_size(self._group), _rank(self._group))
         wanted = [i for i in range(self._count) if self._place(i, size) == rank]
         if given != wanted:
             those = f"all {len(wanted)} stages" if size == 1 else f"the stages {wanted}"
@@ -64,9 +67,14 @@ class _Schedule(ABC):
         """What a stage does, in order."""
 
     def step(
-        self, *args: Any, target: Any = None, losses: list[Any] | None = None, return_outputs: bool = True,
-        loss_kwargs: dict[str, Any] | None = None, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        *args: Any,
+        target: Any = None,
+        losses: list[Any] | None = None,
+        return_outputs: bool = True,
+        loss_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Compute and differentiate a batch.
 
         Args:
@@ -94,9 +102,7 @@ class _Schedule(ABC):
             self._scale()
         return self._results(run, losses, return_outputs)
 
-    def eval(
-        self, *args: Any, target: Any = None, losses: list[Any] | None = None, **kwargs: Any
-    ) -> Any:
+    def eval(self, *args: Any, target: Any = None, losses: list[Any] | None = None, **kwargs: Any) -> Any:
         """Compute a batch without gradients.
 
         Args:
@@ -179,9 +185,7 @@ class ScheduleInterleavedZeroBubble(ScheduleInterleaved1F1B):
     Differs from torch: a backward pass is one, so that processes wait as in `ScheduleInterleaved1F1B`.
     """
 
-    def __init__(
-        self, stages: Sequence[PipelineStage], n_microbatches: int, *args: Any, **kwargs: Any
-    ) -> None:
+    def __init__(self, stages: Sequence[PipelineStage], n_microbatches: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(stages, n_microbatches, *args, **kwargs)
         rounds = max(1, n_microbatches // _size(self._group))
         if n_microbatches % rounds:
@@ -218,17 +222,20 @@ class ScheduleDualPipeV(ScheduleZBVZeroBubble):
 
 
 _ALL: tuple[type[_Schedule], ...] = (
-    Schedule1F1B, ScheduleInterleaved1F1B, ScheduleGPipe, ScheduleLoopedBFS, ScheduleInterleavedZeroBubble,
-    ScheduleZBVZeroBubble, ScheduleDualPipeV,
-)  # fmt: skip
+    Schedule1F1B,
+    ScheduleInterleaved1F1B,
+    ScheduleGPipe,
+    ScheduleLoopedBFS,
+    ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble,
+    ScheduleDualPipeV,
+)
 
 
 class _Batch:
     """One batch on its way through the stages."""
 
-    def __init__(
-        self, schedule: _Schedule, args: Any, kwargs: Any, target: Any, loss_kwargs: dict[str, Any]
-    ) -> None:
+    def __init__(self, schedule: _Schedule, args: Any, kwargs: Any, target: Any, loss_kwargs: dict[str, Any]) -> None:
         self.stages, self.n = schedule._stages, schedule._n
         self.loss_fn, self.loss_kwargs = schedule._loss_fn, loss_kwargs
         has_all = len(self.stages) == schedule._count
@@ -239,9 +246,7 @@ class _Batch:
         self.has_target = target is not None
         self.results: list[Any] = [None] * self.n
         self.losses: list[Any] = []
-        self.ready: dict[tuple[str, int, int], Any] = {
-            ("F", 0, i): part for i, part in enumerate(self.args)
-        }
+        self.ready: dict[tuple[str, int, int], Any] = {("F", 0, i): part for i, part in enumerate(self.args)}
         """What is there for a stage to go on with, for each kind of action, stage and microbatch."""
 
     def _parts(self, tree: Any) -> list[Any]:
@@ -279,15 +284,11 @@ class _Batch:
         else:
             self.neighbours.send(kind, index, number, row)
 
-    def _forward(
-        self, index: int, number: int, given: tuple[Any, ...], differentiates: bool
-    ) -> None:
+    def _forward(self, index: int, number: int, given: tuple[Any, ...], differentiates: bool) -> None:
         stage = self.stages[index]
         out = stage.forward(number, given, self.kwargs[number])
         if not stage.is_last:
-            self._give(
-                "F", index + 1, number, tuple(out) if isinstance(out, tuple | list) else (out,)
-            )
+            self._give("F", index + 1, number, tuple(out) if isinstance(out, tuple | list) else (out,))
             return
         self.results[number] = out
         if self.loss_fn is not None and self.has_target:
@@ -299,9 +300,7 @@ class _Batch:
             self.ready["B", index, number] = None
 
     def _target(self, stage: PipelineStage, number: int) -> Any:
-        return _pytree.tree_map(
-            lambda x: stage.moved(x.detach()) if isinstance(x, Tensor) else x, self.targets[number]
-        )
+        return _pytree.tree_map(lambda x: stage.moved(x.detach()) if isinstance(x, Tensor) else x, self.targets[number])
 
     def _backward(self, index: int, number: int, given: Any) -> None:
         gradients = self.stages[index].backward(number, given)
@@ -311,9 +310,7 @@ class _Batch:
     def output(self) -> Any:
         """What came out for the whole batch."""
         rows = [_pytree.tree_flatten(out) for out in self.results]
-        joined = [
-            ops.cat(list(column)) for column in zip(*(leaves for leaves, _ in rows), strict=True)
-        ]
+        joined = [ops.cat(list(column)) for column in zip(*(leaves for leaves, _ in rows), strict=True)]
         return _pytree.tree_unflatten(joined, rows[0][1])
 
 
@@ -334,9 +331,7 @@ def in_order(plans: list[list[Action]]) -> Iterator[tuple[int, Action]]:
             places[i] += 1
             done.add((kind, i, number))
             yield i, (kind, number)
-    assert all(n == len(plan) for n, plan in zip(places, plans, strict=True)), (
-        "plans wait for each other"
-    )
+    assert all(n == len(plan) for n, plan in zip(places, plans, strict=True)), "plans wait for each other"
 
 
 def _is_able(stage: int, action: Action, stages: int, done: set[tuple[str, int, int]]) -> bool:
@@ -364,7 +359,5 @@ def get_schedule_class(schedule_name: str) -> type[_Schedule]:
     named = {kind.__name__.removeprefix("Schedule"): kind for kind in _ALL}
     found = {name.lower(): kind for name, kind in named.items()}.get(schedule_name.lower())
     if found is None:
-        raise ValueError(
-            f"Unknown schedule name '{schedule_name}'. The valid options are {list(named)}"
-        )
+        raise ValueError(f"Unknown schedule name '{schedule_name}'. The valid options are {list(named)}")
     return found

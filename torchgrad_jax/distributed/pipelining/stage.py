@@ -32,9 +32,16 @@ class PipelineStage:
     """
 
     def __init__(
-        self, submodule: Module, stage_index: int, num_stages: int, device: Any, input_args: Any = None,
-        output_args: Any = None, group: Any = None, dw_builder: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        submodule: Module,
+        stage_index: int,
+        num_stages: int,
+        device: Any,
+        input_args: Any = None,
+        output_args: Any = None,
+        group: Any = None,
+        dw_builder: Any = None,
+    ) -> None:
         if not 0 <= stage_index < num_stages:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
         if dw_builder is not None:
@@ -109,9 +116,7 @@ class PipelineStage:
             backward(row)
         else:
             pairs = [
-                (t, self.moved(g))
-                for t, g in zip(row, gradients, strict=True)
-                if g is not None and t.requires_grad
+                (t, self.moved(g)) for t, g in zip(row, gradients, strict=True) if g is not None and t.requires_grad
             ]
             backward([t for t, _ in pairs], [g for _, g in pairs])
         return tuple(getattr(x, "grad", None) for x in self.inputs.pop(number))

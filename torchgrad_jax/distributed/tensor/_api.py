@@ -19,7 +19,7 @@ from ._specs import checked, fitting, refuse_partial, sharding_of
 
 def distribute_tensor(
     tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Any = None, *, src_data_rank: int | None = 0
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A leaf with the values of another, split over a mesh.
 
     Args:
@@ -31,9 +31,7 @@ def distribute_tensor(
     """
     mesh = current_mesh(device_mesh)
     if not tensor.is_leaf:
-        raise RuntimeError(
-            "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!"
-        )
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     wanted = checked(mesh, placements, tensor.ndim)
     refuse_partial(wanted)
     if isinstance(tensor, DTensor):
@@ -46,8 +44,7 @@ def distribute_tensor(
 def _check_same(tensor: Any, mesh: DeviceMesh, wanted: Any) -> None:
     if tensor.device_mesh != mesh:
         raise ValueError(
-            f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} "
-            f"to a different device mesh {mesh}."
+            f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}."
         )
     if tensor.placements != wanted:
         raise ValueError(
@@ -58,8 +55,8 @@ def _check_same(tensor: Any, mesh: DeviceMesh, wanted: Any) -> None:
 
 
 def place_parameter(
-    t: Tensor, mesh: DeviceMesh, placements: Any, name: str = "", source: int | None = None, if_it_fits: bool = False,
-) -> None:  # fmt: skip
+    t: Tensor, mesh: DeviceMesh, placements: Any, name: str = "", source: int | None = None, if_it_fits: bool = False
+) -> None:
     """Split a parameter or a buffer over a mesh, in place: who holds it keeps it. Other axes of the mesh stay.
 
     Args:
@@ -88,17 +85,13 @@ def place_parameter(
         except AssertionError:  # what JAX raises is a page of numbers
             if is_own(mesh):
                 raise
-            hint = (
-                "begin with one seed in all, or load the same state, before it is split over them"
-            )
+            hint = "begin with one seed in all, or load the same state, before it is split over them"
             if mesh.size() != mesh.jax_mesh.size:
                 hint += (
                     f". {mesh} is a slice of a mesh, and all of that has one copy; stages of a pipeline need a mesh "
                     "each, DeviceMesh(device_type, ranks of the stage)"
                 )
-            raise ValueError(
-                f"{name or 'a parameter'} has other values in other processes; {hint}"
-            ) from None
+            raise ValueError(f"{name or 'a parameter'} has other values in other processes; {hint}") from None
         before = said_mesh(t)
         del own  # a tensor that shares the old memory would keep it alive
         t.data = out
@@ -117,27 +110,20 @@ def _fitting(t: Tensor, mesh: DeviceMesh, wanted: Any, name: str, held: Any) -> 
     return found
 
 
-def replicate_rest(
-    module: Module,
-    mesh: DeviceMesh,
-    source: int | None = None,
-    buffers: bool = True,
-) -> None:
+def replicate_rest(module: Module, mesh: DeviceMesh, source: int | None = None, buffers: bool = True) -> None:
     """Put the module's own parameters that are on no mesh yet whole on all devices, and its buffers if wanted."""
-    for t in (
-        *module.parameters(recurse=False),
-        *(module.buffers(recurse=False) if buffers else ()),
-    ):
+    for t in (*module.parameters(recurse=False), *(module.buffers(recurse=False) if buffers else ())):
         if not isinstance(t, DTensor):
             place_parameter(t, mesh, None, source=source)
 
 
 def distribute_module(
-    module: Module, device_mesh: DeviceMesh | None = None,
+    module: Module,
+    device_mesh: DeviceMesh | None = None,
     partition_fn: Callable[[str, Module, DeviceMesh], None] | None = None,
     input_fn: Callable[[Module, Any, DeviceMesh], Any] | None = None,
     output_fn: Callable[[Module, Any, DeviceMesh], Any] | None = None,
-) -> Module:  # fmt: skip
+) -> Module:
     """Put the parameters of a module on a mesh, and watch over what goes in and comes out.
 
     Args:
@@ -151,8 +137,7 @@ def distribute_module(
     mesh = current_mesh(device_mesh)
     if getattr(module, "_distribute_module_applied", False):
         raise RuntimeError(
-            "distribute_module should only be called once on a module, "
-            "but it has already been called on this module!"
+            "distribute_module should only be called once on a module, but it has already been called on this module!"
         )
     change_inputs, change_outputs = _of_three(input_fn, "input"), _of_three(output_fn, "output")
     for name, part in module.named_modules():
@@ -184,9 +169,7 @@ def _of_three(given: Any, kind: str) -> Any:
     return lambda module, values, mesh: given(values, mesh)
 
 
-def _make(
-    make: Any, size: Any, values: Any, mesh: DeviceMesh | None, placements: Any, options: Any
-) -> Tensor:
+def _make(make: Any, size: Any, values: Any, mesh: DeviceMesh | None, placements: Any, options: Any) -> Tensor:
     """What a factory of tensors makes, given a shape and further arguments, over a mesh."""
     mesh = current_mesh(mesh)
     shape = (size,) if isinstance(size, int) else tuple(size)
@@ -196,9 +179,7 @@ def _make(
 
 
 def _factory(make: Any) -> Any:
-    def made(
-        *size: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
-    ) -> Tensor:  # fmt: skip
+    def made(*size: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any) -> Tensor:
         shape = size[0] if len(size) == 1 else size
         return _make(make, shape, (), device_mesh, placements, options)
 
@@ -214,7 +195,7 @@ rand, randn = _factory(random.rand), _factory(random.randn)
 
 def full(
     size: Any, fill_value: Any, *, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`torch.full` over a mesh.
 
     Args:

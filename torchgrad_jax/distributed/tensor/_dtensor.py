@@ -66,9 +66,15 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
 
     @staticmethod
     def from_local(
-        local_tensor: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, *, run_check: bool = False,
-        shape: Any = None, stride: Any = None, grad_placements: Any = None,
-    ) -> Tensor:  # fmt: skip
+        local_tensor: Any,
+        device_mesh: DeviceMesh | None = None,
+        placements: Any = None,
+        *,
+        run_check: bool = False,
+        shape: Any = None,
+        stride: Any = None,
+        grad_placements: Any = None,
+    ) -> Tensor:
         """A tensor over a mesh of what each process has of it; the whole of it in a process with all devices.
 
         Args:
@@ -102,18 +108,13 @@ def _of_local(mesh: DeviceMesh, placements: Any, ndim: int) -> tuple[Placement, 
     for number, p in enumerate(given or ()):
         dim = getattr(p, "dim", 0)
         if dim >= max(ndim, 1):
-            raise RuntimeError(
-                f"Sharding dim {dim} greater than tensor ndim {ndim} for placement number {number}"
-            )
+            raise RuntimeError(f"Sharding dim {dim} greater than tensor ndim {ndim} for placement number {number}")
     return checked(mesh, given, ndim)
 
 
 def is_own(mesh: DeviceMesh) -> bool:
     """Whether all devices of a mesh belong to this process."""
-    return (
-        mesh.jax_mesh.local_mesh is mesh.jax_mesh
-        or len(mesh.jax_mesh.local_devices) == mesh.jax_mesh.size
-    )
+    return mesh.jax_mesh.local_mesh is mesh.jax_mesh or len(mesh.jax_mesh.local_devices) == mesh.jax_mesh.size
 
 
 def _gradient_placed(mesh: DeviceMesh, own: Any, given: Any, ndim: int) -> tuple[Placement, ...]:
@@ -137,7 +138,7 @@ def _gradient_placed(mesh: DeviceMesh, own: Any, given: Any, ndim: int) -> tuple
 
 def _from_processes(
     local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool = False, of_grad: Any = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     if not MODES.run.at_once:
         refuse_parts("DTensor.from_local()")
     if local.requires_grad:
@@ -269,9 +270,14 @@ def placements(t: Tensor) -> tuple[Placement, ...]:
 
 
 def redistribute(
-    self: Tensor, device_mesh: DeviceMesh | None = None, placements: Any = None, *, async_op: bool = False,
-    forward_dtype: Any = None, backward_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    self: Tensor,
+    device_mesh: DeviceMesh | None = None,
+    placements: Any = None,
+    *,
+    async_op: bool = False,
+    forward_dtype: Any = None,
+    backward_dtype: Any = None,
+) -> Tensor:
     """The tensor with other placements.
 
     Args:
@@ -327,7 +333,7 @@ class FromLocal(Function):
     @staticmethod
     def forward(
         ctx: Any, local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool, of_grad: Any
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         ctx.placed, ctx.of_grad = (mesh, wanted), of_grad or ()
         return _from_processes(local.detach(), mesh, wanted, shape, agree)
 
@@ -399,9 +405,7 @@ def _text(t: Tensor) -> str | None:
         shown = own_text(t)
     else:
         return None
-    return (
-        f"DTensor(local_tensor={shown}, device_mesh={device_mesh(t)}, placements={placements(t)})"
-    )
+    return f"DTensor(local_tensor={shown}, device_mesh={device_mesh(t)}, placements={placements(t)})"
 
 
 def _bound(method: Any) -> Any:

@@ -34,9 +34,7 @@ def _with_dim(p: Any, number: int, ndim: int) -> Placement:
     if not isinstance(p, Shard | _StridedShard):
         return p
     if not -ndim <= p.dim < max(ndim, 1):
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {p.dim})"
-        )
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {p.dim})")
     return Shard(p.dim % max(ndim, 1)) if isinstance(p, Shard) and p.dim < 0 else p
 
 

@@ -11,7 +11,7 @@ from .placement_types import Placement
 
 def compute_local_shape_and_global_offset(
     global_shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement], skip_offset: bool = False
-) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape of `DTensor.to_local()`, and where it begins in the whole tensor.
 
     Args:

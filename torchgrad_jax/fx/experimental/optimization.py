@@ -23,9 +23,7 @@ def _parent_name(target: str) -> tuple[str, str]:
     return (parent[0] if parent else ""), name
 
 
-def matches_module_pattern(
-    pattern: Iterable[type], node: Node, modules: dict[str, nn.Module]
-) -> bool:
+def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[str, nn.Module]) -> bool:
     """Whether a node calls a module of the last class, on the result of one of the class before."""
     if not node.args:
         return False
@@ -52,11 +50,7 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
         inplace: whether its convolutions may be replaced.
         no_trace: whether a `GraphModule` is taken as it is.
     """
-    kinds = [
-        (nn.Conv1d, nn.BatchNorm1d),
-        (nn.Conv2d, nn.BatchNorm2d),
-        (nn.Conv3d, nn.BatchNorm3d),
-    ]
+    kinds = [(nn.Conv1d, nn.BatchNorm1d), (nn.Conv2d, nn.BatchNorm2d), (nn.Conv3d, nn.BatchNorm3d)]
     if not inplace:
         model = copy.deepcopy(model)
     taken = no_trace and isinstance(model, GraphModule)

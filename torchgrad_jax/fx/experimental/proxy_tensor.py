@@ -15,6 +15,4 @@ def make_fx(f: Any, *args: Any, **kwargs: Any) -> Any:
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError(
-        "make_fx is not supported: it traces torch's internal operators, which are not here"
-    )
+    raise NotImplementedError("make_fx is not supported: it traces torch's internal operators, which are not here")

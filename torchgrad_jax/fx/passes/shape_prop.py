@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..._core.formats import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    memory_format,
-)
+from ..._core.formats import channels_last, channels_last_3d, contiguous_format, memory_format
 from ..._engine.tensor import Tensor
 from ..interpreter import Interpreter
 from ..node import Node, map_aggregate
@@ -37,14 +32,10 @@ def _extract_tensor_metadata(
         formats = (contiguous_format, channels_last, channels_last_3d)
         dims = {channels_last: 4, channels_last_3d: 5}
         fitting = (
-            f
-            for f in formats
-            if dims.get(f, result.ndim) == result.ndim and result.is_contiguous(memory_format=f)
+            f for f in formats if dims.get(f, result.ndim) == result.ndim and result.is_contiguous(memory_format=f)
         )
         found = next(fitting, None)
-    return TensorMetadata(
-        result.shape, result.dtype, result.requires_grad, result.stride(), found, False, {}
-    )
+    return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), found, False, {})
 
 
 class ShapeProp(Interpreter):
@@ -58,9 +49,7 @@ class ShapeProp(Interpreter):
     def __init__(self, gm: Any, fake_mode: Any = None) -> None:
         super().__init__(gm)
         if fake_mode is not None:
-            raise NotImplementedError(
-                "ShapeProp with a fake mode is not supported: give tensors on the meta device"
-            )
+            raise NotImplementedError("ShapeProp with a fake mode is not supported: give tensors on the meta device")
 
     def run_node(self, n: Node) -> Any:
         """The result of one node, which is noted."""

@@ -64,9 +64,7 @@ def split_module(
     for node in m.graph.nodes:
         if node.op not in _OUTSIDE:
             name = str(split_callback(node))
-            called = (
-                f"submod_{name}" if partition_affix is None else f"submod_{partition_affix}_{name}"
-            )
+            called = f"submod_{name}" if partition_affix is None else f"submod_{partition_affix}_{name}"
             part_of[node] = parts.setdefault(name, Partition(name, called))
     _connect(m.graph, part_of)
     _fill(m, part_of, parts, qualname_map, bool(keep_original_node_name), keep_original_input_name)
@@ -91,9 +89,13 @@ def _connect(graph: Graph, part_of: dict[Node, Partition]) -> None:
 
 
 def _fill(
-    m: GraphModule, part_of: dict[Node, Partition], parts: dict[str, Partition],
-    names: dict[str, str] | None, keep_name: bool, keep_input: bool,
-) -> None:  # fmt: skip
+    m: GraphModule,
+    part_of: dict[Node, Partition],
+    parts: dict[str, Partition],
+    names: dict[str, str] | None,
+    keep_name: bool,
+    keep_input: bool,
+) -> None:
     """The nodes of the parts."""
     for part in parts.values():
         for i, used in enumerate(part.inputs):
@@ -113,9 +115,7 @@ def _fill(
                 names[f"{part.submod_name}.{target}"] = str(node.target)
         args = map_arg(node.args, part.environment.__getitem__)
         kwargs = map_arg(node.kwargs, part.environment.__getitem__)
-        made = part.graph.create_node(
-            node.op, target, args, kwargs, node.name if keep_name else None, node.type
-        )
+        made = part.graph.create_node(node.op, target, args, kwargs, node.name if keep_name else None, node.type)
         made.meta = dict(node.meta)
         part.environment[node] = made
 

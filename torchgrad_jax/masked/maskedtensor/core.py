@@ -31,9 +31,15 @@ _REQUIRES_GRAD = (
     "data.detach().clone()"
 )
 _DTYPES = (
-    dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32,
+    dtypes.float16,
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.bool_,
+    dtypes.int8,
+    dtypes.int16,
+    dtypes.int32,
     dtypes.int64,
-)  # fmt: skip
+)
 
 
 def is_masked_tensor(obj: Any, /) -> bool:
@@ -93,9 +99,7 @@ class MaskedTensor(Tensor):
 
     def __init__(self, data: Any, mask: Any, requires_grad: bool = False) -> None:
         if type(data) is not type(mask):
-            raise TypeError(
-                f"data and mask must have the same type. Got {type(data)} and {type(mask)}"
-            )
+            raise TypeError(f"data and mask must have the same type. Got {type(data)} and {type(mask)}")
         self._masked_mask = mask.clone()
         self._check()
 
@@ -164,9 +168,7 @@ class MaskedTensor(Tensor):
         return memo.setdefault(id(self), made)
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func.__name__
         rule = RULES.get(name.strip("_") if name.startswith("__") else name)
@@ -272,9 +274,7 @@ def _binary(func: Any, args: Any, kwargs: Any) -> Any:
         raise ValueError("len(kwargs) must equal 0")
     both = [a for a in (*args, *kwargs.values()) if is_masked_tensor(a)]
     if len(both) == 2 and not _same(both[0]._masked_mask, both[1]._masked_mask):
-        raise ValueError(
-            "Input masks must match. If you need support for this, please open an issue on Github."
-        )
+        raise ValueError("Input masks must match. If you need support for this, please open an issue on Github.")
     out = _run(func, args, kwargs)
     if any(out is a for a in both):
         return out
@@ -328,9 +328,7 @@ def _norm(func: Any, args: Any, kwargs: Any) -> Any:
     return _wrapped(out, _any(mask, dim, keepdim))
 
 
-def _norm_arguments(
-    p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
-) -> tuple[Any, ...]:
+def _norm_arguments(p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> tuple[Any, ...]:
     return p, dim, keepdim, dtype
 
 
@@ -345,14 +343,9 @@ def _grad(func: Any, args: Any, kwargs: Any) -> Any:
 def _where(func: Any, args: Any, kwargs: Any) -> Any:
     """Data and masks are chosen alike; a plain tensor counts everywhere."""
     if len(args) != 3 or kwargs:
-        raise ValueError(
-            f"__torch_function__, torch.where: len(args) must be 3 but got {len(args)}"
-        )
+        raise ValueError(f"__torch_function__, torch.where: len(args) must be 3 but got {len(args)}")
     condition, x, y = args
-    masks = [
-        a._masked_mask if is_masked_tensor(a) else torch["ones_like"](a, dtype=dtypes.bool_)
-        for a in (x, y)
-    ]
+    masks = [a._masked_mask if is_masked_tensor(a) else torch["ones_like"](a, dtype=dtypes.bool_) for a in (x, y)]
     return _wrapped(_run(func, args, {}), torch["where"](condition, *masks))
 
 
@@ -402,9 +395,7 @@ _THROUGH = _names(
     inplace=False,
 )
 _REDUCTIONS = _names("sum mean amin amax argmin argmax prod all var std", inplace=False)
-_CASTS = _names(
-    "clone detach to float double half int long short char bool cpu ones_like", inplace=False
-)
+_CASTS = _names("clone detach to float double half int long short char bool cpu ones_like", inplace=False)
 _ANSWERS = frozenset(
     _names(
         "get size dim ndimension numel nelement stride len is_floating_point is_complex is_contiguous storage_offset "

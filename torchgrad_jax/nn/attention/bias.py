@@ -44,9 +44,7 @@ class CausalBias(Tensor):
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
         self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant is CausalVariant.LOWER_RIGHT:
-            warn.to_user(
-                "Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!"
-            )
+            warn.to_user("Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!")
 
     def _materialize(self, device: Any = None) -> Tensor:
         """The mask with its elements, true where a query sees a key."""
@@ -60,9 +58,7 @@ class CausalBias(Tensor):
         return repr(self._materialize())
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Attention with the mask; anything else is done to a tensor of no particular elements."""
         if func is not F.scaled_dot_product_attention:
             return super().__torch_function__(func, types, args, kwargs)

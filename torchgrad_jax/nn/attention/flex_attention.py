@@ -49,23 +49,14 @@ def or_masks(*mask_mods: Mask) -> Mask:
     return _joined(mask_mods, False)
 
 
-def _everywhere(
-    fn: Any, first: bool, sizes: tuple[int, ...], device: Any, *scores: Tensor
-) -> Tensor:
+def _everywhere(fn: Any, first: bool, sizes: tuple[int, ...], device: Any, *scores: Tensor) -> Tensor:
     """A function of a place, and of a score if it is given one, at all places."""
-    for given in (
-        (None, None, None, 0),
-        (None, None, 0, None),
-        (None, 0, None, None),
-        (0, None, None, None),
-    ):
+    for given in ((None, None, None, 0), (None, None, 0, None), (None, 0, None, None), (0, None, None, None)):
         fn = _vmap(fn, in_dims=(0, *given) if first else given)
     return fn(*scores, *[_top["arange"](n, device=device) for n in sizes])
 
 
-def create_mask(
-    mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
-) -> Tensor:
+def create_mask(mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Tensor:
     """A tensor of what a mask lets through, of shape (B, H, Q_LEN, KV_LEN)."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     found = _everywhere(mod_fn, False, sizes, device)
@@ -99,7 +90,7 @@ class BlockMask:
 
     def __init__(
         self, mask_mod: Mask, blocks: tuple[Tensor, Tensor], sizes: tuple[int, int], block: tuple[int, int]
-    ) -> None:  # fmt: skip
+    ) -> None:
         some, every = blocks
         self.mask_mod, self.seq_lengths, self.BLOCK_SIZE = mask_mod, sizes, block
         self.kv_num_blocks, self.kv_indices = _ordered(some)
@@ -134,17 +125,20 @@ def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
     """How many blocks of each row there are, and their numbers, those first."""
     counts = _METHODS["to"](blocks, dtypes.int32)
     order = _top["argsort"](counts, dim=-1, descending=True, stable=True)
-    return (
-        _METHODS["sum"](counts, dim=-1, dtype=dtypes.int32),
-        _METHODS["to"](order, dtypes.int32),
-    )
+    return (_METHODS["sum"](counts, dim=-1, dtype=dtypes.int32), _METHODS["to"](order, dtypes.int32))
 
 
 def create_block_mask(
-    mask_mod: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False,
+    mask_mod: Mask,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+    _compile: bool = False,
     separate_full_blocks: bool = True,
-) -> BlockMask:  # fmt: skip
+) -> BlockMask:
     """A mask with the blocks that it lets something through.
 
     Args:
@@ -198,10 +192,18 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool, block_ma
 
 
 def flex_attention(
-    query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None, block_mask: BlockMask | None = None,
-    scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
-    *, return_aux: AuxRequest | None = None,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Any = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
+    *,
+    return_aux: AuxRequest | None = None,
+) -> Any:
     """Attention with scores that `score_mod` changes, where `block_mask` lets queries see keys.
 
     Args:

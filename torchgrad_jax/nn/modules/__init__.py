@@ -34,9 +34,7 @@ from .activation import (
     Tanhshrink as Tanhshrink,
     Threshold as Threshold,
 )
-from .adaptive import (
-    AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
-)
+from .adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
 from .batchnorm import (
     BatchNorm1d as BatchNorm1d,
     BatchNorm2d as BatchNorm2d,
@@ -46,9 +44,7 @@ from .batchnorm import (
     LazyBatchNorm3d as LazyBatchNorm3d,
     SyncBatchNorm as SyncBatchNorm,
 )
-from .channelshuffle import (
-    ChannelShuffle as ChannelShuffle,
-)
+from .channelshuffle import ChannelShuffle as ChannelShuffle
 from .container import (
     Container as Container,
     ModuleDict as ModuleDict,
@@ -71,10 +67,7 @@ from .conv import (
     LazyConvTranspose2d as LazyConvTranspose2d,
     LazyConvTranspose3d as LazyConvTranspose3d,
 )
-from .distance import (
-    CosineSimilarity as CosineSimilarity,
-    PairwiseDistance as PairwiseDistance,
-)
+from .distance import CosineSimilarity as CosineSimilarity, PairwiseDistance as PairwiseDistance
 from .dropout import (
     AlphaDropout as AlphaDropout,
     Dropout as Dropout,
@@ -83,14 +76,8 @@ from .dropout import (
     Dropout3d as Dropout3d,
     FeatureAlphaDropout as FeatureAlphaDropout,
 )
-from .flatten import (
-    Flatten as Flatten,
-    Unflatten as Unflatten,
-)
-from .fold import (
-    Fold as Fold,
-    Unfold as Unfold,
-)
+from .flatten import Flatten as Flatten, Unflatten as Unflatten
+from .fold import Fold as Fold, Unfold as Unfold
 from .instancenorm import (
     InstanceNorm1d as InstanceNorm1d,
     InstanceNorm2d as InstanceNorm2d,
@@ -99,12 +86,7 @@ from .instancenorm import (
     LazyInstanceNorm2d as LazyInstanceNorm2d,
     LazyInstanceNorm3d as LazyInstanceNorm3d,
 )
-from .linear import (
-    Bilinear as Bilinear,
-    Identity as Identity,
-    LazyLinear as LazyLinear,
-    Linear as Linear,
-)
+from .linear import Bilinear as Bilinear, Identity as Identity, LazyLinear as LazyLinear, Linear as Linear
 from .loss import (
     BCELoss as BCELoss,
     BCEWithLogitsLoss as BCEWithLogitsLoss,
@@ -130,9 +112,7 @@ from .loss import (
     TripletMarginLoss as TripletMarginLoss,
     TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss,
 )
-from .module import (
-    Module as Module,
-)
+from .module import Module as Module
 from .normalization import (
     CrossMapLRN2d as CrossMapLRN2d,
     GroupNorm as GroupNorm,
@@ -157,10 +137,7 @@ from .padding import (
     ZeroPad2d as ZeroPad2d,
     ZeroPad3d as ZeroPad3d,
 )
-from .pixelshuffle import (
-    PixelShuffle as PixelShuffle,
-    PixelUnshuffle as PixelUnshuffle,
-)
+from .pixelshuffle import PixelShuffle as PixelShuffle, PixelUnshuffle as PixelUnshuffle
 from .pooling import (
     AdaptiveAvgPool1d as AdaptiveAvgPool1d,
     AdaptiveAvgPool2d as AdaptiveAvgPool2d,
@@ -193,10 +170,7 @@ from .rnn import (
     RNNCell as RNNCell,
     RNNCellBase as RNNCellBase,
 )
-from .sparse import (
-    Embedding as Embedding,
-    EmbeddingBag as EmbeddingBag,
-)
+from .sparse import Embedding as Embedding, EmbeddingBag as EmbeddingBag
 from .transformer import (
     Transformer as Transformer,
     TransformerDecoder as TransformerDecoder,

@@ -27,9 +27,7 @@ class _CrossMapLRN2d(Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1
-    ) -> Tensor:  # fmt: skip
+    def forward(ctx: Any, x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> Tensor:
         if x.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {x.dim()}D instead.")
         near = int((size - 1) / 2)

@@ -40,16 +40,14 @@ class HookRegistration:
             prepend: whether it comes before the hooks that are there.
             with_kwargs: whether it gets and may return the keyword arguments too.
         """
-        handle = _register(
-            self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs
-        )
+        handle = _register(self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs)
         if with_kwargs:
             self._forward_pre_hooks_with_kwargs[handle.id] = True
         return handle
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ) -> RemovableHandle:  # fmt: skip
+    ) -> RemovableHandle:
         """Call ``hook(module, args, output)`` after every forward; it may return a new output.
 
         Args:
@@ -59,18 +57,15 @@ class HookRegistration:
             always_call: whether it is called even when the forward raises.
         """
         handle = _register(
-            self._forward_hooks, hook, prepend,
-            [self._forward_hooks_with_kwargs, self._forward_hooks_always_called],
-        )  # fmt: skip
+            self._forward_hooks, hook, prepend, [self._forward_hooks_with_kwargs, self._forward_hooks_always_called]
+        )
         if with_kwargs:
             self._forward_hooks_with_kwargs[handle.id] = True
         if always_call:
             self._forward_hooks_always_called[handle.id] = True
         return handle
 
-    def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` once the gradients of the outputs are there.
 
         Args:
@@ -79,9 +74,7 @@ class HookRegistration:
         """
         return _register(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are there.
 
         Args:
@@ -166,9 +159,7 @@ class HookRegistration:
         return _register(self._load_state_dict_post_hooks, hook)
 
 
-def _register(
-    hooks: Any, hook: Callable[..., Any], prepend: bool = False, extra: Any = None
-) -> RemovableHandle:
+def _register(hooks: Any, hook: Callable[..., Any], prepend: bool = False, extra: Any = None) -> RemovableHandle:
     handle = RemovableHandle(hooks, extra_dict=extra)
     hooks[handle.id] = hook
     if prepend:

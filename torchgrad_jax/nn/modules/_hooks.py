@@ -164,10 +164,7 @@ def backward_hooks(module: Any) -> tuple[list[Any], list[Any]]:
     """The backward hooks that hold for a module: those of the full kind, and the older ones."""
     full: list[Any] = []
     older: list[Any] = []
-    for hooks, is_full in (
-        (backward, _backward_is_full),
-        (module._backward_hooks, module._is_full_backward_hook),
-    ):
+    for hooks, is_full in ((backward, _backward_is_full), (module._backward_hooks, module._is_full_backward_hook)):
         (full if is_full else older).extend(hooks.values())
     return full, older
 
@@ -196,9 +193,7 @@ def call(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: An
         raise
 
 
-def _call(
-    module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, called: set[int]
-) -> Any:
+def _call(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, called: set[int]) -> Any:
     args, kwargs = _before(module, args, kwargs)
     full, older = backward_hooks(module)
     pre = backward_pre_hooks(module)
@@ -255,11 +250,8 @@ def _after(module: Any, args: tuple[Any, ...], kwargs: Any, result: Any, called:
 def _still_to_call(module: Any, called: set[int]) -> Iterator[tuple[Any, bool, str]]:
     for hooks, always, with_kwargs, whose in (
         (forward, forward_always_called, forward_with_kwargs, "global module"),
-        (
-            module._forward_hooks, module._forward_hooks_always_called, module._forward_hooks_with_kwargs,
-            "module",
-        ),
-    ):  # fmt: skip
+        (module._forward_hooks, module._forward_hooks_always_called, module._forward_hooks_with_kwargs, "module"),
+    ):
         for key, hook in list(hooks.items()):
             if key in always and key not in called:
                 yield hook, key in with_kwargs, whose
@@ -281,9 +273,7 @@ def _attach_older(module: Any, hooks: list[Any], args: Any, result: Any) -> None
     module._maybe_warn_non_full_backward_hook(args, result, node)
 
 
-_DEPRECATED = (
-    " is deprecated and will be removed in future versions. This hook will be missing some "
-)
+_DEPRECATED = " is deprecated and will be removed in future versions. This hook will be missing some "
 _INSTEAD = " Please use register_full_backward_hook to get the documented behavior."
 
 
@@ -310,8 +300,7 @@ def _what_is_missed(inputs: Any, result: Any, node: Any) -> str | None:
     makers = {r.grad_fn for r in results if r.grad_fn is not None}
     if not makers or (len(makers) == 1 and node not in makers):
         return (
-            "Using a non-full backward hook when outputs are nested in python data structure"
-            f"{_DEPRECATED}grad_output."
+            f"Using a non-full backward hook when outputs are nested in python data structure{_DEPRECATED}grad_output."
         )
     if len(makers) > 1:
         return (

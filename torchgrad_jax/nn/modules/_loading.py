@@ -36,9 +36,7 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 def own_state(module: Any) -> dict[str, Any]:
     """A module's own parameters and persistent buffers that are not None."""
     kept = {k: v for k, v in module._buffers.items() if k not in module._non_persistent_buffers_set}
-    return {
-        k: v for k, v in itertools.chain(module._parameters.items(), kept.items()) if v is not None
-    }
+    return {k: v for k, v in itertools.chain(module._parameters.items(), kept.items()) if v is not None}
 
 
 def overrides(module: Any, name: str, base: Any) -> bool:
@@ -47,9 +45,16 @@ def overrides(module: Any, name: str, base: Any) -> bool:
 
 
 def load_own(
-    module: Any, state: Any, prefix: str, metadata: Any, strict: bool, missing: list[str], unexpected: list[str],
-    errors: list[str], extra: bool,
-) -> None:  # fmt: skip
+    module: Any,
+    state: Any,
+    prefix: str,
+    metadata: Any,
+    strict: bool,
+    missing: list[str],
+    unexpected: list[str],
+    errors: list[str],
+    extra: bool,
+) -> None:
     """Load what belongs to the module itself, not to its submodules."""
     assign = metadata.get("assign_to_params_buffers", False)
     own = own_state(module)
@@ -152,7 +157,5 @@ def load(module: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool)
                 errors.insert(0, f"{what} key(s) in state_dict: {quoted}. ")
     if errors:
         lines = "\n\t".join(errors)
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{lines}"
-        )
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{lines}")
     return _IncompatibleKeys(missing, unexpected)

@@ -43,7 +43,7 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
-]  # fmt: skip
+]
 
 
 def _inplace(module: Any, sep: str = "") -> str:
@@ -84,13 +84,7 @@ class _Named:
         super().__init_subclass__(**kwargs)
         shared: Any = cls.__init__
         if cls.__module__ == __name__ and "__init__" not in cls.__dict__:
-            own = FunctionType(
-                shared.__code__,
-                shared.__globals__,
-                "__init__",
-                shared.__defaults__,
-                shared.__closure__,
-            )
+            own = FunctionType(shared.__code__, shared.__globals__, "__init__", shared.__defaults__, shared.__closure__)
             own.__qualname__ = f"{cls.__qualname__}.__init__"
             own.__annotations__, own.__doc__ = shared.__annotations__, shared.__doc__
             own.__kwdefaults__, own.__module__ = shared.__kwdefaults__, __name__
@@ -138,9 +132,7 @@ class RReLU(Module):
     upper: float
     inplace: bool
 
-    def __init__(
-        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
-    ) -> None:
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
@@ -170,23 +162,24 @@ class Hardtanh(Module):
     inplace: bool
 
     def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
         max_value: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         for name, former in (("min", min_value), ("max", max_value)):
             if former is not None:
                 warn.to_user(
-                    f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`",
-                    FutureWarning,
+                    f"keyword argument `{name}_value` is deprecated and renamed to `{name}_val`", FutureWarning
                 )
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value
         self.inplace = inplace
         if self.max_val <= self.min_val:
-            raise AssertionError(
-                f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})"
-            )
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
@@ -504,9 +497,7 @@ class PReLU(Module):
     __constants__ = ["num_parameters"]
     num_parameters: int
 
-    def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         self.num_parameters = num_parameters
         super().__init__()
         self.init = init
@@ -592,9 +583,7 @@ class Softmax2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         if input.dim() not in (3, 4):
-            raise ValueError(
-                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
-            )
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
 
 

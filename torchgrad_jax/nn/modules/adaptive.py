@@ -41,9 +41,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     tail: ModuleList
 
     def __init__(
-        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
@@ -67,8 +73,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             hidden = int(in_features // (div_value ** (i + 1)))
             self.tail.append(
                 Sequential(
-                    Linear(in_features, hidden, bias=False, **kind),
-                    Linear(hidden, stop - start, bias=False, **kind),
+                    Linear(in_features, hidden, bias=False, **kind), Linear(hidden, stop - start, bias=False, **kind)
                 )
             )
 

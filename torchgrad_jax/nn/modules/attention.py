@@ -36,10 +36,19 @@ class MultiheadAttention(Module):
     bias_v: Any
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
-        add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
                 f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} "
@@ -67,9 +76,7 @@ class MultiheadAttention(Module):
         if not same:
             self.register_parameter("in_proj_weight", None)
         self.register_parameter("in_proj_bias", fresh(3 * embed_dim) if bias else None)
-        self.out_proj = NonDynamicallyQuantizableLinear(
-            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
-        )
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         self.bias_k = fresh(1, 1, embed_dim) if add_bias_kv else None
         self.bias_v = fresh(1, 1, embed_dim) if add_bias_kv else None
         self.add_zero_attn = add_zero_attn
@@ -93,10 +100,16 @@ class MultiheadAttention(Module):
         super().__setstate__(state)
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
-        need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
         is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    ) -> tuple[Tensor, Tensor | None]:
         """Attend.
 
         Args:
@@ -114,13 +127,17 @@ class MultiheadAttention(Module):
         if turned:
             # One transposed tensor stays one, so that its projection is computed once.
             seen: dict[int, Any] = {}
-            query, key, value = (
-                seen.setdefault(id(t), t.transpose(1, 0)) for t in (query, key, value)
-            )
-        separate = {} if self._qkv_same_embed_dim else {
-            "use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight,
-            "k_proj_weight": self.k_proj_weight, "v_proj_weight": self.v_proj_weight,
-        }  # fmt: skip
+            query, key, value = (seen.setdefault(id(t), t.transpose(1, 0)) for t in (query, key, value))
+        separate = (
+            {}
+            if self._qkv_same_embed_dim
+            else {
+                "use_separate_proj_weight": True,
+                "q_proj_weight": self.q_proj_weight,
+                "k_proj_weight": self.k_proj_weight,
+                "v_proj_weight": self.v_proj_weight,
+            }
+        )
         out, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
             self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias,
@@ -143,9 +160,7 @@ class MultiheadAttention(Module):
         held = (query, *self.parameters())
         return not (is_grad_enabled() and any(t.requires_grad for t in held))
 
-    def merge_masks(
-        self, attn_mask: Any, key_padding_mask: Any, query: Any
-    ) -> tuple[Tensor | None, int | None]:
+    def merge_masks(self, attn_mask: Any, key_padding_mask: Any, query: Any) -> tuple[Tensor | None, int | None]:
         """Both masks as one, and of which kind it is.
 
         Args:

@@ -21,9 +21,14 @@ from .lazy import LazyModuleMixin
 from .module import Module
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
     "SyncBatchNorm",
-]  # fmt: skip
+]
 
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
@@ -49,9 +54,17 @@ class _NormBase(Module):
     num_batches_tracked: Any
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
@@ -95,27 +108,29 @@ class _NormBase(Module):
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         version = local_metadata.get("version", None)
         if (version is None or version < 2) and self.track_running_stats:
             # States of the first version do not count batches.
             counted = self.num_batches_tracked
-            state_dict.setdefault(
-                prefix + "num_batches_tracked", _no_batches() if counted is None else counted
-            )
+            state_dict.setdefault(prefix + "num_batches_tracked", _no_batches() if counted is None else counted)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
 class _BatchNorm(_NormBase):
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _count(self) -> float | Tensor:
         """Count the batch, if it is one to learn from; the weight of the newest statistics.
@@ -142,9 +157,7 @@ class _BatchNorm(_NormBase):
         weight: Any = newest
         if isinstance(newest, Tensor):  # the statistics of this batch alone, averaged below
             into, weight = [None if t is None else torch.zeros_like(t) for t in into], 1.0
-        out = F.batch_norm(
-            input, into[0], into[1], self.weight, self.bias, by_batch, weight, self.eps
-        )
+        out = F.batch_norm(input, into[0], into[1], self.weight, self.bias, by_batch, weight, self.eps)
         if isinstance(newest, Tensor) and mean is not None and var is not None:
             for running, new in zip((mean, var), into):
                 running.copy_(new * newest.to(new.dtype) + running * (1 - newest).to(new.dtype))
@@ -158,9 +171,16 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
     bias: Any
 
     def __init__(
-        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
         kind = {"device": device, "dtype": dtype}
         # Without parameters and statistics, whose shapes would be wrong until the first call.
         super().__init__(0, eps, momentum, False, False, **kind, bias=False)
@@ -283,13 +303,19 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
         bias: bool = True,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     def _check_input_dim(self, input: Any) -> None:
@@ -353,9 +379,14 @@ class SyncBatchNorm(_BatchNorm):
         out: Any = module
         if isinstance(module, _BatchNorm):
             out = SyncBatchNorm(
-                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
-                process_group, bias=module.bias is not None,
-            )  # fmt: skip
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
             if module.affine:
                 with no_grad():
                     out.weight, out.bias = module.weight, module.bias

@@ -110,9 +110,7 @@ class Sequential(Module):
 
     def _require_same(self, other: Any) -> None:
         if not isinstance(other, Sequential):
-            raise ValueError(
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
-            )
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
 
     def __add__(self, other: Any) -> Sequential:
         self._require_same(other)
@@ -294,9 +292,7 @@ class ModuleList(Module):
             modules: the modules.
         """
         if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
-            )
+            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         offset = len(self)
         for i, module in enumerate(modules):
             self.add_module(str(offset + i), module)
@@ -314,14 +310,10 @@ def _pairs(given: Any, kind: str, element: str) -> Iterator[tuple[Any, Any]]:
         )
     for i, pair in enumerate(given):
         if not isinstance(pair, Iterable):
-            raise TypeError(
-                f"{element} update sequence element #{i} should be Iterable; is{type(pair).__name__}"
-            )
+            raise TypeError(f"{element} update sequence element #{i} should be Iterable; is{type(pair).__name__}")
         key_and_value: Any = pair
         if len(key_and_value) != 2:
-            raise ValueError(
-                f"{element} update sequence element #{i} has length {len(key_and_value)}; 2 is required"
-            )
+            raise ValueError(f"{element} update sequence element #{i} has length {len(key_and_value)}; 2 is required")
         yield key_and_value[0], key_and_value[1]
 
 
@@ -474,9 +466,7 @@ class ParameterList(Module):
             values: what to add.
         """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
-            )
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in values:
             self.append(value)
         return self

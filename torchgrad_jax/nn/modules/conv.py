@@ -16,18 +16,26 @@ from .module import Module
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
-    "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
-]  # fmt: skip
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
 
 _PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 _PADDING_STRINGS = {"same", "valid"}
 _PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
 
 
-def _check(
-    in_channels: int, out_channels: int, groups: int, padding: Any, stride: Any, mode: str
-) -> None:
+def _check(in_channels: int, out_channels: int, groups: int, padding: Any, stride: Any, mode: str) -> None:
     if groups <= 0:
         raise ValueError("groups must be a positive integer")
     if in_channels % groups != 0:
@@ -36,15 +44,11 @@ def _check(
         raise ValueError("out_channels must be divisible by groups")
     if isinstance(padding, str):
         if padding not in _PADDING_STRINGS:
-            raise ValueError(
-                f"Invalid padding string {padding!r}, should be one of {_PADDING_STRINGS}"
-            )
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of {_PADDING_STRINGS}")
         if padding == "same" and any(s != 1 for s in stride):
             raise ValueError("padding='same' is not supported for strided convolutions")
     if mode not in _PADDING_MODES:
-        raise ValueError(
-            f"padding_mode must be one of {_PADDING_MODES}, but got padding_mode='{mode}'"
-        )
+        raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, but got padding_mode='{mode}'")
 
 
 def _amounts(padding: Any, kernel_size: Any, dilation: Any) -> Any:
@@ -62,9 +66,16 @@ class _ConvNd(Module):
     """What all convolutions share: parameters, checks, initial values, repr."""
 
     __constants__ = [
-        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
         "kernel_size",
-    ]  # fmt: skip
+    ]
     in_channels: int
     _reversed_padding_repeated_twice: list[int]
     out_channels: int
@@ -80,10 +91,21 @@ class _ConvNd(Module):
     bias: Tensor | None
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...], padding: Any,
-        dilation: tuple[int, ...], transposed: bool, output_padding: tuple[int, ...], groups: int, bias: bool,
-        padding_mode: _PaddingMode, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: Any,
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
+        groups: int,
+        bias: bool,
+        padding_mode: _PaddingMode,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         _check(in_channels, out_channels, groups, padding, stride, padding_mode)
         self.in_channels, self.out_channels = in_channels, out_channels
@@ -163,15 +185,34 @@ class Conv1d(_ConvNd):
     __doc__ = "Convolution over (batch, channels, length)." + _ARGS
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: _size_1_t, stride: _size_1_t = 1,
-        padding: str | _size_1_t = 0, dilation: _size_1_t = 1, groups: int = 1, bias: bool = True,
-        padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_1_t,
+        stride: _size_1_t = 1,
+        padding: str | _size_1_t = 0,
+        dilation: _size_1_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, _single(kernel_size), _single(stride),
-            padding if isinstance(padding, str) else _single(padding), _single(dilation), False, _single(0), groups,
-            bias, padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            _single(kernel_size),
+            _single(stride),
+            padding if isinstance(padding, str) else _single(padding),
+            _single(dilation),
+            False,
+            _single(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return self._convolve(F.conv1d, input, weight, bias, _single(0))
@@ -185,15 +226,34 @@ class Conv2d(_ConvNd):
     __doc__ = "Convolution over (batch, channels, height, width)." + _ARGS
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: _size_2_t, stride: _size_2_t = 1,
-        padding: str | _size_2_t = 0, dilation: _size_2_t = 1, groups: int = 1, bias: bool = True,
-        padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_2_t,
+        stride: _size_2_t = 1,
+        padding: str | _size_2_t = 0,
+        dilation: _size_2_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, _pair(kernel_size), _pair(stride),
-            padding if isinstance(padding, str) else _pair(padding), _pair(dilation), False, _pair(0), groups, bias,
-            padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            _pair(kernel_size),
+            _pair(stride),
+            padding if isinstance(padding, str) else _pair(padding),
+            _pair(dilation),
+            False,
+            _pair(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return self._convolve(F.conv2d, input, weight, bias, _pair(0))
@@ -207,15 +267,34 @@ class Conv3d(_ConvNd):
     __doc__ = "Convolution over (batch, channels, depth, height, width)." + _ARGS
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: _size_3_t, stride: _size_3_t = 1,
-        padding: str | _size_3_t = 0, dilation: _size_3_t = 1, groups: int = 1, bias: bool = True,
-        padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_3_t,
+        stride: _size_3_t = 1,
+        padding: str | _size_3_t = 0,
+        dilation: _size_3_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, _triple(kernel_size), _triple(stride),
-            padding if isinstance(padding, str) else _triple(padding), _triple(dilation), False, _triple(0), groups,
-            bias, padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            _triple(kernel_size),
+            _triple(stride),
+            padding if isinstance(padding, str) else _triple(padding),
+            _triple(dilation),
+            False,
+            _triple(0),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return self._convolve(F.conv3d, input, weight, bias, _triple(0))
@@ -230,21 +309,49 @@ class Conv3d(_ConvNd):
 
 class _ConvTransposeNd(_ConvNd):
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-        transposed: bool, output_padding: Any, groups: int, bias: bool, padding_mode: Any, device: Any = None,
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        transposed: bool,
+        output_padding: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: Any,
+        device: Any = None,
         dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups, bias,
-            padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _output_padding(
-        self, input: Any, output_size: Any, stride: Any, padding: Any, kernel_size: Any, num_spatial_dims: int,
+        self,
+        input: Any,
+        output_size: Any,
+        stride: Any,
+        padding: Any,
+        kernel_size: Any,
+        num_spatial_dims: int,
         dilation: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """By how much the result is longer than the shortest that fits, as `output_size` asks."""
         if output_size is None:
             return _single(self.output_padding)
@@ -276,12 +383,8 @@ class _ConvTransposeNd(_ConvNd):
             raise ValueError(f"Only `zeros` padding mode is supported for ConvTranspose{n}d")
         if not isinstance(self.padding, tuple):
             raise AssertionError("self.padding must be a tuple")
-        extra = self._output_padding(
-            input, output_size, self.stride, self.padding, self.kernel_size, n, self.dilation
-        )
-        return run(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )  # fmt: skip
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, n, self.dilation)
+        return run(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
 _TRANSPOSED_ARGS = """
@@ -306,14 +409,35 @@ class ConvTranspose1d(_ConvTransposeNd):
     __doc__ = "Transposed convolution over (batch, channels, length)." + _TRANSPOSED_ARGS
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: _size_1_t, stride: _size_1_t = 1,
-        padding: _size_1_t = 0, output_padding: _size_1_t = 0, groups: int = 1, bias: bool = True,
-        dilation: _size_1_t = 1, padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_1_t,
+        stride: _size_1_t = 1,
+        padding: _size_1_t = 0,
+        output_padding: _size_1_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _size_1_t = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, _single(kernel_size), _single(stride), _single(padding), _single(dilation), True,
-            _single(output_padding), groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            _single(kernel_size),
+            _single(stride),
+            _single(padding),
+            _single(dilation),
+            True,
+            _single(output_padding),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply it; `output_size` chooses among the sizes that fit."""
@@ -324,14 +448,35 @@ class ConvTranspose2d(_ConvTransposeNd):
     __doc__ = "Transposed convolution over (batch, channels, height, width)." + _TRANSPOSED_ARGS
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: _size_2_t, stride: _size_2_t = 1,
-        padding: _size_2_t = 0, output_padding: _size_2_t = 0, groups: int = 1, bias: bool = True,
-        dilation: _size_2_t = 1, padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_2_t,
+        stride: _size_2_t = 1,
+        padding: _size_2_t = 0,
+        output_padding: _size_2_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _size_2_t = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, _pair(kernel_size), _pair(stride), _pair(padding), _pair(dilation), True,
-            _pair(output_padding), groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            _pair(kernel_size),
+            _pair(stride),
+            _pair(padding),
+            _pair(dilation),
+            True,
+            _pair(output_padding),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply it; `output_size` chooses among the sizes that fit."""
@@ -339,19 +484,38 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    __doc__ = (
-        "Transposed convolution over (batch, channels, depth, height, width)." + _TRANSPOSED_ARGS
-    )
+    __doc__ = "Transposed convolution over (batch, channels, depth, height, width)." + _TRANSPOSED_ARGS
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: _size_3_t, stride: _size_3_t = 1,
-        padding: _size_3_t = 0, output_padding: _size_3_t = 0, groups: int = 1, bias: bool = True,
-        dilation: _size_3_t = 1, padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_3_t,
+        stride: _size_3_t = 1,
+        padding: _size_3_t = 0,
+        output_padding: _size_3_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _size_3_t = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
-            in_channels, out_channels, _triple(kernel_size), _triple(stride), _triple(padding), _triple(dilation), True,
-            _triple(output_padding), groups, bias, padding_mode, device, dtype,
-        )  # fmt: skip
+            in_channels,
+            out_channels,
+            _triple(kernel_size),
+            _triple(stride),
+            _triple(padding),
+            _triple(dilation),
+            True,
+            _triple(output_padding),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply it; `output_size` chooses among the sizes that fit."""
@@ -412,9 +576,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
         return len(self.kernel_size)
 
 
-_LAZY = (
-    " that takes the number of input channels from its first input; see there for the arguments."
-)
+_LAZY = " that takes the number of input channels from its first input; see there for the arguments."
 
 
 class LazyConv1d(_LazyConvXdMixin, Conv1d):
@@ -423,13 +585,19 @@ class LazyConv1d(_LazyConvXdMixin, Conv1d):
     cls_to_become = Conv1d
 
     def __init__(
-        self, out_channels: int, kernel_size: _size_1_t, stride: _size_1_t = 1, padding: _size_1_t = 0,
-        dilation: _size_1_t = 1, groups: int = 1, bias: bool = True, padding_mode: _PaddingMode = "zeros",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
-        )  # fmt: skip
+        self,
+        out_channels: int,
+        kernel_size: _size_1_t,
+        stride: _size_1_t = 1,
+        padding: _size_1_t = 0,
+        dilation: _size_1_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._make_lazy(out_channels, bias, device, dtype)
 
 
@@ -439,13 +607,19 @@ class LazyConv2d(_LazyConvXdMixin, Conv2d):
     cls_to_become = Conv2d
 
     def __init__(
-        self, out_channels: int, kernel_size: _size_2_t, stride: _size_2_t = 1, padding: _size_2_t = 0,
-        dilation: _size_2_t = 1, groups: int = 1, bias: bool = True, padding_mode: _PaddingMode = "zeros",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
-        )  # fmt: skip
+        self,
+        out_channels: int,
+        kernel_size: _size_2_t,
+        stride: _size_2_t = 1,
+        padding: _size_2_t = 0,
+        dilation: _size_2_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._make_lazy(out_channels, bias, device, dtype)
 
 
@@ -455,13 +629,19 @@ class LazyConv3d(_LazyConvXdMixin, Conv3d):
     cls_to_become = Conv3d
 
     def __init__(
-        self, out_channels: int, kernel_size: _size_3_t, stride: _size_3_t = 1, padding: _size_3_t = 0,
-        dilation: _size_3_t = 1, groups: int = 1, bias: bool = True, padding_mode: _PaddingMode = "zeros",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
-        )  # fmt: skip
+        self,
+        out_channels: int,
+        kernel_size: _size_3_t,
+        stride: _size_3_t = 1,
+        padding: _size_3_t = 0,
+        dilation: _size_3_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._make_lazy(out_channels, bias, device, dtype)
 
 
@@ -471,13 +651,22 @@ class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
     cls_to_become = ConvTranspose1d
 
     def __init__(
-        self, out_channels: int, kernel_size: _size_1_t, stride: _size_1_t = 1, padding: _size_1_t = 0,
-        output_padding: _size_1_t = 0, groups: int = 1, bias: bool = True, dilation: _size_1_t = 1,
-        padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        out_channels: int,
+        kernel_size: _size_1_t,
+        stride: _size_1_t = 1,
+        padding: _size_1_t = 0,
+        output_padding: _size_1_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _size_1_t = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )  # fmt: skip
+        )
         self._make_lazy(out_channels, bias, device, dtype)
 
 
@@ -487,13 +676,22 @@ class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
     cls_to_become = ConvTranspose2d
 
     def __init__(
-        self, out_channels: int, kernel_size: _size_2_t, stride: _size_2_t = 1, padding: _size_2_t = 0,
-        output_padding: _size_2_t = 0, groups: int = 1, bias: bool = True, dilation: int = 1,
-        padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        out_channels: int,
+        kernel_size: _size_2_t,
+        stride: _size_2_t = 1,
+        padding: _size_2_t = 0,
+        output_padding: _size_2_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )  # fmt: skip
+        )
         self._make_lazy(out_channels, bias, device, dtype)
 
 
@@ -503,11 +701,20 @@ class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
     cls_to_become = ConvTranspose3d
 
     def __init__(
-        self, out_channels: int, kernel_size: _size_3_t, stride: _size_3_t = 1, padding: _size_3_t = 0,
-        output_padding: _size_3_t = 0, groups: int = 1, bias: bool = True, dilation: _size_3_t = 1,
-        padding_mode: _PaddingMode = "zeros", device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        out_channels: int,
+        kernel_size: _size_3_t,
+        stride: _size_3_t = 1,
+        padding: _size_3_t = 0,
+        output_padding: _size_3_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _size_3_t = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )  # fmt: skip
+        )
         self._make_lazy(out_channels, bias, device, dtype)

@@ -63,9 +63,7 @@ class Unflatten(Module):
 
     def _require_tuple_int(self, input: Any) -> None:
         if not isinstance(input, tuple | list):
-            raise TypeError(
-                f"unflattened_size must be a tuple of ints, but found type {type(input).__name__}"
-            )
+            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(input).__name__}")
         for i, size in enumerate(input):
             if not isinstance(size, int):
                 raise TypeError(

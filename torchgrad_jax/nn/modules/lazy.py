@@ -23,9 +23,7 @@ class LazyModuleMixin:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
-        self._initialize_hook = self.register_forward_pre_hook(
-            self._infer_parameters, with_kwargs=True
-        )
+        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def _save_to_state_dict(self: Any, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, value in self._parameters.items():
@@ -38,9 +36,15 @@ class LazyModuleMixin:
                 destination[prefix + name] = value.detach() if plain else value
 
     def _lazy_load_hook(
-        self: Any, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: Any,
-        unexpected_keys: Any, error_msgs: Any,
-    ) -> None:  # fmt: skip
+        self: Any,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: Any,
+        unexpected_keys: Any,
+        error_msgs: Any,
+    ) -> None:
         """Take the shapes from a state about to be loaded."""
         for name, value in itertools.chain(self._parameters.items(), self._buffers.items()):
             key = prefix + name
@@ -52,9 +56,7 @@ class LazyModuleMixin:
 
     def initialize_parameters(self: Any, *args: Any, **kwargs: Any) -> None:
         """Give the parameters their shapes, judging by the arguments of the first call."""
-        raise NotImplementedError(
-            f"initialize_parameters is not implemented for {type(self).__name__}"
-        )
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self: Any) -> bool:
         """Whether a parameter or buffer has no shape yet."""

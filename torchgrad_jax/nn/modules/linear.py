@@ -50,7 +50,7 @@ class Linear(Module):
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         kind = {"device": device, "dtype": dtype}
@@ -101,9 +101,14 @@ class Bilinear(Module):
     weight: Tensor
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
         dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
@@ -120,9 +125,7 @@ class Bilinear(Module):
     def reset_parameters(self) -> None:
         """Draw new initial values, uniform within one over the root of the first input size."""
         if self.in1_features <= 0:
-            raise ValueError(
-                f"in1_features must be > 0, but got (in1_features={self.in1_features})"
-            )
+            raise ValueError(f"in1_features must be > 0, but got (in1_features={self.in1_features})")
         bound = 1 / math.sqrt(self.weight.size(1))
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -154,9 +157,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     weight: Any
     bias: Any
 
-    def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         # Without a bias, which would be a parameter of a wrong shape until the first call.
         super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)

@@ -25,9 +25,7 @@ __all__ = [
 class _Loss(Module):
     reduction: str
 
-    def __init__(
-        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
             reduction = _reduction.legacy_get_string(size_average, reduce)
@@ -39,7 +37,7 @@ class _WeightedLoss(_Loss):
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
@@ -76,30 +74,32 @@ class NLLLoss(_WeightedLoss):
     ignore_index: int
 
     def __init__(
-        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        ignore_index: int = -100,
+        reduce: Any = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
-        return F.nll_loss(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class NLLLoss2d(NLLLoss):
     """The former name of `NLLLoss` for images."""
 
     def __init__(
-        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        ignore_index: int = -100,
+        reduce: Any = None,
         reduction: str = "mean",
-    ) -> None:  # fmt: skip
+    ) -> None:
 
         warn.to_user(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
@@ -127,21 +127,21 @@ class PoissonNLLLoss(_Loss):
     eps: float
 
     def __init__(
-        self, log_input: bool = True, full: bool = False, size_average: Any = None, eps: float = 1e-8,
-        reduce: Any = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: Any = None,
+        eps: float = 1e-8,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_input, self.full, self.eps = log_input, full, eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.poisson_nll_loss(
-            log_input,
-            target,
-            log_input=self.log_input,
-            full=self.full,
-            eps=self.eps,
-            reduction=self.reduction,
+            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
         )
 
 
@@ -164,9 +164,7 @@ class GaussianNLLLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
         """The loss of a mean, given the variance."""
-        return F.gaussian_nll_loss(
-            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
-        )
+        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
 class KLDivLoss(_Loss):
@@ -183,7 +181,7 @@ class KLDivLoss(_Loss):
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
@@ -230,9 +228,13 @@ class BCEWithLogitsLoss(_Loss):
     pos_weight: Any
 
     def __init__(
-        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        reduce: Any = None,
+        reduction: str = "mean",
         pos_weight: Tensor | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
@@ -255,7 +257,7 @@ class HingeEmbeddingLoss(_Loss):
 
     def __init__(
         self, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
@@ -288,7 +290,7 @@ class SmoothL1Loss(_Loss):
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
@@ -350,18 +352,27 @@ class CrossEntropyLoss(_WeightedLoss):
     label_smoothing: float
 
     def __init__(
-        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
-        reduction: str = "mean", label_smoothing: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        ignore_index: int = -100,
+        reduce: Any = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.cross_entropy(
-            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
             label_smoothing=self.label_smoothing,
-        )  # fmt: skip
+        )
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -381,24 +392,27 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         options: how torch would save memory; it changes nothing here.
     """
 
-    __constants__ = [
-        "num_classes", "out_features", "reduction", "ignore_index", "label_smoothing",
-    ]  # fmt: skip
+    __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
 
     def __init__(
-        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
-        device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Tensor | None = None,
-        ignore_index: int | None = None, label_smoothing: float = 0.0,
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
         options: LinearCrossEntropyOptions | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if weight is not None and weight.shape != (num_classes,):
-            raise RuntimeError(
-                f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}"
-            )
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
         if label_smoothing < 0 or label_smoothing > 1.0:
-            raise RuntimeError(
-                f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"
-            )
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
         super().__init__(weight, None, None, reduction)
         self.num_classes, self.out_features = num_classes, out_features
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
@@ -411,17 +425,20 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         layer: Any = self.linear
         sizes = (self.num_classes, *self.out_features)
         return F.linear_cross_entropy(
-            input, layer.weight.reshape((*sizes, layer.in_features)), target,
-            linear_bias=None if layer.bias is None else layer.bias.reshape(sizes), weight=self.weight,
-            reduction=self.reduction, ignore_index=self.ignore_index, label_smoothing=self.label_smoothing,
+            input,
+            layer.weight.reshape((*sizes, layer.in_features)),
+            target,
+            linear_bias=None if layer.bias is None else layer.bias.reshape(sizes),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
             options=self.options,
-        )  # fmt: skip
+        )
 
     def extra_repr(self) -> str:
         """Its arguments."""
-        names = (
-            "num_classes", "out_features", "bias", "reduction", "ignore_index", "label_smoothing", "options",
-        )  # fmt: skip
+        names = ("num_classes", "out_features", "bias", "reduction", "ignore_index", "label_smoothing", "options")
         values = {**self.__dict__, "bias": self.linear.bias is not None}
         shown = ", ".join(f"{name}={values[name]}" for name in names)
         return f"in_features={self.linear.in_features}, {shown}"
@@ -437,9 +454,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
-        return F.multilabel_soft_margin_loss(
-            input, target, weight=self.weight, reduction=self.reduction
-        )
+        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
@@ -453,15 +468,13 @@ class CosineEmbeddingLoss(_Loss):
 
     def __init__(
         self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """The loss."""
-        return F.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MarginRankingLoss(_Loss):
@@ -475,22 +488,19 @@ class MarginRankingLoss(_Loss):
 
     def __init__(
         self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """The loss."""
-        return F.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
     __doc__ = (
         "How far other classes come within a margin of the target's score.\n\n    Args:\n        p: 1 or 2, a power.\n"
-        "        margin: the margin.\n        weight: a factor for each class.\n        "
-        + _REDUCTION
+        "        margin: the margin.\n        weight: a factor for each class.\n        " + _REDUCTION
     )
 
     __constants__ = ["p", "margin", "reduction"]
@@ -498,35 +508,31 @@ class MultiMarginLoss(_WeightedLoss):
     p: int
 
     def __init__(
-        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: Any = None,
-        reduce: Any = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.dim() != 1:
-            raise ValueError(
-                f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead"
-            )
+            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead")
         self.p, self.margin = p, margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
         return F.multi_margin_loss(
-            input,
-            target,
-            p=self.p,
-            margin=self.margin,
-            weight=self.weight,
-            reduction=self.reduction,
+            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
         )
 
 
 def _check_margin(module: Any, margin: float) -> None:
     if margin <= 0:
-        raise ValueError(
-            f"{type(module).__name__}: expected margin to be greater than 0, got {margin} instead"
-        )
+        raise ValueError(f"{type(module).__name__}: expected margin to be greater than 0, got {margin} instead")
 
 
 class TripletMarginLoss(_Loss):
@@ -534,8 +540,7 @@ class TripletMarginLoss(_Loss):
         "By how much the negative is nearer than the positive plus a margin.\n\n    Args:\n"
         "        margin: the margin.\n        p: which norm is the distance.\n"
         "        eps: what is added to differences.\n"
-        "        swap: whether the positive's distance to the negative counts too.\n        "
-        + _REDUCTION
+        "        swap: whether the positive's distance to the negative counts too.\n        " + _REDUCTION
     )
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
@@ -545,9 +550,15 @@ class TripletMarginLoss(_Loss):
     swap: bool
 
     def __init__(
-        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, size_average: Any = None,
-        reduce: Any = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: Any = None,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         _check_margin(self, margin)
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
@@ -555,9 +566,15 @@ class TripletMarginLoss(_Loss):
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """The loss."""
         return F.triplet_margin_loss(
-            anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps, swap=self.swap,
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
             reduction=self.reduction,
-        )  # fmt: skip
+        )
 
 
 class TripletMarginWithDistanceLoss(_Loss):
@@ -575,9 +592,13 @@ class TripletMarginWithDistanceLoss(_Loss):
     swap: bool
 
     def __init__(
-        self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
-        swap: bool = False, reduction: str = "mean",
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(None, None, reduction)
         _check_margin(self, margin)
         self.distance_function: Any = distance_function or PairwiseDistance()
@@ -586,9 +607,14 @@ class TripletMarginWithDistanceLoss(_Loss):
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """The loss."""
         return F.triplet_margin_with_distance_loss(
-            anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
             reduction=self.reduction,
-        )  # fmt: skip
+        )
 
 
 class CTCLoss(_Loss):
@@ -604,16 +630,12 @@ class CTCLoss(_Loss):
     blank: int
     zero_infinity: bool
 
-    def __init__(
-        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
-    ) -> None:
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
         self.blank, self.zero_infinity = blank, zero_infinity
 
-    def forward(
-        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
-    ) -> Tensor:
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
         """The loss."""
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
-        )  # fmt: skip
+        )

@@ -56,10 +56,18 @@ T = TypeVar("T", bound="Module")
 _EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE  # under torch's name
 
 _HOOK_CONTAINERS = (
-    "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
-    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
-)  # fmt: skip
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
 
 
 def _addindent(text: str, width: int) -> str:
@@ -69,9 +77,7 @@ def _addindent(text: str, width: int) -> str:
 
 def _forward_unimplemented(self: Any, *input: Any) -> None:
     """What the module computes; subclasses define it."""
-    raise NotImplementedError(
-        f'Module [{type(self).__name__}] is missing the required "forward" function'
-    )
+    raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
 def _is_tensor_like(value: Any) -> bool:
@@ -122,13 +128,9 @@ class Module(Conversion, HookRegistration, StateDict):
         if not self.call_super_init:
             name = type(self).__name__
             if kwargs:
-                raise TypeError(
-                    f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
-                )
+                raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
             if args:
-                raise TypeError(
-                    f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
-                )
+                raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
         # Assignments to attributes look into the containers that are only being made here.
         put = super().__setattr__
         # `TRACED` may be set only later on, when code inside calls a function of JAX's.
@@ -426,9 +428,12 @@ class Module(Conversion, HookRegistration, StateDict):
         return getattr(parent, name)
 
     def _named_members(
-        self, get_members_fn: Callable[[Module], Any], prefix: str = "", recurse: bool = True,
+        self,
+        get_members_fn: Callable[[Module], Any],
+        prefix: str = "",
+        recurse: bool = True,
         remove_duplicate: bool = True,
-    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[Any] = set()
         modules: Any = ((prefix, self),)
         if recurse:
@@ -460,9 +465,7 @@ class Module(Conversion, HookRegistration, StateDict):
             recurse: whether those of submodules are included.
             remove_duplicate: whether one that has several names comes only once.
         """
-        yield from self._named_members(
-            lambda m: m._parameters.items(), prefix, recurse, remove_duplicate
-        )
+        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers.
@@ -477,9 +480,7 @@ class Module(Conversion, HookRegistration, StateDict):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """The buffers with their dotted names; the arguments are those of `named_parameters`."""
-        yield from self._named_members(
-            lambda m: m._buffers.items(), prefix, recurse, remove_duplicate
-        )
+        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
         """The modules directly below."""
@@ -544,10 +545,15 @@ class Module(Conversion, HookRegistration, StateDict):
         if MODES.bits & TRACED:
             watch(self)
         if not (
-            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-            or _global_forward_hooks or _global_forward_pre_hooks
-            or _global_backward_hooks or _global_backward_pre_hooks
-        ):  # fmt: skip
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or _global_forward_hooks
+            or _global_forward_pre_hooks
+            or _global_backward_hooks
+            or _global_backward_pre_hooks
+        ):
             return self.forward(*args, **kwargs)
         return _hooks.call(self, self.forward, args, kwargs)
 
@@ -558,9 +564,7 @@ class Module(Conversion, HookRegistration, StateDict):
         package = sys.modules[__name__.partition(".")[0]]
         compile_ = getattr(package, "compile", None)
         if compile_ is None:
-            raise NotImplementedError(
-                "torchgrad_jax does not implement torch.compile, which Module.compile needs"
-            )
+            raise NotImplementedError("torchgrad_jax does not implement torch.compile, which Module.compile needs")
         self._compiled_call_impl = compile_(self._call_impl, *args, **kwargs)
 
     # --- texts ------------------------------------------------------------------------------------

@@ -6,15 +6,7 @@ from typing import Any
 
 from ..._engine.tensor import Tensor
 from .. import functional as F
-from ..common_types import (
-    _ratio_2_t,
-    _ratio_3_t,
-    _size_1_t,
-    _size_2_t,
-    _size_3_t,
-    _size_any_opt_t,
-    _size_any_t,
-)
+from ..common_types import _ratio_2_t, _ratio_3_t, _size_1_t, _size_2_t, _size_3_t, _size_any_opt_t, _size_any_t
 from .module import Module
 from .utils import _pair, _single, _triple
 
@@ -39,9 +31,14 @@ class _MaxPoolNd(Module):
     ceil_mode: bool
 
     def __init__(
-        self, kernel_size: _size_any_t, stride: _size_any_t | None = None, padding: _size_any_t = 0,
-        dilation: _size_any_t = 1, return_indices: bool = False, ceil_mode: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: _size_any_t,
+        stride: _size_any_t | None = None,
+        padding: _size_any_t = 0,
+        dilation: _size_any_t = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
@@ -57,9 +54,14 @@ class _MaxPoolNd(Module):
 
     def _pool(self, run: Any, input: Tensor) -> Any:
         return run(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode,
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
             return_indices=self.return_indices,
-        )  # fmt: skip
+        )
 
 
 _MAX_ARGS = """
@@ -120,55 +122,43 @@ _UNPOOL_ARGS = """
 class MaxUnpool1d(_MaxUnpoolNd):
     __doc__ = "Puts maxima over 1-D windows back to where they came from." + _UNPOOL_ARGS
 
-    def __init__(
-        self, kernel_size: _size_1_t, stride: _size_1_t | None = None, padding: _size_1_t = 0
-    ) -> None:
+    def __init__(self, kernel_size: _size_1_t, stride: _size_1_t | None = None, padding: _size_1_t = 0) -> None:
         super().__init__()
         self.kernel_size = _single(kernel_size)
         self.stride = _single(stride if stride is not None else kernel_size)
         self.padding = _single(padding)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:  # fmt: skip
+    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Unpool."""
-        return F.max_unpool1d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
     __doc__ = "Puts maxima over 2-D windows back to where they came from." + _UNPOOL_ARGS
 
-    def __init__(
-        self, kernel_size: _size_2_t, stride: _size_2_t | None = None, padding: _size_2_t = 0
-    ) -> None:
+    def __init__(self, kernel_size: _size_2_t, stride: _size_2_t | None = None, padding: _size_2_t = 0) -> None:
         super().__init__()
         self.kernel_size = _pair(kernel_size)
         self.stride = _pair(stride if stride is not None else kernel_size)
         self.padding = _pair(padding)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:  # fmt: skip
+    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Unpool."""
-        return F.max_unpool2d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     __doc__ = "Puts maxima over 3-D windows back to where they came from." + _UNPOOL_ARGS
 
-    def __init__(
-        self, kernel_size: _size_3_t, stride: _size_3_t | None = None, padding: _size_3_t = 0
-    ) -> None:
+    def __init__(self, kernel_size: _size_3_t, stride: _size_3_t | None = None, padding: _size_3_t = 0) -> None:
         super().__init__()
         self.kernel_size = _triple(kernel_size)
         self.stride = _triple(stride if stride is not None else kernel_size)
         self.padding = _triple(padding)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:  # fmt: skip
+    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Unpool."""
-        return F.max_unpool3d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 # --- means ----------------------------------------------------------------------------------------
@@ -196,18 +186,20 @@ _AVG_ARGS = """
         ceil_mode: whether windows may reach beyond the edge.
         count_include_pad: whether what was added counts as elements.
     """
-_AVG_DIVISOR_ARGS = (
-    _AVG_ARGS.rstrip() + "\n        divisor_override: what sums are divided by instead.\n    "
-)
+_AVG_DIVISOR_ARGS = _AVG_ARGS.rstrip() + "\n        divisor_override: what sums are divided by instead.\n    "
 
 
 class AvgPool1d(_AvgPoolNd):
     __doc__ = "Mean over 1-D windows." + _AVG_ARGS
 
     def __init__(
-        self, kernel_size: _size_1_t, stride: Any = None, padding: _size_1_t = 0, ceil_mode: bool = False,
+        self,
+        kernel_size: _size_1_t,
+        stride: Any = None,
+        padding: _size_1_t = 0,
+        ceil_mode: bool = False,
         count_include_pad: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.kernel_size = _single(kernel_size)
         self.stride = _single(stride if stride is not None else kernel_size)
@@ -216,19 +208,15 @@ class AvgPool1d(_AvgPoolNd):
 
     def forward(self, input: Tensor) -> Tensor:
         """Pool."""
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )  # fmt: skip
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class _AvgPoolDivisor(_AvgPoolNd):
-    __constants__ = [
-        "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override",
-    ]  # fmt: skip
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
 
     def _set(
         self, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding, self.ceil_mode = padding, ceil_mode
@@ -236,18 +224,28 @@ class _AvgPoolDivisor(_AvgPoolNd):
 
     def _pool(self, run: Any, input: Tensor) -> Tensor:
         return run(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
             self.divisor_override,
-        )  # fmt: skip
+        )
 
 
 class AvgPool2d(_AvgPoolDivisor):
     __doc__ = "Mean over 2-D windows." + _AVG_DIVISOR_ARGS
 
     def __init__(
-        self, kernel_size: _size_2_t, stride: _size_2_t | None = None, padding: _size_2_t = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: _size_2_t,
+        stride: _size_2_t | None = None,
+        padding: _size_2_t = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
         super().__init__()
         self._set(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -260,9 +258,14 @@ class AvgPool3d(_AvgPoolDivisor):
     __doc__ = "Mean over 3-D windows." + _AVG_DIVISOR_ARGS
 
     def __init__(
-        self, kernel_size: _size_3_t, stride: _size_3_t | None = None, padding: _size_3_t = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: _size_3_t,
+        stride: _size_3_t | None = None,
+        padding: _size_3_t = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
         super().__init__()
         self._set(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -289,7 +292,7 @@ class _FractionalMaxPoolNd(Module):
 
     def _set(
         self, several: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kernel_size = several(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", samples)
@@ -297,9 +300,7 @@ class _FractionalMaxPoolNd(Module):
         self.output_ratio = several(output_ratio) if output_ratio is not None else None
         name = type(self).__name__
         if output_size is None and output_ratio is None:
-            raise ValueError(
-                f"{name} requires specifying either an output size, or a pooling ratio"
-            )
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
@@ -307,9 +308,13 @@ class _FractionalMaxPoolNd(Module):
 
     def _pool(self, run: Any, input: Tensor) -> Any:
         return run(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
             _random_samples=self._random_samples,
-        )  # fmt: skip
+        )
 
 
 _FRACTIONAL_ARGS = """
@@ -326,9 +331,13 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
     __doc__ = "Maximum over 2-D windows at random places." + _FRACTIONAL_ARGS
 
     def __init__(
-        self, kernel_size: _size_2_t, output_size: _size_2_t | None = None, output_ratio: _ratio_2_t | None = None,
-        return_indices: bool = False, _random_samples: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: _size_2_t,
+        output_size: _size_2_t | None = None,
+        output_ratio: _ratio_2_t | None = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
         super().__init__()
         self._set(_pair, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
@@ -341,9 +350,13 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
     __doc__ = "Maximum over 3-D windows at random places." + _FRACTIONAL_ARGS
 
     def __init__(
-        self, kernel_size: _size_3_t, output_size: _size_3_t | None = None, output_ratio: _ratio_3_t | None = None,
-        return_indices: bool = False, _random_samples: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        kernel_size: _size_3_t,
+        output_size: _size_3_t | None = None,
+        output_ratio: _ratio_3_t | None = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
         super().__init__()
         sizes = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,)
         if not all(k > 0 for k in sizes):
@@ -367,7 +380,7 @@ class _LPPoolNd(Module):
 
     def __init__(
         self, norm_type: float, kernel_size: _size_any_t, stride: _size_any_t | None = None, ceil_mode: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.norm_type, self.kernel_size = norm_type, kernel_size
         self.stride, self.ceil_mode = stride, ceil_mode
@@ -440,8 +453,7 @@ _ADAPTIVE_ARGS = """
         output_size: size of the result; None keeps a dimension's own.
     """
 _ADAPTIVE_MAX_ARGS = (
-    _ADAPTIVE_ARGS.rstrip()
-    + "\n        return_indices: whether the places of the maxima are returned too.\n    "
+    _ADAPTIVE_ARGS.rstrip() + "\n        return_indices: whether the places of the maxima are returned too.\n    "
 )
 
 

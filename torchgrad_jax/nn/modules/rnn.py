@@ -34,16 +34,21 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
         dim: the dimension.
     """
     warn.to_user(
-        "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",
-        FutureWarning,
+        "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead", FutureWarning
     )
     return _apply_permutation(tensor, permutation, dim)
 
 
 def _check_arguments(
-    mode: str, input_size: Any, hidden_size: Any, num_layers: int, bias: Any, batch_first: Any, dropout: Any,
+    mode: str,
+    input_size: Any,
+    hidden_size: Any,
+    num_layers: int,
+    bias: Any,
+    batch_first: Any,
+    dropout: Any,
     proj_size: int,
-) -> None:  # fmt: skip
+) -> None:
     known = issubclass(type(dropout), numbers.Number) and type(dropout) is not bool
     if not known or not 0 <= dropout <= 1:
         raise ValueError(
@@ -55,13 +60,13 @@ def _check_arguments(
             f"greater than 1, but got dropout={dropout} and num_layers={num_layers}"
         )
     for name, value, kind in (
-        ("bias", bias, bool), ("batch_first", batch_first, bool), ("input_size", input_size, int),
+        ("bias", bias, bool),
+        ("batch_first", batch_first, bool),
+        ("input_size", input_size, int),
         ("hidden_size", hidden_size, int),
-    ):  # fmt: skip
+    ):
         if not isinstance(value, kind):
-            raise TypeError(
-                f"{name} should be of type {kind.__name__}, got: {type(value).__name__}"
-            )
+            raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
         if kind is int and value <= 0:
             raise ValueError(f"{name} must be greater than zero")
     if num_layers <= 0:
@@ -92,9 +97,16 @@ class RNNBase(Module):
     """
 
     __constants__ = [
-        "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional",
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
         "proj_size",
-    ]  # fmt: skip
+    ]
     __jit_unused_properties__ = ["all_weights"]
     mode: str
     input_size: int
@@ -107,14 +119,21 @@ class RNNBase(Module):
     proj_size: int
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
-        _check_arguments(
-            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
-        )
+        _check_arguments(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
         self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.dropout, self.bidirectional, self.proj_size = float(dropout), bidirectional, proj_size
@@ -126,10 +145,7 @@ class RNNBase(Module):
             read = input_size if layer == 0 else state * directions
             for direction in range(directions):
                 suffix = f"_l{layer}" + ("_reverse" if direction else "")
-                shapes: dict[str, Any] = {
-                    f"weight_ih{suffix}": (gates, read),
-                    f"weight_hh{suffix}": (gates, state),
-                }
+                shapes: dict[str, Any] = {f"weight_ih{suffix}": (gates, read), f"weight_hh{suffix}": (gates, state)}
                 if bias:
                     shapes |= {f"bias_ih{suffix}": (gates,), f"bias_hh{suffix}": (gates,)}
                 if proj_size:
@@ -168,9 +184,13 @@ class RNNBase(Module):
         """Sizes, and what differs from the default."""
         text = f"{self.input_size}, {self.hidden_size}"
         for name, default in (
-            ("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0),
+            ("proj_size", 0),
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0),
             ("bidirectional", False),
-        ):  # fmt: skip
+        ):
             value = getattr(self, name)
             if value != default:
                 text += f", {name}={value}"
@@ -231,9 +251,7 @@ class RNNBase(Module):
         """States given by the caller, with a batch dimension."""
         ndim, kind = (3, "batched 3-D") if batched else (2, "unbatched 2-D")
         if hx.dim() != ndim:
-            raise RuntimeError(
-                f"For {kind} input, hx should also be {ndim}-D but got {hx.dim()}-D tensor"
-            )
+            raise RuntimeError(f"For {kind} input, hx should also be {ndim}-D but got {hx.dim()}-D tensor")
         return hx if batched else hx.unsqueeze(1)
 
     def _squeezed(self, hidden: Any) -> Any:
@@ -340,10 +358,7 @@ class LSTM(RNNBase):
         """Complain about an input, states and cells that do not fit."""
         self.check_input(input, batch_sizes)
         for i, size in enumerate(
-            (
-                self.get_expected_hidden_size(input, batch_sizes),
-                self.get_expected_cell_size(input, batch_sizes),
-            )
+            (self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes))
         ):
             self.check_hidden_size(hidden[i], size, f"Expected hidden[{i}] size {{}}, got {{}}")
 
@@ -429,7 +444,7 @@ class RNNCellBase(Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         gates = num_chunks * hidden_size
@@ -462,9 +477,7 @@ class RNNCellBase(Module):
 
     def _check(self, what: str, value: Any) -> None:
         if value.dim() not in (1, 2):
-            raise ValueError(
-                f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {value.dim()}D instead"
-            )
+            raise ValueError(f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {value.dim()}D instead")
 
     def _zeros(self, input: Any) -> Any:
         shape = (input.size(0), self.hidden_size)
@@ -501,9 +514,14 @@ class RNNCell(RNNCellBase):
     nonlinearity: str
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
         dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=1, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity
 
@@ -527,7 +545,7 @@ class LSTMCell(RNNCellBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=4, device=device, dtype=dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
@@ -558,7 +576,7 @@ class GRUCell(RNNCellBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=3, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

@@ -21,8 +21,12 @@ from .module import Module
 from .normalization import LayerNorm
 
 __all__ = [
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
-]  # fmt: skip
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
 
 _Activation = str | Callable[[Tensor], Tensor]
 
@@ -37,9 +41,7 @@ def _get_seq_len(src: Any, batch_first: bool) -> int:
     return src.shape[0] if src.dim() == 2 else src.shape[1 if batch_first else 0]
 
 
-def _detect_is_causal_mask(
-    mask: Any, is_causal: bool | None = None, size: int | None = None
-) -> bool:
+def _detect_is_causal_mask(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
     """Whether a mask is the causal one; what the caller says counts if he says anything."""
     if is_causal is not None or mask is None:
         return is_causal is True
@@ -55,9 +57,7 @@ def _canonical_mask(mask: Any, name: str, other: Any, other_name: str, dtype: An
     if mask.dtype is not dtypes.bool_ and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype != mask.dtype:
-        warn.to_user(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead."
-        )
+        warn.to_user(f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.")
     if mask.is_floating_point():
         return mask
     zeros = torch.zeros_like(mask, dtype=dtype)
@@ -98,16 +98,36 @@ class Transformer(Module):
     """
 
     def __init__(
-        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048, dropout: float = 0.1, activation: _Activation = F.relu, custom_encoder: Any = None,
-        custom_decoder: Any = None, layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False,
-        bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: _Activation = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         kind: Any = {"device": device, "dtype": dtype}
         layer: Any = (
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
-        )  # fmt: skip
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+        )
         if custom_encoder is None:
             first = TransformerEncoderLayer(*layer, **kind)
             norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **kind)
@@ -122,11 +142,19 @@ class Transformer(Module):
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     def forward(
-        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
-        src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """Decode the target, given the source.
 
         Args:
@@ -148,14 +176,17 @@ class Transformer(Module):
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
-        )  # fmt: skip
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
-            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
@@ -189,9 +220,13 @@ class TransformerEncoder(Module):
     __constants__ = ["norm"]
 
     def __init__(
-        self, encoder_layer: Any, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,
+        self,
+        encoder_layer: Any,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
         mask_check: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
@@ -199,17 +234,11 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
         why_not = _why_not_nested(encoder_layer)
         if enable_nested_tensor and why_not:
-            warn.to_user(
-                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why_not}"
-            )
+            warn.to_user(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why_not}")
             self.use_nested_tensor = False
 
     def forward(
-        self,
-        src: Any,
-        mask: Any = None,
-        src_key_padding_mask: Any = None,
-        is_causal: bool | None = None,
+        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Tensor:
         """Encode.
 
@@ -219,7 +248,7 @@ class TransformerEncoder(Module):
             src_key_padding_mask: (batch, length), where it is padding.
             is_causal: says that the mask is the causal one; None means to look.
         """
-        padding = _canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)  # fmt: skip
+        padding = _canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
         mask = _canonical_mask(mask, "mask", None, "", src.dtype)
         first: Any = self.layers[0]
         cut = mask is None and padding is not None and self._cuts_padding(src, padding)
@@ -284,9 +313,16 @@ class TransformerDecoder(Module):
         self.num_layers, self.norm = num_layers, norm
 
     def forward(
-        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """Decode.
 
         Args:
@@ -305,10 +341,15 @@ class TransformerDecoder(Module):
         out = tgt
         for layer in self.layers:
             out = layer(
-                out, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
+                out,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
                 memory_is_causal=memory_is_causal,
-            )  # fmt: skip
+            )
         return out if self.norm is None else self.norm(out)
 
 
@@ -327,14 +368,20 @@ class _Layer(Module):
     dropout2: Dropout
 
     def _make(
-        self, attentions: tuple[str, ...], d_model: int, nhead: int, dim_feedforward: int, dropout: float,
-        layer_norm_eps: float, batch_first: bool, norm_first: bool, kind: dict[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        attentions: tuple[str, ...],
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int,
+        dropout: float,
+        layer_norm_eps: float,
+        batch_first: bool,
+        norm_first: bool,
+        kind: dict[str, Any],
+    ) -> None:
         """The parts: the attentions, the hidden layer, and a norm and a dropout for each bypass."""
         for name in attentions:
-            part = MultiheadAttention(
-                d_model, nhead, dropout=dropout, batch_first=batch_first, **kind
-            )
+            part = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **kind)
             setattr(self, name, part)
         self.linear1 = Linear(d_model, dim_feedforward, **kind)
         self.dropout = Dropout(dropout)
@@ -351,19 +398,13 @@ class _Layer(Module):
         if not hasattr(self, "activation"):
             self.activation = F.relu
 
-    def _attend(
-        self, attention: Any, x: Tensor, source: Tensor, mask: Any, padding: Any, is_causal: bool
-    ) -> Tensor:
+    def _attend(self, attention: Any, x: Tensor, source: Tensor, mask: Any, padding: Any, is_causal: bool) -> Tensor:
         return attention(
             x, source, source, attn_mask=mask, key_padding_mask=padding, is_causal=is_causal, need_weights=False
-        )[0]  # fmt: skip
+        )[0]
 
-    def _sa_block(
-        self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
-    ) -> Tensor:
-        return self.dropout1(
-            self._attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal)
-        )
+    def _sa_block(self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Tensor:
+        return self.dropout1(self._attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal))
 
     def _feed(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -392,15 +433,31 @@ class TransformerEncoderLayer(_Layer):
     __constants__ = ["norm_first"]
 
     def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: _Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: _Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self._make(
-            ("self_attn",), d_model, nhead, dim_feedforward, dropout, layer_norm_eps, batch_first,
-            norm_first, {"bias": bias, "device": device, "dtype": dtype},
-        )  # fmt: skip
+            ("self_attn",),
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            {"bias": bias, "device": device, "dtype": dtype},
+        )
         if isinstance(activation, str):
             activation = _get_activation_fn(activation)
         if activation is F.relu or isinstance(activation, ReLU):
@@ -411,11 +468,7 @@ class TransformerEncoderLayer(_Layer):
         self.activation = activation
 
     def forward(
-        self,
-        src: Any,
-        src_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        is_causal: bool = False,
+        self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
     ) -> Tensor:
         """Encode.
 
@@ -425,9 +478,7 @@ class TransformerEncoderLayer(_Layer):
             src_key_padding_mask: (batch, length), where it is padding.
             is_causal: says that the mask is the causal one.
         """
-        padding = _canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype
-        )
+        padding = _canonical_mask(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
         mask = _canonical_mask(src_mask, "src_mask", None, "", src.dtype)
         if self.norm_first:
             src = src + self._sa_block(self.norm1(src), mask, padding, is_causal)
@@ -440,10 +491,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    __doc__ = (
-        "Attention to itself, attention to a source, then a hidden layer, all with a bypass."
-        + _LAYER_ARGS
-    )
+    __doc__ = "Attention to itself, attention to a source, then a hidden layer, all with a bypass." + _LAYER_ARGS
 
     __constants__ = ["norm_first"]
     multihead_attn: MultiheadAttention
@@ -451,22 +499,45 @@ class TransformerDecoderLayer(_Layer):
     dropout3: Dropout
 
     def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: _Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: _Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self._make(
-            ("self_attn", "multihead_attn"), d_model, nhead, dim_feedforward, dropout, layer_norm_eps,
-            batch_first, norm_first, {"bias": bias, "device": device, "dtype": dtype},
-        )  # fmt: skip
+            ("self_attn", "multihead_attn"),
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            {"bias": bias, "device": device, "dtype": dtype},
+        )
         named = isinstance(activation, str)
         self.activation = _get_activation_fn(activation) if named else activation
 
     def forward(
-        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None, tgt_is_causal: bool = False, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """Decode.
 
         Args:
@@ -493,9 +564,7 @@ class TransformerDecoderLayer(_Layer):
     def _mha_block(
         self, x: Tensor, mem: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
     ) -> Tensor:
-        return self.dropout2(
-            self._attend(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal)
-        )
+        return self.dropout2(self._attend(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal))
 
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout3(self._feed(x))

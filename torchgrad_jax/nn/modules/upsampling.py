@@ -23,14 +23,7 @@ class Upsample(Module):
         recompute_scale_factor: whether the factor is computed anew from the rounded sizes.
     """
 
-    __constants__ = [
-        "size",
-        "scale_factor",
-        "mode",
-        "align_corners",
-        "name",
-        "recompute_scale_factor",
-    ]
+    __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
     name: str
     size: Any
     scale_factor: Any
@@ -39,9 +32,13 @@ class Upsample(Module):
     recompute_scale_factor: bool | None
 
     def __init__(
-        self, size: _size_any_t | None = None, scale_factor: _ratio_any_t | None = None, mode: str = "nearest",
-        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        size: _size_any_t | None = None,
+        scale_factor: _ratio_any_t | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
         super().__init__()
         self.name = type(self).__name__
         self.size = size
@@ -55,9 +52,13 @@ class Upsample(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Resize."""
         return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners,
+            input,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
             recompute_scale_factor=self.recompute_scale_factor,
-        )  # fmt: skip
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state.setdefault("recompute_scale_factor", True)
@@ -78,9 +79,7 @@ class UpsamplingNearest2d(Upsample):
         scale_factor: or by how much they grow.
     """
 
-    def __init__(
-        self, size: _size_2_t | None = None, scale_factor: _ratio_2_t | None = None
-    ) -> None:
+    def __init__(self, size: _size_2_t | None = None, scale_factor: _ratio_2_t | None = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
@@ -92,7 +91,5 @@ class UpsamplingBilinear2d(Upsample):
         scale_factor: or by how much they grow.
     """
 
-    def __init__(
-        self, size: _size_2_t | None = None, scale_factor: _ratio_2_t | None = None
-    ) -> None:
+    def __init__(self, size: _size_2_t | None = None, scale_factor: _ratio_2_t | None = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

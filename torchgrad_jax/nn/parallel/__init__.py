@@ -10,8 +10,14 @@ from .replicate import replicate as replicate
 from .scatter_gather import gather as gather, scatter as scatter
 
 __all__ = [
-    "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",
-]  # fmt: skip
+    "DataParallel",
+    "DistributedDataParallel",
+    "data_parallel",
+    "gather",
+    "parallel_apply",
+    "replicate",
+    "scatter",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -27,8 +27,7 @@ from ...distributed._groups import ProcessGroup
 from ...distributed._work import Work
 
 _UNFINISHED = (
-    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates "
-    "that "
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
 )
 _UNUSED = (
     "your module has parameters that were not used in producing loss. You can enable unused parameter detection by "
@@ -111,9 +110,15 @@ class Reducer:
     """
 
     def __init__(
-        self, parameters: list[Tensor], group: ProcessGroup, buckets: list[Bucket], *, find_unused: bool, static: bool,
+        self,
+        parameters: list[Tensor],
+        group: ProcessGroup,
+        buckets: list[Bucket],
+        *,
+        find_unused: bool,
+        static: bool,
         views: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.parameters, self.group, self.buckets = parameters, group, buckets
         self.find_unused, self.static, self.views = find_unused, static, views
         self.hook: tuple[Any, Any] | None = None
@@ -211,9 +216,11 @@ class Reducer:
             return
         state, hook = self.hook
         given = GradBucket(
-            self.buckets.index(bucket), len(self.buckets), tensor_from(joined(arrays), like),
+            self.buckets.index(bucket),
+            len(self.buckets),
+            tensor_from(joined(arrays), like),
             [self.parameters[i] for i in bucket.members],
-        )  # fmt: skip
+        )
         future = hook(state, given)
         bucket.result = lambda: _array_of(future.wait())
 
@@ -225,11 +232,13 @@ class Reducer:
 
     def _summed(self, array: Any, in_thread: bool) -> Callable[[], Any]:
         run = begin(
-            self.group, f"gradients of {array.size} elements of {array.dtype.name}", [array],
+            self.group,
+            f"gradients of {array.size} elements of {array.dtype.name}",
+            [array],
             [jax.ShapeDtypeStruct(array.shape, array.dtype)],
             lambda turn, x: [_exchange.all_reduce(turn, x, "SUM")],
             in_xla=partial(_in_xla.all_reduce, op="SUM"),
-        )  # fmt: skip
+        )
         if is_compiling() or not in_thread:
             return lambda: run()[0]
         found: list[Any] = []
@@ -289,9 +298,7 @@ class Reducer:
             bucket.shared = tensor_from(whole, ps[0])
             with no_grad():
                 starts = [0, *bucket.ends[:-1]]
-                bucket.views = [
-                    bucket.shared[a:b].view(p.shape) for p, a, b in zip(ps, starts, bucket.ends)
-                ]
+                bucket.views = [bucket.shared[a:b].view(p.shape) for p, a, b in zip(ps, starts, bucket.ends)]
         else:
             fill(bucket.shared, whole)
         for p, view, used in zip(ps, bucket.views, kept):

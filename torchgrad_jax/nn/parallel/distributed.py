@@ -29,9 +29,13 @@ from .data_parallel import INSTEAD, moved
 __all__ = ["DistributedDataParallel"]
 
 _REFUSED = (
-    "delay_all_reduce_named_params", "param_to_hook_all_reduce", "mixed_precision",
-    "skip_all_reduce_unused_params", "bucket_cap_mb_list", "batched_grad_copy",
-)  # fmt: skip
+    "delay_all_reduce_named_params",
+    "param_to_hook_all_reduce",
+    "mixed_precision",
+    "skip_all_reduce_unused_params",
+    "bucket_cap_mb_list",
+    "batched_grad_copy",
+)
 _MEGABYTE = 1 << 20
 _DEPRECATED = (
     "`broadcast_buffers` is deprecated. Use `forward_sync_buffers` instead. IMPORTANT: unlike "
@@ -74,12 +78,22 @@ class DistributedDataParallel(Module, Joinable):
     """
 
     def __init__(
-        self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
-        broadcast_buffers: bool | None = None, init_sync: bool = True, process_group: Any = None,
-        bucket_cap_mb: float | None = None, find_unused_parameters: bool = False, check_reduction: bool = False,
-        gradient_as_bucket_view: bool = False, static_graph: bool = False,
-        forward_sync_buffers: bool | None = None, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        module: Any,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        forward_sync_buffers: bool | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__()
         group = _group_of(process_group, options.pop("device_mesh", None))
         _refuse(options, device_ids)
@@ -92,9 +106,7 @@ class DistributedDataParallel(Module, Joinable):
         self.device_ids, self.output_device = _devices(device_ids, output_device, self.device)
         _warn(broadcast_buffers, forward_sync_buffers, check_reduction)
         at_first = broadcast_buffers is not False or forward_sync_buffers is not None
-        self.forward_sync_buffers = (
-            at_first if forward_sync_buffers is None else forward_sync_buffers
-        )
+        self.forward_sync_buffers = at_first if forward_sync_buffers is None else forward_sync_buffers
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.require_backward_grad_sync = self.require_forward_param_sync = True
@@ -129,9 +141,13 @@ class DistributedDataParallel(Module, Joinable):
 
     def _new_reducer(self) -> Reducer:
         return Reducer(
-            self._trained, self.process_group, buckets_of(self._trained, *self._caps),
-            find_unused=self.find_unused_parameters, static=self.static_graph, views=self.gradient_as_bucket_view,
-        )  # fmt: skip
+            self._trained,
+            self.process_group,
+            buckets_of(self._trained, *self._caps),
+            find_unused=self.find_unused_parameters,
+            static=self.static_graph,
+            views=self.gradient_as_bucket_view,
+        )
 
     @property
     def broadcast_buffers(self) -> bool:
@@ -213,9 +229,7 @@ class DistributedDataParallel(Module, Joinable):
         if self._reducer is None:
             self._reducer = self._new_reducer()
         if self._reducer.hook is not None:
-            raise RuntimeError(
-                "register_comm_hook or register_builtin_comm_hook can only be called once."
-            )
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self._reducer.hook = (state, hook)
 
     def _register_builtin_comm_hook(self, comm_hook_type: BuiltinCommHookType) -> None:
@@ -224,21 +238,23 @@ class DistributedDataParallel(Module, Joinable):
         Args:
             comm_hook_type: which.
         """
-        hooks = {
-            BuiltinCommHookType.ALLREDUCE: allreduce_hook,
-            BuiltinCommHookType.FP16_COMPRESS: fp16_compress_hook,
-        }
+        hooks = {BuiltinCommHookType.ALLREDUCE: allreduce_hook, BuiltinCommHookType.FP16_COMPRESS: fp16_compress_hook}
         self.register_comm_hook(None, hooks[comm_hook_type])
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """What this was told, by the names of torch's logs."""
         return {
-            "world_size": self.process_group.size(), "rank": self.process_group.rank(),
-            "module_name": type(self.module).__name__, "backend_name": self.process_group.name(),
-            "bucket_cap_bytes": self.bucket_bytes_cap, "broadcast_buffers": self.forward_sync_buffers,
-            "find_unused_parameters": self.find_unused_parameters, "static_graph": self.static_graph,
-            "gradient_as_bucket_view": self.gradient_as_bucket_view, "can_set_static_graph": False,
-        }  # fmt: skip
+            "world_size": self.process_group.size(),
+            "rank": self.process_group.rank(),
+            "module_name": type(self.module).__name__,
+            "backend_name": self.process_group.name(),
+            "bucket_cap_bytes": self.bucket_bytes_cap,
+            "broadcast_buffers": self.forward_sync_buffers,
+            "find_unused_parameters": self.find_unused_parameters,
+            "static_graph": self.static_graph,
+            "gradient_as_bucket_view": self.gradient_as_bucket_view,
+            "can_set_static_graph": False,
+        }
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Any) -> None:
@@ -251,7 +267,7 @@ class DistributedDataParallel(Module, Joinable):
 
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
-    ) -> Join:  # fmt: skip
+    ) -> Join:
         """A context in which processes may have different numbers of batches.
 
         Args:
@@ -261,9 +277,8 @@ class DistributedDataParallel(Module, Joinable):
             throw_on_early_termination: whether all raise when one process has no batches left.
         """
         return Join(
-            [self], enable, throw_on_early_termination,
-            divide_by_initial_world_size=divide_by_initial_world_size,
-        )  # fmt: skip
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
         """What a process does for this module when it has no batches left."""
@@ -280,9 +295,7 @@ class DistributedDataParallel(Module, Joinable):
         """Which processes."""
         return self.process_group
 
-    def _agree_on_step(
-        self, active: bool, exchanging: bool, buffers: bool
-    ) -> tuple[int, bool, bool]:
+    def _agree_on_step(self, active: bool, exchanging: bool, buffers: bool) -> tuple[int, bool, bool]:
         """What the processes of a `join` agree on: whose buffers count, and whether gradients and buffers go around."""
         own = [self.process_group.rank() if active else -1, int(exchanging), int(buffers)]
         turn = self.process_group.turn("join: what this iteration exchanges")
@@ -293,9 +306,7 @@ class DistributedDataParallel(Module, Joinable):
         """What a process in a `join` does before its forward."""
         assert self._reducer is not None
         if is_compiling():
-            raise NotImplementedError(
-                "torch.nn.parallel.DistributedDataParallel.join inside of a compiled function"
-            )
+            raise NotImplementedError("torch.nn.parallel.DistributedDataParallel.join inside of a compiled function")
         active = Join.notify_join_context(self)
         divides = active is not None and not self._divides_by_all
         self._reducer.divisor = active if divides else self.process_group.size()
@@ -340,16 +351,12 @@ class _Shadow(JoinHook):
 def _refuse(options: dict[str, Any], device_ids: Any) -> None:
     unknown = sorted(options.keys() - set(_REFUSED))
     if unknown:
-        raise TypeError(
-            f"DistributedDataParallel.__init__() got an unexpected keyword argument '{unknown[0]}'"
-        )
+        raise TypeError(f"DistributedDataParallel.__init__() got an unexpected keyword argument '{unknown[0]}'")
     for name, value in options.items():
         if value is not None and value is not False:
             raise NotImplementedError(f"torch.nn.parallel.DistributedDataParallel with {name}")
     if len(device_ids or ()) > 1:
-        raise NotImplementedError(
-            "torch.nn.parallel.DistributedDataParallel over several devices" + INSTEAD
-        )
+        raise NotImplementedError("torch.nn.parallel.DistributedDataParallel over several devices" + INSTEAD)
 
 
 def _group_of(process_group: Any, device_mesh: Any) -> ProcessGroup:
@@ -406,9 +413,7 @@ def _check_hook(hook: Any) -> None:
     if signature.parameters["bucket"].annotation not in (inspect.Parameter.empty, GradBucket):
         raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
     if signature.return_annotation not in (inspect.Signature.empty, Future[Tensor]):
-        raise ValueError(
-            "Communication hook: return annotation should be torch.futures.Future[torch.Tensor]."
-        )
+        raise ValueError("Communication hook: return annotation should be torch.futures.Future[torch.Tensor].")
 
 
 # --- between processes ----------------------------------------------------------------------------

@@ -36,9 +36,7 @@ def parallel_apply(
         devices: the GPU of each; that of its inputs if not given.
     """
     if len(modules) != len(inputs):
-        raise AssertionError(
-            f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}"
-        )
+        raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}")
     named = kwargs_tup if kwargs_tup is not None else [{}] * len(modules)
     if len(named) != len(modules):
         raise AssertionError(

@@ -20,9 +20,7 @@ def _refused(name: str) -> NotImplementedError:
 
 def is_namedtuple(obj: Any) -> bool:
     """Whether something is an instance of a named tuple."""
-    warn.to_user(
-        "`is_namedtuple` is deprecated, please use the python checks instead", FutureWarning
-    )
+    warn.to_user("`is_namedtuple` is deprecated, please use the python checks instead", FutureWarning)
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import (
-    parametrizations as parametrizations,
-    parametrize as parametrize,
-    rnn as rnn,
-    stateless as stateless,
-)
+from . import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn, stateless as stateless
 from .clip_grad import (
     clip_grad_norm as clip_grad_norm,
     clip_grad_norm_ as clip_grad_norm_,
@@ -32,10 +27,7 @@ from .memory_format import (
     convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format,
     convert_conv3d_weight_memory_format as convert_conv3d_weight_memory_format,
 )
-from .spectral_norm import (
-    remove_spectral_norm as remove_spectral_norm,
-    spectral_norm as spectral_norm,
-)
+from .spectral_norm import remove_spectral_norm as remove_spectral_norm, spectral_norm as spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm, weight_norm as weight_norm
 
 

@@ -36,7 +36,7 @@ def _gradients(parameters: Tensors) -> list[Any]:
 @no_grad()
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The norm of several tensors as if they were one vector.
 
     Args:
@@ -82,10 +82,14 @@ def _alone(grads: list[Any], factor: Any) -> bool:
     """Whether the gradients are plain tensors with storages of their own, of the factor's dtype."""
     kind, device = factor._m.dtype, factor._m.device
     storages = {id(g._st) for g in grads}
-    return not MODES.bits and len(storages) == len(grads) and all(
-        type(g) is Tensor and g._al is None and g._x is None and g._m.dtype is kind and g._m.device is device
-        for g in grads
-    )  # fmt: skip
+    return (
+        not MODES.bits
+        and len(storages) == len(grads)
+        and all(
+            type(g) is Tensor and g._al is None and g._x is None and g._m.dtype is kind and g._m.device is device
+            for g in grads
+        )
+    )
 
 
 @KERNELS.shared
@@ -131,9 +135,12 @@ def clip_grads_with_norm_(
 
 @no_grad()
 def clip_grad_norm_(
-    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Scale gradients down so that their norm, as of one vector, is at most a given one.
 
     Args:
@@ -164,13 +171,15 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The former name of `clip_grad_norm_`."""
     warn.to_user(
-        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
-        FutureWarning,
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

@@ -14,9 +14,7 @@ from .._top import torch
 def _check_devices(parameters: Iterable[Any]) -> list[Any]:
     held = list(parameters)
     if len({p.device for p in held}) > 1:
-        raise TypeError(
-            "Found two parameters on different devices, this is currently not supported."
-        )
+        raise TypeError("Found two parameters on different devices, this is currently not supported.")
     return held
 
 

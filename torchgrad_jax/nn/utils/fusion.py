@@ -8,9 +8,7 @@ from typing import Any
 from .._top import torch
 from ..parameter import Parameter
 
-__all__ = [
-    "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
-]  # fmt: skip
+__all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
 
 def _check(layer: Any, bn: Any) -> None:
@@ -42,7 +40,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 def fuse_conv_bn_weights(
     conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
-) -> tuple[Parameter, Parameter]:  # fmt: skip
+) -> tuple[Parameter, Parameter]:
     """Weight and bias of the convolution that `fuse_conv_bn_eval` makes.
 
     Args:

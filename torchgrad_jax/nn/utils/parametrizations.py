@@ -52,9 +52,7 @@ class _OrthMaps(Enum):
 class _Orthogonal(Module):
     base: Any
 
-    def __init__(
-        self, weight: Any, orthogonal_map: _OrthMaps, *, use_trivialization: bool = True
-    ) -> None:
+    def __init__(self, weight: Any, orthogonal_map: _OrthMaps, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map is _OrthMaps.householder:
             raise ValueError("The householder parametrization does not support complex tensors.")
@@ -132,7 +130,7 @@ class _Orthogonal(Module):
 
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
-) -> Module:  # fmt: skip
+) -> Module:
     """Keep a matrix orthogonal.
 
     Args:
@@ -143,9 +141,7 @@ def orthogonal(
     """
     weight = _tensor(module, name)
     if weight.ndim < 2:
-        raise ValueError(
-            f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions."
-        )
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
     if orthogonal_map is None:
         square = weight.size(-2) == weight.size(-1) or weight.is_complex()
         orthogonal_map = "matrix_exp" if square else "householder"
@@ -203,15 +199,11 @@ class _SpectralNorm(Module):
     _u: Any
     _v: Any
 
-    def __init__(
-        self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
-    ) -> None:
+    def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         ndim = weight.ndim
         if not -ndim <= dim < ndim:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})"
-            )
+            raise IndexError(f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})")
         if n_power_iterations <= 0:
             raise ValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
@@ -228,9 +220,7 @@ class _SpectralNorm(Module):
 
     def _reshape_weight_to_matrix(self, weight: Any) -> Any:
         if weight.ndim <= 1:
-            raise AssertionError(
-                f"Expected weight to have more than 1 dimension, got {weight.ndim}"
-            )
+            raise AssertionError(f"Expected weight to have more than 1 dimension, got {weight.ndim}")
         return weight.movedim(self.dim, 0).flatten(1)
 
     @no_grad()
@@ -259,7 +249,7 @@ class _SpectralNorm(Module):
 
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Module:  # fmt: skip
+) -> Module:
     """Divide a weight by its largest singular value.
 
     Args:

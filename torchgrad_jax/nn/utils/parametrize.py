@@ -15,9 +15,14 @@ from ..modules.module import Module
 from ..parameter import Parameter
 
 __all__ = [
-    "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
-    "transfer_parametrizations_and_params", "type_before_parametrizations",
-]  # fmt: skip
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]
 
 _cache_enabled = 0
 _cache: dict[tuple[int, str], Any] = {}
@@ -89,8 +94,10 @@ class ParametrizationList(ModuleList):
         if self.is_tensor:
             _compare(
                 "When `right_inverse` outputs one tensor, it may not change the {}.",
-                ("original.{}", original), ("right_inverse(original).{}", new), ("dtype", "device"),
-            )  # fmt: skip
+                ("original.{}", original),
+                ("right_inverse(original).{}", new),
+                ("dtype", "device"),
+            )
             with no_grad():
                 _set(original, new)
             _register_parameter_or_buffer(self, "original", original)
@@ -99,13 +106,13 @@ class ParametrizationList(ModuleList):
         if not unsafe:
             out = self()
             if not isinstance(out, Tensor):
-                raise ValueError(
-                    f"A parametrization must return a tensor. Got {type(out).__name__}."
-                )
+                raise ValueError(f"A parametrization must return a tensor. Got {type(out).__name__}.")
             _compare(
-                f"{_MAY_NOT} `unsafe` flag is enabled.", ("unparametrized {}", before), ("parametrized {}", out),
+                f"{_MAY_NOT} `unsafe` flag is enabled.",
+                ("unparametrized {}", before),
+                ("parametrized {}", out),
                 ("dtype", "shape"),
-            )  # fmt: skip
+            )
 
     def _invert(self, value: Any) -> Any:
         """What the first parametrization is to be given, so that the last one gives `value`."""
@@ -139,17 +146,13 @@ class ParametrizationList(ModuleList):
         with no_grad():
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
-                    raise RuntimeError(
-                        f"parametrization {type(module).__name__} does not implement right_inverse."
-                    )
+                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
                 value = module.right_inverse(value)
             if not self.is_tensor:
                 self._assign_several(value)
                 return
             if not isinstance(value, Tensor):
-                raise ValueError(
-                    f"`right_inverse` should return a tensor. Got {type(value).__name__}"
-                )
+                raise ValueError(f"`right_inverse` should return a tensor. Got {type(value).__name__}")
             given: Any = value
             if given.dtype != self.original.dtype:
                 raise ValueError(
@@ -160,9 +163,7 @@ class ParametrizationList(ModuleList):
 
     def _assign_several(self, value: Any) -> None:
         if not isinstance(value, Sequence):
-            raise ValueError(
-                f"'right_inverse' must return a sequence of tensors. Got {type(value).__name__}."
-            )
+            raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(value).__name__}.")
         if len(value) != self.ntensors:
             raise ValueError(
                 f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of "
@@ -302,9 +303,11 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
     if not isinstance(x, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(x).__name__}.")
     _compare(
-        f"{_MAY_NOT} the `unsafe` flag is enabled.", (f"module.{name}.{{}}", y),
-        (f"parametrization(module.{name}).{{}}", x), ("dtype", "shape"),
-    )  # fmt: skip
+        f"{_MAY_NOT} the `unsafe` flag is enabled.",
+        (f"module.{name}.{{}}", y),
+        (f"parametrization(module.{name}).{{}}", x),
+        ("dtype", "shape"),
+    )
     if not hasattr(parametrization, "right_inverse"):
         return
     try:
@@ -312,14 +315,14 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
     except NotImplementedError:
         return
     if not isinstance(z, Tensor):
-        raise ValueError(
-            f"parametrization.right_inverse must return a tensor. Got: {type(z).__name__}"
-        )
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(z).__name__}")
     _compare(
         "The tensor returned by parametrization.right_inverse must have the same {} as "
         f"module.{name}, unless the `unsafe` flag is enabled.",
-        (f"module.{name}.{{}}", y), ("returned {}", z), ("dtype", "shape"),
-    )  # fmt: skip
+        (f"module.{name}.{{}}", y),
+        ("returned {}", z),
+        ("dtype", "shape"),
+    )
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
@@ -335,9 +338,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return len(held) > 0 if tensor_name is None else tensor_name in held
 
 
-def remove_parametrizations(
-    module: Module, tensor_name: str, leave_parametrized: bool = True
-) -> Module:
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Make a parametrized tensor an ordinary one again.
 
     Args:

@@ -18,18 +18,14 @@ def _check_amount(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and float(amount) > 1.0):
-        raise ValueError(
-            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
-        )
+        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
 def _count(amount: Any, size: int) -> int:
     """How many of `size` things an amount is."""
     n = int(amount) if isinstance(amount, numbers.Integral) else round(amount * size)
     if n > size:
-        raise ValueError(
-            f"amount={n} should be smaller than the number of parameters to prune={size}"
-        )
+        raise ValueError(f"amount={n} should be smaller than the number of parameters to prune={size}")
     return n
 
 
@@ -79,9 +75,7 @@ class BasePruningMethod(ABC):
         return mask.to(dtype=original.dtype) * original
 
     @classmethod
-    def apply(
-        cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any
-    ) -> Any:
+    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
         """Prune a parameter of a module.
 
         Args:
@@ -153,11 +147,7 @@ class BasePruningMethod(ABC):
 def _joined(module: Any, name: str, method: Any) -> Any:
     """A new method, together with the one that prunes the same parameter already."""
     hooks = module._forward_pre_hooks
-    found = {
-        k: hook
-        for k, hook in hooks.items()
-        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name
-    }
+    found = {k: hook for k, hook in hooks.items() if isinstance(hook, BasePruningMethod) and hook._tensor_name == name}
     if len(found) > 1:
         raise AssertionError(
             f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer."
@@ -267,9 +257,7 @@ class RandomUnstructured(BasePruningMethod):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask."""
-        return _without_extreme(
-            t, default_mask, self.amount, lambda: torch.rand_like(t), largest=True
-        )
+        return _without_extreme(t, default_mask, self.amount, lambda: torch.rand_like(t), largest=True)
 
 
 class L1Unstructured(BasePruningMethod):
@@ -429,9 +417,7 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
     return module
 
 
-def ln_structured(
-    module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None
-) -> Any:
+def ln_structured(module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
     """Mask the channels of a parameter of smallest norm.
 
     Args:
@@ -458,9 +444,7 @@ def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
     return module
 
 
-def global_unstructured(
-    parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
-) -> None:
+def global_unstructured(parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any) -> None:
     """Mask elements of several parameters as if they were one.
 
     Args:
@@ -476,9 +460,7 @@ def global_unstructured(
         raise TypeError("global_unstructured(): importance_scores must be of type dict")
     pairs: list[Any] = list(parameters)
     values = parameters_to_vector([scores.get((m, n), getattr(m, n)) for m, n in pairs])
-    masks = parameters_to_vector(
-        [getattr(m, n + "_mask", torch.ones_like(getattr(m, n))) for m, n in pairs]
-    )
+    masks = parameters_to_vector([getattr(m, n + "_mask", torch.ones_like(getattr(m, n))) for m, n in pairs])
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
@@ -510,9 +492,7 @@ def remove(module: Any, name: str) -> Any:
             hook.remove(module)
             del module._forward_pre_hooks[key]
             return module
-    raise ValueError(
-        f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed"
-    )
+    raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
 
 
 def is_pruned(module: Any) -> bool:
@@ -521,8 +501,4 @@ def is_pruned(module: Any) -> bool:
     Args:
         module: the module.
     """
-    return any(
-        isinstance(hook, BasePruningMethod)
-        for m in module.modules()
-        for hook in m._forward_pre_hooks.values()
-    )
+    return any(isinstance(hook, BasePruningMethod) for m in module.modules() for hook in m._forward_pre_hooks.values())

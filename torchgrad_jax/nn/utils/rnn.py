@@ -15,9 +15,15 @@ from ..._functions.traced_spans import comes_later
 from .._top import torch
 
 __all__ = [
-    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
-    "pad_sequence", "unpack_sequence", "unpad_sequence",
-]  # fmt: skip
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
 
 
 class PackedSequence_(NamedTuple):
@@ -43,7 +49,7 @@ class PackedSequence(PackedSequence_):
 
     def __new__(
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
-    ) -> PackedSequence:  # fmt: skip
+    ) -> PackedSequence:
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is None:  # the two came as a pair, as in old versions
@@ -65,8 +71,7 @@ class PackedSequence(PackedSequence_):
             return self
         kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "dtype")}
         places = [
-            None if t is None else t.to(data.device, **kwargs)
-            for t in (self.sorted_indices, self.unsorted_indices)
+            None if t is None else t.to(data.device, **kwargs) for t in (self.sorted_indices, self.unsorted_indices)
         ]
         return type(self)(data, self.batch_sizes, *places)
 
@@ -184,9 +189,7 @@ def pack_padded_sequence(
     else:
         lengths = lengths.to(dtypes.int64)
     if comes_later(lengths):
-        raise errors.AsWritten(
-            "pack_padded_sequence packs as many rows as tensors say", lasting=True
-        )
+        raise errors.AsWritten("pack_padded_sequence packs as many rows as tensors say", lasting=True)
     known = np.asarray(concrete(lengths).tolist(), np.int64)
     sorted_indices = None
     if not enforce_sorted:
@@ -196,8 +199,7 @@ def pack_padded_sequence(
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     if lengths.device.type != "cpu":
         raise RuntimeError(
-            "'lengths' argument should be a 1D CPU int64 tensor, but got "
-            f"{lengths.dim()}D {lengths.device} Long tensor"
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {lengths.device} Long tensor"
         )
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
@@ -211,7 +213,7 @@ def pack_padded_sequence(
 
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """Pad packed sequences to the same length.
 
     Args:
@@ -234,9 +236,7 @@ def pad_packed_sequence(
         longest = total_length
     out = spread(sequence.data, sizes)
     inside = np.arange(int(sizes[0])) < sizes[:, None]
-    mask = torch.tensor(inside.tolist(), device=out.device).view(
-        *inside.shape, *(1,) * (out.dim() - 2)
-    )
+    mask = torch.tensor(inside.tolist(), device=out.device).view(*inside.shape, *(1,) * (out.dim() - 2))
     out = torch.where(mask, out, torch.full((), padding_value, dtype=out.dtype, device=out.device))
     if longest > len(sizes):
         more = (longest - len(sizes), *out.shape[1:])
@@ -252,7 +252,7 @@ def pad_packed_sequence(
 
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Stack sequences of different lengths, padded to the longest.
 
     Args:
@@ -271,17 +271,13 @@ def pad_sequence(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
     if padding_side not in ("left", "right"):
-        raise RuntimeError(
-            f"Expected padding_side to be one of left or right, but got {padding_side}."
-        )
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     held: list[Any] = list(sequences)
     if not held:
         raise RuntimeError("received an empty list of sequences")
     for i, t in enumerate(held):
         if not isinstance(t, Tensor):
-            raise TypeError(
-                f"expected Tensor as element {i} in argument 0, but got {errors.class_name(t)}"
-            )
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {errors.class_name(t)}")
     longest = max(t.size(0) for t in held)
     first = held[0]
     if any(t.dtype is not first.dtype or t.shape[1:] != first.shape[1:] for t in held):
@@ -296,9 +292,7 @@ def pad_sequence(
     return torch.stack(rows, 0 if batch_first else 1)
 
 
-def _written(
-    sequences: list[Any], longest: int, batch_first: bool, padding_value: float, left: bool
-) -> Tensor:
+def _written(sequences: list[Any], longest: int, batch_first: bool, padding_value: float, left: bool) -> Tensor:
     """What differs from the first sequence in its dtype or in how it broadcasts is converted as a write does."""
     first = sequences[0]
     shape = (len(sequences), longest) if batch_first else (longest, len(sequences))

@@ -13,9 +13,14 @@ _MISSING = object()
 
 
 def functional_call(
-    module: Any, parameters_and_buffers: dict[str, Tensor], args: Any = None, kwargs: Any = None,
-    *, tie_weights: bool = True, strict: bool = False,
-) -> Any:  # fmt: skip
+    module: Any,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any = None,
+    kwargs: Any = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """The old place of `torch.func.functional_call`.
 
     Args:
@@ -31,14 +36,10 @@ def functional_call(
         "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
         FutureWarning,
     )
-    return call_with(
-        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
-    )
+    return call_with(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
-def call_with(
-    module: Any, tensors: dict[str, Any], args: Any, kwargs: Any, *, tie_weights: bool, strict: bool
-) -> Any:
+def call_with(module: Any, tensors: dict[str, Any], args: Any, kwargs: Any, *, tie_weights: bool, strict: bool) -> Any:
     """Call a module while it holds the given tensors; those it assigned anew are put into `tensors`."""
     if args is None:
         args = ()
@@ -51,7 +52,7 @@ def call_with(
 @contextlib.contextmanager
 def reparametrized(
     module: Any, tensors: dict[str, Any], tie_weights: bool = False, strict: bool = False, stack_weights: bool = False
-) -> Iterator[None]:  # fmt: skip
+) -> Iterator[None]:
     """The module with other tensors inside, and its own ones again afterwards; put back last first where stacked."""
     given = _tied(module, tensors) if tie_weights else dict(tensors)
     if strict:
@@ -69,9 +70,12 @@ def reparametrized(
 
 
 def _reparametrize_module(
-    module: Any, parameters_and_buffers: dict[str, Any], tie_weights: bool = False, strict: bool = False,
+    module: Any,
+    parameters_and_buffers: dict[str, Any],
+    tie_weights: bool = False,
+    strict: bool = False,
     stack_weights: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """torch's name of this context manager, which packages use."""
     return reparametrized(module, parameters_and_buffers, tie_weights, strict, stack_weights)
 
@@ -112,9 +116,7 @@ def _check_names(module: Any, given: dict[str, Any]) -> None:
         if names
     ]
     if complaints:
-        raise RuntimeError(
-            f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(complaints)
-        )
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(complaints))
 
 
 def _swap(module: Any, name: str, value: Any) -> Any:

@@ -16,7 +16,7 @@ def _functions(module: str = "") -> dict[str, Callable[..., Any]]:
     return NAMESPACES[module]
 
 
-def random_lowrank_matrix(rank: int, rows: int, columns: int, *batch_dims: int, **kwargs: Any) -> Tensor:  # fmt: skip
+def random_lowrank_matrix(rank: int, rows: int, columns: int, *batch_dims: int, **kwargs: Any) -> Tensor:
     """Random matrices of a rank: the product of a tall one and a wide one."""
     tall = random_matrix(rows, rank, *batch_dims, **kwargs)
     return tall @ random_matrix(rank, columns, *batch_dims, **kwargs)
@@ -35,9 +35,7 @@ def random_well_conditioned_matrix(
     return (u * s.unsqueeze(-2)) @ vh
 
 
-def random_matrix_with_scaled_reduction_dim(
-    rows: int, columns: int, *batch_dims: int, **kwargs: Any
-) -> Tensor:
+def random_matrix_with_scaled_reduction_dim(rows: int, columns: int, *batch_dims: int, **kwargs: Any) -> Tensor:
     """Random matrices whose products stay of the size of one: scaled by the root of the dimension summed over."""
     dim = kwargs.get("reduction_dim", -1)
     if dim not in (-1, -2):
@@ -74,16 +72,15 @@ def do_test_empty_full(self: Any, dtypes: Iterable[Any], layout: Any, device: An
                 self.assertIs(out.layout, layout)
                 self.assertEqual(str(out.device).partition(":")[0], str(device).partition(":")[0])
                 self.assertFalse(out.requires_grad)
-            full = torch["full"](
-                shape, 1, dtype=kind, device=device, requires_grad=kind.is_floating_point
-            )
-            self.assertEqual(
-                full.detach(), torch["zeros"](shape, dtype=kind, device=device) + full.new_ones(())
-            )
+            full = torch["full"](shape, 1, dtype=kind, device=device, requires_grad=kind.is_floating_point)
+            self.assertEqual(full.detach(), torch["zeros"](shape, dtype=kind, device=device) + full.new_ones(()))
             self.assertEqual(full.requires_grad, kind.is_floating_point)
 
 
 __all__ = [
-    "do_test_dtypes", "do_test_empty_full", "random_lowrank_matrix", "random_matrix_with_scaled_reduction_dim",
+    "do_test_dtypes",
+    "do_test_empty_full",
+    "random_lowrank_matrix",
+    "random_matrix_with_scaled_reduction_dim",
     "random_well_conditioned_matrix",
-]  # fmt: skip
+]

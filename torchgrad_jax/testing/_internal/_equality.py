@@ -19,9 +19,15 @@ _NUMBERS = int | float | complex | np.number
 
 
 def check_equal(
-    x: Any, y: Any, *, atol: float | None, rtol: float | None, at_least: tuple[float, float],
-    msg: str | Callable[[str], str] | None, **options: bool,
-) -> None:  # fmt: skip
+    x: Any,
+    y: Any,
+    *,
+    atol: float | None,
+    rtol: float | None,
+    at_least: tuple[float, float],
+    msg: str | Callable[[str], str] | None,
+    **options: bool,
+) -> None:
     """Raise AssertionError unless `x` equals `y`.
 
     Args:
@@ -35,9 +41,7 @@ def check_equal(
     """
     if (atol is None) != (rtol is None):
         tolerances((), rtol, atol)
-    own = (
-        (lambda text: f"{text}\n{msg}") if isinstance(msg, str) else msg if callable(msg) else None
-    )
+    own = (lambda text: f"{text}\n{msg}") if isinstance(msg, str) else msg if callable(msg) else None
     s = _Settings(atol=atol, rtol=rtol, at_least=at_least, msg=own, **options)
     _compare(x, y, s, ())
 
@@ -146,9 +150,14 @@ def _compare_arrays(x: Any, y: Any, s: Any, path: Path) -> None:
         common = NAMESPACES[""]["promote_types"](a.dtype, b.dtype)
         a, b = a.detach().to(common), b.detach().to(common)
     checks = _Settings(
-        rtol=rtol, atol=atol, equal_nan=s.equal_nan, check_device=s.exact_device, msg=s.msg,
-        check_dtype=s.exact_dtype, check_stride=s.exact_stride,
-    )  # fmt: skip
+        rtol=rtol,
+        atol=atol,
+        equal_nan=s.equal_nan,
+        check_device=s.exact_device,
+        msg=s.msg,
+        check_dtype=s.exact_dtype,
+        check_stride=s.exact_stride,
+    )
     _compare_tensors(a, b, checks, path)
 
 

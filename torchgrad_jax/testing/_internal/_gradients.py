@@ -38,10 +38,18 @@ class TestGradients(TestCase):
             self.skipTest("Skipped! autograd not supported.")
 
     def _check_helper(
-        self, device: str, dtype: Any, op: Any, variant: Any, check: str, *,
-        check_forward_ad: bool = False, check_backward_ad: bool = True,
-        check_batched_grad: bool | None = None, check_batched_forward_grad: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        device: str,
+        dtype: Any,
+        op: Any,
+        variant: Any,
+        check: str,
+        *,
+        check_forward_ad: bool = False,
+        check_backward_ad: bool = True,
+        check_batched_grad: bool | None = None,
+        check_batched_forward_grad: bool = False,
+    ) -> None:
         """Run `gradcheck` or `gradgradcheck`, as `check` says, on all samples of an operator.
 
         Args:
@@ -57,18 +65,20 @@ class TestGradients(TestCase):
         """
         if variant is None:
             self.skipTest("Skipped! Variant not implemented.")
-        inplace = getattr(variant, "__wrapped__", variant) in (
-            op.get_inplace(),
-            op.get_inplace_operator(),
-        )
+        inplace = getattr(variant, "__wrapped__", variant) in (op.get_inplace(), op.get_inplace_operator())
         for sample in op.sample_inputs(device, dtype, requires_grad=True):
             if inplace and (sample.broadcasts_input or not isinstance(sample.input, Tensor)):
                 continue
             self._check_sample(
-                op, variant, sample, check, check_forward_ad=check_forward_ad,
-                check_backward_ad=check_backward_ad, check_batched_grad=check_batched_grad,
+                op,
+                variant,
+                sample,
+                check,
+                check_forward_ad=check_forward_ad,
+                check_backward_ad=check_backward_ad,
+                check_batched_grad=check_batched_grad,
                 check_batched_forward_grad=check_batched_forward_grad,
-            )  # fmt: skip
+            )
 
     def _check_sample(self, op: Any, fn: Any, sample: Any, check: str, **options: Any) -> None:
         is_list = isinstance(sample.input, list | tuple)
@@ -91,29 +101,35 @@ class TestGradients(TestCase):
         batched = options["check_batched_grad"]
         if check == "gradcheck":
             passed = gradcheck(
-                of, given, nondet_tol=op.gradcheck_nondet_tol, fast_mode=op.gradcheck_fast_mode,
+                of,
+                given,
+                nondet_tol=op.gradcheck_nondet_tol,
+                fast_mode=op.gradcheck_fast_mode,
                 check_batched_grad=op.check_batched_grad if batched is None else batched,
-                check_forward_ad=options["check_forward_ad"], check_undefined_grad=True,
+                check_forward_ad=options["check_forward_ad"],
+                check_undefined_grad=True,
                 check_backward_ad=options["check_backward_ad"],
                 check_batched_forward_grad=options["check_batched_forward_grad"],
-            )  # fmt: skip
+            )
         elif check in ("bwgrad_bwgrad", "fwgrad_bwgrad"):
             if options["check_forward_ad"]:
                 raise AssertionError(f"{check}: forward mode is checked by gradcheck")
             passed = gradgradcheck(
-                of, given, gen_non_contig_grad_outputs=False, nondet_tol=op.gradcheck_nondet_tol,
-                fast_mode=op.gradcheck_fast_mode, check_fwd_over_rev=check == "fwgrad_bwgrad",
+                of,
+                given,
+                gen_non_contig_grad_outputs=False,
+                nondet_tol=op.gradcheck_nondet_tol,
+                fast_mode=op.gradcheck_fast_mode,
+                check_fwd_over_rev=check == "fwgrad_bwgrad",
                 check_rev_over_rev=check == "bwgrad_bwgrad",
                 check_batched_grad=check == "bwgrad_bwgrad" and op.check_batched_gradgrad,
                 check_undefined_grad=check == "bwgrad_bwgrad",
-            )  # fmt: skip
+            )
         else:
             raise AssertionError(f"unknown check {check!r}")
         self.assertTrue(passed)
 
-    def _grad_test_helper(
-        self, device: str, dtype: Any, op: Any, variant: Any, **options: Any
-    ) -> None:
+    def _grad_test_helper(self, device: str, dtype: Any, op: Any, variant: Any, **options: Any) -> None:
         """`_check_helper` with gradcheck."""
         return self._check_helper(device, dtype, op, variant, "gradcheck", **options)
 

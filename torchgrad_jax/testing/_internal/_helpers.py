@@ -27,16 +27,24 @@ from . import _flags
 _torch = NAMESPACES[""]
 
 numpy_to_torch_dtype_dict = {
-    np.bool_: _d.bool_, np.uint8: _d.uint8, np.uint16: _d.uint16, np.uint32: _d.uint32,
-    np.uint64: _d.uint64, np.int8: _d.int8, np.int16: _d.int16, np.int32: _d.int32,
-    np.int64: _d.int64, np.float16: _d.float16, np.float32: _d.float32, np.float64: _d.float64,
-    np.complex64: _d.complex64, np.complex128: _d.complex128,
-}  # fmt: skip
+    np.bool_: _d.bool_,
+    np.uint8: _d.uint8,
+    np.uint16: _d.uint16,
+    np.uint32: _d.uint32,
+    np.uint64: _d.uint64,
+    np.int8: _d.int8,
+    np.int16: _d.int16,
+    np.int32: _d.int32,
+    np.int64: _d.int64,
+    np.float16: _d.float16,
+    np.float32: _d.float32,
+    np.float64: _d.float64,
+    np.complex64: _d.complex64,
+    np.complex128: _d.complex128,
+}
 torch_to_numpy_dtype_dict = {v: k for k, v in numpy_to_torch_dtype_dict.items()}
 torch_to_numpy_dtype_dict[_d.bfloat16] = np.float32
-dtype2prec_DONTUSE = {
-    _d.float32: 1e-5, _d.float64: 1e-5, _d.float16: 1e-2, _d.bfloat16: 1e-1,
-}  # fmt: skip
+dtype2prec_DONTUSE = {_d.float32: 1e-5, _d.float64: 1e-5, _d.float16: 1e-2, _d.bfloat16: 1e-1}
 
 
 def numpy_to_torch_dtype(np_dtype: Any) -> _d.dtype:
@@ -126,7 +134,7 @@ def random_symmetric_pd_matrix(matrix_size: int, *batch_dims: int, **kwargs: Any
     return a @ a.mT + 1e-5 * _torch["eye"](matrix_size, **kwargs)
 
 
-def random_hermitian_pd_matrix(matrix_size: int, *batch_dims: int, dtype: Any, device: Any) -> Tensor:  # fmt: skip
+def random_hermitian_pd_matrix(matrix_size: int, *batch_dims: int, dtype: Any, device: Any) -> Tensor:
     """Random Hermitian positive definite matrices."""
     a = _randn(*batch_dims, matrix_size, matrix_size, dtype=dtype, device=device)
     return a @ a.mH + _torch["eye"](matrix_size, dtype=dtype, device=device)
@@ -176,9 +184,7 @@ def random_matrix(rows: int, columns: int, *batch_dims: int, **kwargs: Any) -> T
     dtype, device = kwargs.pop("dtype", None), kwargs.pop("device", None)
     if batch_dims and not rows * columns:
         return _torch["ones"](*batch_dims, rows, columns, dtype=dtype, device=device)
-    u, _, vh = linalg.svd(
-        _randn(*batch_dims, rows, columns, dtype=dtype, device=device), full_matrices=False
-    )
+    u, _, vh = linalg.svd(_randn(*batch_dims, rows, columns, dtype=dtype, device=device), full_matrices=False)
     k = min(rows, columns)
     s = _torch["linspace"](1 / (k + 1), 1, k, dtype=u.dtype.to_real(), device=device)
     if singular and k:

@@ -91,9 +91,7 @@ def _off(reason: str) -> Callable[..., Any]:
 
 
 runOnRocm = runOnRocmArch = skipIfNotMiopenSuggestNHWC = _off("test only runs on ROCm")
-skipIfNoTritonDSL = skipIfNoCuteDSL = skipIfNoNvmath = _off(
-    "there are no kernels in other languages"
-)
+skipIfNoTritonDSL = skipIfNoCuteDSL = skipIfNoNvmath = _off("there are no kernels in other languages")
 requires_mkl = _off("there is no MKL")
 requires_onednn = _off("there is no oneDNN")
 skipIfNoXPU = _off("test only runs on XPU")
@@ -118,8 +116,7 @@ def requires_cuda(fn: Any) -> Any:
 def skipIfSlowGradcheckEnv(fn: Any) -> Any:
     """Skip when PYTORCH_TEST_WITH_SLOW_GRADCHECK=1 asks for gradients checked number by number."""
     return unittest.skipIf(
-        _flags.TEST_WITH_SLOW_GRADCHECK,
-        "Tests that don't use gradcheck don't need to run on slow_gradcheck CI",
+        _flags.TEST_WITH_SLOW_GRADCHECK, "Tests that don't use gradcheck don't need to run on slow_gradcheck CI"
     )(fn)
 
 
@@ -144,9 +141,7 @@ def setBlasBackendsToDefaultFinally(fn: Any) -> Any:
     return fn
 
 
-setLinalgBackendsToDefaultFinally = setSdpaBackendsToDefaultFinally = (
-    setBlasBackendsToDefaultFinally
-)
+setLinalgBackendsToDefaultFinally = setSdpaBackendsToDefaultFinally = setBlasBackendsToDefaultFinally
 
 
 class SwapTensorsGuard:
@@ -165,7 +160,7 @@ class SwapTensorsGuard:
         return None
 
 
-def skipIfWindows(fn: Any = None, *, msg: str = "test doesn't currently work on the Windows stack") -> Any:  # fmt: skip
+def skipIfWindows(fn: Any = None, *, msg: str = "test doesn't currently work on the Windows stack") -> Any:
     """Skip on Windows."""
     mark = unittest.skipIf(_flags.IS_WINDOWS, msg)
     return mark if fn is None else mark(fn)
@@ -226,9 +221,7 @@ def xfail_inherited_tests(tests: Iterable[str]) -> Decorator:
     def decorate(cls: Any) -> Any:
         for name in tests:
             fn = getattr(cls, name)
-            own = types.FunctionType(
-                fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
-            )
+            own = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
             setattr(cls, name, unittest.expectedFailure(own))
         return cls
 
@@ -248,9 +241,8 @@ def suppress_warnings(fn: Any) -> Any:
 
 
 def retry(
-    exc_to_check: type[BaseException], tries: int = 3, delay: float = 3,
-    skip_after_retries: bool = False,
-) -> Decorator:  # fmt: skip
+    exc_to_check: type[BaseException], tries: int = 3, delay: float = 3, skip_after_retries: bool = False
+) -> Decorator:
     """Call a function up to `tries` times, as long as it raises this exception."""
 
     def decorate(fn: Any) -> Any:
@@ -287,21 +279,12 @@ def set_default_dtype(dtype: Any) -> Any:
 class DeterministicGuard:
     """`use_deterministic_algorithms` inside of the block."""
 
-    def __init__(
-        self,
-        deterministic: bool,
-        *,
-        warn_only: bool = False,
-        fill_uninitialized_memory: bool = True,
-    ) -> None:
+    def __init__(self, deterministic: bool, *, warn_only: bool = False, fill_uninitialized_memory: bool = True) -> None:
         del fill_uninitialized_memory  # memory is never uninitialized here
         self.deterministic, self.warn_only = deterministic, warn_only
 
     def __enter__(self) -> None:
-        self.before = (
-            are_deterministic_algorithms_enabled(),
-            is_deterministic_algorithms_warn_only_enabled(),
-        )
+        self.before = (are_deterministic_algorithms_enabled(), is_deterministic_algorithms_warn_only_enabled())
         use_deterministic_algorithms(self.deterministic, warn_only=self.warn_only)
 
     def __exit__(self, *exc: object) -> None:

@@ -26,9 +26,21 @@ class OpDTypes(enum.Enum):
 
 
 ANY_DTYPE_ORDER = (
-    _d.float32, _d.float64, _d.complex64, _d.complex128, _d.float16, _d.bfloat16, _d.int64, _d.int32,
-    _d.int16, _d.int8, _d.uint8, _d.bool_, _d.float8_e4m3fn, _d.float8_e5m2,
-)  # fmt: skip
+    _d.float32,
+    _d.float64,
+    _d.complex64,
+    _d.complex128,
+    _d.float16,
+    _d.bfloat16,
+    _d.int64,
+    _d.int32,
+    _d.int16,
+    _d.int8,
+    _d.uint8,
+    _d.bool_,
+    _d.float8_e4m3fn,
+    _d.float8_e5m2,
+)
 _KNOWN = ANY_DTYPE_ORDER[:12]
 
 
@@ -50,9 +62,13 @@ class ops(_TestParametrizer):
     """
 
     def __init__(
-        self, op_list: Iterable[Any], *, dtypes: OpDTypes | Sequence[Any] = OpDTypes.supported,
-        allowed_dtypes: Sequence[Any] | None = None, skip_if_dynamo: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        op_list: Iterable[Any],
+        *,
+        dtypes: OpDTypes | Sequence[Any] = OpDTypes.supported,
+        allowed_dtypes: Sequence[Any] | None = None,
+        skip_if_dynamo: bool = True,
+    ) -> None:
         self.op_list = list(op_list)
         self.opinfo_dtypes = dtypes
         self.allowed_dtypes = set(allowed_dtypes) if allowed_dtypes is not None else None
@@ -98,14 +114,17 @@ class ops(_TestParametrizer):
 
 
 def table_variants(
-    row: Any, test: Any, generic_cls: Any, device_cls: Any, kinds: Iterable[Any] | None,
-    arguments: dict[str, Any], suffix: str | None = None,
-) -> Iterator[Variant]:  # fmt: skip
+    row: Any,
+    test: Any,
+    generic_cls: Any,
+    device_cls: Any,
+    kinds: Iterable[Any] | None,
+    arguments: dict[str, Any],
+    suffix: str | None = None,
+) -> Iterator[Variant]:
     """The variants of a test for one row of a table: one for each dtype, or one without."""
     name = row.formatted_name if suffix is None else suffix
-    of = functools.partial(
-        row.get_decorators, generic_cls.__name__, test.__name__, device_cls.device_type
-    )
+    of = functools.partial(row.get_decorators, generic_cls.__name__, test.__name__, device_cls.device_type)
     if kinds is None:
         yield test, name, dict(arguments), functools.partial(_decorators, of, None)
         return
@@ -134,16 +153,12 @@ class SkipSpec(NamedTuple):
     expected_failure: bool
 
 
-def xfail(
-    op_name: str, variant_name: str = "", *, device_type: str | None = None, dtypes: Any = None
-) -> SkipSpec:
+def xfail(op_name: str, variant_name: str = "", *, device_type: str | None = None, dtypes: Any = None) -> SkipSpec:
     """The test has to fail for this operator."""
     return SkipSpec(op_name, variant_name, device_type, dtypes, True)
 
 
-def skip(
-    op_name: str, variant_name: str = "", *, device_type: str | None = None, dtypes: Any = None
-) -> SkipSpec:
+def skip(op_name: str, variant_name: str = "", *, device_type: str | None = None, dtypes: Any = None) -> SkipSpec:
     """The test does not run for this operator."""
     return SkipSpec(op_name, variant_name, device_type, dtypes, False)
 
@@ -159,17 +174,13 @@ def skipOps(to_skip: Iterable[SkipSpec]) -> Callable[[Any], Any]:
         return mark.dtypes is None or kind in mark.dtypes
 
     class _Marked(_TestParametrizer):
-        def _parametrize_test(self, test: Any, generic_cls: Any, device_cls: Any) -> Iterator[Variant]:  # fmt: skip
+        def _parametrize_test(self, test: Any, generic_cls: Any, device_cls: Any) -> Iterator[Variant]:
             def of(arguments: dict[str, Any]) -> list[Any]:
                 found: list[Any] = []
                 for mark in marks:
                     here = mark.device_type in (None, device_cls.device_type)
                     if here and applies(mark, arguments):
-                        found.append(
-                            unittest.expectedFailure
-                            if mark.expected_failure
-                            else unittest.skip("Skipped!")
-                        )
+                        found.append(unittest.expectedFailure if mark.expected_failure else unittest.skip("Skipped!"))
                 return found
 
             yield test, "", {}, of

@@ -43,9 +43,7 @@ class subtest:
 
     __slots__ = ("arg_values", "decorators", "name")
 
-    def __init__(
-        self, arg_values: Any, name: str | None = None, decorators: Sequence[Any] | None = None
-    ) -> None:
+    def __init__(self, arg_values: Any, name: str | None = None, decorators: Sequence[Any] | None = None) -> None:
         self.arg_values = arg_values
         self.name = name
         self.decorators = decorators if decorators else []
@@ -59,11 +57,7 @@ class _TestParametrizer:
 
     def __call__(self, fn: Any) -> Any:
         inner = getattr(fn, "parametrize_fn", None)
-        fn.parametrize_fn = (
-            compose_parametrize_fns(inner, self._parametrize_test)
-            if inner
-            else self._parametrize_test
-        )
+        fn.parametrize_fn = compose_parametrize_fns(inner, self._parametrize_test) if inner else self._parametrize_test
         return fn
 
 
@@ -71,9 +65,7 @@ def compose_parametrize_fns(old_parametrize_fn: VariantsOf, new_parametrize_fn: 
     """Variants of variants: those of the outer decorator for each of the inner one."""
 
     def composed(test: Any, generic_cls: Any, device_cls: Any) -> Iterator[Variant]:
-        for inner, inner_name, inner_args, inner_of in old_parametrize_fn(
-            test, generic_cls, device_cls
-        ):
+        for inner, inner_name, inner_args, inner_of in old_parametrize_fn(test, generic_cls, device_cls):
             for outer, name, args, outer_of in new_parametrize_fn(inner, generic_cls, device_cls):
                 twice = [k for k in args if k in inner_args]
                 if twice:
@@ -101,9 +93,7 @@ class parametrize(_TestParametrizer):
     The class has to be passed to `instantiate_parametrized_tests` or `instantiate_device_type_tests`.
     """
 
-    def __init__(
-        self, arg_str: str, arg_values: Iterable[Any], name_fn: Callable[..., str] | None = None
-    ) -> None:
+    def __init__(self, arg_str: str, arg_values: Iterable[Any], name_fn: Callable[..., str] | None = None) -> None:
         self.arg_names = [n.strip() for n in arg_str.split(",") if n.strip()]
         self.arg_values = arg_values
         self.name_fn = name_fn
@@ -241,6 +231,11 @@ def instantiate_parametrized_tests(generic_cls: Any) -> Any:
 
 
 __all__ = [
-    "compose_parametrize_fns", "decorateIf", "dtype_name", "instantiate_parametrized_tests", "parametrize",
-    "reparametrize", "subtest",
-]  # fmt: skip
+    "compose_parametrize_fns",
+    "decorateIf",
+    "dtype_name",
+    "instantiate_parametrized_tests",
+    "parametrize",
+    "reparametrize",
+    "subtest",
+]

@@ -72,11 +72,7 @@ def copy_func(f: Any) -> Any:
 
 def get_function_arglist(func: Any) -> list[str]:
     """The names of a function's parameters."""
-    return [
-        p.name
-        for p in inspect.signature(func).parameters.values()
-        if p.kind is p.POSITIONAL_OR_KEYWORD
-    ]
+    return [p.name for p in inspect.signature(func).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
 def get_tensors_from(args: Iterable[Any], kwargs: dict[str, Any]) -> set[Tensor]:
@@ -102,9 +98,7 @@ def first_sample(self: unittest.TestCase, samples: Iterable[Any]) -> Any:
     raise unittest.SkipTest("Skipped! Need at least 1 sample input")
 
 
-def run_concurrently(
-    worker_func: Any, num_threads: int | None = None, args: Any = (), kwargs: Any = None
-) -> None:
+def run_concurrently(worker_func: Any, num_threads: int | None = None, args: Any = (), kwargs: Any = None) -> None:
     """Run functions in threads that start together; the first exception is raised again.
 
     Args:
@@ -151,17 +145,19 @@ def wait_for_process(p: subprocess.Popen[Any], timeout: float | None = None) -> 
 
 
 def shell(
-    command: Sequence[str], cwd: str | None = None, env: Any = None, stdout: Any = None,
-    stderr: Any = None, timeout: float | None = None,
-) -> int:  # fmt: skip
+    command: Sequence[str],
+    cwd: str | None = None,
+    env: Any = None,
+    stdout: Any = None,
+    stderr: Any = None,
+    timeout: float | None = None,
+) -> int:
     """Run a command, given as a list, and return its exit status."""
     sys.stdout.flush()
     sys.stderr.flush()
     if isinstance(command, str):
         raise AssertionError("Command to shell should be a list or tuple of tokens")
-    done = subprocess.Popen(
-        command, universal_newlines=True, cwd=cwd, env=env, stdout=stdout, stderr=stderr
-    )
+    done = subprocess.Popen(command, universal_newlines=True, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
     return wait_for_process(done, timeout)
 
 
@@ -185,9 +181,7 @@ class CudaSyncGuard:
         self.mode = sync_debug_mode
 
     def __enter__(self) -> None:
-        raise NotImplementedError(
-            "CudaSyncGuard(): XLA does not report when it waits for the device"
-        )
+        raise NotImplementedError("CudaSyncGuard(): XLA does not report when it waits for the device")
 
     def __exit__(self, *exc: object) -> None:
         return None
@@ -238,9 +232,14 @@ class TrackedInputIter:
     """Samples one by one, each with freshly seeded generators, remembering which one it is."""
 
     def __init__(
-        self, child_iter: Iterable[Any], input_type_desc: str, item_callback: Any = None,
-        track_callback: Any = None, set_seed: bool = True, restrict_to_index: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        child_iter: Iterable[Any],
+        input_type_desc: str,
+        item_callback: Any = None,
+        track_callback: Any = None,
+        set_seed: bool = True,
+        restrict_to_index: int | None = None,
+    ) -> None:
         self._items = enumerate(child_iter)
         self._kind = input_type_desc
         self._of = item_callback or (lambda x, i: x)
@@ -288,9 +287,7 @@ def split_if_not_empty(x: str) -> list[str]:
 
 PRINT_REPRO_ON_FAILURE = os.environ.get("PYTORCH_PRINT_REPRO_ON_FAILURE", "1") == "1"
 OPINFO_SAMPLE_INPUT_INDEX = (
-    int(os.environ["PYTORCH_OPINFO_SAMPLE_INPUT_INDEX"])
-    if "PYTORCH_OPINFO_SAMPLE_INPUT_INDEX" in os.environ
-    else None
+    int(os.environ["PYTORCH_OPINFO_SAMPLE_INPUT_INDEX"]) if "PYTORCH_OPINFO_SAMPLE_INPUT_INDEX" in os.environ else None
 )
 
 __all__ = [

@@ -80,11 +80,20 @@ class TestCase(unittest.TestCase):
     # --- tensors ----------------------------------------------------------------------------------
 
     def assertEqual(
-        self, x: Any, y: Any, msg: _Message = None, *, atol: float | None = None,
-        rtol: float | None = None, equal_nan: bool = True, exact_dtype: bool = True,
-        exact_device: bool = False, exact_layout: bool = False, exact_stride: bool = False,
+        self,
+        x: Any,
+        y: Any,
+        msg: _Message = None,
+        *,
+        atol: float | None = None,
+        rtol: float | None = None,
+        equal_nan: bool = True,
+        exact_dtype: bool = True,
+        exact_device: bool = False,
+        exact_layout: bool = False,
+        exact_stride: bool = False,
         exact_is_coalesced: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Fail unless `x` and `y` are equal, tensors within what their dtypes can resolve.
 
         Args:
@@ -103,10 +112,18 @@ class TestCase(unittest.TestCase):
         __tracebackhide__ = True
         own = msg if msg is None or callable(msg) or self.longMessage else lambda _: str(msg)
         check_equal(
-            x, y, atol=atol, rtol=rtol, at_least=(self.rel_tol, self.precision), msg=own,
-            equal_nan=equal_nan, exact_dtype=exact_dtype, exact_device=exact_device,
-            exact_layout=exact_layout, exact_stride=exact_stride,
-        )  # fmt: skip
+            x,
+            y,
+            atol=atol,
+            rtol=rtol,
+            at_least=(self.rel_tol, self.precision),
+            msg=own,
+            equal_nan=equal_nan,
+            exact_dtype=exact_dtype,
+            exact_device=exact_device,
+            exact_layout=exact_layout,
+            exact_stride=exact_stride,
+        )
 
     def assertNotEqual(self, x: Any, y: Any, msg: _Message = None, **kwargs: Any) -> None:
         """Fail if `x` and `y` are equal for `assertEqual`, which gets the keyword arguments."""
@@ -118,9 +135,8 @@ class TestCase(unittest.TestCase):
         self.assertEqual(*args, exact_dtype=False, **kwargs)
 
     def assertGreaterAlmostEqual(
-        self, first: Any, second: Any, places: int | None = None, msg: str | None = None,
-        delta: Any = None,
-    ) -> None:  # fmt: skip
+        self, first: Any, second: Any, places: int | None = None, msg: str | None = None, delta: Any = None
+    ) -> None:
         """Fail unless the first number is greater than the second, or nearly equal to it."""
         if not first > second:
             self.assertAlmostEqual(first, second, places, msg, delta)
@@ -138,9 +154,8 @@ class TestCase(unittest.TestCase):
         self.assertEqual(x, y, *args, **kwargs)
 
     def compare_with_numpy(
-        self, torch_fn: Any, np_fn: Any, tensor_like: Any, device: Any = None,
-        dtype: dtype | None = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self, torch_fn: Any, np_fn: Any, tensor_like: Any, device: Any = None, dtype: dtype | None = None, **kwargs: Any
+    ) -> None:
         """Fail unless two functions, one of tensors and one of arrays, agree on the same numbers.
 
         Args:
@@ -162,9 +177,7 @@ class TestCase(unittest.TestCase):
             expected = torch["as_tensor"](np.ascontiguousarray(expected)).reshape(expected.shape)
         self.assertEqual(expected, got, **{"exact_dtype": False, **kwargs})
 
-    def compare_with_reference(
-        self, torch_fn: Any, ref_fn: Any, sample_input: Any, **kwargs: Any
-    ) -> None:
+    def compare_with_reference(self, torch_fn: Any, ref_fn: Any, sample_input: Any, **kwargs: Any) -> None:
         """Fail unless a function and its reference agree on a sample (`.input`, `.args`, `.kwargs`)."""
         expected = ref_fn(*_as_numpy((sample_input.input, *sample_input.args)))
         got = torch_fn(sample_input.input, *sample_input.args, **sample_input.kwargs)
@@ -198,9 +211,7 @@ class TestCase(unittest.TestCase):
         if seen:
             raise AssertionError(f"{msg} warned: {[str(w.message) for w in seen]}")
 
-    def check_nondeterministic_alert(
-        self, fn: Callable[[], Any], caller_name: str, should_alert: bool = True
-    ) -> None:
+    def check_nondeterministic_alert(self, fn: Callable[[], Any], caller_name: str, should_alert: bool = True) -> None:
         """Fail unless a call raises, or warns, of an operator without a deterministic implementation.
 
         Args:
@@ -223,9 +234,14 @@ class TestCase(unittest.TestCase):
             self.fail(f"{caller_name} {'did not warn' if should_alert else 'warned'}")
 
     def assertExpectedInlineMunged(
-        self, exc_type: Any, callable: Any, expect: str, *, skip: int = 0,
+        self,
+        exc_type: Any,
+        callable: Any,
+        expect: str,
+        *,
+        skip: int = 0,
         post_munge: Callable[[str], str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Fail unless the call raises with this text, which a function may change before."""
         with self.assertRaises(exc_type) as raised:
             callable()
@@ -266,9 +282,7 @@ class TestCase(unittest.TestCase):
         self.assertExpectedInline(str(raised.exception), expect, skip)
 
     @staticmethod
-    def run_process_no_exception(
-        code: str, env: dict[str, str] | None = None
-    ) -> tuple[bytes, bytes]:
+    def run_process_no_exception(code: str, env: dict[str, str] | None = None) -> tuple[bytes, bytes]:
         """What a program prints, on stdout and stderr; raises if it fails."""
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True)
         if done.returncode:
@@ -278,9 +292,7 @@ class TestCase(unittest.TestCase):
     @staticmethod
     def runWithPytorchAPIUsageStderr(code: str) -> str:
         """What a program prints on stderr."""
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
-        )
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
         return done.stderr
 
 

@@ -106,9 +106,7 @@ class Scale(torch.autograd.Function):
 
 
 def _row(name: str, function: Any, *more: Any) -> OpInfo:
-    def samples(
-        op: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any
-    ) -> Iterator[SampleInput]:
+    def samples(op: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Iterator[SampleInput]:
         def draw() -> Any:
             return torch.testing.make_tensor(
                 (3,), device=device, dtype=dtype, requires_grad=requires_grad, low=1, high=3
@@ -117,9 +115,15 @@ def _row(name: str, function: Any, *more: Any) -> OpInfo:
         yield SampleInput(draw(), args=tuple(draw() if a is None else a for a in more))
 
     return OpInfo(
-        name, op=function.apply, sample_inputs_func=samples, supports_forward_ad=True,
-        supports_fwgrad_bwgrad=True, supports_out=False, method_variant=None, inplace_variant=None,
-    )  # fmt: skip
+        name,
+        op=function.apply,
+        sample_inputs_func=samples,
+        supports_forward_ad=True,
+        supports_fwgrad_bwgrad=True,
+        supports_out=False,
+        method_variant=None,
+        inplace_variant=None,
+    )
 
 
 autograd_function_db = [

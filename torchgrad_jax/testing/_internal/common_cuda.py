@@ -37,20 +37,14 @@ SM90OrLater = _capability() >= (9, 0)
 SM100OrLater = _capability() >= (10, 0)
 SM120OrLater = _capability() >= (12, 0)
 IS_SM89, IS_SM90 = _capability() == (8, 9), _capability() == (9, 0)
-IS_SM100, IS_SM10X, IS_SM12X = (
-    _capability() == (10, 0),
-    _capability()[0] == 10,
-    _capability()[0] == 12,
-)
+IS_SM100, IS_SM10X, IS_SM12X = (_capability() == (10, 0), _capability()[0] == 10, _capability()[0] == 12)
 IS_JETSON = IS_THOR = TEST_CUSPARSE_GENERIC = TEST_HIPSPARSE_GENERIC = TEST_NUMBA_CUDA = False
 CUDA_ALREADY_INITIALIZED_ON_IMPORT = False
 # XLA compiles attention and products itself: no library of kernels is there to be chosen.
 PLATFORM_SUPPORTS_FLASH_ATTENTION = PLATFORM_SUPPORTS_MEM_EFF_ATTENTION = False
 PLATFORM_SUPPORTS_FUSED_ATTENTION = PLATFORM_SUPPORTS_FUSED_SDPA = PLATFORM_SUPPORTS_CK_SDPA = False
 PLATFORM_SUPPORTS_CUDNN_ATTENTION = PLATFORM_SUPPORTS_GREEN_CONTEXT = PLATFORM_SUPPORTS_FP8 = False
-PLATFORM_SUPPORTS_FP8_GROUPED_GEMM = PLATFORM_SUPPORTS_FP8_SPARSE = PLATFORM_SUPPORTS_MX_GEMM = (
-    False
-)
+PLATFORM_SUPPORTS_FP8_GROUPED_GEMM = PLATFORM_SUPPORTS_FP8_SPARSE = PLATFORM_SUPPORTS_MX_GEMM = False
 PLATFORM_SUPPORTS_MXFP8_GROUPED_GEMM = PLATFORM_SUPPORTS_WORKQUEUE_CONFIG = False
 PLATFORM_SUPPORTS_HALF_ATOMICS = PLATFORM_SUPPORTS_BF16_ATOMICS = SM80OrLater
 TEST_BF16 = SM80OrLater
@@ -170,19 +164,11 @@ def _create_scaling_models_optimizers(
     scaled.load_state_dict(control.state_dict())
     made = optimizer_ctor or optim.SGD
     options = {"lr": 1.0, **(optimizer_kwargs or {})}
-    return (
-        control,
-        scaled,
-        made(control.parameters(), **options),
-        made(scaled.parameters(), **options),
-    )
+    return (control, scaled, made(control.parameters(), **options), made(scaled.parameters(), **options))
 
 
 def _create_scaling_case(
-    device: Any = "cuda",
-    dtype: Any = None,
-    optimizer_ctor: Any = None,
-    optimizer_kwargs: Any = None,
+    device: Any = "cuda", dtype: Any = None, optimizer_ctor: Any = None, optimizer_kwargs: Any = None
 ) -> tuple[Any, ...]:
     """The models and optimizers, with data, a loss, and the step that finds an infinity."""
     from ... import nn

@@ -27,13 +27,7 @@ from ._op_tests import (
     skipOps as skipOps,
     xfail as xfail,
 )
-from ._parametrize import (
-    Variant,
-    _no_decorators,
-    add_test,
-    compose_parametrize_fns,
-    dtype_name,
-)
+from ._parametrize import Variant, _no_decorators, add_test, compose_parametrize_fns, dtype_name
 from ._test_case import TestCase
 
 ONLY_FOR = PYTORCH_TESTING_DEVICE_ONLY_FOR_KEY = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
@@ -63,12 +57,7 @@ class DeviceTypeTestBase(TestCase):
             variants = compose_parametrize_fns(_dtype_variants, test.parametrize_fn)
         for fn, suffix, arguments, of in variants(test, generic_cls, cls):
             kinds = arguments.pop("__dtypes__", None)
-            parts = [
-                name,
-                _without_dtypes(suffix, kinds),
-                cls.device_type,
-                *map(dtype_name, kinds or ()),
-            ]
+            parts = [name, _without_dtypes(suffix, kinds), cls.device_type, *map(dtype_name, kinds or ())]
             full = "_".join(p for p in parts if p)
             add_test(cls, full, _on_device(fn, test, kinds), arguments, of)
 
@@ -166,9 +155,12 @@ def _listed(variable: str) -> list[str]:
 
 
 def get_desired_device_type_test_bases(
-    except_for: Any = None, only_for: Any = None, include_lazy: bool = False,
-    allow_mps: bool = False, allow_xpu: bool = False,
-) -> list[type[DeviceTypeTestBase]]:  # fmt: skip
+    except_for: Any = None,
+    only_for: Any = None,
+    include_lazy: bool = False,
+    allow_mps: bool = False,
+    allow_xpu: bool = False,
+) -> list[type[DeviceTypeTestBase]]:
     """Those of the classes that are asked for, by the arguments and by the environment."""
     only = _as_list(only_for) or None
     excepted = _as_list(except_for)
@@ -190,9 +182,14 @@ def _as_list(given: Any) -> list[str]:
 
 
 def instantiate_device_type_tests(
-    generic_test_class: type, scope: dict[str, Any], except_for: Any = None, only_for: Any = None,
-    include_lazy: bool = False, allow_mps: bool = False, allow_xpu: bool = False,
-) -> None:  # fmt: skip
+    generic_test_class: type,
+    scope: dict[str, Any],
+    except_for: Any = None,
+    only_for: Any = None,
+    include_lazy: bool = False,
+    allow_mps: bool = False,
+    allow_xpu: bool = False,
+) -> None:
     """Make a class of tests for each kind of device, out of one whose tests take a `device`.
 
     Args:
@@ -215,9 +212,7 @@ def instantiate_device_type_tests(
     plain = {k: v for k, v in members.items() if k not in tests}
     helpers = type(generic_test_class.__name__, generic_test_class.__bases__, plain)
     _move_super(generic_test_class, helpers)
-    for base in get_desired_device_type_test_bases(
-        except_for, only_for, include_lazy, allow_mps, allow_xpu
-    ):
+    for base in get_desired_device_type_test_bases(except_for, only_for, include_lazy, allow_mps, allow_xpu):
         name = generic_test_class.__name__ + base.device_type.upper()
         made: Any = type(name, (base, helpers), {"__module__": generic_test_class.__module__})
         made.__qualname__ = name
@@ -261,9 +256,7 @@ class dtypes:
         else:
             wrong = [d for d in args if not isinstance(d, dtype)]
         if wrong:
-            raise AssertionError(
-                f"@dtypes takes dtypes, or else tuples of dtypes, but got {wrong[0]!r}"
-            )
+            raise AssertionError(f"@dtypes takes dtypes, or else tuples of dtypes, but got {wrong[0]!r}")
         self.args, self.device_type = args, device_type
 
     def __call__(self, fn: Any) -> Any:
@@ -401,11 +394,7 @@ def _skip_on(kind: str) -> Callable[[Any, str], skipIf]:
 
 skipCPUIf, skipCUDAIf, skipMPSIf = _skip_on("cpu"), _skip_on("cuda"), _skip_on("mps")
 skipXPUIf, skipHPUIf, skipMetaIf = _skip_on("xpu"), _skip_on("hpu"), _skip_on("meta")
-skipXLAIf, skipLazyIf, skipPRIVATEUSE1If = (
-    _skip_on("xla"),
-    _skip_on("lazy"),
-    _skip_on("privateuse1"),
-)
+skipXLAIf, skipLazyIf, skipPRIVATEUSE1If = (_skip_on("xla"), _skip_on("lazy"), _skip_on("privateuse1"))
 skipGPUIf = skipCUDAIf
 
 
@@ -472,9 +461,7 @@ class onlyOn:
         return _checked(
             fn,
             lambda test: (
-                None
-                if test.device_type in self.device_types
-                else f"Only runs on {', '.join(self.device_types)}"
+                None if test.device_type in self.device_types else f"Only runs on {', '.join(self.device_types)}"
             ),
         )
 
@@ -495,9 +482,7 @@ def onlyNativeDeviceTypesAnd(devices: Any = None) -> Callable[[Any], Any]:
     return lambda fn: _checked(
         fn,
         lambda test: (
-            None
-            if test.device_type in allowed
-            else f"onlyNativeDeviceTypes: doesn't run on {test.device_type}"
+            None if test.device_type in allowed else f"onlyNativeDeviceTypes: doesn't run on {test.device_type}"
         ),
     )
 
@@ -507,14 +492,12 @@ def onlyAccelerator(fn: Any) -> Any:
     return _checked(
         fn,
         lambda test: (
-            "onlyAccelerator: doesn't run on CPU or meta devices"
-            if test.device_type in ("cpu", "meta")
-            else None
+            "onlyAccelerator: doesn't run on CPU or meta devices" if test.device_type in ("cpu", "meta") else None
         ),
     )
 
 
-def largeTensorTest(size: int | str, device: Any = None, inductor: bool = True) -> Callable[[Any], Any]:  # fmt: skip
+def largeTensorTest(size: int | str, device: Any = None, inductor: bool = True) -> Callable[[Any], Any]:
     """A test that needs this much memory, in bytes or as "12GB"; it is skipped where there is less."""
     if isinstance(size, str):
         if not size.upper().endswith("GB"):
@@ -542,9 +525,7 @@ def filter_desired_device_types(
     """Those of the classes whose kind of device is asked for."""
     only, excepted = _as_list(only_for) or None, _as_list(except_for)
     return [
-        b
-        for b in device_type_test_bases
-        if b.device_type not in excepted and (only is None or b.device_type in only)
+        b for b in device_type_test_bases if b.device_type not in excepted and (only is None or b.device_type in only)
     ]
 
 

@@ -34,23 +34,17 @@ def _group(name: str, *members: dtype) -> tuple[Callable[..., Any], Callable[...
 empty_types, _ = _group("empty_types")
 floating_types, floating_types_and = _group("floating_types", *_floating)
 floating_types_and_half, _ = _group("floating_types_and_half", *_floating, *_half)
-floating_and_complex_types, floating_and_complex_types_and = _group(
-    "floating_and_complex_types", *_floating, *_complex
-)
+floating_and_complex_types, floating_and_complex_types_and = _group("floating_and_complex_types", *_floating, *_complex)
 double_types, _ = _group("double_types", _d.float64, _d.complex128)
 integral_types, integral_types_and = _group("integral_types", *_integral)
 complex_types, complex_types_and = _group("complex_types", *_complex)
 all_types, all_types_and = _group("all_types", *_floating, *_integral)
 all_types_and_half, _ = _group("all_types_and_half", *_floating, *_integral, *_half)
-all_types_and_complex, all_types_and_complex_and = _group(
-    "all_types_and_complex", *_floating, *_integral, *_complex
-)
+all_types_and_complex, all_types_and_complex_and = _group("all_types_and_complex", *_floating, *_integral, *_complex)
 
 _float8 = (_d.float8_e4m3fn, _d.float8_e5m2, _d.float8_e4m3fnuz, _d.float8_e5m2fnuz)
 float8_types, float8_types_and = _group("float8_types", *_float8)
-_, all_types_complex_float8_and = _group(
-    "all_types_complex_float8", *_floating, *_integral, *_complex, *_float8
-)
+_, all_types_complex_float8_and = _group("all_types_complex_float8", *_floating, *_integral, *_complex, *_float8)
 all_mps_types, all_mps_types_and = _group("all_mps_types", _d.float32, _d.float16, *_integral)
 
 
@@ -65,10 +59,7 @@ class _dispatch_dtypes(tuple[dtype, ...]):
         return _dispatch_dtypes(tuple.__add__(self, other))
 
 
-float_to_corresponding_complex_type_map = {
-    _d.float32: _d.complex64,
-    _d.float64: _d.complex128,
-}
+float_to_corresponding_complex_type_map = {_d.float32: _d.complex64, _d.float64: _d.complex128}
 
 
 def custom_types(*members: dtype) -> tuple[dtype, ...]:
@@ -77,14 +68,16 @@ def custom_types(*members: dtype) -> tuple[dtype, ...]:
 
 
 def get_all_dtypes(
-    include_half: bool = True, include_bfloat16: bool = True, include_bool: bool = True,
-    include_complex: bool = True, include_complex32: bool = False, include_qint: bool = False,
-) -> list[dtype]:  # fmt: skip
+    include_half: bool = True,
+    include_bfloat16: bool = True,
+    include_bool: bool = True,
+    include_complex: bool = True,
+    include_complex32: bool = False,
+    include_qint: bool = False,
+) -> list[dtype]:
     """Every dtype that tests use."""
     if include_qint:
-        raise NotImplementedError(
-            "get_all_dtypes(include_qint=True): there are no quantized dtypes"
-        )
+        raise NotImplementedError("get_all_dtypes(include_qint=True): there are no quantized dtypes")
     found = get_all_int_dtypes() + get_all_fp_dtypes(include_half, include_bfloat16)
     found += [_d.bool_] if include_bool else []
     return found + (get_all_complex_dtypes(include_complex32) if include_complex else [])
@@ -110,11 +103,7 @@ def get_all_int_dtypes() -> list[dtype]:
 
 def get_all_fp_dtypes(include_half: bool = True, include_bfloat16: bool = True) -> list[dtype]:
     """The floating dtypes."""
-    return [
-        *_floating,
-        *(_half if include_half else ()),
-        *([_d.bfloat16] if include_bfloat16 else []),
-    ]
+    return [*_floating, *(_half if include_half else ()), *([_d.bfloat16] if include_bfloat16 else [])]
 
 
 def _highest(of: Sequence[dtype], device: Any) -> dtype:

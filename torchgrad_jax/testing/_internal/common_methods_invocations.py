@@ -90,9 +90,7 @@ def _lists(arguments: int) -> Any:
 
 def _foreach(names: str, arguments: int, letters: str) -> list[ForeachFuncInfo]:
     return [
-        ForeachFuncInfo(
-            n, sample_inputs_func=_lists(arguments), dtypes=dtypes(letters), **knows("agfw")
-        )
+        ForeachFuncInfo(n, sample_inputs_func=_lists(arguments), dtypes=dtypes(letters), **knows("agfw"))
         for n in names.split()
         if hasattr(torch, f"_foreach_{n}")
     ]

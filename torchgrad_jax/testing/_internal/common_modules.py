@@ -46,9 +46,12 @@ class ModuleInput:
     __slots__ = ("constructor_input", "desc", "forward_input", "reference_fn")
 
     def __init__(
-        self, constructor_input: FunctionInput, forward_input: FunctionInput | None = None,
-        desc: str = "", reference_fn: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        constructor_input: FunctionInput,
+        forward_input: FunctionInput | None = None,
+        desc: str = "",
+        reference_fn: Any = None,
+    ) -> None:
         self.constructor_input, self.forward_input = constructor_input, forward_input
         self.desc, self.reference_fn = desc, reference_fn
 
@@ -73,9 +76,13 @@ class ErrorModuleInput:
     __slots__ = ("error_on", "error_regex", "error_type", "module_error_input")
 
     def __init__(
-        self, module_error_input: ModuleInput, *, error_on: ModuleErrorEnum = ModuleErrorEnum.CONSTRUCTION_ERROR,
-        error_type: type[BaseException] = RuntimeError, error_regex: str,
-    ) -> None:  # fmt: skip
+        self,
+        module_error_input: ModuleInput,
+        *,
+        error_on: ModuleErrorEnum = ModuleErrorEnum.CONSTRUCTION_ERROR,
+        error_type: type[BaseException] = RuntimeError,
+        error_regex: str,
+    ) -> None:
         self.module_error_input, self.error_on = module_error_input, error_on
         self.error_type, self.error_regex = error_type, error_regex
 
@@ -98,19 +105,24 @@ class ModuleInfo:
     """
 
     def __init__(
-        self, module_cls: Any, *, module_inputs_func: Callable[..., list[ModuleInput]], skips: Any = (),
-        decorators: Any = None, dtypes: Any = (torch.float32, torch.float64), supports_gradgrad: bool = True,
-        gradcheck_nondet_tol: float = 0.0, module_memformat_affects_out: bool = False,
-        train_and_eval_differ: bool = False, module_error_inputs_func: Any = None,
+        self,
+        module_cls: Any,
+        *,
+        module_inputs_func: Callable[..., list[ModuleInput]],
+        skips: Any = (),
+        decorators: Any = None,
+        dtypes: Any = (torch.float32, torch.float64),
+        supports_gradgrad: bool = True,
+        gradcheck_nondet_tol: float = 0.0,
+        module_memformat_affects_out: bool = False,
+        train_and_eval_differ: bool = False,
+        module_error_inputs_func: Any = None,
         gradcheck_fast_mode: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.module_cls, self.module_inputs_func = module_cls, module_inputs_func
         self.decorators = (*(decorators or ()), *(skips or ()))
         self.dtypes, self.supports_gradgrad = dtypes, supports_gradgrad
-        self.gradcheck_nondet_tol, self.gradcheck_fast_mode = (
-            gradcheck_nondet_tol,
-            gradcheck_fast_mode,
-        )
+        self.gradcheck_nondet_tol, self.gradcheck_fast_mode = (gradcheck_nondet_tol, gradcheck_fast_mode)
         self.module_memformat_affects_out = module_memformat_affects_out
         self.train_and_eval_differ = train_and_eval_differ
         self.module_error_inputs_func = module_error_inputs_func
@@ -130,9 +142,7 @@ class ModuleInfo:
         """The dtypes that it takes."""
         return self.dtypes
 
-    def get_decorators(
-        self, test_class: str, test_name: str, device: str, dtype: Any, kwargs: Any
-    ) -> list[Any]:
+    def get_decorators(self, test_class: str, test_name: str, device: str, dtype: Any, kwargs: Any) -> list[Any]:
         """The decorators of one test with these arguments."""
         return active_decorators(self.decorators, test_class, test_name, device, dtype, kwargs)
 
@@ -148,9 +158,12 @@ class modules(_TestParametrizer):
     """
 
     def __init__(
-        self, module_info_iterable: Iterable[ModuleInfo], allowed_dtypes: Any = None,
-        train_eval_mode: TrainEvalMode = TrainEvalMode.train_and_eval, skip_if_dynamo: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        module_info_iterable: Iterable[ModuleInfo],
+        allowed_dtypes: Any = None,
+        train_eval_mode: TrainEvalMode = TrainEvalMode.train_and_eval,
+        skip_if_dynamo: bool = True,
+    ) -> None:
         self.module_info_list = list(module_info_iterable)
         self.allowed_dtypes = set(allowed_dtypes) if allowed_dtypes is not None else None
         self.train_eval_mode, self.skip_if_dynamo = train_eval_mode, skip_if_dynamo
@@ -160,9 +173,7 @@ class modules(_TestParametrizer):
             return [True]
         only = self.train_eval_mode
         return [
-            t
-            for t, other in ((True, TrainEvalMode.eval_only), (False, TrainEvalMode.train_only))
-            if only is not other
+            t for t, other in ((True, TrainEvalMode.eval_only), (False, TrainEvalMode.train_only)) if only is not other
         ]
 
     def _parametrize_test(self, test: Any, generic_cls: Any, device_cls: Any) -> Iterator[Variant]:
@@ -178,9 +189,14 @@ class modules(_TestParametrizer):
             for training in flags:
                 mode = ("_train_mode" if training else "_eval_mode") if len(flags) > 1 else ""
                 yield from table_variants(
-                    info, test, generic_cls, device_cls, kinds, {"module_info": info, "training": training},
+                    info,
+                    test,
+                    generic_cls,
+                    device_cls,
+                    kinds,
+                    {"module_info": info, "training": training},
                     suffix=info.formatted_name + mode,
-                )  # fmt: skip
+                )
 
 
 def _row(cls: Any, *calls: tuple[tuple[Any, ...], dict[str, Any], Any], **more: Any) -> ModuleInfo:
@@ -192,16 +208,10 @@ def _row(cls: Any, *calls: tuple[tuple[Any, ...], dict[str, Any], Any], **more: 
         def draw(shape: Any) -> Any:
             if callable(shape):
                 return shape(device)
-            return torch.testing.make_tensor(
-                shape, device=device, dtype=dtype, requires_grad=requires_grad
-            )
+            return torch.testing.make_tensor(shape, device=device, dtype=dtype, requires_grad=requires_grad)
 
         return [
-            ModuleInput(
-                FunctionInput(*args, **options),
-                FunctionInput(*map(draw, shapes)),
-                desc=str(i or ""),
-            )
+            ModuleInput(FunctionInput(*args, **options), FunctionInput(*map(draw, shapes)), desc=str(i or ""))
             for i, (args, options, shapes) in enumerate(calls)
         ]
 
@@ -209,9 +219,7 @@ def _row(cls: Any, *calls: tuple[tuple[Any, ...], dict[str, Any], Any], **more: 
 
 
 def _indices(*shape: int, high: int) -> Any:
-    return lambda device: torch.testing.make_tensor(
-        shape, device=device, dtype=torch.int64, low=0, high=high
-    )
+    return lambda device: torch.testing.make_tensor(shape, device=device, dtype=torch.int64, low=0, high=high)
 
 
 def _plain(*classes: Any) -> list[ModuleInfo]:
@@ -219,10 +227,7 @@ def _plain(*classes: Any) -> list[ModuleInfo]:
 
 
 def _losses(*classes: Any) -> list[ModuleInfo]:
-    return [
-        _row(c, ((), {}, [(3, 4), (3, 4)]), ((), {"reduction": "sum"}, [(3, 4), (3, 4)]))
-        for c in classes
-    ]
+    return [_row(c, ((), {}, [(3, 4), (3, 4)]), ((), {"reduction": "sum"}, [(3, 4), (3, 4)])) for c in classes]
 
 
 _differ: dict[str, Any] = {"train_and_eval_differ": True}
@@ -253,23 +258,10 @@ module_db: list[ModuleInfo] = sorted(
             nn.Tanhshrink,
         ),
         *_losses(nn.L1Loss, nn.MSELoss, nn.SmoothL1Loss, nn.HuberLoss),
-        _row(
-            nn.Linear,
-            ((3, 5), {}, [(2, 3)]),
-            ((3, 5), {"bias": False}, [(4, 3)]),
-            ((3, 5), {}, [(3,)]),
-        ),
+        _row(nn.Linear, ((3, 5), {}, [(2, 3)]), ((3, 5), {"bias": False}, [(4, 3)]), ((3, 5), {}, [(3,)])),
         _row(nn.Bilinear, ((2, 3, 4), {}, [(5, 2), (5, 3)])),
-        _row(
-            nn.Conv1d,
-            ((2, 3, 3), {}, [(2, 2, 6)]),
-            ((2, 3, 2), {"stride": 2, "padding": 1}, [(2, 2, 6)]),
-        ),
-        _row(
-            nn.Conv2d,
-            ((2, 3, 3), {}, [(1, 2, 5, 5)]),
-            ((2, 4, 2), {"groups": 2, "bias": False}, [(1, 2, 4, 4)]),
-        ),
+        _row(nn.Conv1d, ((2, 3, 3), {}, [(2, 2, 6)]), ((2, 3, 2), {"stride": 2, "padding": 1}, [(2, 2, 6)])),
+        _row(nn.Conv2d, ((2, 3, 3), {}, [(1, 2, 5, 5)]), ((2, 4, 2), {"groups": 2, "bias": False}, [(1, 2, 4, 4)])),
         _row(nn.ConvTranspose1d, ((2, 3, 3), {}, [(1, 2, 4)])),
         _row(nn.ConvTranspose2d, ((2, 3, 2), {"stride": 2}, [(1, 2, 3, 3)])),
         _row(nn.AvgPool1d, ((2,), {}, [(1, 2, 6)])),
@@ -280,15 +272,11 @@ module_db: list[ModuleInfo] = sorted(
         _row(nn.AdaptiveAvgPool2d, ((2,), {}, [(1, 2, 5, 4)])),
         _row(nn.AdaptiveMaxPool1d, ((3,), {}, [(1, 2, 6)])),
         _row(nn.LPPool1d, ((2, 2), {}, [(1, 2, 6)])),
-        _row(
-            nn.BatchNorm1d, ((3,), {}, [(4, 3)]), ((3,), {"affine": False}, [(4, 3, 2)]), **_differ
-        ),
+        _row(nn.BatchNorm1d, ((3,), {}, [(4, 3)]), ((3,), {"affine": False}, [(4, 3, 2)]), **_differ),
         _row(nn.BatchNorm2d, ((2,), {}, [(2, 2, 3, 3)]), **_differ),
         _row(nn.GroupNorm, ((2, 4), {}, [(2, 4, 3)])),
         _row(nn.InstanceNorm1d, ((2,), {"track_running_stats": True}, [(2, 2, 4)]), **_differ),
-        _row(
-            nn.LayerNorm, (([4],), {}, [(3, 4)]), (([4],), {"elementwise_affine": False}, [(3, 4)])
-        ),
+        _row(nn.LayerNorm, (([4],), {}, [(3, 4)]), (([4],), {"elementwise_affine": False}, [(3, 4)])),
         _row(nn.RMSNorm, (([4],), {}, [(3, 4)])),
         _row(nn.LocalResponseNorm, ((2,), {}, [(1, 3, 4)])),
         _row(nn.Embedding, ((5, 3), {}, [_indices(4, high=5)])),

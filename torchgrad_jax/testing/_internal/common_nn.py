@@ -59,12 +59,7 @@ def _test_module_empty_input(
 
 
 def _test_bfloat16_ops(
-    test_case: Any,
-    op: Any,
-    device: Any,
-    inp_dims: Any = (),
-    prec: float = 1e-2,
-    scale_factor: Any = None,
+    test_case: Any, op: Any, device: Any, inp_dims: Any = (), prec: float = 1e-2, scale_factor: Any = None
 ) -> None:
     """Check that a module gives in bfloat16 nearly what it gives in float32, with the same gradients."""
     wide = torch.randn(inp_dims, dtype=torch.float32, device=device, requires_grad=True)
@@ -88,9 +83,7 @@ class NNTestCase(TestCase):
     def _forward(self, module: Any, input: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define _forward")
 
-    def _backward(
-        self, module: Any, input: Any, output: Any, grad_output: Any, create_graph: bool = False
-    ) -> Any:
+    def _backward(self, module: Any, input: Any, output: Any, grad_output: Any, create_graph: bool = False) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define _backward")
 
     def _get_parameters(self, module: Any) -> tuple[list[Any], list[Any]]:

@@ -55,10 +55,13 @@ class ErrorOptimizerInput:
     __slots__ = ("error_on", "error_regex", "error_type", "optimizer_error_input")
 
     def __init__(
-        self, optimizer_error_input: OptimizerInput, *,
+        self,
+        optimizer_error_input: OptimizerInput,
+        *,
         error_on: OptimizerErrorEnum = OptimizerErrorEnum.CONSTRUCTION_ERROR,
-        error_type: type[BaseException] = RuntimeError, error_regex: str = "",
-    ) -> None:  # fmt: skip
+        error_type: type[BaseException] = RuntimeError,
+        error_regex: str = "",
+    ) -> None:
         self.optimizer_error_input, self.error_on = optimizer_error_input, error_on
         self.error_type, self.error_regex = error_type, error_regex
 
@@ -86,13 +89,19 @@ class OptimizerInfo:
     """
 
     def __init__(
-        self, optim_cls: Any, *, optim_inputs_func: Callable[..., list[OptimizerInput]],
+        self,
+        optim_cls: Any,
+        *,
+        optim_inputs_func: Callable[..., list[OptimizerInput]],
         scheduler_inputs: Any = _SCHEDULERS,
         supported_impls: tuple[str, ...] = ("foreach", "differentiable"),
-        step_requires_closure: bool = False, supports_complex: bool = True,
-        supports_param_groups: bool = True, skips: Any = (), decorators: Any = None,
+        step_requires_closure: bool = False,
+        supports_complex: bool = True,
+        supports_param_groups: bool = True,
+        skips: Any = (),
+        decorators: Any = None,
         optim_error_inputs_func: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.optim_cls, self.optim_inputs_func = optim_cls, optim_inputs_func
         self.scheduler_inputs, self.supported_impls = scheduler_inputs, supported_impls
         self.not_og_supported_flags = (*supported_impls, "maximize", "capturable")
@@ -111,9 +120,7 @@ class OptimizerInfo:
 
     formatted_name = name
 
-    def get_decorators(
-        self, test_class: str, test_name: str, device: str, dtype: Any, kwargs: Any
-    ) -> list[Any]:
+    def get_decorators(self, test_class: str, test_name: str, device: str, dtype: Any, kwargs: Any) -> list[Any]:
         """The decorators of one test with these arguments."""
         return active_decorators(self.decorators, test_class, test_name, device, dtype, kwargs)
 
@@ -133,9 +140,7 @@ class optims(_TestParametrizer):
             )
         for info in self.optim_info_list:
             given = {"optim_info": info}
-            yield from table_variants(
-                info, test, generic_cls, device_cls, self.dtypes, given, suffix=info.name
-            )
+            yield from table_variants(info, test, generic_cls, device_cls, self.dtypes, given, suffix=info.name)
 
 
 class TensorTracker:
@@ -189,9 +194,7 @@ def _inputs(*more: tuple[str, dict[str, Any]]) -> Callable[..., list[OptimizerIn
         ("nonzero weight_decay", {"weight_decay": 0.1}),
         ("maximize", {"weight_decay": 0.1, "maximize": True}),
     )
-    return lambda device, dtype=None: [
-        OptimizerInput(None, dict(kwargs), desc) for desc, kwargs in (*usual, *more)
-    ]
+    return lambda device, dtype=None: [OptimizerInput(None, dict(kwargs), desc) for desc, kwargs in (*usual, *more)]
 
 
 def _only(*given: tuple[str, dict[str, Any]]) -> Callable[..., list[OptimizerInput]]:
@@ -203,14 +206,16 @@ def _errors(**wrong: tuple[Any, str]) -> Callable[..., list[ErrorOptimizerInput]
         p = torch.nn.Parameter(torch.randn(2, 3, device=device, dtype=dtype))
         found = [
             ErrorOptimizerInput(
-                OptimizerInput(p, {}, "param argument should not be a tensor"), error_type=TypeError,
+                OptimizerInput(p, {}, "param argument should not be a tensor"),
+                error_type=TypeError,
                 error_regex="params argument given to the optimizer",
             ),
             ErrorOptimizerInput(
                 OptimizerInput([p, p], {}, "a param group cannot have duplicate parameters"),
-                error_type=UserWarning, error_regex=".*a parameter group with duplicate parameters.*",
+                error_type=UserWarning,
+                error_regex=".*a parameter group with duplicate parameters.*",
             ),
-        ]  # fmt: skip
+        ]
         for name, (value, text) in wrong.items():
             given = OptimizerInput(None, {name: value}, f"{name} should be valid")
             found.append(ErrorOptimizerInput(given, error_type=ValueError, error_regex=text))
@@ -250,9 +255,7 @@ optim_db = [
     OptimizerInfo(
         _o.Adamax,
         optim_inputs_func=_inputs(),
-        optim_error_inputs_func=_errors(
-            betas=((0.0, 1.0), "Invalid beta parameter at index 1: 1.0")
-        ),
+        optim_error_inputs_func=_errors(betas=((0.0, 1.0), "Invalid beta parameter at index 1: 1.0")),
     ),
     OptimizerInfo(
         _o.AdamW,
@@ -268,9 +271,7 @@ optim_db = [
     OptimizerInfo(
         _o.LBFGS,
         optim_inputs_func=_only(
-            ("default", {}),
-            ("non-default lr", {"lr": 0.01}),
-            ("strong_wolfe", {"line_search_fn": "strong_wolfe"}),
+            ("default", {}), ("non-default lr", {"lr": 0.01}), ("strong_wolfe", {"line_search_fn": "strong_wolfe"})
         ),
         step_requires_closure=True,
         supported_impls=(),
@@ -280,15 +281,11 @@ optim_db = [
     OptimizerInfo(
         _o.NAdam,
         optim_inputs_func=_inputs(("momentum_decay", {"momentum_decay": 6e-3})),
-        optim_error_inputs_func=_errors(
-            betas=_BETAS, momentum_decay=(-0.2, "Invalid momentum_decay value: -0.2")
-        ),
+        optim_error_inputs_func=_errors(betas=_BETAS, momentum_decay=(-0.2, "Invalid momentum_decay value: -0.2")),
     ),
     OptimizerInfo(
         _o.RAdam,
-        optim_inputs_func=_inputs(
-            ("decoupled", {"weight_decay": 0.1, "decoupled_weight_decay": True})
-        ),
+        optim_inputs_func=_inputs(("decoupled", {"weight_decay": 0.1, "decoupled_weight_decay": True})),
         optim_error_inputs_func=_ADAM_ERRORS,
     ),
     OptimizerInfo(
@@ -298,16 +295,13 @@ optim_db = [
     ),
     OptimizerInfo(
         _o.Rprop,
-        optim_inputs_func=_only(
-            ("default", {}), ("etas", {"etas": (0.5, 1.5)}), ("maximize", {"maximize": True})
-        ),
+        optim_inputs_func=_only(("default", {}), ("etas", {"etas": (0.5, 1.5)}), ("maximize", {"maximize": True})),
         optim_error_inputs_func=_errors(etas=((1.0, 0.5), "Invalid eta values: 1.0, 0.5")),
     ),
     OptimizerInfo(
         _o.SGD,
         optim_inputs_func=_inputs(
-            ("momentum", {"momentum": 0.9}),
-            ("nesterov", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+            ("momentum", {"momentum": 0.9}), ("nesterov", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1})
         ),
         supported_impls=("foreach", "differentiable", "fused"),
         optim_error_inputs_func=_errors(momentum=(-0.5, "Invalid momentum value: -0.5")),

@@ -14,9 +14,7 @@ class LoggingTensor(Tensor):
 
     @staticmethod
     def __new__(cls, elem: Any, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(
-            f"{cls.__name__} is not supported: it logs torch's dispatcher, which is not there"
-        )
+        raise NotImplementedError(f"{cls.__name__} is not supported: it logs torch's dispatcher, which is not there")
 
 
 class LoggingTensorReentrant(LoggingTensor):

@@ -18,11 +18,7 @@ def own_frames(skip: tuple[str, ...]) -> Iterator[FrameType]:
         if frame is None:
             return
         file = frame.f_code.co_filename
-        if (
-            not file.startswith(skip)
-            and "site-packages" not in file
-            and not file.startswith("<frozen")
-        ):
+        if not file.startswith(skip) and "site-packages" not in file and not file.startswith("<frozen"):
             yield frame
         frame = frame.f_back
 
@@ -75,9 +71,7 @@ class Names:
         elif isinstance(value, list | tuple) and depth:
             for i, v in enumerate(value[:100]):
                 yield from self._modules_in(f"{name}[{i}]", v, 0)
-        elif (
-            depth and type(getattr(value, "__dict__", None)) is dict and not isinstance(value, type)
-        ):
+        elif depth and type(getattr(value, "__dict__", None)) is dict and not isinstance(value, type):
             for k, v in list(vars(value).items()):
                 yield from self._modules_in(k if name == "self" else f"{name}.{k}", v, 0)
 

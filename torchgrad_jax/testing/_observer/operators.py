@@ -10,9 +10,17 @@ from . import naming
 
 _PROPERTIES = ("T", "mT", "H", "mH", "real", "imag")
 _ALIASES = {
-    "radd": "add", "iadd": "add", "isub": "sub", "subtract": "sub", "rmul": "mul", "imul": "mul", "multiply": "mul",
-    "truediv": "div", "itruediv": "div", "rtruediv": "rdiv",
-}  # fmt: skip
+    "radd": "add",
+    "iadd": "add",
+    "isub": "sub",
+    "subtract": "sub",
+    "rmul": "mul",
+    "imul": "mul",
+    "multiply": "mul",
+    "truediv": "div",
+    "itruediv": "div",
+    "rtruediv": "rdiv",
+}
 _IGNORED = ("detach", "empty", "empty_like", "new_empty", "empty_strided")
 """Nothing is computed there, and the numbers of an empty tensor are left to chance."""
 _LARGE = 1 << 16
@@ -134,9 +142,7 @@ class Operators:
         name = getattr(function, "__name__", "")
         if name in ("__get__", "__set__", "__delete__"):
             path = (self.watch.torch.overrides.resolve_name(function) or "").split(".")
-            return (
-                path[-2] if name == "__get__" and len(path) > 1 and path[-2] in _PROPERTIES else ""
-            )
+            return path[-2] if name == "__get__" and len(path) > 1 and path[-2] in _PROPERTIES else ""
         name = canonical(name)
         return "" if name in _IGNORED else name
 
@@ -196,9 +202,7 @@ def _mode_class(torch: Any) -> Any:
             super().__init__()
             self.operators = operators
 
-        def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return self.operators.called(func, args, kwargs or {})
 
     return Watching

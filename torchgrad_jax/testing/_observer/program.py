@@ -53,12 +53,7 @@ def run(settings: dict[str, Any]) -> Recording:
     change = change_of(torch, settings)
     skip = tuple(os.path.dirname(os.path.realpath(m.__file__)) + os.sep for m in _libraries(torch))
     watch = Watch(torch, change, tuple(settings["window"]), settings["steps"], skip)
-    facts = {
-        "library": settings["library"],
-        "version": str(torch.__version__),
-        "status": 0,
-        "error": "",
-    }
+    facts = {"library": settings["library"], "version": str(torch.__version__), "status": 0, "error": ""}
     seeded(torch, settings["seed"])
     with watch:
         try:

@@ -89,9 +89,7 @@ def pack(recording: Recording) -> dict[str, np.ndarray]:
 
 def save(recordings: list[Recording], path: str) -> None:
     """Write recordings of one program to a file, which is there whole or not at all."""
-    arrays: dict[str, Any] = {
-        f"{k}{i}": v for i, r in enumerate(recordings) for k, v in pack(r).items()
-    }
+    arrays: dict[str, Any] = {f"{k}{i}": v for i, r in enumerate(recordings) for k, v in pack(r).items()}
     with open(f"{path}.tmp", "wb") as file:
         np.savez_compressed(file, **(arrays | {"count": np.array(len(recordings))}))  # type: ignore[arg-type]
     os.replace(f"{path}.tmp", path)
@@ -106,9 +104,7 @@ def load(path: str) -> list[Recording]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             count = int(arrays["count"])
-            return [
-                _unpack(bytes(arrays[f"table{i}"]), arrays[f"numbers{i}"]) for i in range(count)
-            ]
+            return [_unpack(bytes(arrays[f"table{i}"]), arrays[f"numbers{i}"]) for i in range(count)]
     except (KeyError, EOFError, ValueError, TypeError) as e:
         raise ValueError(f"{path} is no recording of a program ({e})") from e
     except OSError:

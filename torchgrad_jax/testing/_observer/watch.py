@@ -34,9 +34,7 @@ class Watch:
         skip: beginnings of file names that are not the program's.
     """
 
-    def __init__(
-        self, torch: Any, change: Any, window: tuple[int, int], limit: int, skip: tuple[str, ...]
-    ) -> None:
+    def __init__(self, torch: Any, change: Any, window: tuple[int, int], limit: int, skip: tuple[str, ...]) -> None:
         self.torch, self.change, self.window, self.limit = torch, change, window, limit
         self.recording = Recording()
         self.numbers: list[np.ndarray] = []
@@ -105,12 +103,7 @@ class Watch:
     def close(self, kind: str, where: str | None = None, **more: Any) -> None:
         """End an event; what comes later belongs to the next."""
         where = naming.place(self.skip) if where is None else where
-        about = {
-            "kind": kind,
-            "where": where,
-            "step": self.steps,
-            **more,
-        }
+        about = {"kind": kind, "where": where, "step": self.steps, **more}
         self.recording.events.append(about)
         self.operators.begin_event()
 
@@ -194,10 +187,7 @@ class Watch:
 
     def module_state(self, module: Any, name: str) -> None:
         """Record the parameters and buffers of a module."""
-        for kind, named in (
-            ("parameter", module.named_parameters()),
-            ("buffer", module.named_buffers()),
-        ):
+        for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
             for path, t in named:
                 self.tensor(kind, f"{name}.{path}", t)
 
@@ -207,14 +197,7 @@ class Watch:
         for path, t in _tensors(out, self.torch, ""):
             label = f"{name}{path}"
             module = ".".join(self.stack[-1:])
-            found.append(
-                (
-                    t,
-                    self.tensor(
-                        kind, label, t, where=naming.place(self.skip), module=module, **more
-                    ),
-                )
-            )
+            found.append((t, self.tensor(kind, label, t, where=naming.place(self.skip), module=module, **more)))
         return found
 
     # --- backward passes
@@ -315,9 +298,7 @@ class Watch:
 
     def _optimizer_state(self, optimizer: Any) -> None:
         for g, group in enumerate(optimizer.param_groups):
-            for key in sorted(
-                k for k, v in group.items() if type(v) in (int, float) and k != "params"
-            ):
+            for key in sorted(k for k, v in group.items() if type(v) in (int, float) and k != "params"):
                 name = f"{type(optimizer).__name__}.param_groups[{g}][{key!r}]"
                 self.option("option", name, group[key])
         for name, p in self._named(optimizer):

@@ -19,28 +19,20 @@ def parser() -> argparse.ArgumentParser:
     """The options; what follows the program is the program's."""
     p = argparse.ArgumentParser("python -m torchgrad_jax compare", USAGE, description=__doc__)
     p.add_argument(
-        "--against", default=TORCH, metavar="WHAT",
+        "--against",
+        default=TORCH,
+        metavar="WHAT",
         help="torch (the default), a FILE that --record wrote, or this package itself: eager, compiled, float64, "
         "devices=N, platform=NAME, here",
-    )  # fmt: skip
+    )
     p.add_argument("--reference", metavar="SCRIPT", help="another program in the reference's place")
     p.add_argument("--record", metavar="FILE", help="only run the reference, and keep what it did")
     p.add_argument(
-        "--steps",
-        type=int,
-        default=0,
-        help="stop after so many optimizer steps (without optimizers: backward passes)",
+        "--steps", type=int, default=0, help="stop after so many optimizer steps (without optimizers: backward passes)"
     )
     p.add_argument("--seed", type=int, default=0, help="of torch, NumPy and Python")
-    p.add_argument(
-        "--nudges", type=int, default=2, help="runs with numbers nudged by a rounding (2)"
-    )
-    p.add_argument(
-        "--operators",
-        type=int,
-        default=12,
-        help="record operators for so many passes and steps (12)",
-    )
+    p.add_argument("--nudges", type=int, default=2, help="runs with numbers nudged by a rounding (2)")
+    p.add_argument("--operators", type=int, default=12, help="record operators for so many passes and steps (12)")
     p.add_argument("--factor", type=float, default=1.0, help="widen what is allowed")
     p.add_argument("--python", help="the interpreter that has torch")
     p.add_argument("--html", metavar="FILE", help="write a page with curves and tables")
@@ -84,12 +76,7 @@ def _run(args: argparse.Namespace, program: str, arguments: list[str]) -> int:
         sys.stdout.write(f"recorded {program} under {library} in {args.record}\n")
         return 0
     report = compare_program(
-        program,
-        arguments,
-        against=args.against,
-        reference=args.reference,
-        factor=args.factor,
-        **common,
+        program, arguments, against=args.against, reference=args.reference, factor=args.factor, **common
     )
     sys.stdout.write(f"{report}\n")
     if args.html:
@@ -110,10 +97,6 @@ def as_data(report: ProgramReport) -> dict[str, object]:
         "step": None if found is None else found.step,
         "where": None if found is None else found.about["where"],
         "parting": {} if found is None else dict(facts(found)),
-        "losses": [
-            {"step": p.step, "judged": p.loss[0], "reference": p.loss[1]}
-            for p in report.curve
-            if p.loss
-        ],
+        "losses": [{"step": p.step, "judged": p.loss[0], "reference": p.loss[1]} for p in report.curve if p.loss],
         "notes": report.notes,
     }

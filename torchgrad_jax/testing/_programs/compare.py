@@ -55,10 +55,19 @@ class ProgramReport:
 
 
 def compare_program(
-    program: str, arguments: Sequence[str] = (), *, against: str = TORCH, reference: str | None = None,
-    module: bool = False, steps: int = 0, seed: int = 0, nudges: int = 2, factor: float = 1.0,
-    operators: int = 12, python: str | None = None,
-) -> ProgramReport:  # fmt: skip
+    program: str,
+    arguments: Sequence[str] = (),
+    *,
+    against: str = TORCH,
+    reference: str | None = None,
+    module: bool = False,
+    steps: int = 0,
+    seed: int = 0,
+    nudges: int = 2,
+    factor: float = 1.0,
+    operators: int = 12,
+    python: str | None = None,
+) -> ProgramReport:
     """Run a training program twice, watched, and say where the runs part.
 
     Nothing in the program changes. Compared are parameters, buffers, results of modules, losses, gradients and the
@@ -94,9 +103,7 @@ def compare_program(
     _check_paths([reference] if module else [program, reference])
     if os.path.isfile(against):
         if reference is not None:
-            raise ValueError(
-                f"the reference is {reference} or what {against} holds; it cannot be both"
-            )
+            raise ValueError(f"the reference is {reference} or what {against} holds; it cannot be both")
         return _against_file(program, arguments, against, module, steps, factor)
     left = Run(program, tuple(arguments), module, seed=seed, steps=steps, window=(0, operators))
     left, right = _sides(left, against, python)
@@ -114,10 +121,7 @@ def compare_program(
     if _needs_operators(report, left.window):
         assert report.parting is not None
         window = (report.parting.event, report.parting.event + 1)
-        closer = [
-            replace(r, window=window, steps=report.parting.step)
-            for r in (left, right, *nudged(right, nudges))
-        ]
+        closer = [replace(r, window=window, steps=report.parting.step) for r in (left, right, *nudged(right, nudges))]
         again = _judged(left, right, record(closer), factor)
         if again.parting is not None:
             report = replace(again, curve=report.curve, compared=report.compared)
@@ -132,9 +136,7 @@ def _check_paths(paths: Sequence[str | None]) -> None:
 
 def _needs_operators(report: ProgramReport, window: tuple[int, int]) -> bool:
     found = report.parting
-    return (
-        found is not None and found.verdict is not None and not window[0] <= found.event < window[1]
-    )
+    return found is not None and found.verdict is not None and not window[0] <= found.event < window[1]
 
 
 def _sides(left: Run, against: str, python: str | None) -> tuple[Run, Run]:
@@ -158,11 +160,7 @@ def _sides(left: Run, against: str, python: str | None) -> tuple[Run, Run]:
 def _name(run: Run, recording: Recording) -> str:
     how = {"plain": "", "devices": f" on {run.devices} devices", "float64": " in float64"}
     name = f"torch {recording.facts['version']}" if run.library == TORCH else "torchgrad_jax"
-    return (
-        name
-        + how.get(run.variant, f" {run.variant}")
-        + (f" on {run.platform}" if run.platform else "")
-    )
+    return name + how.get(run.variant, f" {run.variant}") + (f" on {run.platform}" if run.platform else "")
 
 
 def _judged(left: Run, right: Run, recordings: list[Recording], factor: float) -> ProgramReport:
@@ -183,9 +181,15 @@ def report_of(
     points = curve(judge)
     verdicts = judge.event(found.event) if found is not None and found.verdict is not None else []
     return ProgramReport(
-        program, names, found, points, verdicts, _compared(judge, found),
-        max(left.facts["unreadable"], right.facts["unreadable"]), _notes(judge, found, points),
-    )  # fmt: skip
+        program,
+        names,
+        found,
+        points,
+        verdicts,
+        _compared(judge, found),
+        max(left.facts["unreadable"], right.facts["unreadable"]),
+        _notes(judge, found, points),
+    )
 
 
 def _compared(judge: Judge, found: Parting | None) -> int:
@@ -198,9 +202,7 @@ def _check(recording: Recording, name: str) -> None:
     """A run in which nothing was seen proves nothing."""
     if len(recording.events) <= 1 and not recording.entries:
         tail = recording.facts.get("tail", "")
-        raise ProgramFailed(
-            f"{name}: nothing was seen to compare: no module was called, no backward pass ran\n{tail}"
-        )
+        raise ProgramFailed(f"{name}: nothing was seen to compare: no module was called, no backward pass ran\n{tail}")
 
 
 def _notes(judge: Judge, found: Parting | None, points: list[Point]) -> list[str]:
@@ -218,10 +220,18 @@ def _notes(judge: Judge, found: Parting | None, points: list[Point]) -> list[str
 
 
 def record_program(
-    program: str, arguments: Sequence[str] = (), path: str = "recording.npz", *, library: str = TORCH,
-    module: bool = False, steps: int = 0, seed: int = 0, nudges: int = 2, operators: int = 12,
+    program: str,
+    arguments: Sequence[str] = (),
+    path: str = "recording.npz",
+    *,
+    library: str = TORCH,
+    module: bool = False,
+    steps: int = 0,
+    seed: int = 0,
+    nudges: int = 2,
+    operators: int = 12,
     python: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Run a program and keep what was seen, for `compare_program(against=path)` where torch is not installed.
 
     Args:
@@ -243,13 +253,17 @@ def record_program(
         raise ValueError(f"library {library!r}: only {TORCH} and {HERE} can be recorded")
     _check_paths([] if module else [program])
     if library == TORCH and python is None and not has_torch():
-        raise RuntimeError(
-            "torch is not installed here: name the interpreter that has it (--python)"
-        )
+        raise RuntimeError("torch is not installed here: name the interpreter that has it (--python)")
     run = Run(
-        program, tuple(arguments), module, library, seed=seed, steps=steps, window=(0, operators),
+        program,
+        tuple(arguments),
+        module,
+        library,
+        seed=seed,
+        steps=steps,
+        window=(0, operators),
         python=python or sys.executable,
-    )  # fmt: skip
+    )
     recordings = record([run, *nudged(run, nudges)])
     _check(recordings[0], library)
     save(recordings, path)
@@ -262,22 +276,21 @@ def _against_file(
     facts = recordings[0].facts
     window = tuple(facts["window"])
     run = Run(
-        program, tuple(arguments), module, HERE, seed=facts["seed"], steps=steps or facts["steps"],
+        program,
+        tuple(arguments),
+        module,
+        HERE,
+        seed=facts["seed"],
+        steps=steps or facts["steps"],
         window=(window[0], window[1]),
-    )  # fmt: skip
-    (left,) = record([run])
-    name = (
-        f"{facts['library']} {facts['version']}, recorded"
-        if facts["library"] == TORCH
-        else f"{HERE}, recorded"
     )
+    (left,) = record([run])
+    name = f"{facts['library']} {facts['version']}, recorded" if facts["library"] == TORCH else f"{HERE}, recorded"
     report = report_of(" ".join([program, *arguments]), (HERE, name), [left, *recordings], factor)
     if facts["arguments"] != list(arguments):
         report.notes.append(f"the recording was made with the arguments {facts['arguments']}")
     if _needs_operators(report, run.window):
-        report.notes.append(
-            "the recording has no operators of this step; record it with a larger --operators"
-        )
+        report.notes.append("the recording has no operators of this step; record it with a larger --operators")
     return report
 
 

@@ -86,9 +86,7 @@ class Judge:
     def event(self, number: int) -> list[Verdict]:
         """Verdicts on everything in an event, in the order in which the reference did it."""
         ours, theirs = (self.table(r).get(number, []) for r in (self.left, self.right))
-        moved = [
-            dict(zip(_keys(m), m)) for m in (self.table(r).get(number, []) for r in self.moved)
-        ]
+        moved = [dict(zip(_keys(m), m)) for m in (self.table(r).get(number, []) for r in self.moved)]
         keys = dict(zip(map(id, theirs), _keys(theirs)))
         found = []
         for mine, reference in _pairs(ours, theirs):
@@ -108,9 +106,7 @@ class Judge:
             return Verdict(entry, mine, 0.0, remark=f"only {which} has it")
         return Verdict(entry, mine, np.inf, remark=f"only {which} has it")
 
-    def pair(
-        self, mine: Entry, reference: Entry, moved: Sequence[tuple[Recording, Entry | None]]
-    ) -> Verdict:
+    def pair(self, mine: Entry, reference: Entry, moved: Sequence[tuple[Recording, Entry | None]]) -> Verdict:
         """A verdict on two entries."""
         for what in ("shape", "dtype"):
             a, b = getattr(mine, what), getattr(reference, what)
@@ -120,9 +116,7 @@ class Judge:
             return Verdict(reference, mine)
         got, want = self.left.values(mine), self.right.values(reference)
         if got.shape != want.shape:
-            return Verdict(
-                reference, mine, np.inf, None, mine.shape, reference.shape, remark="shape"
-            )
+            return Verdict(reference, mine, np.inf, None, mine.shape, reference.shape, remark="shape")
         moves = [self._movement(want, r, e) for r, e in moved]
         move = np.max([np.zeros(want.shape), *moves], axis=0)
         return self._elements(mine, reference, got, want, move, moved)
@@ -145,7 +139,7 @@ class Judge:
 
     def _elements(
         self, mine: Entry, reference: Entry, got: np.ndarray, want: np.ndarray, move: np.ndarray, moved: Any
-    ) -> Verdict:  # fmt: skip
+    ) -> Verdict:
         rtol, eps = _precision(mine, reference, self._halves)
         root = reference.sums[2] if np.isfinite(reference.sums[2]) else 0.0
         with np.errstate(all="ignore"):
@@ -153,30 +147,20 @@ class Judge:
             plain = rtol * np.abs(want) + 4 * eps * root
             allowed = (plain + FACTOR * move + LEVEL * level) * self.factor + 1e-300
             apart = np.abs(got - want)
-            off = np.where(
-                _equal(got, want), 0.0, np.where(np.isfinite(apart), apart / allowed, np.inf)
-            )
+            off = np.where(_equal(got, want), 0.0, np.where(np.isfinite(apart), apart / allowed, np.inf))
             off = np.where(np.isinf(move) & np.isfinite(got), 0.0, off)
         sums = self._sums(mine, reference, moved, rtol, root, level)
         at = int(np.argmax(off)) if off.size else 0
         if not off.size or off[at] <= 1 < sums:
             remark = "by the sums over all of it; the elements that were kept agree"
-            return Verdict(
-                reference, mine, sums, None, mine.sums[0], reference.sums[0], level, remark
-            )
+            return Verdict(reference, mine, sums, None, mine.sums[0], reference.sums[0], level, remark)
         count = int((off > 1).sum())
-        remark = (
-            f"{count} of the {off.size} elements that were kept"
-            if count and reference.shape
-            else ""
-        )
+        remark = f"{count} of the {off.size} elements that were kept" if count and reference.shape else ""
         index = _index(reference, at)
         moves = max(float(move[at]), level)
         return Verdict(reference, mine, float(off[at]), index, got[at], want[at], moves, remark)
 
-    def _sums(
-        self, mine: Entry, reference: Entry, moved: Any, rtol: float, root: float, level: float
-    ) -> float:
+    def _sums(self, mine: Entry, reference: Entry, moved: Any, rtol: float, root: float, level: float) -> float:
         count = float(np.prod(reference.shape)) if reference.shape else 1.0
         worst = 0.0
         for which in (0, 1):
@@ -249,9 +233,7 @@ def _operators(ours: list[Entry], theirs: list[Entry]) -> dict[int, Entry]:
     return {id(b[j]): a[i] for i, j in pairs}
 
 
-def _arriving(
-    ours: list[Entry], theirs: list[Entry], partner: dict[int, Entry]
-) -> dict[int, Entry]:
+def _arriving(ours: list[Entry], theirs: list[Entry], partner: dict[int, Entry]) -> dict[int, Entry]:
     """For gradients that arrive at results of operators, by id, those of the other side.
 
     Where a gradient arrives at a result in one run only, the libraries compute the results of that function in other
@@ -264,11 +246,7 @@ def _arriving(
             waiting.setdefault((e.number, e.name), []).append(e)
     arrived = {(e.number, e.name) for e in theirs if e.kind == "op gradient"}
     same = {(e.number, e.name): partner[id(e)] for e in theirs if id(e) in partner}
-    unlike = {
-        (a.where, a.name)
-        for key, a in same.items()
-        if (key in arrived) != ((a.number, a.name) in waiting)
-    }
+    unlike = {(a.where, a.name) for key, a in same.items() if (key in arrived) != ((a.number, a.name) in waiting)}
     found = {}
     for e in theirs:
         result = same.get((e.number, e.name)) if e.kind == "op gradient" else None

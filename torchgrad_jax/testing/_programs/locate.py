@@ -87,11 +87,7 @@ def parting(judge: Judge) -> Parting | None:
     if ends[0] != ends[1]:
         about = right[-1]
         return Parting(
-            len(right) - 1,
-            about,
-            step_of(about),
-            None,
-            text=f"the reference {ends[1]}, the other {ends[0]}",
+            len(right) - 1, about, step_of(about), None, text=f"the reference {ends[1]}, the other {ends[0]}"
         )
     return None
 
@@ -113,16 +109,10 @@ def _ending(recording: Recording) -> str:
     return f"ended with code {facts['status']}"
 
 
-def _explained(
-    judge: Judge, number: int, verdicts: list[Verdict], different: list[Verdict]
-) -> Parting:
+def _explained(judge: Judge, number: int, verdicts: list[Verdict], different: list[Verdict]) -> Parting:
     first = different[0]
     about = judge.right.events[number]
-    named = [
-        v
-        for v in different
-        if v.entry.kind in ("gradient", "parameter", "state", "buffer", "option")
-    ]
+    named = [v for v in different if v.entry.kind in ("gradient", "parameter", "state", "buffer", "option")]
     operator = _operator(verdicts, different)
     module = first.entry.module or next((v.entry.module for v in different if v.entry.module), "")
     if not module and named and named[0].entry.kind != "option":
@@ -134,22 +124,16 @@ def _explained(
     calls = () if explained else _calls(verdicts)
     after = different[1:]
     advice = _LEFT if first.entry.kind == "left" else ""
-    return Parting(
-        number, about, step_of(about), first, module, parameter, operator, after, advice=advice, calls=calls
-    )  # fmt: skip
+    return Parting(number, about, step_of(about), first, module, parameter, operator, after, advice=advice, calls=calls)
 
 
 def _calls(verdicts: list[Verdict]) -> tuple[str, ...]:
     """Operators that only one of the runs calls."""
     found = []
     for which in ("the reference", "the run that is judged"):
-        alone = [
-            v.entry for v in verdicts if v.entry.kind == "op" and v.remark == f"only {which} has it"
-        ]
+        alone = [v.entry for v in verdicts if v.entry.kind == "op" and v.remark == f"only {which} has it"]
         if alone:
-            names = ", ".join(
-                list(dict.fromkeys(f"{e.name.partition('[')[0]}{_at(e)}" for e in alone))[:3]
-            )
+            names = ", ".join(list(dict.fromkeys(f"{e.name.partition('[')[0]}{_at(e)}" for e in alone))[:3])
             found.append(f"only {which} calls {names}")
     return tuple(found)
 

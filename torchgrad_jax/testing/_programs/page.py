@@ -49,9 +49,7 @@ def page(report: Any) -> str:
     return (
         "<!doctype html>\n<html lang=en><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
-        f"<title>{_e(report.program)}</title><style>{_STYLE}</style>\n"
-        + "\n".join(parts)
-        + "\n</html>\n"
+        f"<title>{_e(report.program)}</title><style>{_STYLE}</style>\n" + "\n".join(parts) + "\n</html>\n"
     )
 
 
@@ -90,18 +88,19 @@ def _charts(report: Any) -> str:
     return (
         "<h2>Curves</h2><div class=charts>"
         + _figure(losses, False, "loss: <span class=k1>judged</span>, <span class=k2>reference</span> (dashed)")
-        + _figure(apart, True, "relative distance: <span class=k1>of the two runs</span>, "
-                  "<span class=k2>of the reference from itself after a nudge by a rounding</span> (dashed)")
+        + _figure(
+            apart,
+            True,
+            "relative distance: <span class=k1>of the two runs</span>, "
+            "<span class=k2>of the reference from itself after a nudge by a rounding</span> (dashed)",
+        )
         + "</div>"
-    )  # fmt: skip
+    )
 
 
 def _figure(series: Sequence[Series], logarithmic: bool, caption: str) -> str:
     width, height, left, right, top, bottom = 460, 250, 52, 10, 12, 28
-    shown = [
-        [(x, math.log10(max(y, 1e-12)) if logarithmic else y) for x, y in s if math.isfinite(y)]
-        for s in series
-    ]
+    shown = [[(x, math.log10(max(y, 1e-12)) if logarithmic else y) for x, y in s if math.isfinite(y)] for s in series]
     every = [y for s in shown for _, y in s]
     if not every:
         return ""
@@ -110,18 +109,11 @@ def _figure(series: Sequence[Series], logarithmic: bool, caption: str) -> str:
 
     def at(x: float, y: float) -> tuple[float, float]:
         across = (x - 1) / max(last - 1, 1)
-        return left + across * (width - left - right), top + (high - y) / (high - low) * (
-            height - top - bottom
-        )
+        return left + across * (width - left - right), top + (high - y) / (high - low) * (height - top - bottom)
 
     lines = _axis(low, high, logarithmic, at, width - right, left)
-    lines += [
-        f"<text x={at(x, low)[0]:.0f} y={height - 8} text-anchor={a}>{x}</text>"
-        for x, a in _ends(last)
-    ]
-    lines.append(
-        f"<text x={(width + left) / 2:.0f} y={height - 8} text-anchor=middle>backward pass</text>"
-    )
+    lines += [f"<text x={at(x, low)[0]:.0f} y={height - 8} text-anchor={a}>{x}</text>" for x, a in _ends(last)]
+    lines.append(f"<text x={(width + left) / 2:.0f} y={height - 8} text-anchor=middle>backward pass</text>")
     for s, kind in zip(shown, ("one", "two")):
         points = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in s)
         lines.append(f"<polyline class={kind} points='{points}'/>")
@@ -142,7 +134,7 @@ def _limits(low: float, high: float, logarithmic: bool) -> tuple[float, float]:
 
 def _axis(
     low: float, high: float, logarithmic: bool, at: Callable[[float, float], tuple[float, float]], end: float, left: int
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     if logarithmic:
         ticks = [float(t) for t in range(int(low), int(high) + 1, math.ceil((high - low) / 6))]
     else:
@@ -175,9 +167,7 @@ def _value(v: Verdict) -> str:
     cells = [title(v), v.entry.module, "x".join(map(str, v.entry.shape)) or "number"]
     numbers = ["" if x is None else number(x) for x in (v.want, v.got)]
     kind = "differs" if v.differs else "agrees"
-    text = "".join(f"<td>{_e(c)}" for c in cells) + "".join(
-        f"<td class=n>{_e(c)}" for c in [*numbers, excess]
-    )
+    text = "".join(f"<td>{_e(c)}" for c in cells) + "".join(f"<td class=n>{_e(c)}" for c in [*numbers, excess])
     return f"<tr class={kind}>{text}</tr>"
 
 
@@ -185,20 +175,11 @@ def _steps(report: Any) -> str:
     rows = "".join(map(_step, [p for p in report.curve if p.loss is not None][:2000]))
     if not rows:
         return ""
-    head = (
-        "<tr><th>step<th>event<th>loss, reference<th>loss, judged<th>apart<th>a rounding moves</tr>"
-    )
+    head = "<tr><th>step<th>event<th>loss, reference<th>loss, judged<th>apart<th>a rounding moves</tr>"
     return f"<h2>Steps</h2><div class=wide><table>{head}{rows}</table></div>"
 
 
 def _step(p: Point) -> str:
     assert p.loss is not None
-    cells = [
-        p.step,
-        p.kind,
-        number(p.loss[1]),
-        number(p.loss[0]),
-        f"{p.apart:.1e}",
-        f"{p.moved:.1e}",
-    ]
+    cells = [p.step, p.kind, number(p.loss[1]), number(p.loss[0]), f"{p.apart:.1e}", f"{p.moved:.1e}"]
     return "<tr>" + "".join(f"<td class=n>{_e(c)}" for c in cells) + "</tr>"

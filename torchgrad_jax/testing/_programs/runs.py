@@ -58,17 +58,7 @@ class Run:
 
     def settings(self, out: str) -> dict[str, Any]:
         """What the watched process is told."""
-        names = (
-            "program",
-            "arguments",
-            "module",
-            "library",
-            "variant",
-            "devices",
-            "nudge",
-            "seed",
-            "steps",
-        )
+        names = ("program", "arguments", "module", "library", "variant", "devices", "nudge", "seed", "steps")
         settings: dict[str, Any] = {k: getattr(self, k) for k in names}
         return settings | {"window": self.window, "out": out, "path": str(_PACKAGE.parent)}
 
@@ -103,17 +93,18 @@ class _Process:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [run.python, str(_BOOT), str(settings)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=run.environment(),
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=run.environment(),
+            )
 
     def recording(self) -> Recording:
         self.process.wait()
         tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
         if not os.path.exists(self.out):
             code = self.process.returncode
-            raise ProgramFailed(
-                f"{self.run.program} under {self.run.library} ended with {code}:\n{tail}"
-            )
+            raise ProgramFailed(f"{self.run.program} under {self.run.library} ended with {code}:\n{tail}")
         (found,) = load(self.out)
         found.facts["tail"] = tail
         return found

@@ -12,11 +12,7 @@ _ROWS = 8
 
 def text(report: Any) -> str:
     """What a terminal shows."""
-    lines = [
-        report.program,
-        f"  {report.names[0]}",
-        f"  beside {report.names[1]}: {report.compared} values compared",
-    ]
+    lines = [report.program, f"  {report.names[0]}", f"  beside {report.names[1]}: {report.compared} values compared"]
     if report.unreadable:
         lines.append(f"  {report.unreadable} values inside of transforms were not read")
     lines += ["", *_losses(report), *(f"note: {n}" for n in report.notes)]
@@ -53,11 +49,7 @@ def headline(found: Parting) -> str:
         "begin": "what there is before the first call",
         "backward": "the backward pass",
     }
-    kinds |= {
-        "call": f"a call of {found.about.get('name', '')}",
-        "grad": "autograd.grad",
-        "end": "what follows",
-    }
+    kinds |= {"call": f"a call of {found.about.get('name', '')}", "grad": "autograd.grad", "end": "what follows"}
     where = f", {found.about['where']}" if found.about["where"] else ""
     return f"They part at step {found.step}, in or before {kinds[found.about['kind']]}{where}:"
 

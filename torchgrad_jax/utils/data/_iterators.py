@@ -40,10 +40,15 @@ class _BaseDataLoaderIter:
         self._base_seed = _draw.seed(loader.generator)
         self._num_yielded = 0
         self._job = Job(
-            dataset=loader.dataset, iterable=self._iterable, batched=loader._auto_collation,
-            collate_fn=loader.collate_fn, drop_last=loader.drop_last, worker_init_fn=loader.worker_init_fn,
-            num_workers=loader.num_workers, base_seed=self._base_seed,
-        )  # fmt: skip
+            dataset=loader.dataset,
+            iterable=self._iterable,
+            batched=loader._auto_collation,
+            collate_fn=loader.collate_fn,
+            drop_last=loader.drop_last,
+            worker_init_fn=loader.worker_init_fn,
+            num_workers=loader.num_workers,
+            base_seed=self._base_seed,
+        )
 
     def __iter__(self) -> Self:
         return self
@@ -63,11 +68,7 @@ class _BaseDataLoaderIter:
         with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
             data = self._next_data()
             self._num_yielded += 1
-            if (
-                self._iterable
-                and self._reported_length is not None
-                and self._num_yielded > self._reported_length
-            ):
+            if self._iterable and self._reported_length is not None and self._num_yielded > self._reported_length:
                 self._warn_of_length()
             return data
 
@@ -113,9 +114,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         if not loader.prefetch_factor:
-            raise AssertionError(
-                "prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter"
-            )
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
         self._timeout, self._in_order = loader.timeout, loader.in_order
         self._ahead: int = loader.prefetch_factor
         self._persistent_workers = loader.persistent_workers

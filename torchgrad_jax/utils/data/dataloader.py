@@ -80,14 +80,26 @@ class DataLoader(Generic[T_co]):
     batch_sampler: Any
 
     def __init__(
-        self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
-        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None, num_workers: int = 0,
-        collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False,
-        timeout: float = 0, worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None, generator: Any = None, *, prefetch_factor: int | None = None,
-        persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
-    ) -> None:  # fmt: skip
+        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
@@ -109,9 +121,7 @@ class DataLoader(Generic[T_co]):
                 )
             batch_size, drop_last = None, False
         elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
             if iterable:
                 sampler = _InfiniteConstantSampler()
@@ -130,15 +140,11 @@ class DataLoader(Generic[T_co]):
         self._ready = True
         self.check_worker_number_rationality()
 
-    _FIXED = frozenset(
-        ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
-    )
+    _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._FIXED and self.__dict__.get("_ready"):
-            raise ValueError(
-                f"{name} attribute should not be set after {type(self).__name__} is initialized"
-            )
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
     @property
@@ -199,9 +205,7 @@ class DataLoader(Generic[T_co]):
 
 def _check_workers(n: int, timeout: float, prefetch: Any, persistent: bool) -> None:
     if n < 0:
-        raise ValueError(
-            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-        )
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if n == 0 and prefetch is not None:

@@ -108,9 +108,7 @@ class ConcatDataset(Dataset[T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The older spelling of `cumulative_sizes`."""
-        warn.to_user(
-            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning
-        )
+        warn.to_user("`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning)
         return self.cumulative_sizes
 
     def __len__(self) -> int:
@@ -203,7 +201,5 @@ def _of_fractions(fractions: Sequence[float], total: int) -> list[int]:
         sizes[i % len(sizes)] += 1
     for i, n in enumerate(sizes):
         if n == 0:
-            warn.to_user(
-                f"Length of split at index {i} is 0. This might result in an empty dataset."
-            )
+            warn.to_user(f"Length of split at index {i} is 0. This might result in an empty dataset.")
     return sizes

@@ -44,15 +44,13 @@ class RandomSampler(Sampler[int]):
 
     def __init__(
         self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
         if not isinstance(replacement, bool):
-            raise TypeError(
-                f"replacement should be a boolean value, but got replacement={replacement}"
-            )
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         _positive(self.num_samples, "num_samples")
 
     @property
@@ -102,17 +100,13 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __init__(
         self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         _positive(num_samples, "num_samples")
         if not isinstance(replacement, bool):
-            raise ValueError(
-                f"replacement should be a boolean value, but got replacement={replacement}"
-            )
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         tensor = NAMESPACES[""]["as_tensor"](weights, dtype=dtypes.float64)
         if len(tensor.shape) != 1:
-            raise ValueError(
-                f"weights should be a 1d sequence but given weights have shape {tuple(tensor.shape)}"
-            )
+            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(tensor.shape)}")
         self.weights = tensor
         self.num_samples = num_samples
         self.replacement = replacement

@@ -49,9 +49,14 @@ class SummaryWriter(tensorboardX.SummaryWriter):
     """
 
     def __init__(
-        self, log_dir: Any = None, comment: str = "", purge_step: int | None = None, max_queue: int = 10,
-        flush_secs: int = 120, filename_suffix: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ) -> None:
         super().__init__(log_dir, comment, purge_step, max_queue, flush_secs, filename_suffix)
 
     @property
@@ -64,9 +69,14 @@ class SummaryWriter(tensorboardX.SummaryWriter):
         return self.logdir
 
     def add_scalar(
-        self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
-        new_style: bool = False, double_precision: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
         """Write a number."""
         if new_style or double_precision:
             raise NotImplementedError(
@@ -75,14 +85,16 @@ class SummaryWriter(tensorboardX.SummaryWriter):
         super().add_scalar(tag, scalar_value, global_step, walltime)
 
     def add_hparams(
-        self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], hparam_domain_discrete: Any = None,
-        run_name: str | None = None, global_step: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        hparam_dict: dict[str, Any],
+        metric_dict: dict[str, Any],
+        hparam_domain_discrete: Any = None,
+        run_name: str | None = None,
+        global_step: Any = None,
+    ) -> None:
         """Write hyperparameters and what came of them, as a run below this one."""
         if hparam_domain_discrete is not None:
-            raise NotImplementedError(
-                "SummaryWriter.add_hparams: hparam_domain_discrete is not implemented"
-            )
+            raise NotImplementedError("SummaryWriter.add_hparams: hparam_domain_discrete is not implemented")
         if type(hparam_dict) is dict:
             hparam_dict = {k: _number(v) for k, v in hparam_dict.items()}
         super().add_hparams(hparam_dict, metric_dict, run_name, global_step)

@@ -95,9 +95,12 @@ class CheckpointWrapper(ActivationWrapper):
     """
 
     def __init__(
-        self, mod: Module, checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
-        checkpoint_fn: Callable[..., Any] | None = None, **checkpoint_fn_kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        mod: Module,
+        checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
+        checkpoint_fn: Callable[..., Any] | None = None,
+        **checkpoint_fn_kwargs: Any,
+    ) -> None:
         super().__init__(mod)
         self.checkpoint_impl = checkpoint_impl
         if checkpoint_fn is None:
@@ -126,9 +129,11 @@ def offload_wrapper(module: Module) -> Module:
 
 
 def checkpoint_wrapper(
-    module: Module, checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
-    checkpoint_fn: Callable[..., Any] | None = None, **checkpoint_fn_kwargs: Any,
-) -> Module:  # fmt: skip
+    module: Module,
+    checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
+    checkpoint_fn: Callable[..., Any] | None = None,
+    **checkpoint_fn_kwargs: Any,
+) -> Module:
     """A module that runs again in backward instead of keeping what it saved.
 
     Args:
@@ -141,9 +146,11 @@ def checkpoint_wrapper(
 
 
 def apply_activation_checkpointing(
-    model: Module, checkpoint_wrapper_fn: Callable[..., Module] = checkpoint_wrapper,
-    check_fn: Callable[[Module], bool] = lambda _: True, auto_wrap_policy: Any = None,
-) -> None:  # fmt: skip
+    model: Module,
+    checkpoint_wrapper_fn: Callable[..., Module] = checkpoint_wrapper,
+    check_fn: Callable[[Module], bool] = lambda _: True,
+    auto_wrap_policy: Any = None,
+) -> None:
     """Wrap some submodules of a model in place; the model itself stays what it is.
 
     Args:

@@ -34,9 +34,7 @@ def _plain(hook: Any) -> _Choice:
 def _low_rank(rank: int) -> _Choice:
     """The state that is given is a process group."""
     state_of = functools.partial(powerSGD_hook.PowerSGDState, matrix_approximation_rank=rank)
-    return _Choice(
-        lambda model, group: model.register_comm_hook(state_of(group), powerSGD_hook.powerSGD_hook)
-    )
+    return _Choice(lambda model, group: model.register_comm_hook(state_of(group), powerSGD_hook.powerSGD_hook))
 
 
 class DDPCommHookType(Enum):

@@ -30,7 +30,7 @@ class PostLocalSGDState:
 
     def __init__(
         self, process_group: Any, subgroup: Any, start_localSGD_iter: int, post_local_gradient_allreduce: bool = True
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter = start_localSGD_iter
         self.post_local_gradient_allreduce = post_local_gradient_allreduce

@@ -49,11 +49,18 @@ class PowerSGDState:
     """
 
     def __init__(
-        self, process_group: Any, matrix_approximation_rank: int = 1, start_powerSGD_iter: int = 1_000,
-        min_compression_rate: float = 2, use_error_feedback: bool = True, warm_start: bool = True,
-        orthogonalization_epsilon: float = 0, random_seed: int = 0, compression_stats_logging_frequency: int = 10_000,
+        self,
+        process_group: Any,
+        matrix_approximation_rank: int = 1,
+        start_powerSGD_iter: int = 1_000,
+        min_compression_rate: float = 2,
+        use_error_feedback: bool = True,
+        warm_start: bool = True,
+        orthogonalization_epsilon: float = 0,
+        random_seed: int = 0,
+        compression_stats_logging_frequency: int = 10_000,
         batch_tensors_with_same_shape: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if (use_error_feedback or warm_start) and start_powerSGD_iter <= 1:
             raise ValueError(
                 "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because PowerSGD "
@@ -61,10 +68,7 @@ class PowerSGDState:
             )
         self.process_group = process_group
         self.matrix_approximation_rank = matrix_approximation_rank
-        self.start_powerSGD_iter, self.min_compression_rate = (
-            start_powerSGD_iter,
-            min_compression_rate,
-        )
+        self.start_powerSGD_iter, self.min_compression_rate = (start_powerSGD_iter, min_compression_rate)
         self.use_error_feedback, self.warm_start = use_error_feedback, warm_start
         self.orthogonalization_epsilon = orthogonalization_epsilon
         self.batch_tensors_with_same_shape = batch_tensors_with_same_shape
@@ -134,11 +138,7 @@ def _step(state: PowerSGDState, bucket: GradBucket) -> Tensor:
 def _report(state: PowerSGDState, bucket: GradBucket) -> None:
     if bucket.is_last() and state.iter >= state.next_stats_report:
         state.next_stats_report = state.iter + state.compression_stats_logging_frequency
-        _log.info(
-            "Compression stats: iter %s, rate %s, %s elements became %s",
-            state.iter,
-            *state.compression_stats(),
-        )
+        _log.info("Compression stats: iter %s, rate %s, %s elements became %s", state.iter, *state.compression_stats())
 
 
 # --- what is sent ---------------------------------------------------------------------------------
@@ -154,9 +154,7 @@ def _reduce(state: PowerSGDState, bucket: GradBucket, pg: ProcessGroup) -> None:
             matrix.copy_(values)
 
 
-def _sorted_by_worth(
-    state: PowerSGDState, gradients: Sequence[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
+def _sorted_by_worth(state: PowerSGDState, gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Gradients as matrices that become small enough, and those that are sent as they are."""
     thin, whole = [], []
     for g in gradients:
@@ -191,16 +189,12 @@ def _stacks(matrices: Sequence[Tensor], together: bool) -> list[list[Tensor]]:
 # --- low ranks ------------------------------------------------------------------------------------
 
 
-def _approximated(
-    state: PowerSGDState, index: int, stacks: Sequence[Tensor], pg: ProcessGroup
-) -> list[Tensor]:
+def _approximated(state: PowerSGDState, index: int, stacks: Sequence[Tensor], pg: ProcessGroup) -> list[Tensor]:
     """The averages of stacks of matrices, as products of two thin ones."""
     if not stacks:
         return []
     epsilon = state.orthogonalization_epsilon
-    shapes = [
-        (b, m, min(n, m, state.matrix_approximation_rank)) for b, n, m in (x.shape for x in stacks)
-    ]
+    shapes = [(b, m, min(n, m, state.matrix_approximation_rank)) for b, n, m in (x.shape for x in stacks)]
     qs = [_orthogonal(q, epsilon) for q in _first_factors(state, index, shapes, stacks[0].dtype)]
     ps, state.p_memory_dict[index] = _summed([x @ q for x, q in zip(stacks, qs)], pg, 1)
     ps = [_orthogonal(p, epsilon) for p in ps]
@@ -225,9 +219,7 @@ def _parts(flat: Tensor, shapes: Sequence[Sequence[int]]) -> list[Tensor]:
     return [x.view(tuple(s)) for x, s in zip(parts, shapes)]
 
 
-def _summed(
-    factors: Sequence[Tensor], pg: ProcessGroup, divisor: int
-) -> tuple[list[Tensor], Tensor]:
+def _summed(factors: Sequence[Tensor], pg: ProcessGroup, divisor: int) -> tuple[list[Tensor], Tensor]:
     """The sums over the processes, divided, in their shapes and one after another."""
     flat = cat([x.reshape(-1) for x in factors])
     all_reduce(flat, group=pg)

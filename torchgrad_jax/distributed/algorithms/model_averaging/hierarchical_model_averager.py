@@ -29,15 +29,13 @@ class HierarchicalModelAverager(averagers.ModelAverager):
 
     def __init__(
         self, period_group_size_dict: Mapping[int, int] | None = None, warmup_steps: int = 0, process_group: Any = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(process_group)
         if not period_group_size_dict:
             raise ValueError("Arg ``period_group_size_dict`` must not be empty.")
         sizes, periods = dict(period_group_size_dict), list(period_group_size_dict)
         if periods[0] <= 0:
-            raise ValueError(
-                "The minimum period in arg ``period_group_size_dict`` must be a positive value."
-            )
+            raise ValueError("The minimum period in arg ``period_group_size_dict`` must be a positive value.")
         if periods[-1] == 1:
             warn.to_user(_EACH_STEP)
         whole = self.process_group.size()
@@ -49,7 +47,7 @@ class HierarchicalModelAverager(averagers.ModelAverager):
         self.period_process_group_dict = {
             period: self.process_group if size == whole else new_subgroups(size, self.process_group)[0]
             for period, size in sizes.items()
-        }  # fmt: skip
+        }
         if warmup_steps < 0:
             raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")
         self.warmup_steps = warmup_steps
@@ -60,11 +58,7 @@ class HierarchicalModelAverager(averagers.ModelAverager):
         Args:
             params: parameters, or an optimizer's groups of them.
         """
-        due = [
-            group
-            for period, group in self.period_process_group_dict.items()
-            if self.step % period == 0
-        ]
+        due = [group for period, group in self.period_process_group_dict.items() if self.step % period == 0]
         if self.step >= self.warmup_steps and due:
             utils.average_parameters_or_parameter_groups(params, due[-1])
         self.step += 1

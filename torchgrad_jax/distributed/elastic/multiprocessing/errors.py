@@ -127,11 +127,7 @@ class ProcessFailure:
             with open(self.error_file) as file:
                 self.error_file_data = json.load(file)
             self.message = self.error_file_data["message"]
-            where = (
-                self.message["extraInfo"]
-                if isinstance(self.message, dict)
-                else self.error_file_data
-            )
+            where = self.message["extraInfo"] if isinstance(self.message, dict) else self.error_file_data
             self.timestamp = int(where.get("timestamp", 0))
             return
         self.error_file = _NO_FILE
@@ -163,8 +159,7 @@ class ProcessFailure:
                 "time": self.timestamp_isoformat(),
                 "host": socket.getfqdn(),
                 "rank": f"{rank} (local_rank: {self.local_rank})",
-                "exitcode": f"{self.exitcode} (pid: {self.pid}) "
-                + ("" if name == _NO_FILE else f" ({name})"),
+                "exitcode": f"{self.exitcode} (pid: {self.pid}) " + ("" if name == _NO_FILE else f" ({name})"),
                 "error_file": self.error_file,
                 "traceback": self._traceback(),
             }.items()
@@ -201,9 +196,7 @@ class ChildFailedError(Exception):
         others = [text for r, text in said.items() if r != first] or ["  <NO_OTHER_FAILURES>"]
         border, section = boarder_delim * width, section_delim * width
         cause = ["Root Cause (first observed failure):", said[first]]
-        return "\n".join(
-            ["", border, title, section, "Failures:", *others, section, *cause, border]
-        )
+        return "\n".join(["", border, title, section, "Failures:", *others, section, *cause, border])
 
 
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]

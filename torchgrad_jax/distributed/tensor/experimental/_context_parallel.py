@@ -23,7 +23,7 @@ from ._func_map import local_map
 
 def _attention(
     mesh: DeviceMesh, query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: Any, grouped: bool
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Attention in which each device computes its own part of the rows."""
     rows = Shard(query.ndim - 2)
     length, n = query.shape[-2], mesh.size()
@@ -50,9 +50,12 @@ def _attention(
 
 @contextmanager
 def context_parallel(
-    mesh: DeviceMesh, *, buffers: Sequence[Any] | None = None, buffer_seq_dims: Sequence[int] | None = None,
+    mesh: DeviceMesh,
+    *,
+    buffers: Sequence[Any] | None = None,
+    buffer_seq_dims: Sequence[int] | None = None,
     no_restore_buffers: set[Any] | None = None,
-) -> Iterator[None]:  # fmt: skip
+) -> Iterator[None]:
     """A block in which tensors are split along their sequence.
 
     Args:
@@ -64,11 +67,7 @@ def context_parallel(
 
     Differs from torch: shapes inside are those of whole sequences, and causal masks need no reordering.
     """
-    tensors, dims, left = (
-        list(buffers or ()),
-        list(buffer_seq_dims or ()),
-        no_restore_buffers or set(),
-    )
+    tensors, dims, left = (list(buffers or ()), list(buffer_seq_dims or ()), no_restore_buffers or set())
     if len(tensors) != len(dims):
         raise ValueError("`seq_dims` must have the same number of elements as `buffers`.")
     if not all(any(b is t for t in tensors) for b in left):
@@ -117,6 +116,4 @@ def set_rotate_method(rotate_method: str) -> None:
     if rotate_method == "alltoall":
         raise NotImplementedError('set_rotate_method("alltoall"): XLA gathers keys and values')
     if rotate_method != "allgather":
-        raise NotImplementedError(
-            f"Context Parallel does not support using {rotate_method} for kv shards rotation"
-        )
+        raise NotImplementedError(f"Context Parallel does not support using {rotate_method} for kv shards rotation")

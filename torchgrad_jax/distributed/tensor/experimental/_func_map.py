@@ -26,9 +26,14 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def local_map(
-    func: Callable[..., Any] | None = None, out_placements: Any = None, in_placements: Any = None,
-    in_grad_placements: Any = None, device_mesh: DeviceMesh | None = None, *, redistribute_inputs: bool = False,
-) -> Any:  # fmt: skip
+    func: Callable[..., Any] | None = None,
+    out_placements: Any = None,
+    in_placements: Any = None,
+    in_grad_placements: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    *,
+    redistribute_inputs: bool = False,
+) -> Any:
     """A function of tensors over a mesh that runs `func` on each device, with what that device has.
 
     Here *local* means one device, as `func` is traced once for all of them.
@@ -44,9 +49,12 @@ def local_map(
     """
     if func is None:
         return functools.partial(
-            local_map, out_placements=out_placements, in_placements=in_placements,
-            device_mesh=device_mesh, redistribute_inputs=redistribute_inputs,
-        )  # fmt: skip
+            local_map,
+            out_placements=out_placements,
+            in_placements=in_placements,
+            device_mesh=device_mesh,
+            redistribute_inputs=redistribute_inputs,
+        )
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -60,9 +68,7 @@ def local_map(
             return func(*args, **kwargs)
         mesh = current_mesh(mesh)
         rows = in_placements or [None] * len(flat)
-        placed = [
-            _placed(x, row, mesh, redistribute_inputs) for x, row in zip(flat, rows, strict=True)
-        ]
+        placed = [_placed(x, row, mesh, redistribute_inputs) for x, row in zip(flat, rows, strict=True)]
         return _Run(func, mesh, spec, placed, kwargs, out_placements).results()
 
     return mapped
@@ -72,9 +78,7 @@ def _placed(x: Any, row: Any, mesh: DeviceMesh, moves: bool) -> Any:
     """An argument as it has to lie."""
     if not isinstance(x, DTensor):
         if row is not None and not isinstance(x, Tensor):
-            raise AssertionError(
-                f"Non-Tensor input {x} expects None placements but received {row}!"
-            )
+            raise AssertionError(f"Non-Tensor input {x} expects None placements but received {row}!")
         return spread(x, mesh, row) if isinstance(x, Tensor) and row is not None else x
     held: Any = x
     if row is None or held.placements == tuple(row):
@@ -90,9 +94,7 @@ def _placed(x: Any, row: Any, mesh: DeviceMesh, moves: bool) -> Any:
 class _Run:
     """One call of a function on each device."""
 
-    def __init__(
-        self, func: Any, mesh: DeviceMesh, spec: Any, flat: list[Any], kwargs: Any, rows: Any
-    ) -> None:
+    def __init__(self, func: Any, mesh: DeviceMesh, spec: Any, flat: list[Any], kwargs: Any, rows: Any) -> None:
         self.func, self.mesh, self.spec, self.flat, self.kwargs = func, mesh, spec, flat, kwargs
         self.at = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
         self.rows = rows if isinstance(rows, tuple) else (rows,)
@@ -106,11 +108,7 @@ class _Run:
         tensors = [self.flat[i] for i in self.at]
         ins = tuple(self._spec_of(t) for t in tensors)
         whole = jax.shard_map(
-            self._on_device,
-            mesh=self.mesh.jax_mesh,
-            in_specs=ins,
-            out_specs=tuple(self._outs()),
-            check_vma=False,
+            self._on_device, mesh=self.mesh.jax_mesh, in_specs=ins, out_specs=tuple(self._outs()), check_vma=False
         )
         out = from_jax(whole)(*tensors)
         return _pytree.tree_unflatten([said(t, self.mesh) for t in out], self.out_spec)
@@ -122,10 +120,7 @@ class _Run:
         return spec_of(self.mesh, checked(self.mesh, held.placements, t.ndim), t.ndim)
 
     def _outs(self) -> list[PartitionSpec]:
-        return [
-            spec_of(self.mesh, row, 1 + max((p.dim for p in row if p.is_shard()), default=0))
-            for row in self.rows
-        ]
+        return [spec_of(self.mesh, row, 1 + max((p.dim for p in row if p.is_shard()), default=0)) for row in self.rows]
 
     def _on_device(self, *arrays: Any) -> Any:
         def run(*parts: Tensor) -> list[Any]:

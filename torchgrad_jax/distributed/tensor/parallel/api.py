@@ -12,9 +12,12 @@ from .style import ParallelStyle
 
 
 def parallelize_module(
-    module: Module, device_mesh: DeviceMesh | None = None, parallelize_plan: Any = None, *,
+    module: Module,
+    device_mesh: DeviceMesh | None = None,
+    parallelize_plan: Any = None,
+    *,
     src_data_rank: int | None = 0,
-) -> Module:  # fmt: skip
+) -> Module:
     """Split the layers of a module over a mesh.
 
     Args:
@@ -34,9 +37,7 @@ def parallelize_module(
         return module
     if isinstance(parallelize_plan, ParallelStyle):
         if mesh.ndim != 1:
-            raise ValueError(
-                f"parallelize_module() needs a mesh of one dimension, such as {mesh}['tp'], not {mesh}"
-            )
+            raise ValueError(f"parallelize_module() needs a mesh of one dimension, such as {mesh}['tp'], not {mesh}")
         parallelize_plan.src_data_rank = src_data_rank
         return parallelize_plan._apply(module, mesh)
     if not isinstance(parallelize_plan, dict):

@@ -51,9 +51,7 @@ def hand_out(t: Any, mesh: DeviceMesh, layout: Placement | None, local: bool) ->
     return out
 
 
-def take_in(
-    t: Any, mesh: DeviceMesh, given: Placement, wanted: Placement, local: bool = False
-) -> Any:
+def take_in(t: Any, mesh: DeviceMesh, given: Placement, wanted: Placement, local: bool = False) -> Any:
     """A value as a module gets it: a plain tensor is said to be placed as `given`, then all are placed as wanted.
 
     A tensor that lies on no mesh is this process's part, where there are others.
@@ -84,9 +82,12 @@ class _Split(ParallelStyle):
     default_layouts: tuple[Placement, Placement]
 
     def __init__(
-        self, *, input_layouts: Placement | None = None, output_layouts: Placement | None = None,
+        self,
+        *,
+        input_layouts: Placement | None = None,
+        output_layouts: Placement | None = None,
         use_local_output: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         before, after = self.default_layouts
         self.input_layouts = (input_layouts or before,)
         self.output_layouts = (output_layouts or after,)
@@ -95,9 +96,7 @@ class _Split(ParallelStyle):
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
         kind = next((k for k in self.parameters if isinstance(module, k)), None)
         if kind is None:
-            raise NotImplementedError(
-                f"{type(self).__name__} currently only support nn.Linear and nn.Embedding!"
-            )
+            raise NotImplementedError(f"{type(self).__name__} currently only support nn.Linear and nn.Embedding!")
         self.desired_input_layouts = (self.inputs[kind],)
 
         def split(name: str, part: Module, mesh: DeviceMesh) -> None:
@@ -130,10 +129,7 @@ class ColwiseParallel(_Split):
         use_local_output: whether the output is an ordinary tensor rather than a `DTensor`; both are the whole one.
     """
 
-    parameters = {
-        Linear: {"weight": Shard(0), "bias": Shard(0)},
-        Embedding: {"weight": Shard(1)},
-    }
+    parameters = {Linear: {"weight": Shard(0), "bias": Shard(0)}, Embedding: {"weight": Shard(1)}}
     inputs = {Linear: Replicate(), Embedding: Replicate()}
     default_layouts = Replicate(), Shard(-1)
 
@@ -177,8 +173,7 @@ class SequenceParallel(ParallelStyle):
 
     def __repr__(self) -> str:
         return (
-            f"SequenceParallel(sequence_dim={self.sequence_sharding[0].dim}, "
-            f"use_local_output={self.use_local_output})"
+            f"SequenceParallel(sequence_dim={self.sequence_sharding[0].dim}, use_local_output={self.use_local_output})"
         )
 
 
@@ -198,13 +193,16 @@ class PrepareModuleInput(ParallelStyle):
     """
 
     def __init__(
-        self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
-        desired_input_kwarg_layouts: Any = None, use_local_output: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        input_layouts: Any = None,
+        desired_input_layouts: Any = None,
+        input_kwarg_layouts: Any = None,
+        desired_input_kwarg_layouts: Any = None,
+        use_local_output: bool = False,
+    ) -> None:
         self.input_layouts = None if input_layouts is None else _row(input_layouts)
-        self.desired_input_layouts = (
-            None if desired_input_layouts is None else _row(desired_input_layouts)
-        )
+        self.desired_input_layouts = None if desired_input_layouts is None else _row(desired_input_layouts)
         self.input_kwarg_layouts = input_kwarg_layouts or {}
         self.desired_input_kwarg_layouts = desired_input_kwarg_layouts or {}
         self.use_local_output = use_local_output
@@ -213,9 +211,7 @@ class PrepareModuleInput(ParallelStyle):
         if len(self.input_layouts or ()) != len(self.desired_input_layouts or ()):
             raise AssertionError("input_layouts and desired_input_layouts should have same length!")
         if len(self.input_kwarg_layouts) != len(self.desired_input_kwarg_layouts):
-            raise AssertionError(
-                "input_kwarg_layouts and desired_input_kwarg_layouts should have same length!"
-            )
+            raise AssertionError("input_kwarg_layouts and desired_input_kwarg_layouts should have same length!")
 
     def _one(self, t: Any, mesh: DeviceMesh, given: Any, wanted: Any) -> Any:
         if given is None:
@@ -262,28 +258,20 @@ class PrepareModuleOutput(ParallelStyle):
         use_local_output: whether they are ordinary tensors rather than `DTensor`s; both are whole.
     """
 
-    def __init__(
-        self, *, output_layouts: Any, desired_output_layouts: Any, use_local_output: bool = True
-    ) -> None:
+    def __init__(self, *, output_layouts: Any, desired_output_layouts: Any, use_local_output: bool = True) -> None:
         self.output_layouts = _row(output_layouts)
         self.desired_output_layouts = _row(desired_output_layouts)
         self.use_local_output = use_local_output
         if len(self.output_layouts) != len(self.desired_output_layouts):
-            raise AssertionError(
-                "output_layouts and desired_output_layouts should have same length!"
-            )
+            raise AssertionError("output_layouts and desired_output_layouts should have same length!")
 
     def _outputs(self, outputs: Any, mesh: DeviceMesh) -> Any:
         row = outputs if isinstance(outputs, tuple) else (outputs,)
         if len(row) != len(self.output_layouts):
             raise ValueError("module outputs and output_layouts should have same length!")
         placed = tuple(
-            t
-            if given is None
-            else take_in(t, mesh, given, given if wanted is None else wanted, self.use_local_output)
-            for t, given, wanted in zip(
-                row, self.output_layouts, self.desired_output_layouts, strict=True
-            )
+            t if given is None else take_in(t, mesh, given, given if wanted is None else wanted, self.use_local_output)
+            for t, given, wanted in zip(row, self.output_layouts, self.desired_output_layouts, strict=True)
         )
         return placed[0] if len(placed) == 1 else placed
 
@@ -302,25 +290,33 @@ class PrepareModuleInputOutput(ParallelStyle):
     """`PrepareModuleInput` and `PrepareModuleOutput` in one."""
 
     def __init__(
-        self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
-        desired_input_kwarg_layouts: Any = None, use_local_input: bool = False, output_layouts: Any,
-        desired_output_layouts: Any, use_local_output: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        input_layouts: Any = None,
+        desired_input_layouts: Any = None,
+        input_kwarg_layouts: Any = None,
+        desired_input_kwarg_layouts: Any = None,
+        use_local_input: bool = False,
+        output_layouts: Any,
+        desired_output_layouts: Any,
+        use_local_output: bool = True,
+    ) -> None:
         self.prepare_module_input = PrepareModuleInput(
-            input_layouts=input_layouts, desired_input_layouts=desired_input_layouts,
-            input_kwarg_layouts=input_kwarg_layouts, desired_input_kwarg_layouts=desired_input_kwarg_layouts,
+            input_layouts=input_layouts,
+            desired_input_layouts=desired_input_layouts,
+            input_kwarg_layouts=input_kwarg_layouts,
+            desired_input_kwarg_layouts=desired_input_kwarg_layouts,
             use_local_output=use_local_input,
-        )  # fmt: skip
+        )
         self.prepare_module_output = PrepareModuleOutput(
-            output_layouts=output_layouts, desired_output_layouts=desired_output_layouts,
+            output_layouts=output_layouts,
+            desired_output_layouts=desired_output_layouts,
             use_local_output=use_local_output,
-        )  # fmt: skip
+        )
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
         self.prepare_module_input._apply(module, device_mesh)
         return self.prepare_module_output._apply(module, device_mesh)
 
     def __repr__(self) -> str:
-        return (
-            f"PrepareModuleInputOutput({self.prepare_module_input}, {self.prepare_module_output})"
-        )
+        return f"PrepareModuleInputOutput({self.prepare_module_input}, {self.prepare_module_output})"

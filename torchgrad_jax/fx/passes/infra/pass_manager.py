@@ -29,9 +29,7 @@ def pass_result_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
     return changed
 
 
-def this_before_that_pass_constraint(
-    this: Callable[..., Any], that: Callable[..., Any]
-) -> Callable[..., bool]:
+def this_before_that_pass_constraint(this: Callable[..., Any], that: Callable[..., Any]) -> Callable[..., bool]:
     """A constraint that one pass is not after another."""
 
     def holds(a: Callable[..., Any], b: Callable[..., Any]) -> bool:
@@ -94,11 +92,7 @@ class PassManager:
         """Bring the passes into an order that keeps the constraints; passes that may go first stay in their order."""
         left, ordered = list(self.passes), []
         while left:
-            free = [
-                p
-                for p in left
-                if all(c(p, q) for c in self.constraints for q in left if q is not p)
-            ]
+            free = [p for p in left if all(c(p, q) for c in self.constraints for q in left if q is not p)]
             if not free:
                 raise RuntimeError("Circular dependency detected within the following passes")
             ordered.append(free[0])

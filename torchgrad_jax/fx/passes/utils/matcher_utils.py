@@ -35,10 +35,7 @@ class InternalMatch:
 
     def __copy__(self) -> InternalMatch:
         return InternalMatch(
-            self.anchors,
-            dict(self.nodes_map),
-            list(self.placeholder_nodes),
-            list(self.returning_nodes),
+            self.anchors, dict(self.nodes_map), list(self.placeholder_nodes), list(self.returning_nodes)
         )
 
 
@@ -70,15 +67,11 @@ class SubgraphMatcher:
             raise ValueError("SubgraphMatcher cannot be initialized with an empty pattern")
         for node in nodes:
             if node.op != "output" and not node.users:
-                raise AssertionError(
-                    "SubgraphMatcher cannot be initialized with an pattern with dead code"
-                )
+                raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code")
         self.pattern_placeholder_nodes = [n for n in nodes if n.op == "placeholder"]
         output = nodes[-1]
         self.pattern_returning_nodes = output.all_input_nodes
-        self.pattern_anchors = (
-            [output] if match_output else [n for n in output.all_input_nodes if len(n.users) == 1]
-        )
+        self.pattern_anchors = [output] if match_output else [n for n in output.all_input_nodes if len(n.users) == 1]
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The places of the graph that have the pattern's form."""
@@ -95,9 +88,7 @@ class SubgraphMatcher:
             m.returning_nodes = [m.nodes_map[n] for n in self.pattern_returning_nodes]
         return self._apart(found) if self.remove_overlapping_matches else found
 
-    def _search(
-        self, candidates: Any, i: int, match: InternalMatch, found: list[InternalMatch]
-    ) -> None:
+    def _search(self, candidates: Any, i: int, match: InternalMatch, found: list[InternalMatch]) -> None:
         if i == len(candidates):
             found.append(copy.copy(match))
             return
@@ -142,9 +133,7 @@ class SubgraphMatcher:
         if isinstance(wanted, Node) and isinstance(value, Node):
             return self._match_nodes(wanted, value, match)
         if isinstance(wanted, list | tuple) and isinstance(value, list | tuple):
-            return len(wanted) == len(value) and all(
-                self._match_values(w, v, match) for w, v in zip(wanted, value)
-            )
+            return len(wanted) == len(value) and all(self._match_values(w, v, match) for w, v in zip(wanted, value))
         if isinstance(wanted, Node):
             if wanted.op != "placeholder":
                 return False

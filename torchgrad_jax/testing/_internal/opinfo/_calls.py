@@ -38,9 +38,7 @@ class Draw:
 
     def index(self, *shape: int, high: int) -> Any:
         """Whole numbers from 0 to below `high`."""
-        return torch.testing.make_tensor(
-            shape, device=self.device, dtype=torch.int64, low=0, high=high
-        )
+        return torch.testing.make_tensor(shape, device=self.device, dtype=torch.int64, low=0, high=high)
 
     def mask(self, *shape: int) -> Any:
         """Booleans."""
@@ -49,9 +47,7 @@ class Draw:
     def square(self, n: int = 3, *batch: int) -> Any:
         """Matrices that have an inverse and singular values apart."""
         scale = torch.linspace(1, 2, n, device=self.device, dtype=self.dtype)
-        x = torch.testing.make_tensor(
-            (*batch, n, n), device=self.device, dtype=self.dtype, low=-0.2, high=0.2
-        )
+        x = torch.testing.make_tensor((*batch, n, n), device=self.device, dtype=self.dtype, low=-0.2, high=0.2)
         return (x + torch.diag(scale)).requires_grad_(self.requires_grad)
 
     def positive(self, n: int = 3, *batch: int) -> Any:
@@ -61,26 +57,20 @@ class Draw:
 
 
 def _samples(calls: Calls) -> Any:
-    def samples(
-        op: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any
-    ) -> Iterator[SampleInput]:
+    def samples(op: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Iterator[SampleInput]:
         del op, kwargs
         yield from calls(Draw(device, dtype, requires_grad))
 
     return samples
 
 
-def row(
-    name: str, letters: str, flags: str, calls: Calls, back: str | None = None, **more: Any
-) -> OpInfo:
+def row(name: str, letters: str, flags: str, calls: Calls, back: str | None = None, **more: Any) -> OpInfo:
     """A row from dtypes and flags, as `_rows` writes them, and the calls."""
     if back is not None:
         more["backward_dtypes"] = dtypes(back)
     if "." not in name and "op" not in more:  # some are methods of Tensor only
         more["op"] = vars(torch).get(name) or getattr(torch.Tensor, name)
-    return OpInfo(
-        name, dtypes=dtypes(letters), sample_inputs_func=_samples(calls), **knows(flags), **more
-    )
+    return OpInfo(name, dtypes=dtypes(letters), sample_inputs_func=_samples(calls), **knows(flags), **more)
 
 
 def _same(letters: str, flags: str, **named: Calls) -> list[OpInfo]:
@@ -140,20 +130,8 @@ def view_rows() -> list[OpInfo]:
             as_strided_scatter=lambda d: [s(d(6), d(2, 2), (2, 2), (3, 1))],
         ),
         row("view", ALL, "agfw", lambda d: [s(d(2, 6), (3, 4))], op=lambda x, *a: x.view(*a)),
-        row(
-            "unfold",
-            ALL,
-            "agfw",
-            lambda d: [s(d(5, 2), 0, 3, 1)],
-            "FCbh",
-            op=lambda x, *a: x.unfold(*a),
-        ),
-        row(
-            "as_strided",
-            ALL,
-            "agfw",
-            lambda d: [s(d(3, 4), (2, 2), (1, 4)), s(d(6), (2, 2), (2, 1), 1)],
-        ),
+        row("unfold", ALL, "agfw", lambda d: [s(d(5, 2), 0, 3, 1)], "FCbh", op=lambda x, *a: x.unfold(*a)),
+        row("as_strided", ALL, "agfw", lambda d: [s(d(3, 4), (2, 2), (1, 4)), s(d(6), (2, 2), (2, 1), 1)]),
     ]
 
 
@@ -196,10 +174,7 @@ def selection_rows() -> list[OpInfo]:
         ),
         row("nonzero", ALL, "o", lambda d: [s(d(2, 3)), s(d(3))]),
         row("argwhere", ALL, "", lambda d: [s(d(2, 3))]),
-        *(
-            row(n, ALL, "", lambda d: [s(d(2, 3)), s(d())], inplace_variant=None)
-            for n in ("zeros_like", "ones_like")
-        ),
+        *(row(n, ALL, "", lambda d: [s(d(2, 3)), s(d())], inplace_variant=None) for n in ("zeros_like", "ones_like")),
     ]
 
 
@@ -207,21 +182,12 @@ def reduction_rows() -> list[OpInfo]:
     """What reduces dimensions, by the arguments `dim` and `keepdim`."""
 
     def one(name: str, letters: str, flags: str, **more: Any) -> OpInfo:
-        return ReductionOpInfo(
-            name, ref=getattr(np, name, None), dtypes=dtypes(letters), **knows(flags), **more
-        )
+        return ReductionOpInfo(name, ref=getattr(np, name, None), dtypes=dtypes(letters), **knows(flags), **more)
 
     unbiased: dict[str, Any] = {"generate_args_kwargs": lambda x, **k: [((), {"correction": 0})]}
     return [
         one("sum", ALL, "agfw", identity=0, nan_policy="propagate", promotes_int_to_int64=True),
-        one(
-            "prod",
-            ALL,
-            "agfw",
-            identity=1,
-            supports_multiple_dims=False,
-            promotes_int_to_int64=True,
-        ),
+        one("prod", ALL, "agfw", identity=1, supports_multiple_dims=False, promotes_int_to_int64=True),
         one("mean", "FCbh", "agfwo", nan_policy="propagate", promotes_int_to_float=True),
         one("nanmean", "Fbh", "agfwo", nan_policy="omit"),
         one("nansum", "IF?bh", "agfwo", nan_policy="omit"),
@@ -241,9 +207,7 @@ def reduction_rows() -> list[OpInfo]:
             identity=0,
             result_dtype=torch.int64,
             **knows(""),
-            sample_inputs_func=_samples(
-                lambda d: [s(d(2, 3)), s(d(2, 3), dim=1), s(d(2, 3, 2), dim=(0, 2))]
-            ),
+            sample_inputs_func=_samples(lambda d: [s(d(2, 3)), s(d(2, 3), dim=1), s(d(2, 3, 2), dim=(0, 2))]),
         ),
     ]
 
@@ -263,24 +227,13 @@ def order_rows() -> list[OpInfo]:
             for name in ("max", "min")
         ),
         *(
-            row(
-                name,
-                "IF?bh",
-                "agfwo",
-                lambda d: [s(d(2, 3)), s(d())],
-                variant_test_name="reduction_no_dim",
-            )
+            row(name, "IF?bh", "agfwo", lambda d: [s(d(2, 3)), s(d())], variant_test_name="reduction_no_dim")
             for name in ("max", "min")
         ),
         row("median", "IFbh", "agfw", lambda d: [s(d(5)), s(d(3, 5), 1)]),
         row("kthvalue", "IFbh", "agfwo", lambda d: [s(d(5), 2), s(d(3, 5), 2, 0, True)]),
         row("mode", "IF?bh", "agfwo", lambda d: [s(d(5)), s(d(3, 5), 0)]),
-        row(
-            "sort",
-            "IF?bh",
-            "agfwo",
-            lambda d: [s(d(5)), s(d(3, 5), 0, True), s(d(3, 5), stable=True)],
-        ),
+        row("sort", "IF?bh", "agfwo", lambda d: [s(d(5)), s(d(3, 5), 0, True), s(d(3, 5), stable=True)]),
         row("argsort", "IF?bh", "", lambda d: [s(d(3, 5), stable=True)]),
         row("topk", "IFbh", "agfwo", lambda d: [s(d(5), 2), s(d(3, 5), 2, 1, False)]),
         row("aminmax", "IF?bh", "agfwo", lambda d: [s(d(3, 5)), s(d(3, 5), dim=1)]),
@@ -298,9 +251,7 @@ def statistics_rows() -> list[OpInfo]:
             cumprod=lambda d: [s(d(3, 4, low=1, high=2), 1)],
         ),
         row("trace", "IFCbh", "agfw", lambda d: [s(d(3, 4))]),
-        *_same(
-            "IF?bh", "agfwo", cummax=lambda d: [s(d(3, 4), 0)], cummin=lambda d: [s(d(3, 4), 1)]
-        ),
+        *_same("IF?bh", "agfwo", cummax=lambda d: [s(d(3, 4), 0)], cummin=lambda d: [s(d(3, 4), 1)]),
         row("logcumsumexp", "FCbh", "agfwo", lambda d: [s(d(3, 4), 1)]),
         row("var_mean", "FCbh", "agfw", lambda d: [s(d(3, 4), 1), s(d(3, 4), dim=0, correction=0)]),
         row("std_mean", "FCbh", "agfw", lambda d: [s(d(3, 4), 1)]),
@@ -308,12 +259,7 @@ def statistics_rows() -> list[OpInfo]:
         row("norm", "FCbh", "agfwo", lambda d: [s(d(3, 4)), s(d(3, 4), 1, 0)]),
         row("unique", "IF?bh", "", lambda d: [s(d(6))]),
         row("bincount", "I", "", lambda d: [s(d(5, low=0, high=4))]),
-        row(
-            "searchsorted",
-            "IFbh",
-            "o",
-            lambda d: [s(torch.sort(d(5).detach()).values, d(3).detach())],
-        ),
+        row("searchsorted", "IFbh", "o", lambda d: [s(torch.sort(d(5).detach()).values, d(3).detach())]),
         row("histc", "Fbh", "o", lambda d: [s(d(6)), s(d(6), 4, -2, 2)]),
     ]
 
@@ -329,18 +275,10 @@ def product_rows() -> list[OpInfo]:
             mv=lambda d: [s(d(2, 3), d(3))],
             bmm=lambda d: [s(d(2, 2, 3), d(2, 3, 2))],
             cross=lambda d: [s(d(2, 3), d(2, 3), dim=1)],
-            matmul=lambda d: [
-                s(d(3), d(3)),
-                s(d(2, 3), d(3)),
-                s(d(2, 2, 3), d(3, 2)),
-                s(d(3), d(2, 3, 2)),
-            ],
+            matmul=lambda d: [s(d(3), d(3)), s(d(2, 3), d(3)), s(d(2, 2, 3), d(3, 2)), s(d(3), d(2, 3, 2))],
             mm=lambda d: [s(d(2, 3), d(3, 2))],
             inner=lambda d: [s(d(2, 3), d(4, 3))],
-            tensordot=lambda d: [
-                s(d(2, 3), d(3, 2), 1),
-                s(d(2, 3), d(2, 3), dims=([0, 1], [0, 1])),
-            ],
+            tensordot=lambda d: [s(d(2, 3), d(3, 2), 1), s(d(2, 3), d(2, 3), dims=([0, 1], [0, 1]))],
             addmm=lambda d: [s(d(2, 2), d(2, 3), d(3, 2)), s(d(2), d(2, 3), d(3, 2))],
             addmv=lambda d: [s(d(2), d(2, 3), d(3))],
             baddbmm=lambda d: [s(d(2, 2, 2), d(2, 2, 3), d(2, 3, 2))],
@@ -355,9 +293,7 @@ def product_rows() -> list[OpInfo]:
             op=lambda tensors, equation: torch.einsum(equation, tensors),
         ),
         row("addcdiv", "FCbh", "agfwo", lambda d: [s(d(2, 3), d(2, 3), d(3, low=1, high=2))]),
-        row(
-            "lerp", "FCbh", "agfwo", lambda d: [s(d(2, 3), d(2, 3), 0.3), s(d(2, 3), d(2, 3), d(3))]
-        ),
+        row("lerp", "FCbh", "agfwo", lambda d: [s(d(2, 3), d(2, 3), 0.3), s(d(2, 3), d(2, 3), d(3))]),
     ]
 
 
@@ -380,29 +316,16 @@ def matrix_rows() -> list[OpInfo]:
                 "linalg.lu_factor",
             )
         ),
+        row("linalg.solve", "FC", "agfwo", lambda d: [s(d.square(), d(3, 2)), s(d.square(2, 2), d(2, 2))]),
         row(
-            "linalg.solve",
-            "FC",
-            "agfwo",
-            lambda d: [s(d.square(), d(3, 2)), s(d.square(2, 2), d(2, 2))],
-        ),
-        row(
-            "linalg.cholesky",
-            "FC",
-            "agfwo",
-            lambda d: [s(d.positive()), s(d.positive(2, 2), upper=True)],
-            **hermitian,
+            "linalg.cholesky", "FC", "agfwo", lambda d: [s(d.positive()), s(d.positive(2, 2), upper=True)], **hermitian
         ),
         row("linalg.eigvalsh", "FC", "agfwo", lambda d: [s(d.positive())], **hermitian),
         row(
             "linalg.eigh",
             "FC",
             "agfwo",
-            lambda d: [
-                s(d.positive()).with_metadata(
-                    output_process_fn_grad=lambda out: (out[0], abs(out[1]))
-                )
-            ],
+            lambda d: [s(d.positive()).with_metadata(output_process_fn_grad=lambda out: (out[0], abs(out[1])))],
             **hermitian,
         ),
         row(
@@ -410,25 +333,19 @@ def matrix_rows() -> list[OpInfo]:
             "FC",
             "agfwo",
             lambda d: [
-                s(d.square()).with_metadata(
-                    output_process_fn_grad=lambda out: (abs(out[0]), out[1], abs(out[2]))
-                )
+                s(d.square()).with_metadata(output_process_fn_grad=lambda out: (abs(out[0]), out[1], abs(out[2])))
             ],
         ),
         row("linalg.matrix_power", "FC", "agfwo", lambda d: [s(d.square(), 2), s(d.square(), -1)]),
         row("linalg.norm", "FCbh", "agfwo", lambda d: [s(d(3, 4)), s(d(3, 4), ord=1, dim=(0, 1))]),
         row("linalg.multi_dot", "IFCbh", "agfwo", lambda d: [s([d(2, 3), d(3, 2), d(2, 1)])]),
-        row(
-            "linalg.solve_triangular", "FC", "agfwo", lambda d: [s(d.square(), d(3, 2), upper=True)]
-        ),
+        row("linalg.solve_triangular", "FC", "agfwo", lambda d: [s(d.square(), d(3, 2), upper=True)]),
         row(
             "cholesky_solve",
             "FC",
             "agfwo",
             lambda d: [s(d(3, 2), d.square())],
-            gradcheck_wrapper=lambda *a, **k: (
-                gradcheck_wrapper_triangular_input_real_positive_diagonal(*a, idx=1, **k)
-            ),
+            gradcheck_wrapper=lambda *a, **k: gradcheck_wrapper_triangular_input_real_positive_diagonal(*a, idx=1, **k),
         ),
     ]
 
@@ -445,12 +362,8 @@ def spectral_rows() -> list[OpInfo]:
                 **knows("agfwo"),
             )
             for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-            for suffix, kind in (
-                ("", SpectralFuncType.OneD),
-                ("2", SpectralFuncType.TwoD),
-                ("n", SpectralFuncType.ND),
-            )
-        ),
+            for suffix, kind in (("", SpectralFuncType.OneD), ("2", SpectralFuncType.TwoD), ("n", SpectralFuncType.ND))
+        )
     ]
 
 
@@ -461,9 +374,7 @@ def repetition_rows() -> list[OpInfo]:
             "tile",
             ref=np.tile,
             dtypes=dtypes(ALL),
-            sample_inputs_func=_samples(
-                lambda d: [s(d(2, 3), (2, 2)), s(d(3), (2, 1, 2)), s(d(), (2,))]
-            ),
+            sample_inputs_func=_samples(lambda d: [s(d(2, 3), (2, 2)), s(d(3), (2, 1, 2)), s(d(), (2,))]),
             **knows("agfw"),
         ),
         ShapeFuncInfo(
@@ -485,25 +396,10 @@ def layer_rows() -> list[OpInfo]:
         row("log_softmax", "Fbh", "agfwo", lambda d: [s(d(2, 3), 1), s(d(3), 0)]),
         row(f + "gelu", "Fbh", "agfwo", lambda d: [s(d(2, 3)), s(d(2, 3), approximate="tanh")]),
         row(f + "glu", "Fbh", "agfw", lambda d: [s(d(2, 4)), s(d(4, 2), 0)]),
-        row(
-            f + "linear",
-            "IFCbh",
-            "agfwo",
-            lambda d: [s(d(2, 3), d(4, 3)), s(d(2, 3), d(4, 3), d(4))],
-        ),
+        row(f + "linear", "IFCbh", "agfwo", lambda d: [s(d(2, 3), d(4, 3)), s(d(2, 3), d(4, 3), d(4))]),
         row(f + "bilinear", "IFbh", "agfw", lambda d: [s(d(2, 3), d(2, 4), d(5, 3, 4), d(5))]),
-        row(
-            f + "layer_norm",
-            "Fbh",
-            "agfw",
-            lambda d: [s(d(2, 3), (3,)), s(d(2, 3), (3,), d(3), d(3))],
-        ),
-        row(
-            f + "group_norm",
-            "Fbh",
-            "agfw",
-            lambda d: [s(d(2, 4, 3), 2), s(d(2, 4, 3), 2, d(4), d(4))],
-        ),
+        row(f + "layer_norm", "Fbh", "agfw", lambda d: [s(d(2, 3), (3,)), s(d(2, 3), (3,), d(3), d(3))]),
+        row(f + "group_norm", "Fbh", "agfw", lambda d: [s(d(2, 4, 3), 2), s(d(2, 4, 3), 2, d(4), d(4))]),
         row(
             f + "conv1d",
             "FCbhl",
@@ -517,12 +413,7 @@ def layer_rows() -> list[OpInfo]:
             lambda d: [s(d(1, 2, 4, 4), d(3, 2, 3, 3)), s(d(1, 2, 4, 4), d(2, 1, 2, 2), groups=2)],
         ),
         row(f + "avg_pool1d", "Fbhl", "agfw", lambda d: [s(d(1, 2, 6), 2)]),
-        row(
-            f + "avg_pool2d",
-            "Fbhl",
-            "agfwo",
-            lambda d: [s(d(1, 2, 4, 4), 2), s(d(1, 2, 4, 4), 3, 1, 1)],
-        ),
+        row(f + "avg_pool2d", "Fbhl", "agfwo", lambda d: [s(d(1, 2, 4, 4), 2), s(d(1, 2, 4, 4), 3, 1, 1)]),
         row(f + "max_pool1d", "Fbh", "agfw", lambda d: [s(d(1, 2, 6), 2)]),
         row(f + "max_pool2d", "IFbh", "agfw", lambda d: [s(d(1, 2, 4, 4), 2)]),
     ]
@@ -532,30 +423,17 @@ def loss_rows() -> list[OpInfo]:
     """Losses, and what else torch.nn.functional has."""
     f = "nn.functional."
     return [
-        row(
-            f + "mse_loss",
-            "Fbh",
-            "agfw",
-            lambda d: [s(d(2, 3), d(2, 3)), s(d(2, 3), d(2, 3), reduction="none")],
-        ),
+        row(f + "mse_loss", "Fbh", "agfw", lambda d: [s(d(2, 3), d(2, 3)), s(d(2, 3), d(2, 3), reduction="none")]),
         row(f + "smooth_l1_loss", "Fbh", "agfw", lambda d: [s(d(2, 3), d(2, 3))]),
         row(f + "l1_loss", "FCbh", "agfw", lambda d: [s(d(2, 3), d(2, 3))]),
         row(
             f + "cross_entropy",
             "Fbh",
             "agfw",
-            lambda d: [
-                s(d(4, 3), d.index(4, high=3)),
-                s(d(4, 3), d.index(4, high=3), reduction="sum"),
-            ],
+            lambda d: [s(d(4, 3), d.index(4, high=3)), s(d(4, 3), d.index(4, high=3), reduction="sum")],
         ),
         row(f + "nll_loss", "Fbh", "agfw", lambda d: [s(d(4, 3), d.index(4, high=3))]),
-        row(
-            f + "binary_cross_entropy_with_logits",
-            "Fbh",
-            "agfw",
-            lambda d: [s(d(4), d(4, low=0, high=1))],
-        ),
+        row(f + "binary_cross_entropy_with_logits", "Fbh", "agfw", lambda d: [s(d(4), d(4, low=0, high=1))]),
         row(f + "cosine_similarity", "Fbh", "agfw", lambda d: [s(d(2, 3), d(2, 3))]),
         row(f + "normalize", "FCbh", "agfwo", lambda d: [s(d(2, 3)), s(d(2, 3), p=1, dim=0)]),
         row(
@@ -574,10 +452,7 @@ def loss_rows() -> list[OpInfo]:
         ),
         row(f + "pixel_shuffle", ALL, "agfw", lambda d: [s(d(1, 4, 2, 2), 2)]),
         row(
-            f + "scaled_dot_product_attention",
-            "Fbh",
-            "agw",
-            lambda d: [s(d(1, 2, 3, 4), d(1, 2, 3, 4), d(1, 2, 3, 4))],
+            f + "scaled_dot_product_attention", "Fbh", "agw", lambda d: [s(d(1, 2, 3, 4), d(1, 2, 3, 4), d(1, 2, 3, 4))]
         ),
         row("clamp", "IFbh", "agfwo", lambda d: [s(d(2, 3), -1, 1), s(d(2, 3), d(3), d(3))]),
     ]
@@ -586,7 +461,16 @@ def loss_rows() -> list[OpInfo]:
 def call_rows() -> list[OpInfo]:
     """All rows of this file."""
     groups = (
-        view_rows, selection_rows, reduction_rows, order_rows, statistics_rows, product_rows, matrix_rows,
-        spectral_rows, repetition_rows, layer_rows, loss_rows,
-    )  # fmt: skip
+        view_rows,
+        selection_rows,
+        reduction_rows,
+        order_rows,
+        statistics_rows,
+        product_rows,
+        matrix_rows,
+        spectral_rows,
+        repetition_rows,
+        layer_rows,
+        loss_rows,
+    )
     return [row for group in groups for row in group()]

@@ -12,16 +12,9 @@ from ._samples import ErrorInput, M, S, SampleInput
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (S,), (M, S), (S, 0, M), (2, 1, S, 3))
 _FLOAT_EXTREMES = (float("inf"), float("-inf"), float("nan"))
-_SMALL = {
-    "int": (0, 1, -1, 2, 5, -12, 27),
-    "unsigned": (0, 1, 2, 5, 27, 200),
-    "bool": (False, True),
-}
+_SMALL = {"int": (0, 1, -1, 2, 5, -12, 27), "unsigned": (0, 1, 2, 5, 27, 200), "bool": (False, True)}
 _SMALL_FLOATS = (0.0, -0.0, 1e-3, -1e-3, 0.25, -0.25, 1.0, -1.0, 2.5, -2.5, 8.0)
-_LARGE = {
-    "int": (-1113, 1113, -10701, 10701),
-    "float": (-501.0, 501.0, -1001.2, 13437.7, -4988429.2),
-}
+_LARGE = {"int": (-1113, 1113, -10701, 10701), "float": (-501.0, 501.0, -1001.2, 13437.7, -4988429.2)}
 
 
 def _kind(dtype: Any) -> str:
@@ -39,10 +32,7 @@ def _bounds(op: Any, dtype: Any) -> dict[str, Any]:
         step = 0 if dtype == torch.bool else 1
     else:
         step = 1e-2
-    return {
-        "low": None if low is None else low + step,
-        "high": None if high is None else high - step,
-    }
+    return {"low": None if low is None else low + step, "high": None if high is None else high - step}
 
 
 def _unary_tensor(op: Any, shape: Sequence[int], device: Any, dtype: Any, grad: bool) -> Any:
@@ -54,9 +44,7 @@ def _unary_tensor(op: Any, shape: Sequence[int], device: Any, dtype: Any, grad: 
             return torch.full(tuple(shape), low, device=device, dtype=dtype)
     if dtype == torch.uint8:
         low = max(0, low or 0)
-    return torch.testing.make_tensor(
-        tuple(shape), device=device, dtype=dtype, requires_grad=grad, low=low, high=high
-    )
+    return torch.testing.make_tensor(tuple(shape), device=device, dtype=dtype, requires_grad=grad, low=low, high=high)
 
 
 def _sample_of(op: Any, x: Any, device: Any, dtype: Any) -> SampleInput:
@@ -88,7 +76,7 @@ def _values(op: Any, values: Sequence[Any], device: Any, dtype: Any, grad: bool)
         values = [complex(a, b) for a, b in itertools.product(values, values)]
     low, high = getattr(op, "domain", (None, None))
     if not dtype.is_complex:
-        values = [v for v in values if v != v or ((low is None or v > low) and (high is None or v < high))]  # fmt: skip
+        values = [v for v in values if v != v or ((low is None or v > low) and (high is None or v < high))]
     x = torch.tensor(list(values), device=device, dtype=dtype, requires_grad=grad)
     return _sample_of(op, x, device, dtype)
 
@@ -118,9 +106,7 @@ def generate_elementwise_unary_extremal_value_tensors(
     if _kind(dtype) == "float":
         x: Any = _FLOAT_EXTREMES
         if dtype.is_complex:
-            x = [
-                complex(a, b) for a, b in itertools.product((*_FLOAT_EXTREMES, 0.0, 1.0), repeat=2)
-            ]
+            x = [complex(a, b) for a, b in itertools.product((*_FLOAT_EXTREMES, 0.0, 1.0), repeat=2)]
         t = torch.tensor(list(x), device=device, dtype=dtype, requires_grad=requires_grad)
         yield _sample_of(op, t, device, dtype)
 
@@ -171,19 +157,9 @@ def _pair(op: Any, left: Sequence[int], right: Sequence[int], **options: Any) ->
     )
 
 
-def _of_pairs(
-    op: Any, pairs: Any, device: Any, dtype: Any, exclude_zero: bool, grad: bool
-) -> Iterator[SampleInput]:
+def _of_pairs(op: Any, pairs: Any, device: Any, dtype: Any, exclude_zero: bool, grad: bool) -> Iterator[SampleInput]:
     for left, right in pairs:
-        x, y = _pair(
-            op,
-            left,
-            right,
-            device=device,
-            dtype=dtype,
-            requires_grad=grad,
-            exclude_zero=exclude_zero,
-        )
+        x, y = _pair(op, left, right, device=device, dtype=dtype, requires_grad=grad, exclude_zero=exclude_zero)
         larger = torch.broadcast_shapes(left, right) != torch.Size(left)
         own = op.sample_kwargs(device, dtype, x)[0]
         yield SampleInput(x, args=(y,), kwargs=own, broadcasts_input=larger)
@@ -193,8 +169,17 @@ def sample_inputs_elementwise_binary(
     op: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any
 ) -> Iterator[SampleInput]:
     """Operands of equal shapes, and of shapes that one or both are broadcast from."""
-    pairs = (((), ()), ((S,), ()), ((S, 1), (S,)), ((M, S), ()), ((S, M, S), (M, S)),
-             ((S, M, S), (S, M, S)), ((M, 1, S), (M, S)), ((M, 1, S), (1, M, S)), ((0, 1, 3), (0, 10, 3)))  # fmt: skip
+    pairs = (
+        ((), ()),
+        ((S,), ()),
+        ((S, 1), (S,)),
+        ((M, S), ()),
+        ((S, M, S), (M, S)),
+        ((S, M, S), (S, M, S)),
+        ((M, 1, S), (M, S)),
+        ((M, 1, S), (1, M, S)),
+        ((0, 1, 3), (0, 10, 3)),
+    )
     exclude = kwargs.get("exclude_zero", False)
     yield from _of_pairs(op, pairs, device, dtype, exclude, requires_grad)
 
@@ -211,21 +196,25 @@ def generate_elementwise_binary_broadcasting_tensors(
     op: Any, *, device: Any, dtype: Any, requires_grad: bool = False, exclude_zero: bool = False
 ) -> Iterator[SampleInput]:
     """Operands that are broadcast."""
-    pairs = (((1,), ()), ((2,), ()), ((1,), (2,)), ((2, 1), (2,)), ((1, 2), (3, 2)), ((3, 2), (1, 3, 2)),
-             ((3, 1, 2), (1, 3, 2)), ((2, 3, 2), ()), ((3, 1, 2), (1, 3, 1)))  # fmt: skip
+    pairs = (
+        ((1,), ()),
+        ((2,), ()),
+        ((1,), (2,)),
+        ((2, 1), (2,)),
+        ((1, 2), (3, 2)),
+        ((3, 2), (1, 3, 2)),
+        ((3, 1, 2), (1, 3, 2)),
+        ((2, 3, 2), ()),
+        ((3, 1, 2), (1, 3, 1)),
+    )
     yield from _of_pairs(op, pairs, device, dtype, exclude_zero, requires_grad)
 
 
-def _all_pairs(
-    op: Any, values: Sequence[Any], device: Any, dtype: Any, grad: bool
-) -> Iterator[SampleInput]:
+def _all_pairs(op: Any, values: Sequence[Any], device: Any, dtype: Any, grad: bool) -> Iterator[SampleInput]:
     if dtype.is_complex:
         values = [complex(a, b) for a, b in itertools.product(values, values)]
     both = list(itertools.product(values, values))
-    x, y = (
-        torch.tensor([p[i] for p in both], device=device, dtype=dtype, requires_grad=grad)
-        for i in range(2)
-    )
+    x, y = (torch.tensor([p[i] for p in both], device=device, dtype=dtype, requires_grad=grad) for i in range(2))
     yield SampleInput(x, args=(y,), kwargs=op.sample_kwargs(device, dtype, x)[0])
 
 
@@ -234,7 +223,7 @@ def generate_elementwise_binary_small_value_tensors(
 ) -> Iterator[SampleInput]:
     """All pairs of small numbers."""
     values = _SMALL.get(_kind(dtype), _SMALL_FLOATS)
-    zero = op.rhs_make_tensor_kwargs.get("exclude_zero", False) if exclude_zero is None else exclude_zero  # fmt: skip
+    zero = op.rhs_make_tensor_kwargs.get("exclude_zero", False) if exclude_zero is None else exclude_zero
     values = [v for v in values if v != 0 or not zero]
     yield from _all_pairs(op, values, device, dtype, requires_grad)
 
@@ -288,9 +277,7 @@ def reference_inputs_elementwise_binary(
     yield from generate_elementwise_binary_broadcasting_tensors(op, exclude_zero=exclude, **options)
     yield from generate_elementwise_binary_small_value_tensors(op, **options)
     yield from generate_elementwise_binary_extremal_value_tensors(op, **options)
-    yield from generate_elementwise_binary_noncontiguous_tensors(
-        op, exclude_zero=exclude, **options
-    )
+    yield from generate_elementwise_binary_noncontiguous_tensors(op, exclude_zero=exclude, **options)
     yield from generate_elementwise_binary_with_scalar_samples(op, **options)
 
 
@@ -326,9 +313,7 @@ def sample_inputs_reduction(
     several = kwargs.get("supports_multiple_dims", getattr(op_info, "supports_multiple_dims", True))
     for shape in ((), (2,), (2, 3), (S, 3, 2)):
         for dims in _dims(len(shape), several):
-            x = torch.testing.make_tensor(
-                shape, device=device, dtype=dtype, requires_grad=requires_grad
-            )
+            x = torch.testing.make_tensor(shape, device=device, dtype=dtype, requires_grad=requires_grad)
             for args, more in op_info.generate_args_kwargs(x, **dims):
                 yield SampleInput(x, args=tuple(args), kwargs={**more, **dims})
 
@@ -341,9 +326,7 @@ def sample_inputs_spectral_ops(
     several = self.ndimensional.value > 1
 
     def signal(*shape: int) -> Any:
-        return torch.testing.make_tensor(
-            shape, device=device, dtype=dtype, requires_grad=requires_grad
-        )
+        return torch.testing.make_tensor(shape, device=device, dtype=dtype, requires_grad=requires_grad)
 
     for norm in (None, "forward", "backward", "ortho"):
         yield SampleInput(signal(4, 6, 3), norm=norm)

@@ -17,10 +17,16 @@ from .core import BinaryUfuncInfo, OpInfo, UnaryUfuncInfo
 
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 LETTERS: dict[str, tuple[Any, ...]] = {
-    "I": (torch.uint8, *_INTEGERS), "F": (torch.float32, torch.float64),
-    "C": (torch.complex64, torch.complex128), "h": (torch.float16,), "b": (torch.bfloat16,),
-    "?": (torch.bool,), "u": (torch.uint8,), "l": (torch.int64,), "w": _INTEGERS,
-}  # fmt: skip
+    "I": (torch.uint8, *_INTEGERS),
+    "F": (torch.float32, torch.float64),
+    "C": (torch.complex64, torch.complex128),
+    "h": (torch.float16,),
+    "b": (torch.bfloat16,),
+    "?": (torch.bool,),
+    "u": (torch.uint8,),
+    "l": (torch.int64,),
+    "w": _INTEGERS,
+}
 ALL = "IFC?bh"
 
 
@@ -32,10 +38,12 @@ def dtypes(letters: str) -> set[Any]:
 def knows(what: str) -> dict[str, Any]:
     """Flags from letters: a autograd, g twice, f forward mode, w forward over reverse, o `out=`."""
     return {
-        "supports_autograd": "a" in what, "supports_gradgrad": "g" in what,
-        "supports_forward_ad": "f" in what, "supports_fwgrad_bwgrad": "w" in what,
+        "supports_autograd": "a" in what,
+        "supports_gradgrad": "g" in what,
+        "supports_forward_ad": "f" in what,
+        "supports_fwgrad_bwgrad": "w" in what,
         "supports_out": "o" in what,
-    }  # fmt: skip
+    }
 
 
 def _ref(name: str) -> Any:
@@ -48,10 +56,7 @@ _NUMPY = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcs
           "gt": "greater", "le": "less_equal", "lt": "less", "pow": "power", "true_divide": "divide",
           "atan2": "arctan2", "sinc": "sinc", "positive": "positive"}  # fmt: skip
 
-_WITH_INPLACE = [
-    f"nn.functional.{n}"
-    for n in ["elu", "celu", "selu", "silu", "mish", "leaky_relu", "hardsigmoid"]
-]
+_WITH_INPLACE = [f"nn.functional.{n}" for n in ["elu", "celu", "selu", "silu", "mish", "leaky_relu", "hardsigmoid"]]
 
 Group = tuple[str, str | None, str, str]
 """Dtypes, those of derivatives where they are fewer, flags, names."""
@@ -82,12 +87,25 @@ _UNARY: tuple[Group, ...] = (
                        "special.modified_bessel_k1 special.spherical_bessel_j0"),
 )  # fmt: skip
 _DOMAINS: dict[str, tuple[Any, Any]] = {
-    "acos": (-1, 1), "asin": (-1, 1), "acosh": (1, None), "atanh": (-1, 1), "log": (0, None),
-    "log10": (0, None), "log1p": (-1, None), "log2": (0, None), "rsqrt": (0, None), "sqrt": (0, None),
-    "erfinv": (-1, 1), "logit": (0, 1), "special.ndtri": (0, 1), "special.entr": (0, None),
-    "special.bessel_y0": (0, None), "special.bessel_y1": (0, None),
-    "special.modified_bessel_k0": (0, None), "special.modified_bessel_k1": (0, None),
-}  # fmt: skip
+    "acos": (-1, 1),
+    "asin": (-1, 1),
+    "acosh": (1, None),
+    "atanh": (-1, 1),
+    "log": (0, None),
+    "log10": (0, None),
+    "log1p": (-1, None),
+    "log2": (0, None),
+    "rsqrt": (0, None),
+    "sqrt": (0, None),
+    "erfinv": (-1, 1),
+    "logit": (0, 1),
+    "special.ndtri": (0, 1),
+    "special.entr": (0, None),
+    "special.bessel_y0": (0, None),
+    "special.bessel_y1": (0, None),
+    "special.modified_bessel_k0": (0, None),
+    "special.modified_bessel_k1": (0, None),
+}
 
 _BINARY: tuple[Group, ...] = (
     (ALL, None, "agfwo", "add mul true_divide float_power ldexp"),
@@ -107,32 +125,29 @@ _BINARY: tuple[Group, ...] = (
     (ALL, None, "", "isclose"),
     ("IFbh", None, "o", "floor_divide"),
     ("IF?", None, "o", "special.zeta special.chebyshev_polynomial_t special.hermite_polynomial_h"),
-)  # fmt: skip
+)
 _POSITIVE = {"low": 0.1, "high": 5}
 _OPERANDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "true_divide": ({}, {"exclude_zero": True}), "fmod": ({}, {"exclude_zero": True}),
-    "remainder": ({}, {"exclude_zero": True}), "floor_divide": ({}, {"exclude_zero": True}),
-    "pow": ({"low": 0}, {"low": 0}), "float_power": ({"low": 1}, {}), "hypot": ({"exclude_zero": True}, {}),
-    "xlogy": ({}, {"low": 1}), "special.xlog1py": ({}, {"low": 0}), "igamma": (_POSITIVE, _POSITIVE),
-    "igammac": (_POSITIVE, _POSITIVE), "atan2": ({"exclude_zero": True}, {"exclude_zero": True}),
+    "true_divide": ({}, {"exclude_zero": True}),
+    "fmod": ({}, {"exclude_zero": True}),
+    "remainder": ({}, {"exclude_zero": True}),
+    "floor_divide": ({}, {"exclude_zero": True}),
+    "pow": ({"low": 0}, {"low": 0}),
+    "float_power": ({"low": 1}, {}),
+    "hypot": ({"exclude_zero": True}, {}),
+    "xlogy": ({}, {"low": 1}),
+    "special.xlog1py": ({}, {"low": 0}),
+    "igamma": (_POSITIVE, _POSITIVE),
+    "igammac": (_POSITIVE, _POSITIVE),
+    "atan2": ({"exclude_zero": True}, {"exclude_zero": True}),
     "bitwise_left_shift": ({"low": 0, "high": 5}, {"low": 0, "high": 5}),
     "bitwise_right_shift": ({"low": 0, "high": 9}, {"low": 0, "high": 5}),
-    "ldexp": ({}, {"low": -2, "high": 3}), "special.zeta": ({"low": 2, "high": 5}, {"low": 1, "high": 5}),
+    "ldexp": ({}, {"low": -2, "high": 3}),
+    "special.zeta": ({"low": 2, "high": 5}, {"low": 1, "high": 5}),
     "special.chebyshev_polynomial_t": ({"low": -1, "high": 1}, {"low": 0, "high": 4}),
     "special.hermite_polynomial_h": ({"low": -1, "high": 1}, {"low": 0, "high": 4}),
-}  # fmt: skip
-_COMPARES = [
-    "ge",
-    "gt",
-    "le",
-    "lt",
-    "eq",
-    "ne",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "isclose",
-]
+}
+_COMPARES = ["ge", "gt", "le", "lt", "eq", "ne", "logical_and", "logical_or", "logical_xor", "isclose"]
 
 
 def _unary(name: str, group: Group, **more: Any) -> UnaryUfuncInfo:
@@ -141,29 +156,36 @@ def _unary(name: str, group: Group, **more: Any) -> UnaryUfuncInfo:
         fn = getattr(torch.nn.functional, name.removeprefix("nn.functional."))
         more["inplace_variant"] = functools.partial(fn, inplace=True)
     return UnaryUfuncInfo(
-        name, ref=_ref(name), dtypes=dtypes(letters), domain=_DOMAINS.get(name, (None, None)),
-        backward_dtypes=None if backward is None else dtypes(backward), **knows(flags), **more,
-    )  # fmt: skip
+        name,
+        ref=_ref(name),
+        dtypes=dtypes(letters),
+        domain=_DOMAINS.get(name, (None, None)),
+        backward_dtypes=None if backward is None else dtypes(backward),
+        **knows(flags),
+        **more,
+    )
 
 
 def unary_rows() -> list[OpInfo]:
     """Functions of one tensor."""
     rows: list[OpInfo] = [_unary(n, group) for group in _UNARY for n in group[3].split()]
-    for name, scalar in (
-        ("nn.functional.leaky_relu", {"negative_slope": 0.1}),
-        ("nn.functional.hardsigmoid", {}),
-    ):
+    for name, scalar in (("nn.functional.leaky_relu", {"negative_slope": 0.1}), ("nn.functional.hardsigmoid", {})):
         kwargs = {"sample_kwargs": lambda d, k, x, given=scalar: (given, given)}
         rows.append(_unary(name, ("Fbh", None, "agfw" if scalar else "af", ""), **kwargs))
     rows.extend(
         UnaryUfuncInfo(
-            "polygamma", op=lambda x, n, **kwargs: torch.polygamma(n, x, **kwargs),
-            variant_test_name=f"polygamma_n_{n}", dtypes=dtypes("IF?b"), domain=(0, None),
-            inplace_variant=None, method_variant=None, **knows("agfwo"),
+            "polygamma",
+            op=lambda x, n, **kwargs: torch.polygamma(n, x, **kwargs),
+            variant_test_name=f"polygamma_n_{n}",
+            dtypes=dtypes("IF?b"),
+            domain=(0, None),
+            inplace_variant=None,
+            method_variant=None,
+            **knows("agfwo"),
             sample_kwargs=lambda d, k, x, n=n: ({"n": n}, {"n": n}),
         )
         for n in (1, 2)
-    )  # fmt: skip
+    )
     return rows
 
 
@@ -175,29 +197,42 @@ def binary_rows() -> list[OpInfo]:
             left, right = _OPERANDS.get(name, ({}, {}))
             rows.append(
                 BinaryUfuncInfo(
-                    name, ref=_ref(name), dtypes=dtypes(group[0]),
+                    name,
+                    ref=_ref(name),
+                    dtypes=dtypes(group[0]),
                     backward_dtypes=None if group[1] is None else dtypes(group[1]),
-                    lhs_make_tensor_kwargs=left, rhs_make_tensor_kwargs=right,
-                    always_returns_bool=name in _COMPARES, **knows(group[2]),
+                    lhs_make_tensor_kwargs=left,
+                    rhs_make_tensor_kwargs=right,
+                    always_returns_bool=name in _COMPARES,
+                    **knows(group[2]),
                     supports_rhs_python_scalar=name in _SCALARS,
                 )
-            )  # fmt: skip
+            )
     for mode, letters in ((None, ALL), ("trunc", "IFbh"), ("floor", "IFbh")):
         given = {"rounding_mode": mode}
         rows.append(
             BinaryUfuncInfo(
-                "div", variant_test_name=f"{mode or 'no'}_rounding{'' if mode else '_mode'}",
-                dtypes=dtypes(letters), rhs_make_tensor_kwargs={"exclude_zero": True},
-                sample_kwargs=lambda d, k, x, given=given: (given, given), **knows("agfwo"),
+                "div",
+                variant_test_name=f"{mode or 'no'}_rounding{'' if mode else '_mode'}",
+                dtypes=dtypes(letters),
+                rhs_make_tensor_kwargs={"exclude_zero": True},
+                sample_kwargs=lambda d, k, x, given=given: (given, given),
+                **knows("agfwo"),
             )
-        )  # fmt: skip
+        )
     for name, of in (("max", torch.max), ("min", torch.min)):
         rows.append(
             BinaryUfuncInfo(
-                name, op=of, variant_test_name="binary", ref=_ref(f"{name}imum"), inplace_variant=None,
-                dtypes=dtypes("IF?bh"), supports_rhs_python_scalar=False, **knows("agfwo"),
+                name,
+                op=of,
+                variant_test_name="binary",
+                ref=_ref(f"{name}imum"),
+                inplace_variant=None,
+                dtypes=dtypes("IF?bh"),
+                supports_rhs_python_scalar=False,
+                **knows("agfwo"),
             )
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -29,9 +29,15 @@ class DecorateInfo:
     __slots__ = ("active_if", "cls_name", "decorators", "device_type", "dtypes", "test_name")
 
     def __init__(
-        self, decorators: Any, cls_name: str | None = None, test_name: str | None = None, *,
-        device_type: str | None = None, dtypes: Any = None, active_if: Any = True,
-    ) -> None:  # fmt: skip
+        self,
+        decorators: Any,
+        cls_name: str | None = None,
+        test_name: str | None = None,
+        *,
+        device_type: str | None = None,
+        dtypes: Any = None,
+        active_if: Any = True,
+    ) -> None:
         self.decorators = list(decorators) if isinstance(decorators, Sequence) else [decorators]
         self.cls_name, self.test_name, self.device_type = cls_name, test_name, device_type
         self.dtypes, self.active_if = dtypes, active_if
@@ -39,11 +45,9 @@ class DecorateInfo:
         if wrong:
             raise AssertionError(f"dtypes must be dtypes, got {wrong[0]!r}")
 
-    def is_active(
-        self, cls_name: str, test_name: str, device_type: str, dtype: Any, param_kwargs: Any
-    ) -> bool:
+    def is_active(self, cls_name: str, test_name: str, device_type: str, dtype: Any, param_kwargs: Any) -> bool:
         """Whether the decorators apply to this test."""
-        asked = ((self.cls_name, cls_name), (self.test_name, test_name), (self.device_type, device_type))  # fmt: skip
+        asked = ((self.cls_name, cls_name), (self.test_name, test_name), (self.device_type, device_type))
         if any(want is not None and want != got for want, got in asked):
             return False
         if self.dtypes is not None and dtype not in self.dtypes:
@@ -92,14 +96,18 @@ class SampleInput:
     __slots__ = ("args", "broadcasts_input", "input", "kwargs", "name", "output_process_fn_grad")
 
     def __init__(
-        self, input: Any, *var_args: Any, args: tuple[Any, ...] | None = None,
-        kwargs: dict[str, Any] | None = None, output_process_fn_grad: Any = None,
-        broadcasts_input: bool | None = None, name: str | None = None, **var_kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        input: Any,
+        *var_args: Any,
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+        output_process_fn_grad: Any = None,
+        broadcasts_input: bool | None = None,
+        name: str | None = None,
+        **var_kwargs: Any,
+    ) -> None:
         if (var_args or var_kwargs) and (args is not None or kwargs is not None):
-            raise AssertionError(
-                "arguments of a sample are given one by one, or as `args` and `kwargs`, not both ways"
-            )
+            raise AssertionError("arguments of a sample are given one by one, or as `args` and `kwargs`, not both ways")
         self.input = input
         self.args = tuple(args) if args is not None else var_args
         self.kwargs = dict(kwargs) if kwargs is not None else var_kwargs
@@ -108,9 +116,8 @@ class SampleInput:
         self.name = name or ""
 
     def with_metadata(
-        self, *, output_process_fn_grad: Any = None, broadcasts_input: bool | None = None,
-        name: str | None = None,
-    ) -> SampleInput:  # fmt: skip
+        self, *, output_process_fn_grad: Any = None, broadcasts_input: bool | None = None, name: str | None = None
+    ) -> SampleInput:
         """This sample, told more about."""
         if output_process_fn_grad is not None:
             self.output_process_fn_grad = output_process_fn_grad
@@ -148,10 +155,13 @@ class SampleInput:
     def transform(self, f: Callable[[Any], Any]) -> SampleInput:
         """The sample with a function applied to its tensors, dtypes and devices."""
         return SampleInput(
-            _mapped(self.input, f), args=_mapped(self.args, f), kwargs=_mapped(self.kwargs, f),
+            _mapped(self.input, f),
+            args=_mapped(self.args, f),
+            kwargs=_mapped(self.kwargs, f),
             output_process_fn_grad=self.output_process_fn_grad,
-            broadcasts_input=self.broadcasts_input, name=f"{self.name}_transformed",
-        )  # fmt: skip
+            broadcasts_input=self.broadcasts_input,
+            name=f"{self.name}_transformed",
+        )
 
     def numpy(self) -> SampleInput:
         """The sample with arrays in the place of tensors."""
@@ -185,9 +195,8 @@ class ErrorInput:
     __slots__ = ("error_regex", "error_type", "sample_input")
 
     def __init__(
-        self, sample_input: SampleInput, *, error_type: type[BaseException] = RuntimeError,
-        error_regex: str,
-    ) -> None:  # fmt: skip
+        self, sample_input: SampleInput, *, error_type: type[BaseException] = RuntimeError, error_regex: str
+    ) -> None:
         self.sample_input, self.error_type, self.error_regex = sample_input, error_type, error_regex
 
 

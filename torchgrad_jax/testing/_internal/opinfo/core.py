@@ -124,22 +124,35 @@ class OpInfo:
     """
 
     def __init__(
-        self, name: str, ref: Any = None, aliases: Iterable[str] | None = None,
-        variant_test_name: str = "", op: Any = None, method_variant: Any = _NOTHING,
-        inplace_variant: Any = _NOTHING, operator_variant: Any = _NOTHING,
-        inplace_operator_variant: Any = _NOTHING, skips: Any = (), decorators: Any = (),
-        sample_inputs_func: Any = None, reference_inputs_func: Any = None,
-        error_inputs_func: Any = None, dtypes: Any = None, dtypesIf: Any = None,
-        dtypesIfCUDA: Any = None, backward_dtypes: Any = None, backward_dtypesIfCUDA: Any = None,
+        self,
+        name: str,
+        ref: Any = None,
+        aliases: Iterable[str] | None = None,
+        variant_test_name: str = "",
+        op: Any = None,
+        method_variant: Any = _NOTHING,
+        inplace_variant: Any = _NOTHING,
+        operator_variant: Any = _NOTHING,
+        inplace_operator_variant: Any = _NOTHING,
+        skips: Any = (),
+        decorators: Any = (),
+        sample_inputs_func: Any = None,
+        reference_inputs_func: Any = None,
+        error_inputs_func: Any = None,
+        dtypes: Any = None,
+        dtypesIf: Any = None,
+        dtypesIfCUDA: Any = None,
+        backward_dtypes: Any = None,
+        backward_dtypesIfCUDA: Any = None,
         **flags: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         unknown = [k for k in flags if k not in _FLAGS]
         if unknown:
             raise TypeError(f"OpInfo.__init__() got an unexpected keyword argument '{unknown[0]}'")
         self.name, self.ref, self.variant_test_name = name, ref, variant_test_name
         self.aliases = tuple(AliasInfo(a) for a in aliases or ())
         self.op = op if op is not None else _found(name)
-        self._find_variants(method_variant, inplace_variant, operator_variant, inplace_operator_variant)  # fmt: skip
+        self._find_variants(method_variant, inplace_variant, operator_variant, inplace_operator_variant)
         self.skips = tuple(skips or ())
         self.decorators = (*(decorators or ()), *self.skips)
         self.sample_inputs_func = sample_inputs_func
@@ -158,10 +171,10 @@ class OpInfo:
         self.operator_variant = of(sign, operator, self.name)
         self.inplace_operator_variant = of(inplace_sign, operator, f"i{self.name}")
 
-    def _settle_dtypes(self, kinds: Any, by_device: Any, cuda: Any, back: Any, back_cuda: Any) -> None:  # fmt: skip
+    def _settle_dtypes(self, kinds: Any, by_device: Any, cuda: Any, back: Any, back_cuda: Any) -> None:
         self.dtypes = set(kinds if kinds is not None else floating_types())
         self.dtypesIf = {**(by_device or {})}
-        self.dtypesIfCUDA = set(cuda) if cuda is not None else set(self.dtypesIf.get("cuda", self.dtypes))  # fmt: skip
+        self.dtypesIfCUDA = set(cuda) if cuda is not None else set(self.dtypesIf.get("cuda", self.dtypes))
         self.dtypesIf["cuda"] = self.dtypesIfCUDA
         self.backward_dtypes = set(back) if back is not None else self.dtypes
         if back_cuda is not None:
@@ -232,7 +245,7 @@ class OpInfo:
     def _tracked(self, samples: Iterable[Any], kind: str, **options: Any) -> Iterator[Any]:
         return TrackedInputIter(iter(samples), kind, **options)
 
-    def sample_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
+    def sample_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Any:
         """Samples that the operator works for."""
         if kwargs.pop("include_conjugated_inputs", False):
             samples = [*self._samples(device, dtype, requires_grad, kwargs)]
@@ -264,12 +277,10 @@ class OpInfo:
                 sample.input = [conjugated(x) for x in sample.input]
         return tuple(samples)
 
-    def reference_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
+    def reference_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Any:
         """Samples to compare with the reference."""
         if self.reference_inputs_func is None:
-            return self._tracked(
-                self._samples(device, dtype, requires_grad, kwargs), "reference input"
-            )
+            return self._tracked(self._samples(device, dtype, requires_grad, kwargs), "reference input")
         made = self.reference_inputs_func(self, device, dtype, requires_grad, **kwargs)
         return self._tracked(made, "reference input")
 
@@ -280,13 +291,9 @@ class OpInfo:
         made = self.error_inputs_func(self, device, **kwargs)
         return self._tracked(made, "error input", track_callback=lambda e: e.sample_input)
 
-    def get_decorators(
-        self, test_class: str, test_name: str, device: str, dtype: Any, param_kwargs: Any
-    ) -> list[Any]:
+    def get_decorators(self, test_class: str, test_name: str, device: str, dtype: Any, param_kwargs: Any) -> list[Any]:
         """The decorators of one test with these arguments."""
-        return active_decorators(
-            self.decorators, test_class, test_name, device, dtype, param_kwargs
-        )
+        return active_decorators(self.decorators, test_class, test_name, device, dtype, param_kwargs)
 
     # --- dtypes -----------------------------------------------------------------------------------
 
@@ -331,12 +338,20 @@ class UnaryUfuncInfo(OpInfo):
     """
 
     def __init__(
-        self, name: str, *, dtypes: Any = None, domain: tuple[Any, Any] = (None, None),
-        handles_complex_extremal_values: bool = True, handles_large_floats: bool = True,
-        supports_complex_to_float: bool = False, sample_inputs_func: Any = None,
-        reference_inputs_func: Any = None, sample_kwargs: Any = None,
-        reference_numerics_filter: NumericsFilter | None = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        *,
+        dtypes: Any = None,
+        domain: tuple[Any, Any] = (None, None),
+        handles_complex_extremal_values: bool = True,
+        handles_large_floats: bool = True,
+        supports_complex_to_float: bool = False,
+        sample_inputs_func: Any = None,
+        reference_inputs_func: Any = None,
+        sample_kwargs: Any = None,
+        reference_numerics_filter: NumericsFilter | None = None,
+        **kwargs: Any,
+    ) -> None:
         self.domain = domain
         self.handles_complex_extremal_values = handles_complex_extremal_values
         self.handles_large_floats = handles_large_floats
@@ -344,10 +359,12 @@ class UnaryUfuncInfo(OpInfo):
         self.reference_numerics_filter = reference_numerics_filter
         self.sample_kwargs = sample_kwargs or (lambda device, dtype, input: ({}, {}))
         super().__init__(
-            name, dtypes=dtypes, sample_inputs_func=sample_inputs_func or sample_inputs_elementwise_unary,
+            name,
+            dtypes=dtypes,
+            sample_inputs_func=sample_inputs_func or sample_inputs_elementwise_unary,
             reference_inputs_func=reference_inputs_func or _g.reference_inputs_elementwise_unary,
             **kwargs,
-        )  # fmt: skip
+        )
 
 
 class BinaryUfuncInfo(OpInfo):
@@ -369,12 +386,21 @@ class BinaryUfuncInfo(OpInfo):
     """
 
     def __init__(
-        self, name: str, *, sample_inputs_func: Any = None, reference_inputs_func: Any = None,
-        sample_kwargs: Any = None, error_inputs_func: Any = None, lhs_make_tensor_kwargs: Any = None,
-        rhs_make_tensor_kwargs: Any = None, always_returns_bool: bool = False,
-        supports_rhs_python_scalar: bool = True, supports_one_python_scalar: bool = False,
-        supports_two_python_scalars: bool = False, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        *,
+        sample_inputs_func: Any = None,
+        reference_inputs_func: Any = None,
+        sample_kwargs: Any = None,
+        error_inputs_func: Any = None,
+        lhs_make_tensor_kwargs: Any = None,
+        rhs_make_tensor_kwargs: Any = None,
+        always_returns_bool: bool = False,
+        supports_rhs_python_scalar: bool = True,
+        supports_one_python_scalar: bool = False,
+        supports_two_python_scalars: bool = False,
+        **kwargs: Any,
+    ) -> None:
         self.sample_kwargs = sample_kwargs or (lambda device, dtype, input: ({}, {}))
         self.lhs_make_tensor_kwargs = lhs_make_tensor_kwargs or {}
         self.rhs_make_tensor_kwargs = rhs_make_tensor_kwargs or {}
@@ -383,10 +409,12 @@ class BinaryUfuncInfo(OpInfo):
         self.supports_one_python_scalar = supports_one_python_scalar or supports_two_python_scalars
         self.supports_two_python_scalars = supports_two_python_scalars
         super().__init__(
-            name, sample_inputs_func=sample_inputs_func or sample_inputs_elementwise_binary,
+            name,
+            sample_inputs_func=sample_inputs_func or sample_inputs_elementwise_binary,
             reference_inputs_func=reference_inputs_func or _g.reference_inputs_elementwise_binary,
-            error_inputs_func=error_inputs_func or _g.error_inputs_elementwise_binary, **kwargs,
-        )  # fmt: skip
+            error_inputs_func=error_inputs_func or _g.error_inputs_elementwise_binary,
+            **kwargs,
+        )
 
 
 class ReductionOpInfo(OpInfo):
@@ -406,11 +434,19 @@ class ReductionOpInfo(OpInfo):
     """
 
     def __init__(
-        self, name: str, *, identity: Any = None, nan_policy: str | None = None,
-        supports_multiple_dims: bool = True, promotes_int_to_float: bool = False,
-        promotes_int_to_int64: bool = False, result_dtype: Any = None, complex_to_real: bool = False,
-        generate_args_kwargs: Any = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        *,
+        identity: Any = None,
+        nan_policy: str | None = None,
+        supports_multiple_dims: bool = True,
+        promotes_int_to_float: bool = False,
+        promotes_int_to_int64: bool = False,
+        result_dtype: Any = None,
+        complex_to_real: bool = False,
+        generate_args_kwargs: Any = None,
+        **kwargs: Any,
+    ) -> None:
         if nan_policy not in (None, "propagate", "omit"):
             raise AssertionError(f"nan_policy must be 'propagate' or 'omit', got {nan_policy!r}")
         if promotes_int_to_float and promotes_int_to_int64:
@@ -456,15 +492,11 @@ class SpectralFuncInfo(OpInfo):
         **kwargs: as for `OpInfo`.
     """
 
-    def __init__(
-        self, name: str, *, ndimensional: SpectralFuncType, dtypes: Any = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, name: str, *, ndimensional: SpectralFuncType, dtypes: Any = None, **kwargs: Any) -> None:
         self.ndimensional = ndimensional
         kwargs.setdefault("sample_inputs_func", sample_inputs_spectral_ops)
         kwargs.setdefault("check_batched_gradgrad", False)
-        super().__init__(
-            name, dtypes=floating_and_complex_types() if dtypes is None else dtypes, **kwargs
-        )
+        super().__init__(name, dtypes=floating_and_complex_types() if dtypes is None else dtypes, **kwargs)
 
 
 class ForeachFuncInfo(OpInfo):
@@ -482,9 +514,14 @@ class ForeachFuncInfo(OpInfo):
         kwargs.setdefault("op", getattr(torch, f"_foreach_{name}", inplace))
         kwargs.setdefault("ref", getattr(torch, name, getattr(torch.Tensor, name, None)))
         super().__init__(
-            f"_foreach_{name}", method_variant=None, inplace_variant=inplace, operator_variant=None,
-            inplace_operator_variant=None, sample_inputs_func=sample_inputs_func, **kwargs,
-        )  # fmt: skip
+            f"_foreach_{name}",
+            method_variant=None,
+            inplace_variant=inplace,
+            operator_variant=None,
+            inplace_operator_variant=None,
+            sample_inputs_func=sample_inputs_func,
+            **kwargs,
+        )
 
 
 def gradcheck_wrapper_hermitian_input(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -492,9 +529,7 @@ def gradcheck_wrapper_hermitian_input(op: Any, input: Any, *args: Any, **kwargs:
     return op(input + input.mH, *args, **kwargs)
 
 
-def gradcheck_wrapper_triangular_input(
-    op: Any, *args: Any, upper: bool = False, idx: int = 0, **kwargs: Any
-) -> Any:
+def gradcheck_wrapper_triangular_input(op: Any, *args: Any, upper: bool = False, idx: int = 0, **kwargs: Any) -> Any:
     """The operator with one argument made triangular."""
     arg = args[idx].triu() if upper else args[idx].tril()
     return op(*args[:idx], arg, *args[idx + 1 :], upper, **kwargs)

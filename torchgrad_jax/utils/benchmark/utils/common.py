@@ -128,16 +128,9 @@ class Measurement:
         if not self.raw_times or self.meets_confidence(SUSPICIOUS):
             return ""
         gross = not self.meets_confidence(USELESS)
-        cause = (
-            "suggests significant environmental influence"
-            if gross
-            else "could indicate system fluctuation"
-        )
+        cause = "suggests significant environmental influence" if gross else "could indicate system fluctuation"
         share = self.iqr / self.median * 100
-        return (
-            f"\n  WARNING: Interquartile range is {share:.1f}% of the median measurement.\n"
-            f"           This {cause}."
-        )
+        return f"\n  WARNING: Interquartile range is {share:.1f}% of the median measurement.\n           This {cause}."
 
     @property
     def title(self) -> str:

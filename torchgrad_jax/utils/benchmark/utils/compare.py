@@ -35,18 +35,14 @@ def _coloured(text: str, value: float, best: float) -> str:
 class _Numbers:
     """How the times of one column are written."""
 
-    def __init__(
-        self, found: Sequence[Measurement | None], scale: float, trim: bool, warn: bool
-    ) -> None:
+    def __init__(self, found: Sequence[Measurement | None], scale: float, trim: bool, warn: bool) -> None:
         self.scale, self.trim = scale, trim
         there = [m for m in found if m is not None]
         self.warn = warn and any(m.has_warnings for m in there)
         before = [math.ceil(math.log10(m.median / scale)) for m in there]
         behind = 1
         if trim:
-            behind = min(
-                max(m.significant_figures - d, 0) for m, d in zip(there, before, strict=True)
-            )
+            behind = min(max(m.significant_figures - d, 0) for m, d in zip(there, before, strict=True))
         self.behind = behind
         self.width = max(before) + behind + (1 if behind else 0)
 
@@ -67,9 +63,8 @@ class Table:
     """The measurements of one label: a row for each statement, a column for each description."""
 
     def __init__(
-        self, results: list[Measurement], colorize: Colorize, trim_significant_figures: bool,
-        highlight_warnings: bool,
-    ) -> None:  # fmt: skip
+        self, results: list[Measurement], colorize: Colorize, trim_significant_figures: bool, highlight_warnings: bool
+    ) -> None:
         if len({m.label for m in results}) != 1:
             raise AssertionError("All results must share the same label")
         self.results, self.label = results, results[0].label
@@ -80,10 +75,14 @@ class Table:
         self.column_keys = ordered_unique(m.description for m in results)
         self._cells: dict[Any, Measurement] = {(self.row_fn(m), m.description): m for m in results}
         self._numbers = [
-            _Numbers([self._cells.get((r, c)) for r in self.row_keys], self.time_scale,
-                     trim_significant_figures, highlight_warnings)
+            _Numbers(
+                [self._cells.get((r, c)) for r in self.row_keys],
+                self.time_scale,
+                trim_significant_figures,
+                highlight_warnings,
+            )
             for c in self.column_keys
-        ]  # fmt: skip
+        ]
 
     @staticmethod
     def row_fn(m: Measurement) -> tuple[int, str | None, str]:

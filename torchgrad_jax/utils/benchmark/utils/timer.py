@@ -63,16 +63,22 @@ class Timer:
     _timer_cls = timeit.Timer
 
     def __init__(
-        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "",
-        timer: Callable[[], float] = timer, globals: dict[str, Any] | None = None, label: str | None = None,
-        sub_label: str | None = None, description: str | None = None, env: str | None = None, num_threads: int = 1,
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Callable[[], float] = timer,
+        globals: dict[str, Any] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
         language: Language | str = Language.PYTHON,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if language not in (Language.PYTHON, "py", "python"):
             if language in (Language.CPP, "cpp", "c++"):
-                raise NotImplementedError(
-                    "torch.utils.benchmark.Timer: only statements in Python are timed"
-                )
+                raise NotImplementedError("torch.utils.benchmark.Timer: only statements in Python are timed")
             raise ValueError(f"Invalid language `{language}`.")
         if global_setup:
             raise ValueError(
@@ -82,9 +88,7 @@ class Timer:
         stmt, setup = _dedented(stmt), _dedented(setup)
         self._globals = names
         self._timer = self._timer_cls(stmt=stmt, setup=setup, timer=timer, globals=names)
-        self._task_spec = TaskSpec(
-            stmt, setup, "", label, sub_label, description, env, num_threads
-        )  # fmt: skip
+        self._task_spec = TaskSpec(stmt, setup, "", label, sub_label, description, env, num_threads)
 
     def _timeit(self, number: int) -> float:
         # A clock that stands still would make rates infinite.
@@ -116,9 +120,13 @@ class Timer:
         return number
 
     def _loop(
-        self, number: int, enough: Callable[[list[float]], bool], least: float, most: float | None,
+        self,
+        number: int,
+        enough: Callable[[list[float]], bool],
+        least: float,
+        most: float | None,
         callback: Callable[[int, float], Any] | None,
-    ) -> Measurement:  # fmt: skip
+    ) -> Measurement:
         """Times until they are enough, and together as long as asked for."""
         total, times = 0.0, list[float]()
         while (total < least) or (not enough(times)):
@@ -145,9 +153,13 @@ class Timer:
             return self._loop(number, lambda times: True, min_run_time, None, callback)
 
     def adaptive_autorange(
-        self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
+        self,
+        threshold: float = 0.1,
+        *,
+        min_run_time: float = 0.01,
+        max_run_time: float = 10.0,
         callback: Callable[[int, float], Any] | None = None,
-    ) -> Measurement:  # fmt: skip
+    ) -> Measurement:
         """Times of blocks of runs, until they agree.
 
         Args:
@@ -157,9 +169,7 @@ class Timer:
         """
 
         def enough(times: list[float]) -> bool:
-            return len(times) > 3 and Measurement(number, times, self._task_spec).meets_confidence(
-                threshold
-            )
+            return len(times) > 3 and Measurement(number, times, self._task_spec).meets_confidence(threshold)
 
         with set_torch_threads(self._task_spec.num_threads):
             number = self._block_size(0.05)

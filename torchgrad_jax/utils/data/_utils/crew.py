@@ -96,9 +96,7 @@ class Processes:
         pickled = to_bytes(job)
         self._orders: list[Connection] = []
         self.processes: list[Any] = []
-        self._answers: queue.SimpleQueue[tuple[int, tuple[bytes, list[bytes]] | None]] = (
-            queue.SimpleQueue()
-        )
+        self._answers: queue.SimpleQueue[tuple[int, tuple[bytes, list[bytes]] | None]] = queue.SimpleQueue()
         sources: dict[Connection, int] = {}
         self._ended = False
         try:

@@ -18,9 +18,8 @@ class Fetcher:
     """
 
     def __init__(
-        self, dataset: Any, iterable: bool, batched: bool, collate_fn: Callable[[Any], Any],
-        drop_last: bool,
-    ) -> None:  # fmt: skip
+        self, dataset: Any, iterable: bool, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+    ) -> None:
         self.dataset, self.collate, self.batched = dataset, collate_fn, batched
         self.drop_last = drop_last
         self.examples = iter(dataset) if iterable else None

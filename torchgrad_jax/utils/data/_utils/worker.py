@@ -106,9 +106,7 @@ def caught(worker: int) -> ExceptionWrapper:
     return ExceptionWrapper(where=f"in DataLoader worker process {worker}")
 
 
-def work(
-    job: Job, worker: int, receive: Callable[[], Any], send: Callable[[Any, Any], None]
-) -> None:
+def work(job: Job, worker: int, receive: Callable[[], Any], send: Callable[[Any, Any], None]) -> None:
     """Answer orders, (number, index) pairs, until None comes."""
     fetch: Fetcher | None = None
     trouble: ExceptionWrapper | None = None

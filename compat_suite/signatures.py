@@ -1,6 +1,6 @@
 """Asks torch for the signatures by which it judges arguments: ``python -m compat_suite.signatures``.
 
-Writes ``torchgrad_jax/_engine/signatures.txt``, a line for each function and method of torch's that is
+Writes ``torchgrad_jax/_engine/entry/signatures.txt``, a line for each function and method of torch's that is
 parsed in C++ and that we have, with its overloads in the order in which torch tries them. Functions
 of several overloads list them when they are called badly. Those of one overload have a schema, as
 have those of several, which says what a listing leaves out: ``int?`` may be None, ``int[2]`` may be
@@ -20,7 +20,7 @@ import torch
 import torchgrad_jax
 from torchgrad_jax._engine.surface import METHODS, NAMESPACES, OPERATORS
 
-FILE = Path(torchgrad_jax.__file__).parent / "_engine" / "signatures.txt"
+FILE = Path(torchgrad_jax.__file__).parent / "_engine" / "entry" / "signatures.txt"
 HEAD = "# Written by `python -m compat_suite.signatures`; says what torch {} takes.\n"
 _SPACES = {
     "": torch,

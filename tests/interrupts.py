@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torchgrad_jax
-from torchgrad_jax._core import caches
+from torchgrad_jax._core.jax import caches
 from torchgrad_jax._core.state import WRITE_LOCK
 
 PACKAGE = str(Path(torchgrad_jax.__file__).parent)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._engine import bind
+from torchgrad_jax._engine.entry import bind
 
 
 def fresh(code: str) -> str:

@@ -122,23 +122,29 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
     )
 }
 
+# The order inside of a package: a file or folder imports from its own wing (without cycles) or from wings before it.
+WINGS: Mapping[str, tuple[str, ...]] = {
+    "_core": ("state", "events", "errors", "jax", "arrays", "files", "host", "random"),
+    "_engine": ("surface", "run", "memory", "graph", "modes", "entry", "tensor", "passes"),
+    # `compile` alone stands for the files beside its three wings.
+    "_bridge": ("compile.watch", "compile.trace", "compile.program", "compile", "jax_side", "basis", "vmap"),
+}
+FILES_OF_A_WING = 20
+
 # Where a single file is narrower still: the modules of the package that it may import.
 ONLY: Mapping[str, frozenset[str]] = {
-    "_core.errors": frozenset(),
+    "_core.errors.messages": frozenset(),
     "_core.state": frozenset(),
-    "_engine.hooks": frozenset({"_core.warn"}),
-    "_engine.node": frozenset({"_core", "_engine.hooks"}),
-    "_engine.shared_values": frozenset(),
-    "_engine.steps": frozenset(),
-    "_engine.numbers_apart": frozenset({"_core", "_engine.steps"}),
-    "_engine.executors": frozenset({"_core", "_engine.numbers_apart"}),
-    "_engine.trace": frozenset({"_core", "_ops", "_engine.executors", "_engine.joining"}),
-    "_engine.grad_plan": frozenset(
-        {
-            "_core",
-            "_ops",
-            *(f"_engine.{n}" for n in ("executors", "joining", "node", "shared_values", "steps", "trace")),
-        }
+    "_engine.surface": frozenset(),
+    "_engine.graph.hooks": frozenset({"_core.errors.warn"}),
+    "_engine.graph.node": frozenset({"_core", "_engine.graph.hooks"}),
+    "_engine.memory.shared_values": frozenset(),
+    "_engine.run.steps": frozenset(),
+    "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
+    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart"}),
+    "_engine.run.trace": frozenset({"_core", "_ops", "_engine.run.executors", "_engine.run.joining"}),
+    "_engine.graph.grad_plan": frozenset(
+        {"_core", "_ops", "_engine.run", "_engine.graph.node", "_engine.memory.shared_values"}
     ),
 }
 
@@ -249,8 +255,22 @@ def layer_of(module: str) -> int | None:
     return found.get(module)
 
 
+def wing_of(module: str) -> tuple[str, int] | None:
+    """The package of a module that has wings, and the number of its wing; the package's own file sees all wings."""
+    package, _, inner = module.partition(".")
+    wings = WINGS.get(package, ())
+    while inner and inner not in wings:
+        inner = inner.rpartition(".")[0]
+    return (package, wings.index(inner)) if inner else None
+
+
 def unplaced(modules: Iterable[str]) -> list[str]:
-    return [f"{_shown(m)} is in no layer, see LAYERS" for m in modules if layer_of(m) is None]
+    modules = list(modules)
+    in_no_wing = [m for m in modules if m.partition(".")[0] in WINGS and "." in m and wing_of(m) is None]
+    return [
+        *(f"{_shown(m)} is in no layer, see LAYERS" for m in modules if layer_of(m) is None),
+        *(f"{_shown(m)} is in no wing, see WINGS" for m in in_no_wing),
+    ]
 
 
 def upward(imports: Iterable[Import]) -> list[str]:
@@ -259,6 +279,16 @@ def upward(imports: Iterable[Import]) -> list[str]:
         below, above = layer_of(i.source), layer_of(i.target)
         if i.internal and below is not None and above is not None and above > below:
             wrong.append(f"{i}: upward, from {LAYERS[below][0]} to {LAYERS[above][0]}")
+    return wrong
+
+
+def upward_between_wings(imports: Iterable[Import]) -> list[str]:
+    wrong = []
+    for i in imports:
+        source, target = wing_of(i.source), wing_of(i.target)
+        if i.internal and source and target and source[0] == target[0] and target[1] > source[1]:
+            names = WINGS[source[0]]
+            wrong.append(f"{i}: upward, from wing {names[source[1]]} to wing {names[target[1]]}")
     return wrong
 
 
@@ -319,7 +349,7 @@ def _optional(source: str) -> frozenset[str]:
 
 def violations(root: Path, imports: list[Import] | None = None) -> list[str]:
     imports = read_imports(root) if imports is None else imports
-    checks = (upward, too_wide, cycles, foreign)
+    checks = (upward, upward_between_wings, too_wide, cycles, foreign)
     return [*unplaced(modules_under(root)), *(line for check in checks for line in check(imports))]
 
 
@@ -332,66 +362,85 @@ def test_imports_of_the_package_point_one_way():
 
 def test_narrower_rules_name_existing_modules():
     modules = modules_under(ROOT)
-    named = {*ONLY, *(f"{f}.{s}" for f, names in SHARED_SIBLINGS.items() for s in names)}
-    assert not named - modules.keys()
+    siblings = {f"{f}.{s}" for rules in (SHARED_SIBLINGS, WINGS) for f, names in rules.items() for s in names}
+    assert not {*ONLY, *siblings} - modules.keys()
+
+
+def test_a_wing_says_what_lives_there_and_stays_small():
+    folders = sorted({path.parent for package in WINGS for path in (ROOT / package).rglob("*.py")})
+    for folder in folders:
+        assert len([*folder.glob("*.py")]) <= FILES_OF_A_WING, f"{folder} has too many files: it has two subjects"
+        if folder.parent != ROOT:
+            text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+            words = ("Lives here:", "May import", "Begin with")
+            assert all(word in text for word in words), f"{folder}/__init__.py says none of {words}"
 
 
 # --- the check itself --------------------------------------------------------------------------
 
 GOOD_TREE = {
-    "__init__.py": "from . import autograd\nfrom ._engine import tensor\n",
-    "_core/__init__.py": "from . import errors, dtypes\n",
-    "_core/errors.py": "import math\n",
-    "_core/dtypes.py": "from .errors import DTypeError\n",
+    "__init__.py": "from . import autograd\nfrom ._engine.memory import tensor\n",
+    "_core/__init__.py": "from . import errors\nfrom .arrays import dtypes\n",
+    "_core/errors/__init__.py": "import math\n",
+    "_core/arrays/__init__.py": "",
+    "_core/arrays/dtypes.py": "from ..errors import DTypeError\n",
     "_ops/__init__.py": "from . import signs, reduce\nfrom .registry import TABLE\n",
     "_ops/registry.py": "from .._core import errors\n",
     "_ops/helpers.py": "import jax.numpy as jnp\n",
     "_ops/signs.py": "from . import helpers\nfrom .registry import op\n",
     "_ops/reduce.py": "from torchgrad_jax._ops.registry import op\n",
     "_engine/__init__.py": "",
-    "_engine/tensor.py": "import numpy\nfrom .._core import dtypes\n",
-    "_engine/bind.py": "from . import tensor\nfrom .._ops import TABLE\n",
-    "autograd/__init__.py": "from .._engine.tensor import Tensor\nfrom .graph import Node\n",
+    "_engine/memory/__init__.py": "",
+    "_engine/memory/tensor.py": "import numpy\nfrom ..._core.arrays import dtypes\n",
+    "_engine/entry/__init__.py": "",
+    "_engine/entry/bind.py": "from ..memory import tensor\nfrom ..._ops import TABLE\n",
+    "autograd/__init__.py": "from .._engine.memory.tensor import Tensor\nfrom .graph import Node\n",
     "autograd/graph.py": "def f():\n    from .. import _engine\n",
 }
 
 BAD_FILES = {
-    "upward": ("_core/dtypes.py", "from .._engine import tensor", "upward, from L0 to L2"),
+    "upward": ("_core/arrays/dtypes.py", "from ..._engine.memory import tensor", "upward, from L0 to L2"),
     "upward-absolute": ("_ops/helpers.py", "import torchgrad_jax.autograd.graph", "L1 to L3"),
-    "upward-to-the-root": ("_engine/tensor.py", "from .. import no_grad", "L2 to L5"),
+    "upward-to-the-root": ("_engine/memory/tensor.py", "from ... import no_grad", "L2 to L5"),
     "upward-in-a-function": (
-        "_engine/tensor.py",
-        "def f():\n    if f:\n        from ..autograd import graph",
-        "_engine.tensor:3 imports torchgrad_jax.autograd.graph: upward",
+        "_engine/memory/tensor.py",
+        "def f():\n    if f:\n        from ...autograd import graph",
+        "_engine.memory.tensor:3 imports torchgrad_jax.autograd.graph: upward",
     ),
     "upward-for-types": (
-        "_core/errors.py",
-        "import typing\nif typing.TYPE_CHECKING:\n    from .._engine.tensor import Tensor",
+        "_core/errors/__init__.py",
+        "import typing\nif typing.TYPE_CHECKING:\n    from ..._engine.memory.tensor import Tensor",
         "upward, from L0 to L2",
     ),
     "upward-by-name": (
         "_ops/registry.py",
-        "import importlib\nimportlib.import_module('.._engine.bind', __package__)",
+        "import importlib\nimportlib.import_module('.._engine.entry.bind', __package__)",
         "upward, from L1 to L2",
     ),
     "cycle-of-two": (
-        "_engine/tensor.py",
-        "from . import bind",
-        "_engine.tensor -> torchgrad_jax._engine.bind -> torchgrad_jax._engine.tensor",
+        "_engine/memory/tensor.py",
+        "from ..entry import bind",
+        "_engine.memory.tensor -> torchgrad_jax._engine.entry.bind -> torchgrad_jax._engine.memory.tensor",
     ),
+    "upward-between-wings": (
+        "_engine/memory/views.py",
+        "from ..entry import bind",
+        "_engine.memory.views:1 imports torchgrad_jax._engine.entry.bind: upward, from wing memory to wing entry",
+    ),
+    "no-wing": ("_engine/extras.py", "", "torchgrad_jax._engine.extras is in no wing"),
     "cycle-through-init": (
         "autograd/graph.py",
         "def f():\n    from . import backward",
         "cycle: torchgrad_jax.autograd -> torchgrad_jax.autograd.graph -> torchgrad_jax.autograd",
     ),
     "another-family": ("_ops/reduce.py", "from . import signs", "narrower than its layer"),
-    "narrow-file": ("_engine/hooks.py", "from .._core import errors", "narrower than its layer"),
+    "narrow-file": ("_engine/run/steps.py", "from ..._core import errors", "narrower than its layer"),
     "no-layer": ("extras.py", "", "torchgrad_jax.extras is in no layer"),
-    "torch": ("_core/devices.py", "import torch.cuda", "_core.devices:1 imports torch: not a dependency"),
+    "torch": ("_core/arrays/devices.py", "import torch.cuda", "_core.arrays.devices:1 imports torch: not a dependency"),
     "optional-elsewhere": (
-        "_core/devices.py",
+        "_core/arrays/devices.py",
         "import tensorboard",
-        "_core.devices:1 imports tensorboard: not a dependency",
+        "_core.arrays.devices:1 imports tensorboard: not a dependency",
     ),
 }
 

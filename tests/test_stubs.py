@@ -16,7 +16,7 @@ from torchgrad_jax import return_types
 from torchgrad_jax._codegen import files
 from torchgrad_jax._codegen.__main__ import main
 from torchgrad_jax._codegen.overloads import METHOD_OVERLOADS, OVERLOADS
-from torchgrad_jax._engine import bind
+from torchgrad_jax._engine.entry import bind
 from torchgrad_jax.return_types import RETURN_TYPES
 
 PACKAGE = Path(torchgrad_jax.__file__).parent
@@ -42,7 +42,7 @@ def stub(path):
 
 
 def tensor_class():
-    (found,) = (n for n in stub("_engine/tensor.pyi").body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
+    (found,) = (n for n in stub("_engine/memory/tensor.pyi").body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
     return declared(found.body)
 
 

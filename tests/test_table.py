@@ -8,8 +8,8 @@ import jax
 import pytest
 
 import torchgrad_jax
-from torchgrad_jax._engine import bind
-from torchgrad_jax._engine.binding import public_name
+from torchgrad_jax._engine.entry import bind
+from torchgrad_jax._engine.entry.binding import public_name
 from torchgrad_jax._ops import TABLE, registry as reg
 
 ROWS = sorted(TABLE.values(), key=lambda row: row.name)

@@ -15,37 +15,34 @@ if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
     _jax.config.update("jax_enable_x64", True)
 
 from . import _functions as _functions, autograd as autograd
-from ._bridge import control as _control  # noqa: F401 - teaches JAX's control flow tensors
-from ._bridge.compile import compile as compile
-from ._bridge.interop import from_jax as from_jax
+from ._bridge.compile.compile import compile as compile
+from ._bridge.jax_side import control as _control  # noqa: F401 - teaches JAX's control flow tensors
+from ._bridge.jax_side.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
-from ._core import (
-    absent as _absent,
-    compiling as _compiling,
-    devices as _devices,
-    dtypes as _dtypes,
-    formats as _formats,
-    kernel_files as _kernel_files,
+from ._core.arrays import devices as _devices, dtypes as _dtypes, formats as _formats
+from ._core.arrays.devices import (
+    device as device,
+    give_threads_to_many_cpu_devices as _give_threads_to_many_cpu_devices,
 )
-from ._core.caches import cache_info as cache_info, clear_caches as clear_caches, set_cache_limits as set_cache_limits
-from ._core.devices import device as device, give_threads_to_many_cpu_devices as _give_threads_to_many_cpu_devices
-from ._core.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
-from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError, no_such_name as _no_such_name
-from ._core.formats import memory_format as memory_format
-from ._core.shapes import Size as Size
-from ._engine import (
-    attributes as _attributes,
-    bind as _bind,
-    copying as _copying,
-    overrides as _overrides,
-    subclass as _subclass,
+from ._core.arrays.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
+from ._core.arrays.formats import memory_format as memory_format
+from ._core.arrays.shapes import Size as Size
+from ._core.errors import absent as _absent
+from ._core.errors.messages import UnsupportedLayoutError as UnsupportedLayoutError, no_such_name as _no_such_name
+from ._core.jax import compiling as _compiling, kernel_files as _kernel_files
+from ._core.jax.caches import (
+    cache_info as cache_info,
+    clear_caches as clear_caches,
+    set_cache_limits as set_cache_limits,
 )
-from ._engine.attributes import UntypedStorage as UntypedStorage, layout as layout
-from ._engine.overrides import (
+from ._engine.entry import bind as _bind, overrides as _overrides
+from ._engine.entry.overrides import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
-from ._engine.tensor import Tensor as Tensor
+from ._engine.memory.tensor import Tensor as Tensor
+from ._engine.tensor import attributes as _attributes, copying as _copying, subclass as _subclass
+from ._engine.tensor.attributes import UntypedStorage as UntypedStorage, layout as layout
 from ._functions import (
     complex_views as _complex_views,
     constructors as _constructors,

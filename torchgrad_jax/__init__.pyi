@@ -11,12 +11,12 @@ from jax import Array as _jax_Array
 from jax.sharding import Sharding as _Sharding
 from numpy import ndarray as _ndarray
 
-from ._core.devices import device as _device
-from ._core.dtypes import dtype as _dtype
-from ._core.formats import memory_format as _memory_format
-from ._core.shapes import Size as _Size
-from ._engine.attributes import UntypedStorage as _UntypedStorage, layout as _layout
-from ._engine.hooks import RemovableHandle as _RemovableHandle
+from ._core.arrays.devices import device as _device
+from ._core.arrays.dtypes import dtype as _dtype
+from ._core.arrays.formats import memory_format as _memory_format
+from ._core.arrays.shapes import Size as _Size
+from ._engine.tensor.attributes import UntypedStorage as _UntypedStorage, layout as _layout
+from ._engine.graph.hooks import RemovableHandle as _RemovableHandle
 from ._functions.random import Generator as _Generator
 from . import return_types as _return_types
 
@@ -113,23 +113,23 @@ from . import utils as utils
 from . import version as version
 from . import xpu as xpu
 from ._alias import install_as_torch as install_as_torch
-from ._bridge.compile import compile as compile
-from ._bridge.interop import from_jax as from_jax
+from ._bridge.compile.compile import compile as compile
+from ._bridge.jax_side.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
-from ._core.caches import cache_info as cache_info
-from ._core.caches import clear_caches as clear_caches
-from ._core.caches import set_cache_limits as set_cache_limits
-from ._core.devices import device as device
-from ._core.dtypes import dtype as dtype
-from ._core.dtypes import finfo as finfo
-from ._core.dtypes import iinfo as iinfo
-from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError
-from ._core.formats import memory_format as memory_format
-from ._core.shapes import Size as Size
-from ._engine.attributes import layout as layout
-from ._engine.overrides import DisableTorchFunction as DisableTorchFunction
-from ._engine.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from ._engine.tensor import Tensor as Tensor
+from ._core.jax.caches import cache_info as cache_info
+from ._core.jax.caches import clear_caches as clear_caches
+from ._core.jax.caches import set_cache_limits as set_cache_limits
+from ._core.arrays.devices import device as device
+from ._core.arrays.dtypes import dtype as dtype
+from ._core.arrays.dtypes import finfo as finfo
+from ._core.arrays.dtypes import iinfo as iinfo
+from ._core.errors.messages import UnsupportedLayoutError as UnsupportedLayoutError
+from ._core.arrays.formats import memory_format as memory_format
+from ._core.arrays.shapes import Size as Size
+from ._engine.tensor.attributes import layout as layout
+from ._engine.entry.overrides import DisableTorchFunction as DisableTorchFunction
+from ._engine.entry.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from ._engine.memory.tensor import Tensor as Tensor
 from ._functions.random import Generator as Generator
 from ._settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
 from ._settings import get_deterministic_debug_mode as get_deterministic_debug_mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final as Final
 
-from ._core.errors import no_such_name as _no_such_name
+from ._core.errors.messages import no_such_name as _no_such_name
 from .jit import (
     _overload as _overload,
     _overload_method as _overload_method,

@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 
-from ._bridge.python_guards import AMBIENT
-from ._core import products, warn
+from ._bridge.compile.watch.python_guards import AMBIENT
+from ._core.errors import warn
+from ._core.jax import products
 from ._core.state import SETTINGS
 
 _PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}

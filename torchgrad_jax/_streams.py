@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core import devices
+from ._core.arrays import devices
 
 _NO_EVENTS = "{} backend doesn't support events."
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core.errors import no_such_name as _no_such_name
-from ._engine.tensor import Tensor as Tensor
+from ._core.errors.messages import no_such_name as _no_such_name
+from ._engine.memory.tensor import Tensor as Tensor
 
 __all__ = ["Tensor"]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ._engine import printing
-from ._engine.printing import (
+from ._engine.memory.strided import read
+from ._engine.tensor import printing
+from ._engine.tensor.printing import (
     get_printoptions as get_printoptions,
     printoptions as printoptions,
     set_printoptions as set_printoptions,
 )
-from ._engine.strided import read
 
 
 class _Options:

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ._core import devices as _devices, dtypes as _dtypes
-from ._core.carried import ExceptionWrapper as ExceptionWrapper
-from ._core.errors import no_such_name as _no_such_name
-from ._engine.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
-from ._engine.storages import UntypedStorage as _UntypedStorage
-from ._engine.tensor import Tensor as _Tensor
+from ._core.arrays import devices as _devices, dtypes as _dtypes
+from ._core.errors.carried import ExceptionWrapper as ExceptionWrapper
+from ._core.errors.messages import no_such_name as _no_such_name
+from ._engine.entry.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
+from ._engine.memory.tensor import Tensor as _Tensor
+from ._engine.tensor.storages import UntypedStorage as _UntypedStorage
 from ._functions.typed_storage import TypedStorage as _TypedStorage
 
 

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._core import warn
-from ._core.errors import no_such_name as _no_such_name
-from ._engine.tensor import Tensor as Tensor
+from ._core.errors import warn
+from ._core.errors.messages import no_such_name as _no_such_name
+from ._engine.memory.tensor import Tensor as Tensor
 from ._functions.shape import movedim as _movedim
 from ._functorch.vmap import (
     _broadcast_to_and_flatten as _broadcast_to_and_flatten,

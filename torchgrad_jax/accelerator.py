@@ -9,10 +9,11 @@ from typing import Any
 import jax
 
 from . import cuda
-from ._core import devices, warn
-from ._core.devices import device
-from ._core.errors import no_such_name as _no_such_name
-from ._core.out_of_memory import wait_for
+from ._core.arrays import devices
+from ._core.arrays.devices import device
+from ._core.arrays.out_of_memory import wait_for
+from ._core.errors import warn
+from ._core.errors.messages import no_such_name as _no_such_name
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",

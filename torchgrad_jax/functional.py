@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core.errors import no_such_name as _no_such_name
-from ._engine.bind import NAMESPACES as _NAMESPACES
+from ._core.errors.messages import no_such_name as _no_such_name
+from ._engine.entry.bind import NAMESPACES as _NAMESPACES
 
 _NAMES = (
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",

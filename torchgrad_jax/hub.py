@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlparse as urlparse
 
-from ._core.files import replacing
+from ._core.files.atomic import replacing
 from .serialization import load as _load
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")

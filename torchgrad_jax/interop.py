@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ._bridge.export import Exported as Exported, export as export, load_exported as load_exported
-from ._bridge.interop import as_jax, from_jax as from_jax
-from ._bridge.modules import combine as combine, partition as partition
-from ._core.keys import drawing_from as rngs
-from ._core.transfer import for_jax
-from ._engine.strided import read
+from ._bridge.jax_side.export import Exported as Exported, export as export, load_exported as load_exported
+from ._bridge.jax_side.interop import as_jax, from_jax as from_jax
+from ._bridge.jax_side.modules import combine as combine, partition as partition
+from ._core.arrays.transfer import for_jax
+from ._core.random.keys import drawing_from as rngs
+from ._engine.memory.strided import read
 
 
 def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any]:

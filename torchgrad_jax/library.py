@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from . import ops
-from ._core.devices import device
-from ._core.dtypes import dtype as Dtype
+from ._core.arrays.devices import device
+from ._core.arrays.dtypes import dtype as Dtype
 from ._library import registry
 from ._library.check import opcheck as opcheck
 from ._library.infer import infer_schema as infer_schema
@@ -446,6 +446,6 @@ def wrap_triton(triton_kernel: Any, /) -> NoReturn:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    from ._core.errors import no_such_name
+    from ._core.errors.messages import no_such_name
 
     raise AttributeError(no_such_name(f"torch.library.{name}"))

@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ._core.errors import no_such_name as _no_such_name
-from ._engine.bind import METHODS, NAMESPACES
-from ._engine.tensor import Tensor
+from ._core.errors.messages import no_such_name as _no_such_name
+from ._engine.entry.bind import METHODS, NAMESPACES
+from ._engine.memory.tensor import Tensor
 from ._library.registry import OPERATORS
 from ._ops import TABLE
 from ._ops.aten import USUAL_OVERLOADS, op_name

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ._core import warn
+from ._core.errors import warn
 from ._core.state import MODES, steady
-from ._engine import overrides as _engine
-from ._engine.tensor import Tensor
+from ._engine.entry import overrides as _engine
+from ._engine.memory.tensor import Tensor
 
 __all__ = [
     "enable_reentrant_dispatch",

@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 
-from ._core.dtypes import get_default_dtype as _default_dtype
-from ._engine.tensor import Tensor
+from ._core.arrays.dtypes import get_default_dtype as _default_dtype
+from ._engine.memory.tensor import Tensor
 from ._functions.create import empty as _empty, tensor as _tensor
 from ._functions.random import Generator as _Generator, randint as _randint
 

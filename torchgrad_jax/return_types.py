@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._engine.return_types import RETURN_TYPES, return_type
+from ._engine.entry.return_types import RETURN_TYPES, return_type
 
 _OWN = ("_lu_with_info", "linalg_ldl_factor", "linalg_ldl_factor_ex")
 for _name, _kind in list(RETURN_TYPES.items()):

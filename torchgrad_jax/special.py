@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core.errors import no_such_name as _no_such_name
-from ._engine.bind import NAMESPACES
+from ._core.errors.messages import no_such_name as _no_such_name
+from ._engine.entry.bind import NAMESPACES
 
 globals().update(NAMESPACES.get("special", {}))
 __all__ = sorted(NAMESPACES.get("special", {}))

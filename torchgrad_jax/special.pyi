@@ -11,15 +11,15 @@ from jax import Array as _jax_Array
 from jax.sharding import Sharding as _Sharding
 from numpy import ndarray as _ndarray
 
-from ._core.devices import device as _device
-from ._core.dtypes import dtype as _dtype
-from ._core.formats import memory_format as _memory_format
-from ._core.shapes import Size as _Size
-from ._engine.attributes import UntypedStorage as _UntypedStorage, layout as _layout
-from ._engine.hooks import RemovableHandle as _RemovableHandle
+from ._core.arrays.devices import device as _device
+from ._core.arrays.dtypes import dtype as _dtype
+from ._core.arrays.formats import memory_format as _memory_format
+from ._core.arrays.shapes import Size as _Size
+from ._engine.tensor.attributes import UntypedStorage as _UntypedStorage, layout as _layout
+from ._engine.graph.hooks import RemovableHandle as _RemovableHandle
 from ._functions.random import Generator as _Generator
 from . import return_types as _return_types
-from ._engine.tensor import Tensor
+from ._engine.memory.tensor import Tensor
 
 _Number: TypeAlias = _int | _float | _bool | _complex
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core.errors import no_such_name as _no_such_name
-from ._engine.storages import UntypedStorage as UntypedStorage
+from ._core.errors.messages import no_such_name as _no_such_name
+from ._engine.tensor.storages import UntypedStorage as UntypedStorage
 from ._functions.typed_storage import (
     CPU_TYPES as _CPU_TYPES,
     TypedStorage as TypedStorage,

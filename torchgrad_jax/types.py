@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any, TypeAlias
 
-from ._core.devices import device
-from ._core.dtypes import dtype
-from ._core.shapes import Size
-from ._engine.attributes import UntypedStorage as Storage, layout
-from ._engine.tensor import Tensor
+from ._core.arrays.devices import device
+from ._core.arrays.dtypes import dtype
+from ._core.arrays.shapes import Size
+from ._engine.memory.tensor import Tensor
+from ._engine.tensor.attributes import UntypedStorage as Storage, layout
 from ._functions.symbolic import SymBool as SymBool, SymFloat as SymFloat, SymInt as SymInt
 
 _int, _float, _bool, _complex = builtins.int, builtins.float, builtins.bool, builtins.complex

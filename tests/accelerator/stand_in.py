@@ -27,7 +27,7 @@ def local_devices(process_index=None, backend=None, **kwargs):
 
 def pose() -> None:
     """Let the package see accelerators."""
-    from torchgrad_jax._core import devices
+    from torchgrad_jax._core.arrays import devices
 
     jax.local_devices = local_devices
     jax.devices = lambda backend=None: local_devices(backend=backend)

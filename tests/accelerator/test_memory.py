@@ -7,7 +7,7 @@ import jax
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._core.out_of_memory import guarded
+from torchgrad_jax._core.arrays.out_of_memory import guarded
 
 TOO_MUCH = 1 << 48
 """Elements: a petabyte."""

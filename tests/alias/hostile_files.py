@@ -610,7 +610,7 @@ def checkpoints(heavy):
 
 def _state(torch):
     """What a file could have changed in the process."""
-    from torchgrad_jax._core import devices, dtypes, formats
+    from torchgrad_jax._core.arrays import devices, dtypes, formats
 
     parts = ("name", "np", "category", "itemsize", "is_floating_point", "is_complex", "is_signed", "type_name")
     return repr(

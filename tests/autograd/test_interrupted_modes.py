@@ -10,8 +10,8 @@ import torchgrad_jax.profiler
 import torchgrad_jax.utils.checkpoint
 from tests.interrupts import PACKAGE, interrupted, length
 from torchgrad_jax import func
+from torchgrad_jax._core.jax.traces import current_trace
 from torchgrad_jax._core.state import MODES, TRACED
-from torchgrad_jax._core.traces import current_trace
 from torchgrad_jax.autograd import forward_ad, grad_mode, profiler
 from torchgrad_jax.nn.modules import _hooks as module_hooks
 from torchgrad_jax.overrides import TorchFunctionMode
@@ -220,7 +220,7 @@ def test_jax_traces_what_it_traced_before():
     for _ in range(3):
         run()
     before, at = current_trace(), 0
-    while interrupted(run, at, within=f"{PACKAGE}/_core/traces.py", delivered=True):
+    while interrupted(run, at, within=f"{PACKAGE}/_core/jax/traces.py", delivered=True):
         assert current_trace() is before, at
         at += 1
     assert at > 5

@@ -10,7 +10,7 @@ import pytest
 
 import torchgrad_jax as torch
 from tests.bridge import trainings
-from torchgrad_jax._core.python_numbers import Number
+from torchgrad_jax._core.arrays.python_numbers import Number
 from torchgrad_jax.optim import lr_scheduler as schedules
 
 RUNS = 7

@@ -17,7 +17,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.interrupts import interrupted, length
 from torchgrad_jax import nn
-from torchgrad_jax._engine.shared_values import LIVE
+from torchgrad_jax._engine.memory.shared_values import LIVE
 
 pytestmark = pytest.mark.usefixtures("_no_collection")
 
@@ -279,7 +279,7 @@ def test_no_program_is_lost():
     first, second = (lambda: f(torch.ones(2))), (lambda: f(torch.ones(3)))
     for call in (first, second, first, second):
         call()
-    within = str(Path(torch.__file__).parent / "_bridge" / "compile.py")
+    within = str(Path(torch.__file__).parent / "_bridge" / "compile" / "compile.py")
     points = length(first, within)
     second()
     fired = []

@@ -13,7 +13,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.own_gradients import saving_input
 from torchgrad_jax import _higher_order_ops as hops
-from torchgrad_jax._bridge import value_loops
+from torchgrad_jax._bridge.jax_side import value_loops
 
 
 def scanned(x, w):

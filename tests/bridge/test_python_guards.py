@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._core import tree
+from torchgrad_jax._core.arrays import tree
 
 nn = torch.nn
 PROGRAMS = {}

@@ -10,8 +10,8 @@ import jax
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._core import caches
-from torchgrad_jax._core.caches import KERNELS, POOLS, Cache, Interned, Pool
+from torchgrad_jax._core.jax import caches
+from torchgrad_jax._core.jax.caches import KERNELS, POOLS, Cache, Interned, Pool
 
 PACKAGE = Path(torch.__file__).parent
 
@@ -363,24 +363,24 @@ def test_other_threads_may_clear_at_any_time(limits):
 
 BOUNDED_BY_THEIR_KEYS = {
     "one per dtype, device, mesh, group, kind of node, name, module, or class of modules or batches": {
-        "_core/devices.py", "_core/dtypes.py", "_core/numbers.py", "_core/rng.py", "_core/rounding.py",
-        "_core/transfer.py", "_core/division.py", "_core/caches.py", "_core/homes.py", "_ops/registry.py",
-        "_engine/derivative_stops.py",
-        "_engine/node.py", "_engine/parser.py", "_engine/overrides.py", "_engine/surface.py",
-        "_engine/return_types.py", "_engine/record.py", "_functions/fresh.py", "_functions/shape.py", "ops.py",
-        "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py", "_bridge/equal_steps.py",
-        "_bridge/object_trees.py",
+        "_core/arrays/devices.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py", "_core/random/rng.py",
+        "_core/random/rounding.py", "_core/arrays/transfer.py", "_core/arrays/division.py", "_core/jax/caches.py",
+        "_core/jax/homes.py", "_ops/registry.py", "_engine/memory/derivative_stops.py", "_engine/graph/node.py",
+        "_engine/entry/parser.py", "_engine/entry/overrides.py", "_engine/surface.py",
+        "_engine/entry/return_types.py", "_engine/graph/record.py", "_functions/fresh.py", "_functions/shape.py",
+        "ops.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
+        "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py",
         "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
     },
     "what the user registers": {
-        "_core/tree.py", "_library/registry.py", "distributions/_kl_registry.py", "library.py",
-        "utils/_tree_nodes.py",
-        "utils/flop_counter.py", "serialization/__init__.py", "fx/_symbolic_trace.py", "nn/utils/parametrize.py",
-        "distributed/_rendezvous.py", "_bridge/trees.py", "_bridge/modules.py",
+        "_core/arrays/tree.py", "_library/registry.py", "distributions/_kl_registry.py", "library.py",
+        "utils/_tree_nodes.py", "utils/flop_counter.py", "serialization/__init__.py", "fx/_symbolic_trace.py",
+        "nn/utils/parametrize.py", "distributed/_rendezvous.py", "_bridge/jax_side/trees.py",
+        "_bridge/jax_side/modules.py",
     },
     "as long as something else lives": {
-        "_core/traces.py", "autograd/_profiler_recorder.py", "_engine/passes/walk.py", "_engine/saved.py",
-        "_engine/storages.py", "distributed/_stores.py",
+        "_core/jax/traces.py", "autograd/_profiler_recorder.py", "_engine/passes/walk.py", "_engine/graph/saved.py",
+        "_engine/tensor/storages.py", "distributed/_stores.py",
     },
     "emptied by hand when they are full": {
         "optim/_scalars.py", "autograd/_passes.py", "_bridge/vmap.py", "_engine/passes/segments.py",
@@ -398,7 +398,7 @@ WITHOUT_LIMIT = re.compile(
 def test_no_module_has_a_cache_without_a_limit():
     found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if WITHOUT_LIMIT.search(path.read_text())}
     allowed = set().union(*BOUNDED_BY_THEIR_KEYS.values())
-    assert found - allowed == set(), "use torchgrad_jax._core.caches"
+    assert found - allowed == set(), "use torchgrad_jax._core.jax.caches"
     assert allowed - found == set(), "no longer there"
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from torchgrad_jax._core import compiling
+from torchgrad_jax._core.jax import compiling
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 TRACED = "/jax/core/compile/jaxpr_trace_duration"

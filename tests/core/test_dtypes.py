@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core import dtypes
+from torchgrad_jax._core.arrays import dtypes
 
 NAMES = [d.name for d in dtypes.ALL]
 NO_COMPLEX_HALF = "JAX has no complex32: half precision widens to complex64"

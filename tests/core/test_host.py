@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from jax import lax
 
-from torchgrad_jax._core import host, host_products, host_steps
-from torchgrad_jax._core.division import divide
-from torchgrad_jax._core.unsplit import unsplit
-from torchgrad_jax._engine.derivative_stops import without_cotangent
+from torchgrad_jax._core.arrays.division import divide
+from torchgrad_jax._core.host.code import code as host, products as host_products, steps as host_steps
+from torchgrad_jax._core.jax.unsplit import unsplit
+from torchgrad_jax._engine.memory.derivative_stops import without_cotangent
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1.5, 2.5, -2.5, 3e30, -7.0, 1e-30, 0.1, 3.0, -0.3]
 FLOATS = ["float32", "float64"]

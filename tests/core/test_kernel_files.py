@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from tests.alias.test_run import run as run_aliased
-from torchgrad_jax._core import kernel_files as kernels
+from torchgrad_jax._core.jax import kernel_files as kernels
 
 PROGRAM = "import {}, jax; torch.ones(1_000_000).exp(); print(jax.config.jax_compilation_cache_dir)"
 BY_NAME = ("-c", PROGRAM.format("torchgrad_jax as torch"))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._core import caches
+from torchgrad_jax._core.jax import caches
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """

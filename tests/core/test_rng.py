@@ -1,4 +1,4 @@
-"""The draws of `_core/rng.py` against those of torch: numbers, words taken, and state bytes."""
+"""The draws of `_core/random/rng.py` against those of torch: numbers, words taken, and state bytes."""
 
 import copy
 import math
@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from torchgrad_jax._core import rng
-from torchgrad_jax._core.rejection import _stirling_rest
-from torchgrad_jax._core.rounding import fma32, fma64
+from torchgrad_jax._core.random import rng
+from torchgrad_jax._core.random.rejection import _stirling_rest
+from torchgrad_jax._core.random.rounding import fma32, fma64
 
 SIZES = (0, 1, 5, 15, 16, 17, 31, 32, 100, 1000)
 HALF = ("float16", "bfloat16")

@@ -15,7 +15,7 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.programs import Programs, complaint
-from torchgrad_jax._engine import shared, shared_values
+from torchgrad_jax._engine.memory import shared, shared_values
 
 program = Programs()
 test_same_as_torch = program.test()

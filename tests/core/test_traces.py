@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core import traces
+from torchgrad_jax._core.jax import traces
 from torchgrad_jax._core.state import MODES, TRACED
-from torchgrad_jax._engine.tensor import wrap_array
+from torchgrad_jax._engine.memory.tensor import wrap_array
 
 TRANSFORMS = {
     "jit": jax.jit,

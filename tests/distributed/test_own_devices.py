@@ -11,7 +11,7 @@ rank = int(os.environ["RANK"])
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(f"localhost:{os.environ['JAX_PORT']}", 2, rank)
 import torchgrad_jax as torch
-from torchgrad_jax._engine.strided import read
+from torchgrad_jax._engine.memory.strided import read
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
 x = torch.randn(200, 3)

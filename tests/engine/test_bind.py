@@ -8,9 +8,9 @@ import pytest
 import torchgrad_jax
 from tests.differential import everything
 from tests.engine.helpers import Programs, attempt, leaf
-from torchgrad_jax._engine import bind
-from torchgrad_jax._engine.generate import unrollable
-from torchgrad_jax._engine.record import apply
+from torchgrad_jax._engine.entry import bind
+from torchgrad_jax._engine.entry.generate import unrollable
+from torchgrad_jax._engine.graph.record import apply
 
 PROGRAMS = Programs()
 

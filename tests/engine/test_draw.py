@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._engine import draw
+from torchgrad_jax._engine.graph import draw
 
 DOCS = Path(__file__).parents[2] / "docs"
 

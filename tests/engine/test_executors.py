@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core import dtypes, host, shapes, transfer
-from torchgrad_jax._core.caches import KERNELS
-from torchgrad_jax._core.devices import default_device
-from torchgrad_jax._core.meta import meta
-from torchgrad_jax._engine import executors, strided
-from torchgrad_jax._engine.grad_plan import GradPlan
+from torchgrad_jax._core.arrays import dtypes, shapes, transfer
+from torchgrad_jax._core.arrays.devices import default_device
+from torchgrad_jax._core.arrays.meta import meta
+from torchgrad_jax._core.host.code import code as host
+from torchgrad_jax._core.jax.caches import KERNELS
+from torchgrad_jax._engine.graph.grad_plan import GradPlan
+from torchgrad_jax._engine.memory import strided
 from torchgrad_jax._engine.passes import segments
+from torchgrad_jax._engine.run import executors
 
 from .test_strided import PATTERNS, SIZE
 

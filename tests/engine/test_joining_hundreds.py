@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._engine import joining
+from torchgrad_jax._engine.run import joining
 
 
 @pytest.fixture(params=["pieces", "one kernel"])
 def way(request, monkeypatch):
     """The same calls with and without pieces; plans are forgotten in between."""
-    from torchgrad_jax._engine.trace import forget_plans
+    from torchgrad_jax._engine.run.trace import forget_plans
 
     monkeypatch.setattr(joining, "PER_KERNEL", 4 if request.param == "pieces" else 10_000)
     forget_plans()

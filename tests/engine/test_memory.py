@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._engine import saved
+from torchgrad_jax._engine.graph import saved
 from torchgrad_jax._engine.passes import segments
 
 

@@ -5,8 +5,9 @@ import pytest
 import torchgrad_jax
 from tests.differential import everything
 from tests.engine.helpers import Programs, attempt, leaf, tree
-from torchgrad_jax._engine import bind, record
-from torchgrad_jax._engine.trace import Call, forget_plans
+from torchgrad_jax._engine.entry import bind
+from torchgrad_jax._engine.graph import record
+from torchgrad_jax._engine.run.trace import Call, forget_plans
 
 PROGRAMS = Programs()
 

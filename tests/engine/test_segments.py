@@ -8,7 +8,7 @@ import pytest
 
 import torchgrad_jax
 from tests.engine.graphs import GRAPHS
-from torchgrad_jax._core.caches import KERNELS
+from torchgrad_jax._core.jax.caches import KERNELS
 from torchgrad_jax._engine.passes import segments, walk
 
 NEVER = 1 << 40

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from torchgrad_jax._core import dtypes, shapes
-from torchgrad_jax._core.devices import default_device
-from torchgrad_jax._core.meta import meta
-from torchgrad_jax._engine import strided
+from torchgrad_jax._core.arrays import dtypes, shapes
+from torchgrad_jax._core.arrays.devices import default_device
+from torchgrad_jax._core.arrays.meta import meta
+from torchgrad_jax._engine.memory import strided
 
 SIZE = 48
 

@@ -7,7 +7,7 @@ import pytest
 import torchgrad_jax as tg
 from tests.own_gradients import saving_input
 from torchgrad_jax._core.state import MODES as STATE
-from torchgrad_jax._engine.saved import Packed
+from torchgrad_jax._engine.graph.saved import Packed
 
 THREADS = 8
 

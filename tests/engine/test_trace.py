@@ -9,8 +9,8 @@ import pytest
 
 import torchgrad_jax
 from tests.engine.helpers import Programs, leaf
-from torchgrad_jax._engine.grad_plan import getter, saver
-from torchgrad_jax._engine.steps import Steps
+from torchgrad_jax._engine.graph.grad_plan import getter, saver
+from torchgrad_jax._engine.run.steps import Steps
 
 UNARY = {
     "abs": {}, "acos": {"start": -0.5, "stop": 0.5}, "acosh": {"start": 1.5},

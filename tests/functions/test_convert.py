@@ -11,7 +11,7 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.expressions import table
-from torchgrad_jax._core import dtypes
+from torchgrad_jax._core.arrays import dtypes
 
 test_as_torch_does = table(__file__, "convert.txt")
 

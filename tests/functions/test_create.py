@@ -9,7 +9,7 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.expressions import exact, table
-from torchgrad_jax._core import devices, transfer
+from torchgrad_jax._core.arrays import devices, transfer
 from torchgrad_jax._functions import fresh
 
 test_as_torch_does = table(__file__, "create.txt")

@@ -36,7 +36,7 @@ LAYOUTS = {
     "offset": lambda m, dt: m.zeros(40, dtype=dt)[3:25],
 }
 INEXACT = {("normal", "float64"), ("log_normal", "float64"), ("exponential", "float64"), ("cauchy", "float64")}
-"""Where results may differ from torch's by some units in the last place, see `_core/rng.py`."""
+"""Where results may differ from torch's by some units in the last place, see `_core/random/rng.py`."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -123,7 +123,7 @@ def test_generators_are_copied_and_pickled_with_their_state():
 
 
 def test_draws_below_the_tensors_share_the_default_generator():
-    from torchgrad_jax._core import rng
+    from torchgrad_jax._core.random import rng
 
     tg.manual_seed(0)
     first = rng.uniform((2,)).tolist()

@@ -13,7 +13,7 @@ import pytest
 import torchgrad_jax as tg
 from tests.differential import live_torch
 from tests.programs import Programs, complaint
-from torchgrad_jax._engine import parser
+from torchgrad_jax._engine.entry import parser
 
 program = Programs()
 test_same_as_torch = program.test()

@@ -381,7 +381,7 @@ def test_step_inside_of_a_traced_function(known, monkeypatch):
     import jax.numpy as jnp
 
     from torchgrad_jax._core.state import Modes
-    from torchgrad_jax._engine.tensor import wrap_array
+    from torchgrad_jax._engine.memory.tensor import wrap_array
 
     monkeypatch.setattr(Modes, "traced", known)
 

@@ -248,7 +248,7 @@ def test_values_that_are_being_traced_can_be_profiled():
     import jax
 
     def f(a):
-        from torchgrad_jax._engine.tensor import wrap_array
+        from torchgrad_jax._engine.memory.tensor import wrap_array
 
         return wrap_array(a).exp()._st.array
 

@@ -5,7 +5,7 @@ import pickle
 
 import torchgrad_jax as tg
 from tests.programs import Programs, plain_subclass
-from torchgrad_jax._engine.record import PLAIN
+from torchgrad_jax._engine.graph.record import PLAIN
 
 program = Programs()
 test_same_as_torch = program.test()

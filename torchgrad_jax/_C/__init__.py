@@ -7,22 +7,22 @@ import enum
 import weakref
 from typing import Any
 
-from .._core import devices, dtypes, formats
-from .._core.absent import refusal as _refusal
-from .._core.errors import LinAlgError as _LinAlgError, no_such_name as _no_such_name
-from .._core.shapes import Size as Size
+from .._core.arrays import devices, dtypes, formats
+from .._core.arrays.shapes import Size as Size
+from .._core.errors.absent import refusal as _refusal
+from .._core.errors.messages import LinAlgError as _LinAlgError, no_such_name as _no_such_name
 from .._core.state import MODES
-from .._engine import overrides as _engine
-from .._engine.attributes import layout as layout
-from .._engine.dual import forward_grad as _forward_grad
-from .._engine.overrides import (
+from .._engine.entry import overrides as _engine
+from .._engine.entry.overrides import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
     disabled_torch_function_impl as _disabled_torch_function_impl,
     skip_one as _skip_one,
 )
-from .._engine.subclass import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
+from .._engine.tensor.attributes import layout as layout
+from .._engine.tensor.dual import forward_grad as _forward_grad
+from .._engine.tensor.subclass import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from .._functions.random import Generator as Generator
 from .._library.keys import DispatchKey as DispatchKey, DispatchKeySet as DispatchKeySet
 from .._library.operator import (

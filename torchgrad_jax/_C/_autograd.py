@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors.messages import no_such_name as _no_such_name
 from .._core.state import MODES
-from .._engine.saved import SavedTensor as SavedTensor
-from .._engine.tensor import Tensor
+from .._engine.graph.saved import SavedTensor as SavedTensor
+from .._engine.memory.tensor import Tensor
 from ..autograd.graph import (
     _pop_saved_tensors_default_hooks as _pop_hooks,
     _push_saved_tensors_default_hooks as _push_saved_tensors_default_hooks,

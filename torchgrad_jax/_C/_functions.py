@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
-from .._engine.attributes import share
-from .._engine.bind import ops
-from .._engine.custom import PyNode
-from .._engine.history import edge_of, requires_grad_of
-from .._engine.node import AccumulateGrad as AccumulateGrad
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._core.errors.messages import no_such_name as _no_such_name
+from .._engine.entry.bind import ops
+from .._engine.graph.history import edge_of, requires_grad_of
+from .._engine.graph.node import AccumulateGrad as AccumulateGrad
+from .._engine.graph.record import no_grad
+from .._engine.memory.tensor import Tensor
+from .._engine.passes.custom import PyNode
+from .._engine.tensor.attributes import share
 
 __all__ = ["AccumulateGrad", "DelayedError", "UndefinedGrad"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors.messages import no_such_name as _no_such_name
 from .._core.state import MODES
-from .._engine.lift import is_batched
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import is_batched
 
 
 def is_batchedtensor(tensor: Tensor, /) -> bool:

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from .. import version
-from .._bridge.stance import POLICY
-from .._core.errors import no_such_name
-from .._core.homes import restore_homes
+from .._bridge.compile.watch.stance import POLICY
+from .._core.errors.messages import no_such_name
+from .._core.jax.homes import restore_homes
 from .names import PACKAGE, LoaderAround, NamingFinder, name_all
 
 _HIDDEN = ("_alias", "_codegen", "__main__", "pytest_alias")

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.caches import remember
-from .._core.meta import Meta, meta
-from .._core.transfer import SMALL, put
-from .._engine.tensor import Tensor, make
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.transfer import SMALL, put
+from .._core.jax.caches import remember
+from .._engine.memory.tensor import Tensor, make
 
 
 def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:

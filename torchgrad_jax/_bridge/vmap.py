@@ -9,25 +9,26 @@ from typing import Any, NamedTuple
 
 import jax
 
-from .._core import tree
-from .._core.meta import Meta, meta
+from .._core.arrays import tree
+from .._core.arrays.meta import Meta, meta
 from .._core.state import DUAL, MODES
-from .._engine import deferred, lift
-from .._engine.batch_layout import Move
-from .._engine.bind import ops
-from .._engine.dual import open_tangent
-from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.record import apply, await_tangents, no_grad
-from .._engine.strided import storage_offset
-from .._engine.tape import aval_of
-from .._engine.tensor import Alias, Tensor, count_like, extras, is_plain, make, uncounted
-from .._engine.trace import Call
-from .._engine.traced_run import Lifted
-from .._engine.views import chain_to
+from .._engine.entry.bind import ops
+from .._engine.graph import deferred
+from .._engine.graph.history import grad_fn_of, requires_grad_of
+from .._engine.graph.record import apply, await_tangents, no_grad
+from .._engine.graph.views import chain_to
+from .._engine.memory.strided import storage_offset
+from .._engine.memory.tape import aval_of
+from .._engine.memory.tensor import Alias, Tensor, count_like, extras, is_plain, make, uncounted
+from .._engine.modes import lift
+from .._engine.modes.batch_layout import Move
+from .._engine.modes.traced_run import Lifted
+from .._engine.run.trace import Call
+from .._engine.tensor.dual import open_tangent
 from .._functions import random
 from .._functions.shape import movedim
 from .._functions.splitting import narrow
-from .outside_results import is_plain_view_of, rebuild_view
+from .compile.trace.outside_results import is_plain_view_of, rebuild_view
 
 _KEPT = 512
 _CALLS: dict[Any, Call] = {}

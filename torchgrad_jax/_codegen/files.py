@@ -13,8 +13,10 @@ from typing import Any
 import torchgrad_jax
 
 from .. import return_types
-from .._core import devices, dtypes, formats, shapes
-from .._engine import attributes, bind, tensor
+from .._core.arrays import devices, dtypes, formats, shapes
+from .._engine.entry import bind
+from .._engine.memory import tensor
+from .._engine.tensor import attributes
 from .._functions import random
 from ..return_types import RETURN_TYPES
 from . import annotations
@@ -30,12 +32,12 @@ from jax import Array as _jax_Array
 from jax.sharding import Sharding as _Sharding
 from numpy import ndarray as _ndarray
 
-from {p}_core.devices import device as _device
-from {p}_core.dtypes import dtype as _dtype
-from {p}_core.formats import memory_format as _memory_format
-from {p}_core.shapes import Size as _Size
-from {p}_engine.attributes import UntypedStorage as _UntypedStorage, layout as _layout
-from {p}_engine.hooks import RemovableHandle as _RemovableHandle
+from {p}_core.arrays.devices import device as _device
+from {p}_core.arrays.dtypes import dtype as _dtype
+from {p}_core.arrays.formats import memory_format as _memory_format
+from {p}_core.arrays.shapes import Size as _Size
+from {p}_engine.tensor.attributes import UntypedStorage as _UntypedStorage, layout as _layout
+from {p}_engine.graph.hooks import RemovableHandle as _RemovableHandle
 from {p}_functions.random import Generator as _Generator
 from {p} import return_types as _return_types
 """
@@ -64,16 +66,16 @@ _CONSTANTS: dict[type, str] = {
     str: "str",
 }
 _HOMES: dict[Any, str] = {
-    tensor.Tensor: "_engine.tensor",
-    dtypes.dtype: "_core.dtypes",
-    devices.device: "_core.devices",
-    shapes.Size: "_core.shapes",
+    tensor.Tensor: "_engine.memory.tensor",
+    dtypes.dtype: "_core.arrays.dtypes",
+    devices.device: "_core.arrays.devices",
+    shapes.Size: "_core.arrays.shapes",
 }
 
 
 def build() -> dict[str, str]:
     """Every stub by its path inside the package."""
-    out = {"__init__.pyi": _top(), "_engine/tensor.pyi": _tensor(), "return_types.pyi": _return_types()}
+    out = {"__init__.pyi": _top(), "_engine/memory/tensor.pyi": _tensor(), "return_types.pyi": _return_types()}
     for name in ("linalg", "fft", "special", "nn.functional"):
         out[name.replace(".", "/") + ".pyi"] = _namespace(name)
     return out
@@ -100,7 +102,7 @@ def write(root: Path, paths: Sequence[Path]) -> None:
 def _start(module: Any, prefix: str, *, needs_tensor: bool = True) -> str:
     text = _HEADER.format(doc=(inspect.getdoc(module) or "").partition("\n")[0]) + _PRELUDE.format(p=prefix)
     if needs_tensor:
-        text += f"from {prefix}_engine.tensor import Tensor\n"
+        text += f"from {prefix}_engine.memory.tensor import Tensor\n"
     return text + _NUMBER
 
 

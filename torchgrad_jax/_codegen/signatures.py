@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
-from .._engine import bind, binding
+from .._engine.entry import bind, binding
 from .._ops import registry as reg
 from ..return_types import RETURN_TYPES
 from . import annotations

@@ -33,7 +33,7 @@ FAKE = 512
 TRANSFORM = 256
 """Bit of `Modes.bits`: a function runs that a transform of `func` was given."""
 TRACED = 1024
-"""Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.traces`."""
+"""Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.jax.traces`."""
 
 
 class Modes(threading.local):
@@ -69,13 +69,13 @@ class Modes(threading.local):
     """See `events`."""
     function_modes: tuple[Any, ...] = ()
     functions_disabled: int = 0
-    """See `_engine.overrides`, also for the next."""
+    """See `_engine.entry.overrides`, also for the next."""
     skip_function: bool = False
 
     # --- how tensor code runs, and in which transforms
 
     run: Any = None
-    """How tensor code runs; `_engine.runs` puts the ordinary way here."""
+    """How tensor code runs; `_engine.modes.runs` puts the ordinary way here."""
     lifts: tuple[Any, ...] = ()
     """The runs around it that are not the ordinary one, and it itself, from outside in."""
     transforms: int = 0
@@ -96,7 +96,7 @@ class Modes(threading.local):
     dual_open: list[Any] = []
     """Belongs to all threads, like the level."""
     tangents: Any = None
-    """The module `_engine.dual`; it puts itself here, for all threads."""
+    """The module `_engine.tensor.dual`; it puts itself here, for all threads."""
     transposing: bool = False
     """A backward pass runs for the sake of a derivative along tangents."""
     transposed: list[int] | None = None
@@ -122,9 +122,9 @@ class Modes(threading.local):
     open_traces: Any = None
     """Identities of the traces that JAX began in this thread and has not dropped."""
     undo: list[Any] = []
-    """How to undo what traced code wrote outside of it, see `_engine.escapes`."""
+    """How to undo what traced code wrote outside of it, see `_engine.memory.escapes`."""
     sealed: bool = False
-    """An operator made by `from_jax` is being compiled, see `_engine.attributes`."""
+    """An operator made by `from_jax` is being compiled, see `_engine.tensor.attributes`."""
 
     def transforming(self) -> bool:
         """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""

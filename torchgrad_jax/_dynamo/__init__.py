@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._bridge.compile import compile as _compile
-from .._bridge.explain import one_program_per_shape as _one_program_per_shape
-from .._core.errors import no_such_name as _no_such_name
+from .._bridge.compile.compile import compile as _compile
+from .._bridge.compile.watch.explain import one_program_per_shape as _one_program_per_shape
+from .._core.errors.messages import no_such_name as _no_such_name
 from ..compiler import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .._bridge.stance import POLICY
-from .._core.errors import no_such_name
+from .._bridge.compile.watch.stance import POLICY
+from .._core.errors.messages import no_such_name
 
 
 class Config(ModuleType):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core.errors import (
+from .._core.errors.messages import (
     InvalidBackend as InvalidBackend,
     TorchDynamoException as TorchDynamoException,
     Unsupported as Unsupported,

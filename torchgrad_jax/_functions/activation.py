@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, rng, warn
-from .._core.dtypes import FLOATING
-from .._core.errors import Unsupported
-from .._core.keys import KeyStream
-from .._core.meta import Meta, meta
-from .._core.rounding import cast
+from .._core.arrays import dtypes
+from .._core.arrays.dtypes import FLOATING
+from .._core.arrays.meta import Meta, meta
+from .._core.errors import warn
+from .._core.errors.messages import Unsupported
+from .._core.random import rng
+from .._core.random.keys import KeyStream
+from .._core.random.rounding import cast
 from .._core.state import MODES
-from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.concrete import concrete
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .create import from_host
 from .random import chosen, draw, without_derivatives
 

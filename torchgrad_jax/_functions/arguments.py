@@ -9,18 +9,19 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core import devices, dtypes, events
-from .._core.errors import UnsupportedLayoutError, class_name
-from .._core.formats import memory_format
+from .._core import events
+from .._core.arrays import devices, dtypes
+from .._core.arrays.formats import memory_format
+from .._core.errors.messages import UnsupportedLayoutError, class_name
 from .._core.state import MODES, OBSERVED
-from .._engine.arguments import as_int
-from .._engine.attributes import layout, strided_layout
-from .._engine.bind import COMPOSITES, METHODS, NAMESPACES
-from .._engine.concrete import concrete
-from .._engine.history import requires_grad_of
-from .._engine.parser import torch_complaint
+from .._engine.entry.arguments import as_int
+from .._engine.entry.bind import COMPOSITES, METHODS, NAMESPACES
+from .._engine.entry.parser import torch_complaint
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .._engine.surface import named
-from .._engine.tensor import Tensor
+from .._engine.tensor.attributes import layout, strided_layout
 
 COMMON = (
     "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, bool pin_memory = False, "

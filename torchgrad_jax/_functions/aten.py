@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
-from .._engine.bind import composite, ops
-from .._engine.composite import composite_out
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._engine.entry.bind import composite, ops
+from .._engine.entry.composite import composite_out
+from .._engine.memory.tensor import Tensor
 from .copies import slice_range
 from .create import from_host
 

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, rng, warn
-from .._core.kernels import cpp_name
-from .._core.meta import Meta, meta
+from .._core.arrays import dtypes
+from .._core.arrays.kernels import cpp_name
+from .._core.arrays.meta import Meta, meta
+from .._core.errors import messages as errors, warn
+from .._core.random import rng
 from .._core.state import SETTINGS
-from .._engine.arguments import real as _real
-from .._engine.bind import composite, ops
-from .._engine.history import requires_grad_of
-from .._engine.tensor import Tensor
+from .._engine.entry.arguments import real as _real
+from .._engine.entry.bind import composite, ops
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory.tensor import Tensor
 from .._ops.attention import has_kernel, is_long
 from .layers import dropout as _dropout, linear as _linear
 from .random import draw, inside_trace

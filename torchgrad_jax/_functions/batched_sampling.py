@@ -14,13 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import control, dtypes, rng
-from .._core.caches import CALLS
-from .._core.meta import meta
-from .._engine.deferred import later
-from .._engine.record import apply, no_grad
-from .._engine.tensor import Tensor
-from .._engine.trace import Call
+from .._core.arrays import dtypes
+from .._core.arrays.meta import meta
+from .._core.jax import control
+from .._core.jax.caches import CALLS
+from .._core.random import rng
+from .._engine.graph.deferred import later
+from .._engine.graph.record import apply, no_grad
+from .._engine.memory.tensor import Tensor
+from .._engine.run.trace import Call
 from .._ops.registry import Grad
 from .random import batch_like, draw, laid
 

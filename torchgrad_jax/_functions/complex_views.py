@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .._engine.bind import composite, ops
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.tensor import Tensor
 
 
 @composite

@@ -7,14 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, dtypes, shapes
-from .._core.meta import meta
-from .._engine.arguments import as_int
-from .._engine.attributes import UntypedStorage, layout, strided_layout
-from .._engine.bind import METHODS, composite, ops
-from .._engine.subclass import check_class, retyped
-from .._engine.tensor import Alias, Tensor, alias_of, make_of
-from .._engine.views import apply_view
+from .._core.arrays import devices, dtypes, shapes
+from .._core.arrays.meta import meta
+from .._engine.entry.arguments import as_int
+from .._engine.entry.bind import METHODS, composite, ops
+from .._engine.graph.views import apply_view
+from .._engine.memory.tensor import Alias, Tensor, alias_of, make_of
+from .._engine.tensor.attributes import UntypedStorage, layout, strided_layout
+from .._engine.tensor.subclass import check_class, retyped
 from .arguments import check_shape, device_of, no_match, options, shape_of, type_name
 from .create import filled, from_data
 from .exchange import of_user_array

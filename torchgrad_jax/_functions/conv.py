@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._engine.arguments import as_int, as_ints
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.tensor import Tensor
+from .._engine.entry.arguments import as_int, as_ints
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.tensor import Tensor
 from .arguments import no_match
 from .complex_views import resolve_conj, view_as_real
 

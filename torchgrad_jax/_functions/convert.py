@@ -9,20 +9,22 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core import abstract, devices, dtypes, errors, placement, warn
-from .._core.caches import CALLS
-from .._core.formats import contiguous_format, memory_format, preserve_format, strides_in
-from .._core.meta import Meta
-from .._core.placement import MANY
+from .._core.arrays import devices, dtypes, placement
+from .._core.arrays.formats import contiguous_format, memory_format, preserve_format, strides_in
+from .._core.arrays.meta import Meta
+from .._core.arrays.placement import MANY
+from .._core.arrays.transfer import put
+from .._core.errors import messages as errors, warn
+from .._core.jax import abstract
+from .._core.jax.caches import CALLS
 from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
-from .._core.transfer import put
-from .._engine.bind import composite, ops
-from .._engine.history import edge_of, requires_grad_of
-from .._engine.node import Node
-from .._engine.record import apply, faked
-from .._engine.strided import is_direct, read
-from .._engine.tensor import PlacedStorage, Tensor, make, mark_inference, placed, placed_later, placement_of
-from .._engine.trace import Call
+from .._engine.entry.bind import composite, ops
+from .._engine.graph.history import edge_of, requires_grad_of
+from .._engine.graph.node import Node
+from .._engine.graph.record import apply, faked
+from .._engine.memory.strided import is_direct, read
+from .._engine.memory.tensor import PlacedStorage, Tensor, make, mark_inference, placed, placed_later, placement_of
+from .._engine.run.trace import Call
 from .._ops import helpers
 from .._ops.registry import TorchKernel
 from .arguments import device_of, dtype_of, first_device, flag, format_of, no_match, wrong
@@ -215,7 +217,7 @@ class ToCopyBackward0(Node):
 def transfer(t: Tensor, dev: devices.device) -> Tensor:
     """The tensor on another device."""
     if MODES.bits & DUAL:
-        from .._engine.dual import tangent_of
+        from .._engine.tensor.dual import tangent_of
 
         if tangent_of(t) is not None:
             raise NotImplementedError("forward-mode differentiation through a copy to another device is not supported")

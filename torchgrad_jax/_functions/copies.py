@@ -6,18 +6,18 @@ import functools
 from itertools import accumulate
 from typing import Any
 
-from .._core import dtypes, shapes
-from .._core.caches import CALLS
-from .._core.errors import OVERLAP
-from .._core.meta import Meta
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.meta import Meta
+from .._core.errors.messages import OVERLAP
+from .._core.jax.caches import CALLS
 from .._core.state import MODES
-from .._engine import strided
-from .._engine.bind import composite, ops
-from .._engine.composite import Ints
-from .._engine.record import apply
-from .._engine.tensor import Tensor
-from .._engine.trace import Call
-from .._engine.views import as_strided_view
+from .._engine.entry.bind import composite, ops
+from .._engine.entry.composite import Ints
+from .._engine.graph.record import apply
+from .._engine.graph.views import as_strided_view
+from .._engine.memory import strided
+from .._engine.memory.tensor import Tensor
+from .._engine.run.trace import Call
 from .._ops import TABLE
 from .._ops.helpers import convert
 from .._ops.registry import Layout

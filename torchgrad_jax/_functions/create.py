@@ -13,16 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core import devices, dtypes, shapes, transfer, warn
-from .._core.formats import preserve_format, strides_in
-from .._core.meta import meta
-from .._core.placement import MANY
-from .._core.python_numbers import Number
+from .._core.arrays import devices, dtypes, shapes, transfer
+from .._core.arrays.formats import preserve_format, strides_in
+from .._core.arrays.meta import meta
+from .._core.arrays.placement import MANY
+from .._core.arrays.python_numbers import Number
+from .._core.errors import warn
 from .._core.state import MODES
-from .._engine.bind import METHODS, composite
-from .._engine.record import no_grad
-from .._engine.strided import read
-from .._engine.tensor import Tensor, wrap_array
+from .._engine.entry.bind import METHODS, composite
+from .._engine.graph.record import no_grad
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor, wrap_array
 from . import data as data_
 from .arguments import check_shape, factory, first_device, format_of, number, options, register, shape_from, shape_of
 from .fresh import beside, filled, fresh, from_host, into, known, like, remember, spread_like, with_strides

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, warn
-from .._core.numbers import c_name, overflow
-from .._core.rounding import cast
+from .._core.arrays import dtypes
+from .._core.arrays.numbers import c_name, overflow
+from .._core.errors import messages as errors, warn
+from .._core.random.rounding import cast
 from .._core.state import GRAD, MODES
-from .._engine.concrete import concrete
-from .._engine.history import requires_grad_of
-from .._engine.tensor import Tensor
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .arguments import type_name
 
 _MAX_DIMS = 128

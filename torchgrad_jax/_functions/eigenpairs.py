@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.tensor import Tensor
 
 torch = NAMESPACES[""]
 _linalg = NAMESPACES["linalg"]

@@ -10,10 +10,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.caches import remember
-from .._engine.arguments import type_name
-from .._engine.bind import composite, ops
-from .._engine.tensor import Tensor
+from .._core.jax.caches import remember
+from .._engine.entry.arguments import type_name
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.tensor import Tensor
 from .arguments import only_tensors
 from .matmul import public_product
 from .shape import reshape

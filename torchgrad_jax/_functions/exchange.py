@@ -8,15 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import devices, dtypes, warn
-from .._core.meta import meta
+from .._core.arrays import devices, dtypes
+from .._core.arrays.meta import meta
+from .._core.errors import warn
 from .._core.state import INFERENCE, MODES
-from .._engine.attributes import detach
-from .._engine.bind import METHODS, composite, ops
-from .._engine.history import requires_grad_of
-from .._engine.shared import tensor_on
-from .._engine.storages import UntypedStorage
-from .._engine.tensor import Tensor, mark_inference, wrap_array
+from .._engine.entry.bind import METHODS, composite, ops
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory.shared import tensor_on
+from .._engine.memory.tensor import Tensor, mark_inference, wrap_array
+from .._engine.tensor.attributes import detach
+from .._engine.tensor.storages import UntypedStorage
 from . import data as data_
 from .arguments import NO_GRAD_DTYPE, device_of, dtype_of, factory, flag, integer, type_name, wrong
 from .create import empty, from_data, from_host, with_strides

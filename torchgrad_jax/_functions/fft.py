@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, shapes
-from .._core.dtypes import FLOATING, scalar_type_name
-from .._engine.bind import composite, ops
-from .._engine.tensor import Tensor
+from .._core.arrays import devices, dtypes, shapes
+from .._core.arrays.dtypes import FLOATING, scalar_type_name
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.tensor import Tensor
 from .complex_views import conj
 from .create import from_host
 

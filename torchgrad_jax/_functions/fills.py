@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, rng
-from .._core.caches import CALLS
-from .._core.kernels import cpp_name
-from .._core.meta import Meta, meta
+from .._core.arrays import dtypes
+from .._core.arrays.kernels import cpp_name
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.transfer import place
+from .._core.errors import messages as errors
+from .._core.jax.caches import CALLS
+from .._core.random import rng
 from .._core.state import GRAD, MODES
-from .._core.transfer import place
-from .._engine.arguments import as_int
-from .._engine.bind import composite
-from .._engine.history import check_captured, check_inplace, requires_grad_of
-from .._engine.inplace import apply_inplace
-from .._engine.strided import check_writable
-from .._engine.tensor import Tensor, make
-from .._engine.trace import Call
+from .._engine.entry.arguments import as_int
+from .._engine.entry.bind import composite
+from .._engine.graph.history import check_captured, check_inplace, requires_grad_of
+from .._engine.graph.inplace import apply_inplace
+from .._engine.memory.strided import check_writable
+from .._engine.memory.tensor import Tensor, make
+from .._engine.run.trace import Call
 from .._ops.registry import Grad
 from .arguments import no_match, real, unexpected
 from .random import _FLOATS, check_integers, chosen, draw, integers, laid, normals, refuse, uniforms

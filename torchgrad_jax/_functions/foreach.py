@@ -9,12 +9,12 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core.rounding import is_half
+from .._core.random.rounding import is_half
 from .._core.state import MODES
-from .._engine.bind import METHODS, NAMESPACES
-from .._engine.history import is_captured
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import METHODS, NAMESPACES
+from .._engine.graph.history import is_captured
+from .._engine.graph.record import no_grad
+from .._engine.memory.tensor import Tensor
 
 UNARY = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",

@@ -15,20 +15,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core import abstract, devices, dtypes, errors, placement, shapes, transfer
-from .._core.formats import contiguous_format, preserve_format, strides_in
-from .._core.meta import Meta, meta
-from .._core.placement import MANY
+from .._core.arrays import devices, dtypes, placement, shapes, transfer
+from .._core.arrays.formats import contiguous_format, preserve_format, strides_in
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.placement import MANY
+from .._core.arrays.transfer import put
+from .._core.errors import messages as errors
+from .._core.jax import abstract
 from .._core.state import FAKE, GRAD, INFERENCE, MODES
-from .._core.transfer import put
-from .._engine.history import check_inplace
-from .._engine.inplace import apply_inplace
-from .._engine.record import faked
-from .._engine.resize import resize
-from .._engine.strided import check_writable, placement_of_tensor, write
-from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference, placed, placed_later
-from .._engine.trace import Call
-from .._engine.views import requires_grad_of
+from .._engine.graph.history import check_inplace
+from .._engine.graph.inplace import apply_inplace
+from .._engine.graph.record import faked
+from .._engine.graph.resize import resize
+from .._engine.graph.views import requires_grad_of
+from .._engine.memory.strided import check_writable, placement_of_tensor, write
+from .._engine.memory.tensor import Alias, Tensor, alias_of, make, mark_inference, placed, placed_later
+from .._engine.run.trace import Call
 from .._ops.registry import Grad
 from .arguments import NO_GRAD_DTYPE, check_shape, first_device, format_of, options, wrong
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, rng
-from .._core.custom_jvp import custom_jvp
-from .._core.meta import meta
-from .._core.transfer import put
-from .._engine.bind import composite
-from .._engine.concrete import concrete
-from .._engine.record import apply
-from .._engine.tensor import Tensor, make
-from .._engine.trace import Call
+from .._core.arrays import dtypes
+from .._core.arrays.meta import meta
+from .._core.arrays.transfer import put
+from .._core.jax.custom_jvp import custom_jvp
+from .._core.random import rng
+from .._engine.entry.bind import composite
+from .._engine.graph.record import apply
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor, make
+from .._engine.run.trace import Call
 from .._ops.gamma_grads import moved
 from .._ops.registry import Grad
 from . import batched_sampling as batched

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .._core import dtypes
-from .._core.dtypes import scalar_type_name
-from .._engine.bind import composite, ops
-from .._engine.concrete import concrete
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._core.arrays.dtypes import scalar_type_name
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .splitting import narrow
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
-from .._core.kernels import cpp_name
-from .._engine.arguments import as_int
-from .._engine.bind import composite, ops
-from .._engine.return_types import return_type
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._core.arrays.kernels import cpp_name
+from .._engine.entry.arguments import as_int
+from .._engine.entry.bind import composite, ops
+from .._engine.entry.return_types import return_type
+from .._engine.memory.tensor import Tensor
 from .shape import reshape
 from .sort import ends_of_range
 

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, shapes, warn
-from .._core.checks import fail_if
-from .._core.numbers import check_fits
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.numbers import check_fits
+from .._core.errors import messages as errors, warn
+from .._core.errors.checks import fail_if
 from .._core.state import MODES
-from .._engine.bind import METHODS, composite, ops
-from .._engine.concrete import concrete
-from .._engine.deferred import later
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import METHODS, composite, ops
+from .._engine.graph.deferred import later
+from .._engine.graph.record import no_grad
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .create import from_host
 from .indexing import expand_masks, fills_masked, index_put_, refuse_byte_mask
 from .traced_spans import comes_later, traced

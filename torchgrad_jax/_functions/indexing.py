@@ -8,19 +8,20 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, warn
-from .._core.checks import Check, fail_if, outside
-from .._core.kernels import cpp_name
-from .._core.numbers import check_fits, check_read, flushed_by_kernels, may_not_fit
+from .._core.arrays import dtypes
+from .._core.arrays.kernels import cpp_name
+from .._core.arrays.numbers import check_fits, check_read, flushed_by_kernels, may_not_fit
+from .._core.errors import messages as errors, warn
+from .._core.errors.checks import Check, fail_if, outside
 from .._core.state import GRAD, MODES
-from .._engine.bind import ops
-from .._engine.concrete import concrete, is_traced
-from .._engine.deferred import later
-from .._engine.history import check_inplace, complain_first, forbid_gradient, requires_grad_of
-from .._engine.lift import tensor_of_jax
-from .._engine.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
-from .._engine.tensor import Tensor, wrap_array
-from .._engine.views import as_strided_view
+from .._engine.entry.bind import ops
+from .._engine.graph.deferred import later
+from .._engine.graph.history import check_inplace, complain_first, forbid_gradient, requires_grad_of
+from .._engine.graph.views import as_strided_view
+from .._engine.memory.concrete import concrete, is_traced
+from .._engine.memory.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
+from .._engine.memory.tensor import Tensor, wrap_array
+from .._engine.modes.lift import tensor_of_jax
 from .complex_views import imag, real
 from .convert import transfer
 from .splitting import slice_along

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import warn
-from .._engine.bind import composite, ops
-from .._engine.tensor import Tensor
+from .._core.errors import warn
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.tensor import Tensor
 from .arguments import no_match, only_tensors, wrong
 from .create import zeros
 from .shape import _reshape

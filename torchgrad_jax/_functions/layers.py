@@ -7,14 +7,16 @@ import math
 
 import numpy as np
 
-from .._core import errors, rng, shapes, warn
-from .._core.dtypes import FLOATING, bool_, scalar_type_name
-from .._core.kernels import cpp_name
-from .._core.meta import Meta, meta
+from .._core.arrays import shapes
+from .._core.arrays.dtypes import FLOATING, bool_, scalar_type_name
+from .._core.arrays.kernels import cpp_name
+from .._core.arrays.meta import Meta, meta
+from .._core.errors import messages as errors, warn
+from .._core.random import rng
 from .._core.state import MODES
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.lift import running_vmap
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import running_vmap
 from .create import from_host
 from .random import check_allowed, draw, inside_trace
 

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .._core import warn
-from .._core.formats import memory_format, strides_in
-from .._core.shapes import contiguous_strides
-from .._engine import attributes
-from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.tensor import Tensor
+from .._core.arrays.formats import memory_format, strides_in
+from .._core.arrays.shapes import contiguous_strides
+from .._core.errors import warn
+from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
+from .._engine.memory.tensor import Tensor
+from .._engine.tensor import attributes
 from .loss import divergence
 
 torch = NAMESPACES[""]

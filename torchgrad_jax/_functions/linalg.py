@@ -10,18 +10,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import shapes, warn
-from .._core.checks import fail_if
-from .._core.dtypes import FLOATING, scalar_type_name
-from .._core.errors import LinAlgError
-from .._core.matrices import require_square
+from .._core.arrays import shapes
+from .._core.arrays.dtypes import FLOATING, scalar_type_name
+from .._core.arrays.matrices import require_square
+from .._core.errors import warn
+from .._core.errors.checks import fail_if
+from .._core.errors.messages import LinAlgError
 from .._core.state import GRAD, MODES
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.deferred import now_or_later
-from .._engine.history import requires_grad_of
-from .._engine.return_types import return_type
-from .._engine.strided import read
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.entry.return_types import return_type
+from .._engine.graph.deferred import now_or_later
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor
 from .clones import clone
 from .complex_views import conj
 from .matmul import matmul

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, shapes, warn
-from .._core.checks import fail_if
-from .._core.dtypes import FLOATING
-from .._core.errors import AsWritten
-from .._engine.arguments import real as _real
-from .._engine.bind import composite, ops
-from .._engine.concrete import concrete
-from .._engine.deferred import now_or_later
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.dtypes import FLOATING
+from .._core.errors import warn
+from .._core.errors.checks import fail_if
+from .._core.errors.messages import AsWritten
+from .._engine.entry.arguments import real as _real
+from .._engine.entry.bind import composite, ops
+from .._engine.graph.deferred import now_or_later
+from .._engine.graph.record import no_grad
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .._ops.loss import check_ctc_lengths
 from .traced_spans import comes_later
 

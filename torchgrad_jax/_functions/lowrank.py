@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core import dtypes
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.tensor import Tensor
 
 torch = NAMESPACES[""]
 _linalg = NAMESPACES["linalg"]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, shapes
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes, shapes
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.tensor import Tensor
 from .create import from_host
 
 _masked = functools.partial(composite, method=False, namespace="masked")

@@ -10,19 +10,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes, shapes, warn
-from .._core.dtypes import FLOATING, scalar_type_name
-from .._core.kernels import cpp_name
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.dtypes import FLOATING, scalar_type_name
+from .._core.arrays.kernels import cpp_name
+from .._core.errors import warn
 from .._core.state import GRAD, MODES
-from .._engine.arguments import real as _real, type_name
-from .._engine.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
-from .._engine.history import check_inplace, rebase_history, requires_grad_of
-from .._engine.lift import tensor_of_jax
-from .._engine.out import store_out
-from .._engine.record import apply
-from .._engine.resize import resize
-from .._engine.strided import read, write
-from .._engine.tensor import Tensor
+from .._engine.entry.arguments import real as _real, type_name
+from .._engine.entry.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
+from .._engine.entry.out import store_out
+from .._engine.graph.history import check_inplace, rebase_history, requires_grad_of
+from .._engine.graph.record import apply
+from .._engine.graph.resize import resize
+from .._engine.memory.strided import read, write
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import tensor_of_jax
 from .clones import contiguous
 from .complex_views import conj, imag, real
 from .joining import meshgrid

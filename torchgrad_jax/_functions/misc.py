@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, warn
-from .._core.checks import fail_if
+from .._core.arrays import devices, dtypes
+from .._core.errors import warn
+from .._core.errors.checks import fail_if
 from .._core.state import MODES, SETTINGS
-from .._engine import printing
-from .._engine.attributes import UntypedStorage
-from .._engine.bind import composite, ops
-from .._engine.deferred import now_or_later
-from .._engine.strided import read
-from .._engine.tensor import Tensor
-from .._engine.trace import forget_plans
+from .._engine.entry.bind import composite, ops
+from .._engine.graph.deferred import now_or_later
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor
+from .._engine.run.trace import forget_plans
+from .._engine.tensor import printing
+from .._engine.tensor.attributes import UntypedStorage
 from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, tensor_argument, wrong
 from .convert import parse_type_name, tensor_type_name
 from .fresh import from_host

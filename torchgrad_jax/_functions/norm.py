@@ -7,14 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import dtypes, errors
-from .._core.dtypes import FLOATING, scalar_type_name
-from .._core.meta import Meta
+from .._core.arrays import dtypes
+from .._core.arrays.dtypes import FLOATING, scalar_type_name
+from .._core.arrays.meta import Meta
+from .._core.errors import messages as errors
 from .._core.state import MODES
-from .._engine.bind import composite, ops
-from .._engine.lift import is_batched
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import composite, ops
+from .._engine.graph.record import no_grad
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import is_batched
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)

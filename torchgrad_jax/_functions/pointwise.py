@@ -7,16 +7,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, warn
-from .._core.dtypes import BOOL, COMPLEX, FLOATING
-from .._core.numbers import check_fits
-from .._core.python_numbers import Number
-from .._engine.arguments import tensor_of
-from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.concrete import concrete
-from .._engine.lift import tensor_of_jax
-from .._engine.record import NUMBERS, as_leaf
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING
+from .._core.arrays.numbers import check_fits
+from .._core.arrays.python_numbers import Number
+from .._core.errors import messages as errors, warn
+from .._engine.entry.arguments import tensor_of
+from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
+from .._engine.graph.record import NUMBERS, as_leaf
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import tensor_of_jax
 
 _HALVES = frozenset(k / 2 for k in range(-8, 17))
 """Exponents worth a kernel of their own; all others share one with a traced exponent."""

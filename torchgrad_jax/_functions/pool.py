@@ -6,15 +6,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core.dtypes import FLOATING, scalar_type_name
-from .._core.formats import contiguous_format
+from .._core.arrays.dtypes import FLOATING, scalar_type_name
+from .._core.arrays.formats import contiguous_format
 from .._core.state import GRAD, MODES
-from .._engine.arguments import as_int, as_ints
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.history import requires_grad_of
-from .._engine.lift import is_batched
-from .._engine.tensor import Tensor
-from .._engine.views import as_strided_inplace
+from .._engine.entry.arguments import as_int, as_ints
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.views import as_strided_inplace
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import is_batched
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
@@ -415,8 +415,8 @@ def _fractional(
             raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
         output_size = tuple(int(n * r) for n, r in zip(m.shape[-k:], ratios))
     if samples is None:
-        from .._core import rng
-        from .._core.meta import meta
+        from .._core.arrays.meta import meta
+        from .._core.random import rng
         from .random import draw
 
         batch = 1 if m.ndim == k + 1 else m.shape[0]

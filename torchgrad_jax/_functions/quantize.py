@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .._engine.bind import composite, ops
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.tensor import Tensor
 from .arguments import no_match
 
 _SIGNATURES = (

@@ -13,22 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, errors, rng, shapes
-from .._core.devices import CPU
-from .._core.formats import preserve_format
-from .._core.generator import OWN, Generator as HostGenerator
-from .._core.keys import KeyStream
-from .._core.meta import Meta, meta
-from .._core.rounding import cast, fma64
+from .._core.arrays import devices, dtypes, shapes
+from .._core.arrays.devices import CPU
+from .._core.arrays.formats import preserve_format
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.transfer import place
+from .._core.errors import messages as errors
+from .._core.random import rng
+from .._core.random.generator import OWN, Generator as HostGenerator
+from .._core.random.keys import KeyStream
+from .._core.random.rounding import cast, fma64
 from .._core.state import INFERENCE, MODES
-from .._core.transfer import place
-from .._engine.arguments import as_int
-from .._engine.bind import composite
-from .._engine.concrete import concrete
-from .._engine.derivative_stops import under_jax
-from .._engine.record import no_grad
-from .._engine.strided import read
-from .._engine.tensor import Tensor, make, mark_inference
+from .._engine.entry.arguments import as_int
+from .._engine.entry.bind import composite
+from .._engine.graph.record import no_grad
+from .._engine.memory.concrete import concrete
+from .._engine.memory.derivative_stops import under_jax
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor, make, mark_inference
 from . import data as data_
 from .arguments import check_shape, device_of, factory, integer, no_match, options, shape_from, shape_of, wrong
 from .fresh import beside, fresh, from_host, into, like, spread_like

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import shapes
-from .._core.dtypes import float64
-from .._core.kernels import scalar_name
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.concrete import concrete
-from .._engine.tensor import Tensor
+from .._core.arrays import shapes
+from .._core.arrays.dtypes import float64
+from .._core.arrays.kernels import scalar_name
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .arguments import type_name
 from .create import from_host
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._core import dtypes, shapes, warn
-from .._engine.arguments import LEFT_OUT, MISSING, as_int
-from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.composite import composite_out
-from .._engine.history import complain_first
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes, shapes
+from .._core.errors import warn
+from .._engine.entry.arguments import LEFT_OUT, MISSING, as_int
+from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
+from .._engine.entry.composite import composite_out
+from .._engine.graph.history import complain_first
+from .._engine.memory.tensor import Tensor
 from .pointwise import div
 from .splitting import slice_along
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.meta import meta
+from .._core.arrays.meta import meta
 from .._core.state import MODES
-from .._engine.bind import composite
-from .._engine.strided import storage_offset
-from .._engine.tensor import Tensor
-from .._engine.views import make_view, view_creation
+from .._engine.entry.bind import composite
+from .._engine.graph.views import make_view, view_creation
+from .._engine.memory.strided import storage_offset
+from .._engine.memory.tensor import Tensor
 
 
 @composite(function=False)

@@ -6,21 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, rng, shapes
-from .._core.meta import Meta, meta
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.transfer import put
+from .._core.errors import messages as errors
+from .._core.random import rng
 from .._core.state import GRAD, MODES
-from .._core.transfer import put
-from .._engine.arguments import MISSING
-from .._engine.bind import composite
-from .._engine.concrete import concrete
-from .._engine.deferred import later
-from .._engine.history import check_captured, check_inplace, requires_grad_of
-from .._engine.inplace import apply_inplace
-from .._engine.lift import running_vmap
-from .._engine.out import warn_resized
-from .._engine.record import apply, no_grad
-from .._engine.strided import check_writable
-from .._engine.tensor import Tensor, make
+from .._engine.entry.arguments import MISSING
+from .._engine.entry.bind import composite
+from .._engine.entry.out import warn_resized
+from .._engine.graph.deferred import later
+from .._engine.graph.history import check_captured, check_inplace, requires_grad_of
+from .._engine.graph.inplace import apply_inplace
+from .._engine.graph.record import apply, no_grad
+from .._engine.memory.concrete import concrete
+from .._engine.memory.strided import check_writable
+from .._engine.memory.tensor import Tensor, make
+from .._engine.modes.lift import running_vmap
 from .._ops.registry import Grad
 from . import batched_sampling as batched, fills
 from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, tensor_argument, wrong

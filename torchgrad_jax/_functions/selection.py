@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, shapes
-from .._engine.arguments import as_int, as_ints
-from .._engine.bind import composite, ops
-from .._engine.concrete import concrete
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes, shapes
+from .._engine.entry.arguments import as_int, as_ints
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .create import from_host
 from .joining import meshgrid
 from .splitting import slice_along

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, warn
-from .._core.meta import meta
-from .._core.rounding import fma64, halves, spaced
-from .._engine.arguments import as_int
-from .._engine.concrete import concrete
-from .._engine.tensor import Tensor
+from .._core.arrays import devices, dtypes
+from .._core.arrays.meta import meta
+from .._core.errors import warn
+from .._core.random.rounding import fma64, halves, spaced
+from .._engine.entry.arguments import as_int
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from . import data as data_
 from .arguments import COMMON, factory, integer, is_number, no_match, number, options, real, wrong
 from .fresh import fresh, from_host, into, known, put, remember

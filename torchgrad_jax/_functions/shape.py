@@ -8,17 +8,18 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes, shapes, warn
-from .._core.caches import CALLS
-from .._core.meta import Meta, View
-from .._engine.arguments import as_int, as_ints, missing_argument
-from .._engine.bind import composite, ops
-from .._engine.composite import Ints
-from .._engine.history import complain_first
-from .._engine.record import apply
-from .._engine.tensor import Tensor
-from .._engine.trace import Call
-from .._engine.views import apply_view
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.meta import Meta, View
+from .._core.errors import warn
+from .._core.jax.caches import CALLS
+from .._engine.entry.arguments import as_int, as_ints, missing_argument
+from .._engine.entry.bind import composite, ops
+from .._engine.entry.composite import Ints
+from .._engine.graph.history import complain_first
+from .._engine.graph.record import apply
+from .._engine.graph.views import apply_view
+from .._engine.memory.tensor import Tensor
+from .._engine.run.trace import Call
 from .arguments import no_match, only_tensors
 from .clones import contiguous
 from .complex_views import conj
@@ -90,7 +91,7 @@ def _view_dtype(input: Tensor, dtype: dtypes.dtype) -> Tensor:
             node_name="ViewBackward1",
             geometry=lambda m, leaves: _retyped(m, dtype),
         )
-    from .._engine.record import no_grad
+    from .._engine.graph.record import no_grad
 
     with no_grad():
         out = apply_view(call, (input,))

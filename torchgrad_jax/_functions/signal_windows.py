@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
-from .._engine.attributes import strided_layout
-from .._engine.bind import NAMESPACES, ops
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._engine.entry.bind import NAMESPACES, ops
+from .._engine.memory.tensor import Tensor
+from .._engine.tensor.attributes import strided_layout
 from .arguments import register
 from .create import from_host
 

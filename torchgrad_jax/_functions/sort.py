@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, shapes
+from .._core.arrays import dtypes, shapes
+from .._core.errors import messages as errors
 from .._core.state import MODES
-from .._engine.arguments import as_int, type_name
-from .._engine.bind import composite, ops
-from .._engine.concrete import concrete
-from .._engine.strided import read
-from .._engine.tensor import Tensor
+from .._engine.entry.arguments import as_int, type_name
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.concrete import concrete
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor
 from .create import from_host
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core import dtypes, warn
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.concrete import concrete
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._core.errors import warn
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 from .convert import tensor_type_name
 from .create import from_host
 

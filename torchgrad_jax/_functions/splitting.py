@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from .._core import dtypes, shapes
-from .._core.meta import meta
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.meta import meta
 from .._core.state import FAKE, INFERENCE, LIFT, MODES
-from .._engine.arguments import as_int
-from .._engine.bind import composite, ops
-from .._engine.tensor import CREATED_DEFAULT, Alias, Tensor, Version, plain_alias
+from .._engine.entry.arguments import as_int
+from .._engine.entry.bind import composite, ops
+from .._engine.memory.tensor import CREATED_DEFAULT, Alias, Tensor, Version, plain_alias
 
 
 def clamp_slice(n: int, start: int | None, stop: int | None, step: int) -> tuple[int, int]:

@@ -7,25 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
-from .._core.errors import NO_STORAGE, no_forward
-from .._core.formats import preserve_format, strides_in
-from .._core.meta import meta
+from .._core.arrays import dtypes
+from .._core.arrays.formats import preserve_format, strides_in
+from .._core.arrays.meta import meta
+from .._core.arrays.transfer import put
+from .._core.errors.messages import NO_STORAGE, no_forward
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRACED
-from .._core.transfer import put
-from .._engine import strided
-from .._engine.attributes import UntypedStorage
-from .._engine.bind import composite
-from .._engine.concrete import concrete
-from .._engine.escapes import refuse_escape
-from .._engine.grad_plan import grad_plan
-from .._engine.history import check_captured, check_inplace, edge_of, rebase_history, requires_grad_of, retain_at_node
-from .._engine.node import Node, note_reshaped
-from .._engine.record import begin_node, end_node
-from .._engine.resize import resize
-from .._engine.strided import storage_offset
-from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, born, check_counted, leave_storage
-from .._engine.trace import Call
+from .._engine.entry.bind import composite
+from .._engine.graph.grad_plan import grad_plan
+from .._engine.graph.history import (
+    check_captured,
+    check_inplace,
+    edge_of,
+    rebase_history,
+    requires_grad_of,
+    retain_at_node,
+)
+from .._engine.graph.node import Node, note_reshaped
+from .._engine.graph.record import begin_node, end_node
+from .._engine.graph.resize import resize
+from .._engine.memory import strided
+from .._engine.memory.concrete import concrete
+from .._engine.memory.escapes import refuse_escape
+from .._engine.memory.strided import storage_offset
+from .._engine.memory.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, born, check_counted, leave_storage
+from .._engine.run.trace import Call
+from .._engine.tensor.attributes import UntypedStorage
 from .._ops.registry import Grad
 from . import data as data_
 from .arguments import check_shape, format_of, integer, no_match, shape_from, shape_of, wrong
@@ -183,7 +190,7 @@ def _check_window(t: Tensor, offset: int) -> None:
 
 
 def _short(d: dtypes.dtype) -> str:
-    from .._core.kernels import cpp_name
+    from .._core.arrays.kernels import cpp_name
 
     return cpp_name(np.zeros(0, d.np))
 

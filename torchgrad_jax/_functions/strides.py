@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .._core.state import MODES
-from .._engine.bind import composite
-from .._engine.composite import Ints
-from .._engine.tensor import Tensor
-from .._engine.views import as_strided_inplace, as_strided_view
+from .._engine.entry.bind import composite
+from .._engine.entry.composite import Ints
+from .._engine.graph.views import as_strided_inplace, as_strided_view
+from .._engine.memory.tensor import Tensor
 from .shape import sizes_of
 
 

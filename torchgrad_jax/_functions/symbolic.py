@@ -8,14 +8,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core import dtypes
-from .._core.checks import fail_if
-from .._core.out_of_memory import OutOfMemoryError as OutOfMemoryError
+from .._core.arrays import dtypes
+from .._core.arrays.out_of_memory import OutOfMemoryError as OutOfMemoryError
+from .._core.errors.checks import fail_if
 from .._core.state import MODES
-from .._engine.bind import NAMESPACES
-from .._engine.deferred import later
-from .._engine.overrides import dispatch, overloaded
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import NAMESPACES
+from .._engine.entry.overrides import dispatch, overloaded
+from .._engine.graph.deferred import later
+from .._engine.memory.tensor import Tensor
 from .arguments import register
 
 

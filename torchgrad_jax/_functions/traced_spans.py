@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes
+from .._core.arrays import dtypes
 from .._core.state import MODES
-from .._engine.bind import NAMESPACES, ops
-from .._engine.record import cast
-from .._engine.strided import read
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import NAMESPACES, ops
+from .._engine.graph.record import cast
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor
 from .fresh import from_host
 
 

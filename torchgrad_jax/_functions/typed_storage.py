@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, warn
-from .._engine.bind import composite
-from .._engine.storages import UntypedStorage, flat, handle, new_storage, place_in, untyped_storage
-from .._engine.tensor import Tensor, make
+from .._core.arrays import devices, dtypes
+from .._core.errors import warn
+from .._engine.entry.bind import composite
+from .._engine.memory.tensor import Tensor, make
+from .._engine.tensor.storages import UntypedStorage, flat, handle, new_storage, place_in, untyped_storage
 from . import convert, data
 
 _FORMS = "\n * no arguments\n * (int size)\n * (Sequence data)\n * (*, UntypedStorage wrap_storage)\n"

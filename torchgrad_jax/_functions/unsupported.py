@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .._core.absent import refusal
-from .._core.errors import UnsupportedLayoutError
-from .._engine.bind import METHODS, NAMESPACES
+from .._core.errors.absent import refusal
+from .._core.errors.messages import UnsupportedLayoutError
+from .._engine.entry.bind import METHODS, NAMESPACES
 
 _SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
 _QUANTIZED = "quantized tensors are out of scope"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import warn
-from .._engine.arguments import as_int, type_name
-from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.tensor import Tensor
+from .._core.errors import warn
+from .._engine.entry.arguments import as_int, type_name
+from .._engine.entry.bind import NAMESPACES, composite, ops
+from .._engine.memory.tensor import Tensor
 from .splitting import slice_along
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")

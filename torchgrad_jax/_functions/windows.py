@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes
-from .._core.kernels import cpp_name
-from .._engine.tensor import Tensor
+from .._core.arrays import devices, dtypes
+from .._core.arrays.kernels import cpp_name
+from .._engine.memory.tensor import Tensor
 from . import data as data_
 from .arguments import COMMON, factory, flag, integer, no_match, options, real
 from .create import from_host

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import func as _func
-from .._core import warn
+from .._core.errors import warn
 from . import make_functional as _old
 
 

@@ -6,9 +6,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from .._engine.bind import ops
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import ops
+from .._engine.graph.record import no_grad
+from .._engine.memory.tensor import Tensor
 from ..func import functional_call
 from ..func._modules import check_ensemble
 from ..nn import Module

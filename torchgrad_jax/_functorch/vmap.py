@@ -11,8 +11,8 @@ from .._C._functorch import (
     _remove_batch_dim as _remove_batch_dim,
     _unwrap_batched as _unwrap_batched,
 )
-from .._core.errors import no_such_name as _no_such_name
-from .._engine.tensor import Tensor as Tensor
+from .._core.errors.messages import no_such_name as _no_such_name
+from .._engine.memory.tensor import Tensor as Tensor
 from ..func import vmap as vmap
 from ..utils._pytree import (
     _broadcast_to_and_flatten as _broadcast_to_and_flatten,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._bridge import control
-from .._engine.tensor import Tensor
+from .._bridge.jax_side import control
+from .._engine.memory.tensor import Tensor
 from ..utils import _pytree as pytree
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._bridge.compile import compile as compile_
-from .._core import tree
-from .._engine.tensor import Tensor
+from .._bridge.compile.compile import compile as compile_
+from .._core.arrays import tree
+from .._engine.memory.tensor import Tensor
 from ..ops import CustomOverload, OpOverload
 
 _TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")

@@ -9,9 +9,9 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._core.devices import device
-from .._core.dtypes import dtype
-from .._engine.tensor import Tensor
+from .._core.arrays.devices import device
+from .._core.arrays.dtypes import dtype
+from .._engine.memory.tensor import Tensor
 from .schema import Type
 
 _Number = int | float | bool

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from .._core import warn
-from .._core.dtypes import dtype
+from .._core.arrays.dtypes import dtype
+from .._core.errors import warn
 from .._core.state import GRAD, MODES
-from .._engine.custom import WarnNotImplemented
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
+from .._engine.passes.custom import WarnNotImplemented
 from ..amp.autocast_mode import autocast, is_autocast_enabled
 from ..autograd.function import Function
 from ..autograd.grad_mode import no_grad

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from .._core import dtypes
-from .._core.devices import device
-from .._core.dtypes import dtype
-from .._core.formats import memory_format
-from .._core.rng import Generator
-from .._engine.attributes import layout
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._core.arrays.devices import device
+from .._core.arrays.dtypes import dtype
+from .._core.arrays.formats import memory_format
+from .._core.random.rng import Generator
+from .._engine.memory.tensor import Tensor
+from .._engine.tensor.attributes import layout
 
 _MISSING: Any = object()
 

@@ -10,12 +10,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import shapes
-from .._core.custom_jvp import custom_jvp
-from .._core.division import divide
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .._core.layouts import elementwise, preserved
+from .._core.arrays import shapes
+from .._core.arrays.division import divide
+from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.arrays.kernels import category, half_as_float, refuse, scalar_name, where, widen
+from .._core.arrays.layouts import elementwise, preserved
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import broadcast, erf, softplus_with_rule
 from .inner import inner_op
 from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, op, with_rule

@@ -9,14 +9,24 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import dtypes, shapes, sums
-from .._core.checks import fail_if, readable
-from .._core.custom_jvp import custom_jvp, is_absent
-from .._core.division import divide
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, cpp_name, half_as_float, is_half, refuse, round_half, scalar_name, where, widen
-from .._core.layouts import elementwise
-from .._core.meta import Meta
+from .._core.arrays import dtypes, shapes, sums
+from .._core.arrays.division import divide
+from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.arrays.kernels import (
+    category,
+    cpp_name,
+    half_as_float,
+    is_half,
+    refuse,
+    round_half,
+    scalar_name,
+    where,
+    widen,
+)
+from .._core.arrays.layouts import elementwise
+from .._core.arrays.meta import Meta
+from .._core.errors.checks import fail_if, readable
+from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .helpers import broadcast
 from .registry import (
     COMMON,

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control
-from .._core.custom_jvp import custom_jvp
-from .._core.kernels import is_half, scalar_name, widen
-from .._core.products import precision
+from .._core.arrays.kernels import is_half, scalar_name, widen
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.products import precision
 from .helpers import is_bool, is_float, tangent_with_own_gradients
 from .inner import inner_op
 from .registry import Array, Dtype, Grad, op

@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, dtypes
-from .._core.dtypes import BOOL, COMPLEX, FLOATING
-from .._core.kernels import category, cpp_name, refuse, refusing, scalar_name, where as choose
-from .._core.layouts import elementwise, preserved
-from .._core.meta import Meta
+from .._core.arrays import dtypes
+from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING
+from .._core.arrays.kernels import category, cpp_name, refuse, refusing, scalar_name, where as choose
+from .._core.arrays.layouts import elementwise, preserved
+from .._core.arrays.meta import Meta
+from .._core.jax import control
 from .helpers import broadcast, stays_complex
 from .registry import (
     COMMON,

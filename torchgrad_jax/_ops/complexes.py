@@ -7,9 +7,9 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import lax
 
-from .._core.division import divide
-from .._core.dtypes import COMPLEX
-from .._core.kernels import category
+from .._core.arrays.division import divide
+from .._core.arrays.dtypes import COMPLEX
+from .._core.arrays.kernels import category
 from .registry import Array, with_rule
 
 Function = Callable[[Array], Array]

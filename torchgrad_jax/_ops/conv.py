@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
-from .._core.custom_jvp import custom_jvp, is_absent
-from .._core.errors import legacy_type
-from .._core.kernels import cpp_name, scalar_name, widen
-from .._core.layouts import following, with_statics
-from .._core.outputs import not_castable
-from .._core.products import precision
-from .._core.unsplit import unsplit
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.kernels import cpp_name, scalar_name, widen
+from .._core.arrays.layouts import following, with_statics
+from .._core.arrays.outputs import not_castable
+from .._core.errors.messages import legacy_type
+from .._core.jax.custom_jvp import custom_jvp, is_absent
+from .._core.jax.products import precision
+from .._core.jax.unsplit import unsplit
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, NoGradient, op
 

@@ -6,8 +6,8 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-from .._core import devices, dtypes
-from .._core.meta import meta
+from .._core.arrays import devices, dtypes
+from .._core.arrays.meta import meta
 from .registry import TABLE, Grad
 
 

@@ -14,12 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, errors, shapes, warn
-from .._core.checks import fail_if, numpy_of, readable
-from .._core.custom_jvp import custom_jvp
-from .._core.errors import LinAlgError
-from .._core.kernels import scalar_name
-from .._core.matrices import column_major, require_inexact, require_matrix, require_square, require_supported
+from .._core.arrays import shapes
+from .._core.arrays.kernels import scalar_name
+from .._core.arrays.matrices import column_major, require_inexact, require_matrix, require_square, require_supported
+from .._core.errors import messages as errors, warn
+from .._core.errors.checks import fail_if, numpy_of, readable
+from .._core.errors.messages import LinAlgError
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import is_complex
 from .inner import inner_op
 from .matrix_helpers import (

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
-from .._core.checks import fail_if, first_outside, outside, readable
-from .._core.custom_jvp import custom_jvp
-from .._core.errors import UnsupportedLayoutError, legacy_type
+from .._core.arrays import dtypes
+from .._core.errors.checks import fail_if, first_outside, outside, readable
+from .._core.errors.messages import UnsupportedLayoutError, legacy_type
+from .._core.jax.custom_jvp import custom_jvp
 from .places import check_selected, is_index, rows
 from .registry import Array, Grad, op
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
-from .._core.checks import fail_if, readable
-from .._core.custom_jvp import custom_jvp
-from .._core.division import divide
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.division import divide
+from .._core.errors.checks import fail_if, readable
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import is_bool, is_complex, is_float
 from .inner import inner_op
 from .ordering import permutation

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import layouts, shapes
-from .._core.kernels import scalar_name
+from .._core.arrays import layouts, shapes
+from .._core.arrays.kernels import scalar_name
 from .helpers import is_complex, is_float, numel_along
 from .inner import inner_op
 from .registry import Array, Dims, op

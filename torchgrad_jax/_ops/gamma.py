@@ -11,10 +11,10 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
-from .._core.custom_jvp import custom_jvp
-from .._core.division import divide
-from .._core.dtypes import COMPLEX
-from .._core.kernels import category, half_as_float, refuse, refusing, where
+from .._core.arrays.division import divide
+from .._core.arrays.dtypes import COMPLEX
+from .._core.arrays.kernels import category, half_as_float, refuse, refusing, where
+from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import erf, from_zero, tangent_with_own_gradients
 from .registry import FLOAT, Array, InPlace, Layout, elementwise_op, unary, with_rule

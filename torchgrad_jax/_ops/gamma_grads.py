@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma
 
-from .._core import dtypes, errors
-from .._core.custom_jvp import custom_jvp
+from .._core.arrays import dtypes
+from .._core.errors import messages as errors
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import broadcast
 from .registry import Array, Grad, Layout, op
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.kernels import scalar_name, widen
-from .._core.rounding import spaced
+from .._core.arrays.kernels import scalar_name, widen
+from .._core.random.rounding import spaced
 from .helpers import cubic_beyond, cubic_within, is_float
 from .registry import Array, Dims, NoGradient, op
 

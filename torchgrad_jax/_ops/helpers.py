@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
-from .._core.custom_jvp import custom_jvp
-from .._core.meta import Meta
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.meta import Meta
+from .._core.jax.custom_jvp import custom_jvp
 
 Array = jax.Array
 
@@ -83,7 +83,7 @@ def tangent_with_own_gradients(
     Gradients go through it as ``back(kept, gradient)`` says: torch's formulas of the two modes are not always each
     other's transposes.
     """
-    from .._core.linear_maps import Linear, tangents_along  # when first needed: its imports are slow
+    from .._core.jax.linear_maps import Linear, tangents_along  # when first needed: its imports are slow
 
     arrays, tree = jax.tree.flatten(kept)
     linear = Linear(

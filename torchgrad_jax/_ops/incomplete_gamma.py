@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core.custom_jvp import custom_jvp, is_absent
-from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import half_as_float, refuse
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.arrays.kernels import half_as_float, refuse
+from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .helpers import broadcast
 from .registry import COMMON, Array, Layout, op
 

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import layouts, shapes, warn
-from .._core.checks import fail_if, first_outside, outside
-from .._core.dtypes import BOOL, COMPLEX
-from .._core.kernels import refuse
+from .._core.arrays import layouts, shapes
+from .._core.arrays.dtypes import BOOL, COMPLEX
+from .._core.arrays.kernels import refuse
+from .._core.errors import warn
+from .._core.errors.checks import fail_if, first_outside, outside
 from .helpers import is_bool, is_complex, stays_complex
 from .inner import inner_op
 from .places import (

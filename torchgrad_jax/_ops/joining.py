@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import layouts, shapes
-from .._core.meta import Meta
+from .._core.arrays import layouts, shapes
+from .._core.arrays.meta import Meta
 from .inner import inner_op
 from .registry import COMMON, Array, Arrays, TorchKernel, op
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from .._core.products import precision
+from .._core.jax.products import precision
 from .helpers import is_complex, is_float
 from .inner import inner_op
 from .registry import Array, Dims, op

@@ -14,9 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import control, shapes
-from .._core.kernels import scalar_name
-from .._core.matrices import column_major, require_square, require_supported, size_text
+from .._core.arrays import shapes
+from .._core.arrays.kernels import scalar_name
+from .._core.arrays.matrices import column_major, require_square, require_supported, size_text
+from .._core.jax import control
 from .helpers import diagonal_of, is_bool, is_complex, is_float, is_integral
 from .registry import Array, Grad, op
 

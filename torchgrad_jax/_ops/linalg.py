@@ -13,11 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, shapes
-from .._core.checks import fail_if, readable
-from .._core.custom_jvp import custom_jvp
-from .._core.kernels import scalar_name
-from .._core.matrices import (
+from .._core.arrays import shapes
+from .._core.arrays.kernels import scalar_name
+from .._core.arrays.matrices import (
     column_major,
     require_inexact,
     require_matrix,
@@ -25,6 +23,9 @@ from .._core.matrices import (
     require_supported,
     vector_rhs,
 )
+from .._core.errors.checks import fail_if, readable
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import anywhere, is_complex
 from .matrix_helpers import (
     conj_t,

@@ -7,7 +7,7 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
-from .._core.kernels import where
+from .._core.arrays.kernels import where
 from .registry import Array, with_rule
 
 LN2 = math.log(2.0)

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, dtypes, shapes
-from .._core.checks import fail_if, first_outside, integers, outside, readable
-from .._core.custom_jvp import custom_jvp
-from .._core.division import averaged, divide
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, half_as_float, is_half, refuse, scalar_name, where, widen
-from .._core.matrices import require_not
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.division import averaged, divide
+from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.arrays.kernels import category, half_as_float, is_half, refuse, scalar_name, where, widen
+from .._core.arrays.matrices import require_not
+from .._core.errors.checks import fail_if, first_outside, integers, outside, readable
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import broadcast, softplus, softplus_with_rule
 from .inner import inner_op
 from .registry import COMMON, Array, Layout, NoGradient, with_rule

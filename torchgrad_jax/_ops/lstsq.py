@@ -8,10 +8,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import shapes
-from .._core.custom_jvp import custom_jvp
-from .._core.kernels import scalar_name
-from .._core.matrices import require_matrix, require_square, require_supported
+from .._core.arrays import shapes
+from .._core.arrays.kernels import scalar_name
+from .._core.arrays.matrices import require_matrix, require_square, require_supported
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import is_complex, is_float
 from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, no_tangent, product, svd_of_finite
 from .registry import Array, Grad, NoGradient, Scalar, op

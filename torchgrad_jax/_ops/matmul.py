@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
-from .._core.custom_jvp import custom_jvp
-from .._core.kernels import cpp_name, scalar_name, where
-from .._core.matrices import require_not, size_text
-from .._core.meta import Meta
-from .._core.products import precision
+from .._core.arrays import shapes
+from .._core.arrays.kernels import cpp_name, scalar_name, where
+from .._core.arrays.matrices import require_not, size_text
+from .._core.arrays.meta import Meta
+from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.products import precision
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .inner import inner_op
 from .registry import COMMON, Apart, Array, InPlace, Numbers, Static, TorchKernel, op, with_rule

@@ -7,8 +7,8 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import control
-from .._core.matrices import require_inexact, require_square
+from .._core.arrays.matrices import require_inexact, require_square
+from .._core.jax import control
 from .helpers import anywhere, is_float
 from .matrix_helpers import identity, product, solve_system
 from .registry import Array, op

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
-from .._core.checks import fail_if, numpy_of, readable
-from .._core.custom_jvp import custom_jvp
-from .._core.errors import LinAlgError
+from .._core.arrays import shapes
+from .._core.errors.checks import fail_if, numpy_of, readable
+from .._core.errors.messages import LinAlgError
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
 

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import errors
-from .._core.custom_jvp import custom_jvp
-from .._core.division import divide
-from .._core.kernels import is_half, scalar_name, widen
-from .._core.layouts import following, following_unless_contiguous
+from .._core.arrays.division import divide
+from .._core.arrays.kernels import is_half, scalar_name, widen
+from .._core.arrays.layouts import following, following_unless_contiguous
+from .._core.errors import messages as errors
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import from_zero, is_float
 from .inner import inner_op
 from .registry import Array, Dims, NoGradient, Scalar, TorchKernel, op, variant

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import custom_jvp
 from .registry import Array
 
 FLOAT0 = jax.dtypes.float0

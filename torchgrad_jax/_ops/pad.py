@@ -8,9 +8,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import shapes
-from .._core.kernels import scalar_name
-from .._core.layouts import following, with_statics
+from .._core.arrays import shapes
+from .._core.arrays.kernels import scalar_name
+from .._core.arrays.layouts import following, with_statics
 from .helpers import is_bool
 from .registry import Array, Dims, Fits, NoGradient, Numbers, Scalar, Size, op
 

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, dtypes, shapes
-from .._core.checks import fail_if, first_outside, outside
-from .._core.custom_jvp import custom_jvp
+from .._core.arrays import dtypes, shapes
+from .._core.errors.checks import fail_if, first_outside, outside
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import anywhere, is_bool, is_complex, is_float, tangent_with_own_gradients
 from .registry import with_rule
 

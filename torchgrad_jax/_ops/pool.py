@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import errors
-from .._core.checks import fail_if, first_outside, outside
-from .._core.custom_jvp import custom_jvp
-from .._core.division import divide
-from .._core.kernels import scalar_name, widen
-from .._core.layouts import following
+from .._core.arrays.division import divide
+from .._core.arrays.kernels import scalar_name, widen
+from .._core.arrays.layouts import following
+from .._core.errors import messages as errors
+from .._core.errors.checks import fail_if, first_outside, outside
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import from_zero, is_bool, is_complex, is_float
 from .inner import inner_op
 from .registry import Array, Dims, NoGradient, op

@@ -10,11 +10,11 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import control
-from .._core.custom_jvp import custom_jvp
-from .._core.division import divide
-from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import category, half_as_float, refuse, refusing, where
+from .._core.arrays.division import divide
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.arrays.kernels import category, half_as_float, refuse, refusing, where
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import broadcast
 from .logarithms import LN2

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.checks import fail_if, readable
-from .._core.custom_jvp import custom_jvp
-from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import refuse, scalar_name, where
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.arrays.kernels import refuse, scalar_name, where
+from .._core.errors.checks import fail_if, readable
+from .._core.jax.custom_jvp import custom_jvp
 from .registry import Array, Layout, NoGradient, Scalar, TracedInt, op
 
 _row = functools.partial(op, nondiff=(1,), returns=("output", "mask"), out=False, function=False, method=False)

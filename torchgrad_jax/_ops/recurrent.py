@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import control
-from .._core.custom_jvp import custom_jvp
-from .._core.products import precision
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.products import precision
 from .inner import inner_op
 from .registry import Array
 

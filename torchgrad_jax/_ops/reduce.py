@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, dtypes, shapes
-from .._core.custom_jvp import custom_jvp
-from .._core.division import averaged, divide
-from .._core.kernels import is_half
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.division import averaged, divide
+from .._core.arrays.kernels import is_half
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import (
     anywhere,

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._core.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import custom_jvp
 
 Array = jax.Array
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.kernels import scalar_name
-from .._core.layouts import following
+from .._core.arrays.kernels import scalar_name
+from .._core.arrays.layouts import following
 from .helpers import cubic_beyond, cubic_within, is_float
 from .inner import inner_op
 from .registry import Array, Dims, op

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.custom_jvp import custom_jvp
-from .._core.division import divide
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, half_as_float, nextafter, refuse, refusing, where, widen
+from .._core.arrays.division import divide
+from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.arrays.kernels import category, half_as_float, nextafter, refuse, refusing, where, widen
+from .._core.jax.custom_jvp import custom_jvp
 from .logarithms import LN2
 from .registry import COMMON, FLOAT, Array, Numbers, binary, elementwise_op, unary, with_rule
 

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, dtypes, shapes
-from .._core.custom_jvp import custom_jvp
-from .._core.kernels import cpp_name
-from .._core.meta import Meta
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.kernels import cpp_name
+from .._core.arrays.meta import Meta
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp
 from .helpers import anywhere, convert, from_zero, has_zeros, is_bool, is_complex, is_float, is_integral
 from .ordering import along, permuting
 from .registry import Array, Dtype, Grad, InPlace, op

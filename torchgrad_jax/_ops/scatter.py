@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
-from .._core.checks import fail_if, first_outside, outside, readable
-from .._core.parts import diagonal_dims, selected
+from .._core.arrays import shapes
+from .._core.arrays.parts import diagonal_dims, selected
+from .._core.errors.checks import fail_if, first_outside, outside, readable
 from .helpers import broadcast, convert, is_bool, is_complex
 from .inner import inner_op
 from .places import WRITERS, Cells, add_at, cells, check_dim, combine, is_index, torch_name, wrapped, write_at

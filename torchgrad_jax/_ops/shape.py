@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, errors, layouts, shapes
-from .._core.meta import Meta, View
-from .._core.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
+from .._core.arrays import dtypes, layouts, shapes
+from .._core.arrays.meta import Meta, View
+from .._core.arrays.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
+from .._core.errors import messages as errors
 from . import helpers
 from .inner import inner_op
 from .registry import (

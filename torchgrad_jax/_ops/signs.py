@@ -9,12 +9,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import shapes
-from .._core.custom_jvp import custom_jvp
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, refusing, refusing_complex, scalar_name, where
-from .._core.layouts import elementwise, with_lines
-from .._core.meta import Meta
+from .._core.arrays import shapes
+from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.arrays.kernels import category, refusing, refusing_complex, scalar_name, where
+from .._core.arrays.layouts import elementwise, with_lines
+from .._core.arrays.meta import Meta
+from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import broadcast
 from .registry import FLOAT, Array, Grad, InPlace, binary, elementwise_op, unary

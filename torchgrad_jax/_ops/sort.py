@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import control, dtypes, layouts, shapes
-from .._core.checks import fail_if, numpy_of, outside, readable
-from .._core.division import divide
-from .._core.kernels import cpp_name
-from .._core.rounding import halves
+from .._core.arrays import dtypes, layouts, shapes
+from .._core.arrays.division import divide
+from .._core.arrays.kernels import cpp_name
+from .._core.errors.checks import fail_if, numpy_of, outside, readable
+from .._core.jax import control
+from .._core.random.rounding import halves
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation, permuting
 from .registry import COMMON, Array, Arrays, Grad, Layout, Scalar, op

@@ -12,10 +12,11 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
-from .._core import control, errors
-from .._core.custom_jvp import custom_jvp, is_absent
-from .._core.dtypes import COMPLEX
-from .._core.kernels import half_as_float, refuse, scalar_name
+from .._core.arrays.dtypes import COMPLEX
+from .._core.arrays.kernels import half_as_float, refuse, scalar_name
+from .._core.errors import messages as errors
+from .._core.jax import control
+from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .helpers import broadcast, from_zero
 from .logarithms import times_log
 from .registry import FLOAT, Array, Compares, Grad, Layout, Scalar, op, unary, variant

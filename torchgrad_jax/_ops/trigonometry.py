@@ -8,9 +8,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import half_as_float, refuse, refusing, refusing_complex, where
-from .._core.layouts import elementwise, preserved
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.arrays.kernels import half_as_float, refuse, refusing, refusing_complex, where
+from .._core.arrays.layouts import elementwise, preserved
 from . import complexes
 from .registry import FLOAT, Array, InPlace, binary, unary
 

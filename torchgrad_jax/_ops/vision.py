@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import errors
-from .._core.kernels import scalar_name
-from .._core.layouts import following
+from .._core.arrays.kernels import scalar_name
+from .._core.arrays.layouts import following
+from .._core.errors import messages as errors
 from .helpers import from_zero, is_bool, is_complex, is_float
 from .inner import inner_op
 from .registry import Array, Dims, Grad, op

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from .._core.dtypes import COMPLEX
-from .._core.kernels import half_as_float, refuse, where
+from .._core.arrays.dtypes import COMPLEX
+from .._core.arrays.kernels import half_as_float, refuse, where
 from .helpers import broadcast
 from .logarithms import times_log
 from .registry import FLOAT, Array, Compares, Scalar, elementwise_op, with_rule

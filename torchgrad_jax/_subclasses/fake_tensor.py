@@ -11,21 +11,21 @@ import weakref
 from collections.abc import Generator
 from typing import Any
 
-from .._core import devices
-from .._core.abstract import AbstractArray
-from .._core.errors import (
+from .._core.arrays import devices
+from .._core.errors.messages import (
     DataDependentOutputException as DataDependentOutputException,
     DynamicOutputShapeException as DynamicOutputShapeException,
     FakeTensorDeviceMismatchError as FakeTensorDeviceMismatchError,
 )
+from .._core.jax.abstract import AbstractArray
 from .._core.state import FAKE, GRAD, MODES
-from .._engine.attributes import AttributeOfSome
-from .._engine.copying import on_storage
-from .._engine.history import requires_grad_of
-from .._engine.record import no_grad
-from .._engine.strided import is_direct, storage_offset
-from .._engine.subclass import retyped
-from .._engine.tensor import Storage, Tensor
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.record import no_grad
+from .._engine.memory.strided import is_direct, storage_offset
+from .._engine.memory.tensor import Storage, Tensor
+from .._engine.tensor.attributes import AttributeOfSome
+from .._engine.tensor.copying import on_storage
+from .._engine.tensor.subclass import retyped
 from ..utils._python_dispatch import TorchDispatchMode
 
 

@@ -15,11 +15,12 @@ from typing import Any, TypeAlias
 
 import jax
 
-from .._core import devices, dtypes, warn
+from .._core.arrays import devices, dtypes
+from .._core.errors import warn
 from .._core.state import MODES
-from .._engine import overrides
-from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.tensor import Tensor, tensors_in
+from .._engine.entry import overrides
+from .._engine.graph.history import grad_fn_of, requires_grad_of
+from .._engine.memory.tensor import Tensor, tensors_in
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
 _DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16, "tpu": dtypes.bfloat16}

@@ -7,14 +7,15 @@ import enum
 from collections import defaultdict
 from typing import Any
 
-from .._bridge.choose import choose
-from .._core import devices, dtypes, warn
-from .._core.errors import Unsupported
+from .._bridge.compile.trace.choose import choose
+from .._core.arrays import devices, dtypes
+from .._core.errors import warn
+from .._core.errors.messages import Unsupported
 from .._core.state import MODES
-from .._engine.bind import NAMESPACES
-from .._engine.kept_traces import watch_always
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import NAMESPACES
+from .._engine.graph.record import no_grad
+from .._engine.memory.kept_traces import watch_always
+from .._engine.memory.tensor import Tensor
 
 _torch = NAMESPACES[""]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from .._core import errors, state as _state, warn
-from .._core.shapes import Size
+from .._core import state as _state
+from .._core.arrays.shapes import Size
+from .._core.errors import messages as errors, warn
 from .._core.state import MODES
-from .._engine.overrides import public as overridable
-from .._engine.record import zeros_for
-from .._engine.saved import SavedTensor as SavedTensor
-from .._engine.tensor import Tensor
+from .._engine.entry.overrides import public as overridable
+from .._engine.graph.record import zeros_for
+from .._engine.graph.saved import SavedTensor as SavedTensor
+from .._engine.memory.tensor import Tensor
 from . import (
     anomaly_mode as anomaly_mode,
     forward_ad as forward_ad,

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .._bridge.vmap import batch_outside, require_gradient_as, vmap
-from .._core import tree
-from .._core.meta import Meta, meta
-from .._core.shapes import preserve_strides
+from .._core.arrays import tree
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.shapes import preserve_strides
 from .._core.state import GRAD, MODES
-from .._engine import strided
-from .._engine.custom import NOT_RETURNED, SAVED_AS_IS
-from .._engine.dual import open_tangent
-from .._engine.history import requires_grad_of
-from .._engine.lift import Lift
-from .._engine.tensor import Tensor, make
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory import strided
+from .._engine.memory.tensor import Tensor, make
+from .._engine.modes.lift import Lift
+from .._engine.passes.custom import NOT_RETURNED, SAVED_AS_IS
+from .._engine.tensor.dual import open_tangent
 from .._functions.shape import movedim, sum_to_size
 from .._functions.strides import as_strided
 from .grad_mode import enable_grad, no_grad

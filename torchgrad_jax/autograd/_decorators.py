@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any
 
-from .._core import warn
+from .._core.errors import warn
 
 
 class DecoratorContext:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, events
-from .._core.generator import Generator
-from .._core.meta import meta
-from .._engine.tensor import Tensor
+from .._core import events
+from .._core.arrays import dtypes
+from .._core.arrays.meta import meta
+from .._core.random.generator import Generator
+from .._engine.memory.tensor import Tensor
 from ._jacobians import (
     Nudged,
     analytical,

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import warn
-from .._core.meta import meta
-from .._core.transfer import filled
-from .._engine.custom import UndefinedGrad
-from .._engine.strided import read
-from .._engine.tensor import Tensor, make
+from .._core.arrays.meta import meta
+from .._core.arrays.transfer import filled
+from .._core.errors import warn
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor, make
+from .._engine.passes.custom import UndefinedGrad
 from . import forward_ad
 from ._gradcheck_compare import GradcheckError, flat
 from ._jacobians import as_tuple, checked, differentiable, is_complex, pull, push, tensor_like, values_of

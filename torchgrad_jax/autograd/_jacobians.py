@@ -8,11 +8,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes
-from .._core.meta import Meta, meta
-from .._engine.history import requires_grad_of
-from .._engine.strided import read, write
-from .._engine.tensor import Tensor, make
+from .._core.arrays import dtypes
+from .._core.arrays.meta import Meta, meta
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory.strided import read, write
+from .._engine.memory.tensor import Tensor, make
 from . import forward_ad
 from ._passes import run_backward
 

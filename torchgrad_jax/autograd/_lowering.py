@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 
-from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.graph.history import grad_fn_of, requires_grad_of
+from .._engine.memory.tensor import Tensor
 from .._engine.passes.segments import Compiled, whole_graph
-from .._engine.tensor import Tensor
 from ._passes import ones_like
 
 

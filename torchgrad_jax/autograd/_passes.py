@@ -11,19 +11,20 @@ from typing import Any
 import jax
 
 from .._bridge.vmap import vmap
-from .._core import dtypes, errors, warn
-from .._core.meta import Meta, meta
+from .._core.arrays import dtypes
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.transfer import filled
+from .._core.errors import messages as errors, warn
 from .._core.state import GRAD, MODES, TRACED
-from .._core.transfer import filled
-from .._engine.escapes import refuse_escape
-from .._engine.history import edge_of, grad_fn_of, requires_grad_of
-from .._engine.node import AccumulateGrad, Node, accumulator
-from .._engine.passes.fitting import fitted, leaf_grad_meta
+from .._engine.graph.fitting import fitted, leaf_grad_meta
+from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
+from .._engine.graph.node import AccumulateGrad, Node, accumulator
+from .._engine.memory.escapes import refuse_escape
+from .._engine.memory.tensor import Tensor, born, make
 from .._engine.passes.order import reachable
 from .._engine.passes.segments import run_batched as run_rows
 from .._engine.passes.walk import run
-from .._engine.tensor import Tensor, born, make
-from .._engine.tensor_hooks import retain_grad
+from .._engine.tensor.tensor_hooks import retain_grad
 
 
 class GradientEdge(namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=(None,))):

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 
 from .._core import events
-from .._engine.node import AccumulateGrad
-from .._engine.tensor import Storage, Tensor, tensors_in
+from .._engine.graph.node import AccumulateGrad
+from .._engine.memory.tensor import Storage, Tensor, tensors_in
 from .._ops import TABLE
 from .._ops.aten import composite_name, op_name
 from .profiler_util import MEMORY_EVENT_NAME, DeviceType, EventList, FunctionEvent, MemRecordsAcc

@@ -11,12 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import events, warn
-from .._core.errors import AsWritten
+from .._core import events
+from .._core.errors import warn
+from .._core.errors.messages import AsWritten
 from .._core.state import MODES, OBSERVED
-from .._engine.node import Node
-from .._engine.strided import read
-from .._engine.tensor import Tensor
+from .._engine.graph.node import Node
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 

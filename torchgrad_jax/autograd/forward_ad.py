@@ -6,15 +6,16 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import dtypes, errors
-from .._core.meta import meta
+from .._core.arrays import dtypes
+from .._core.arrays.meta import meta
+from .._core.arrays.transfer import filled
+from .._core.errors import messages as errors
 from .._core.state import DUAL, INFERENCE, MODES
-from .._core.transfer import filled
-from .._engine.bind import ops
-from .._engine.dual import close_level, forward_grad, set_tangent, tangent_of
-from .._engine.strided import room, storage_offset
-from .._engine.tensor import Tensor, make
-from .._engine.views import as_strided_view
+from .._engine.entry.bind import ops
+from .._engine.graph.views import as_strided_view
+from .._engine.memory.strided import room, storage_offset
+from .._engine.memory.tensor import Tensor, make
+from .._engine.tensor.dual import close_level, forward_grad, set_tangent, tangent_of
 from ._decorators import DecoratorContext
 
 _current_level = -1

@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from .._bridge.interop import apply_traced
-from .._core import tree, warn
+from .._bridge.jax_side.interop import apply_traced
+from .._core.arrays import tree
+from .._core.errors import warn
 from .._core.state import GRAD, MODES
-from .._engine.custom import SAVED_AS_IS, DelayedError, PyNode, apply_function, keep_returned_marks
-from .._engine.derivative_stops import is_traced
-from .._engine.dual import primals_only
-from .._engine.history import requires_grad_of
-from .._engine.lift import running_vmap
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor, alias_of
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.record import no_grad
+from .._engine.memory.derivative_stops import is_traced
+from .._engine.memory.tensor import Tensor, alias_of
+from .._engine.modes.lift import running_vmap
+from .._engine.passes.custom import SAVED_AS_IS, DelayedError, PyNode, apply_function, keep_returned_marks
+from .._engine.tensor.dual import primals_only
 
 _function_ids = itertools.count()
 
@@ -87,7 +88,7 @@ class FunctionCtx:
 class _HookMixin:
     @staticmethod
     def _register_hook(backward_hooks: Any, hook: Any) -> tuple[Any, Any]:
-        from .._engine.hooks import RemovableHandle
+        from .._engine.graph.hooks import RemovableHandle
 
         if backward_hooks is None:
             backward_hooks = OrderedDict()

@@ -7,14 +7,15 @@ from typing import Any
 
 from .._bridge.basis import basis
 from .._bridge.vmap import vmap
-from .._core import dtypes, errors
-from .._core.meta import meta
+from .._core.arrays import dtypes
+from .._core.arrays.meta import meta
+from .._core.arrays.transfer import filled
+from .._core.errors import messages as errors
 from .._core.state import GRAD, MODES
-from .._core.transfer import filled
-from .._engine.bind import ops
-from .._engine.history import requires_grad_of
-from .._engine.record import zeros_for
-from .._engine.tensor import Tensor, alias_of, count_like, make, plain_alias, uncounted
+from .._engine.entry.bind import ops
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.record import zeros_for
+from .._engine.memory.tensor import Tensor, alias_of, count_like, make, plain_alias, uncounted
 from .._functions.shape import movedim
 from .._functions.splitting import split
 from . import forward_ad

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, next_sequence_nr
-from .._engine.derivative_stops import derivative_stop_bit
-from .._engine.tensor import Tensor
+from .._engine.memory.derivative_stops import derivative_stop_bit
+from .._engine.memory.tensor import Tensor
 from ._decorators import DecoratorContext
 
 __all__ = [

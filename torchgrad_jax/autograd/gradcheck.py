@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, warn
-from .._core.meta import meta
+from .._core.arrays import dtypes
+from .._core.arrays.meta import meta
+from .._core.errors import warn
 from .._core.state import MODES, TRACED
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ._gradcheck_compare import GradcheckError as GradcheckError, Options, compare_by_parts
 from ._gradcheck_properties import check_batched, check_batched_forward, check_linear, check_undefined
 from ._jacobians import as_tuple, checked, differentiable, is_complex, tensor_like

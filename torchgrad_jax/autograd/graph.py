@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import jax
 
-from .._core.devices import to_jax
+from .._core.arrays.devices import to_jax
 from .._core.state import INFERENCE, MODES, PACKING, steady
-from .._engine.history import edge_of
-from .._engine.hooks import RemovableHandle
-from .._engine.node import Node as _EngineNode
-from .._engine.strided import read, storage_offset
-from .._engine.tensor import Tensor, check_counted, make
+from .._engine.graph.history import edge_of
+from .._engine.graph.hooks import RemovableHandle
+from .._engine.graph.node import Node as _EngineNode
+from .._engine.memory.strided import read, storage_offset
+from .._engine.memory.tensor import Tensor, check_counted, make
 from ._lowering import to_jaxpr as to_jaxpr
 from ._passes import Engine, GradientEdge as GradientEdge
 from .variable import Variable as Variable

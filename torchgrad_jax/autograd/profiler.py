@@ -19,10 +19,10 @@ from typing import Any
 
 import jax
 
-from .._core import warn
-from .._core.files import replacing
+from .._core.errors import warn
+from .._core.files.atomic import replacing
 from .._core.state import MODES
-from .._engine.bind import NAMESPACES
+from .._engine.entry.bind import NAMESPACES
 from ._chrome_trace import trace
 from ._profiler_recorder import USER_SCOPE, Recorder, Span
 from .profiler_util import (

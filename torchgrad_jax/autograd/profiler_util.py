@@ -9,8 +9,8 @@ from collections import defaultdict, namedtuple
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .._core import warn
-from .._core.files import replacing
+from .._core.errors import warn
+from .._core.files.atomic import replacing
 from ._profiler_table import build_table, format_time
 
 MEMORY_EVENT_NAME = "[memory]"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from .._core import dtypes, warn
-from .._engine.attributes import share
-from .._engine.tensor import Tensor, watchers
+from .._core.arrays import dtypes
+from .._core.errors import warn
+from .._engine.memory.tensor import Tensor, watchers
+from .._engine.tensor.attributes import share
 from .._functions.create import empty
 from ._passes import Engine
 

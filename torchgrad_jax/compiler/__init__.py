@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as _np
 
-from .._bridge.compile import compile as compile
-from .._bridge.stance import (
+from .._bridge.compile.compile import compile as compile
+from .._bridge.compile.watch.stance import (
     POLICY as _POLICY,
     get_default_backend as get_default_backend,
     set_default_backend as set_default_backend,
     set_stance as set_stance,
 )
-from .._core import tree as _tree
-from .._core.errors import Unsupported as _Unsupported, no_such_name as _no_such_name
+from .._core.arrays import tree as _tree
+from .._core.errors.messages import Unsupported as _Unsupported, no_such_name as _no_such_name
 from .._core.state import MODES
-from .._engine.tensor import Tensor as _Tensor
+from .._engine.memory.tensor import Tensor as _Tensor
 from .._functions.exchange import from_numpy as _from_numpy
 
 

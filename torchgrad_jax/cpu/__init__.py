@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors.messages import no_such_name as _no_such_name
 
 
 def is_available() -> bool:

@@ -10,8 +10,8 @@ import importlib
 from types import SimpleNamespace
 from typing import Any
 
-from .._core import devices
-from .._core.errors import no_such_name as _no_such_name
+from .._core.arrays import devices
+from .._core.errors.messages import no_such_name as _no_such_name
 from .._core.state import MODES
 from .._functions import constructors as _constructors, random as _random
 from .._functions.symbolic import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError

@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from .._core import devices
-from .._core.out_of_memory import wait_for
+from .._core.arrays import devices
+from .._core.arrays.out_of_memory import wait_for
 from .._core.state import MODES
 
 NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."

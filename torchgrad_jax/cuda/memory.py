@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from .._core import warn
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors import warn
+from .._core.errors.messages import no_such_name as _no_such_name
 from ._gpus import gpu as _gpu, gpus as _gpus
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .._core import devices
-from .._engine.tensor import Tensor
+from .._core.arrays import devices
+from .._engine.memory.tensor import Tensor
 from .._functions import random as _random
 from ._gpus import gpu as _gpu, gpus as _gpus, index as _index
 

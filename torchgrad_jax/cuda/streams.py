@@ -12,7 +12,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from .._core import devices
+from .._core.arrays import devices
 from ._gpus import gpu as _gpu, gpus as _gpus, index as _index, is_done, wait
 
 _numbers = itertools.count(1).__next__

@@ -8,12 +8,12 @@ from typing import Any
 
 import jax
 
-from .._core import warn
-from .._core.meta import meta
-from .._core.transfer import put
-from .._engine.record import no_grad
-from .._engine.strided import write
-from .._engine.tensor import Tensor, make
+from .._core.arrays.meta import meta
+from .._core.arrays.transfer import put
+from .._core.errors import warn
+from .._engine.graph.record import no_grad
+from .._engine.memory.strided import write
+from .._engine.memory.tensor import Tensor, make
 from ..compiler import is_compiling
 from ._groups import ProcessGroup, get_group_rank, group as _default, member_of, outside
 from ._work import Work

@@ -8,7 +8,7 @@ import multiprocessing
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .._core.devices import BEFORE_OPENING
+from .._core.arrays.devices import BEFORE_OPENING
 from . import _jax_processes, _rendezvous, _wires
 from ._groups import (
     Backend,

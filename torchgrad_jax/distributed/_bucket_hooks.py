@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._core.dtypes import bfloat16, dtype as DType, float16
-from .._engine.tensor import Tensor
+from .._core.arrays.dtypes import bfloat16, dtype as DType, float16
+from .._engine.memory.tensor import Tensor
 from ..futures import Future
 from ._buckets import GradBucket
 from ._collectives import all_reduce

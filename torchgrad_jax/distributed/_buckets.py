@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 
 
 class BuiltinCommHookType(enum.IntEnum):

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from .._bridge.over_processes import Collective
-from .._engine.strided import read
-from .._engine.tensor import Tensor
+from .._bridge.compile.program.over_processes import Collective
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor
 from ..compiler import is_compiling
 from ._exchange import Turn, agree
 from ._groups import ProcessGroup, group, member_of

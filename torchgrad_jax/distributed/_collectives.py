@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import warn
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._core.errors import warn
+from .._engine.graph.record import no_grad
+from .._engine.memory.tensor import Tensor
 from . import _exchange, _in_xla
 from ._arguments import (
     ReduceOp,

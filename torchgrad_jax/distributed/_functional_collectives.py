@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
-from .._engine.bind import ops
-from .._engine.tensor import Tensor
+from .._core.errors.messages import no_such_name as _no_such_name
+from .._engine.entry.bind import ops
+from .._engine.memory.tensor import Tensor
 from .._functions.create import zeros_like
 from ..autograd.function import Function
 from . import _collectives as c

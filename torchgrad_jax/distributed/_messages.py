@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ..compiler import is_compiling
 from ._arguments import fill, group_for, one_rank, tensor_of
 from ._call import array_of, begin, like

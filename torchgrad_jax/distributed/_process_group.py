@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from . import _collectives, _groups, _messages
 from ._arguments import ReduceOp
 from ._options import (

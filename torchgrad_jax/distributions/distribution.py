@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import Size, Tensor, _is_all_true, no_grad, tensor
-from .._core import warn
-from .._core.checks import fail_if, is_traced
+from .._core.errors import warn
+from .._core.errors.checks import fail_if, is_traced
 from .._core.state import MODES
-from .._engine.deferred import later
+from .._engine.graph.deferred import later
 from . import constraints
 from .utils import SCALAR, lazy_property
 

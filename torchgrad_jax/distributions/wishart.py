@@ -21,7 +21,7 @@ from .. import (
     tril_indices,
     where,
 )
-from .._core import warn
+from .._core.errors import warn
 from .._functions.random import inside_trace
 from . import constraints
 from ._factors import CholeskyForms

@@ -8,10 +8,10 @@ from typing import Any
 
 from .._bridge.basis import basis
 from .._bridge.vmap import vmap
-from .._core import tree
-from .._engine.bind import ops
-from .._engine.lift import as_batch
-from .._engine.tensor import Tensor
+from .._core.arrays import tree
+from .._engine.entry.bind import ops
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import as_batch
 from .._functions.shape import movedim, unflatten
 from .._functions.splitting import split
 from ._levels import Function, check_argnums, only_real, pick

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .._core import dtypes, tree
+from .._core.arrays import dtypes, tree
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, Modes, next_level
-from .._engine.bind import ops
-from .._engine.derivative_stops import under_jax
-from .._engine.history import edge_of, grad_fn_of, requires_grad_of
-from .._engine.lift import is_derived
-from .._engine.node import AccumulateGrad, Node
-from .._engine.tensor import Tensor, alias_of, count_like, plain_alias
+from .._engine.entry.bind import ops
+from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
+from .._engine.graph.node import AccumulateGrad, Node
+from .._engine.memory.derivative_stops import under_jax
+from .._engine.memory.tensor import Tensor, alias_of, count_like, plain_alias
+from .._engine.modes.lift import is_derived
 
 
 class Level:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import tree
+from .._core.arrays import tree
 from .._core.state import DUAL, GRAD, LIFT, MODES
-from .._engine.history import requires_grad_of
-from .._engine.record import zeros_for
-from .._engine.tensor import Tensor
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.record import zeros_for
+from .._engine.memory.tensor import Tensor
 from ..autograd import Function as AutogradFunction, grad as autograd_grad
 from ._levels import Function, Level, detached, only_tensors, recording, running_level, transforming, transposed
 from ._transforms import transposed_twice

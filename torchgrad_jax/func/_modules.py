@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._engine.bind import ops
-from .._engine.history import requires_grad_of
-from .._engine.record import no_grad
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import ops
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.record import no_grad
+from .._engine.memory.tensor import Tensor
 
 
 def functional_call(

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._bridge.vmap import batch_outside
 from .._core.state import MODES
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:

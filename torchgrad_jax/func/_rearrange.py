@@ -6,9 +6,9 @@ import keyword
 import math
 from collections.abc import Sequence
 
-from .._core import warn
-from .._engine.bind import ops
-from .._engine.tensor import Tensor
+from .._core.errors import warn
+from .._engine.entry.bind import ops
+from .._engine.memory.tensor import Tensor
 
 Axes = list[list[str]]
 """Axes of one side: each is a group of names; () and 1 are the empty group."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from .._core import dtypes, tree
+from .._core.arrays import dtypes, tree
 from .._core.state import DUAL, GRAD, MODES
-from .._engine.bind import ops
-from .._engine.dual import primals_only
-from .._engine.history import requires_grad_of
-from .._engine.lift import as_batch
-from .._engine.record import zeros_for
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import ops
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.record import zeros_for
+from .._engine.memory.tensor import Tensor
+from .._engine.modes.lift import as_batch
+from .._engine.tensor.dual import primals_only
 from ..autograd import forward_ad, grad as autograd_grad
 from ._levels import (
     Function,

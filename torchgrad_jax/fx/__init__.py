@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors.messages import no_such_name as _no_such_name
 from . import (
     _symbolic_trace as _symbolic_trace,
     graph as graph,

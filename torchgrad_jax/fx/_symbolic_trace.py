@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from .._core.homes import home_of
-from .._engine.tensor import Tensor
+from .._core.jax.homes import home_of
+from .._engine.memory.tensor import Tensor
 from ..nn import Module, Parameter, Sequential
 from .graph import Graph
 from .graph_module import RECORD, GraphModule

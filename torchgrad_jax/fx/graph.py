@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core import dtypes
-from .._core.devices import device
+from .._core.arrays import dtypes
+from .._core.arrays.devices import device
 from .node import WRAPPED, Node, Target, map_arg, qualified_name, type_text
 
 _INFIX = {

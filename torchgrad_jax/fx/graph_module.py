@@ -27,7 +27,7 @@ def _put(module: Module, target: str, value: Any) -> None:
             below = Module()
             setattr(module, part, below)
         module = below
-    from .._engine.tensor import Tensor
+    from .._engine.memory.tensor import Tensor
     from ..nn import Parameter
 
     if isinstance(value, Tensor) and not isinstance(value, Parameter):

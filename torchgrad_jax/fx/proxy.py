@@ -61,9 +61,9 @@ class TracerBase:
             return a.node
         if isinstance(a, Node) or a is None or a is ... or callable(a):
             return a
-        from .._core import dtypes, formats
-        from .._core.devices import device
-        from .._engine.attributes import layout
+        from .._core.arrays import dtypes, formats
+        from .._core.arrays.devices import device
+        from .._engine.tensor.attributes import layout
 
         plain = (int, float, complex, str, bytes, range, dtypes.dtype, device, layout, formats.memory_format)
         if isinstance(a, plain):

@@ -9,9 +9,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, Final as Final
 
-from .._core import warn
-from .._core.errors import NO_SCRIPT as _NO_SCRIPT, no_such_name as _no_such_name
-from .._engine.tensor import Tensor
+from .._core.errors import warn
+from .._core.errors.messages import NO_SCRIPT as _NO_SCRIPT, no_such_name as _no_such_name
+from .._engine.memory.tensor import Tensor
 from .casts import with_casts as _with_casts
 
 Attribute = tuple

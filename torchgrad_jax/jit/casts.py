@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 
 Cast = Callable[[Any], Any]
 

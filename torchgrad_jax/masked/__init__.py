@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
-from .._engine.bind import NAMESPACES
+from .._core.errors.messages import no_such_name as _no_such_name
+from .._engine.entry.bind import NAMESPACES
 from .maskedtensor.core import MaskedTensor as MaskedTensor, is_masked_tensor as is_masked_tensor
 from .maskedtensor.creation import as_masked_tensor as as_masked_tensor, masked_tensor as masked_tensor
 

@@ -6,7 +6,7 @@ import multiprocessing as _python
 from multiprocessing import *  # noqa: F403
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors.messages import no_such_name as _no_such_name
 from .spawn import (
     ProcessContext as ProcessContext,
     ProcessExitedException as ProcessExitedException,

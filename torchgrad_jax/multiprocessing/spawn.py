@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import warn
+from .._core.errors import warn
 
 __all__ = [
     "ProcessContext",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._bridge import compile as compiling
+from .._bridge.compile import compile as compiling
 from .modules.module import Module
 
 _OWN = frozenset({"_orig_mod", "_compiled", "__class__", *vars(Module())}) - {"training"}

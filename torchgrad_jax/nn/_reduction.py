@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core import warn
+from .._core.errors import warn
 
 _NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 

@@ -12,15 +12,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._bridge import control
-from .._core.control import checkpoint as plain_checkpoint
-from .._core.devices import device
-from .._core.dtypes import dtype
-from .._core.errors import FROZEN_RANDOM
-from .._core.keys import drawing_from
+from .._bridge.jax_side import control
+from .._core.arrays.devices import device
+from .._core.arrays.dtypes import dtype
+from .._core.errors.messages import FROZEN_RANDOM
+from .._core.jax.control import checkpoint as plain_checkpoint
+from .._core.random.keys import drawing_from
 from .._core.state import MODES
-from .._engine.bind import ops
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import ops
+from .._engine.memory.tensor import Tensor
 from .modules._loading import EXTRA_STATE
 from .modules.container import ModuleList
 from .modules.module import Module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._engine.bind import NAMESPACES
+from .._engine.entry.bind import NAMESPACES
 
 
 class _Top:

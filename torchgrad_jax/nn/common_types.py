@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 
 T = TypeVar("T")
 

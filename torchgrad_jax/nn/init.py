@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-from .._core import warn
+from .._core.errors import warn
 from .._core.state import MODES
-from .._engine.bind import ops
-from .._engine.tensor import Tensor
+from .._engine.entry.bind import ops
+from .._engine.memory.tensor import Tensor
 from ..autograd.grad_mode import no_grad
 from ._top import torch
 

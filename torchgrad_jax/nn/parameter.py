@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from .._core import devices, dtypes
-from .._engine.overrides import add_plain, disabled_torch_function_impl
-from .._engine.tensor import Tensor
+from .._core.arrays import devices, dtypes
+from .._engine.entry.overrides import add_plain, disabled_torch_function_impl
+from .._engine.memory.tensor import Tensor
 from .._functions.create import empty
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.dtypes import finfo
-from .._engine.tensor import Tensor
+from .._core.arrays.dtypes import finfo
+from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, check_lr, hyper, insist, is_on
 from ._rules import add_, descent, larger, mean, norm, run_by_step, smaller
 from .optimizer import ParamsT

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from .._bridge.choose import choose
-from .._core import dtypes
+from .._bridge.compile.trace.choose import choose
+from .._core.arrays import dtypes
 from ..autograd.grad_mode import no_grad
 from ..nn.modules.module import Module
 from ._averages import get_swa_avg_fn, get_swa_multi_avg_fn

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.division import divide
-from .._core.kernels import round_half
+from .._core.arrays.division import divide
+from .._core.arrays.kernels import round_half
 
 _BFLOAT16 = np.dtype(jnp.bfloat16)
 _FLOAT16 = np.dtype(np.float16)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._core import warn
+from .._core.errors import warn
 from .._core.state import MODES
-from .._engine.kept_traces import watch_always
-from .._engine.tensor import Tensor
+from .._engine.memory.kept_traces import watch_always
+from .._engine.memory.tensor import Tensor
 from .optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (

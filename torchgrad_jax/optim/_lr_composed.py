@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
-from .._core import warn
+from .._core.errors import warn
 from ._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, put_rate, values_of
 from .optimizer import Optimizer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, check_lr, hyper, insist
 from ._rules import add_, norm, run
 from ._scalars import as_held

@@ -7,13 +7,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._core import devices
-from .._core.dtypes import float64
-from .._core.meta import meta
-from .._core.python_numbers import Number, plain
+from .._core.arrays import devices
+from .._core.arrays.dtypes import float64
+from .._core.arrays.meta import meta
+from .._core.arrays.python_numbers import Number, plain
 from .._core.state import GRAD, MODES
-from .._engine.bind import NAMESPACES
-from .._engine.tensor import Tensor, make
+from .._engine.entry.bind import NAMESPACES
+from .._engine.memory.tensor import Tensor, make
 from ..autograd.grad_mode import enable_grad
 from ._scalars import number, scalar_tensor
 from .optimizer import Optimizer, _use_grad_for_differentiable

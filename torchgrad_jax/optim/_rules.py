@@ -16,17 +16,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import abstract
-from .._core.caches import KERNELS
-from .._core.dtypes import FLOATING
-from .._core.placement import MANY, spread_over
+from .._core.arrays.dtypes import FLOATING
+from .._core.arrays.placement import MANY, spread_over
+from .._core.jax import abstract
+from .._core.jax.caches import KERNELS
 from .._core.state import CUT, GRAD, LIFT, MODES, TRACED
-from .._engine import executors
-from .._engine.derivative_stops import stopped, unrecorded
-from .._engine.overrides import overridden
-from .._engine.record import PLAIN
-from .._engine.strided import read
-from .._engine.tensor import Tensor, make, wrap_beside
+from .._engine.entry.overrides import overridden
+from .._engine.graph.record import PLAIN
+from .._engine.memory.derivative_stops import stopped, unrecorded
+from .._engine.memory.strided import read
+from .._engine.memory.tensor import Tensor, make, wrap_beside
+from .._engine.run import executors
 from ._cells import Cell, NotElementwise, Row
 from ._scalars import advance, alike, store, take
 
@@ -114,7 +114,7 @@ def as_real(*xs: Any) -> tuple[Any, ...]:
 
 
 def _real_view(x: Any) -> Any:
-    from .._engine.bind import NAMESPACES
+    from .._engine.entry.bind import NAMESPACES
 
     return x.view_as_real() if isinstance(x, Cell) else NAMESPACES[""]["view_as_real"](x)
 

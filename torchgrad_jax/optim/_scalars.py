@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import devices, dtypes
-from .._core.meta import Meta, meta
-from .._core.python_numbers import Number
+from .._core.arrays import devices, dtypes
+from .._core.arrays.meta import Meta, meta
+from .._core.arrays.python_numbers import Number
 from .._core.state import LIFT, MODES, SETTINGS, TRACED
-from .._engine.strided import read, write
-from .._engine.tensor import Tensor, make
+from .._engine.memory.strided import read, write
+from .._engine.memory.tensor import Tensor, make
 
 _NUMBERS: dict[int, tuple[Any, float]] = {}
 _ARRAYS: dict[tuple[float, Meta], tuple[Any, float]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from .optimizer import Optimizer
 
 _ME = "swap_in_optimizer_params_and_state requires "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, amp, call, check_fused, check_fused_param, check_lr, check_steps, hyper, insist, is_on
 from ._rules import addcdiv_, addcmul_, as_real, descent, penalized, run_by_step
 from .optimizer import ParamsT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, amp, check_adam, check_capturable, check_fused, check_steps, hyper, insist, is_on
 from ._rules import addcdiv_, as_real, average, decayed, descent, kept, root, run_by_step
 from .optimizer import ParamsT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, is_on
 from ._rules import addcdiv_, as_real, descent, kept, penalized, run_by_step
 from .optimizer import ParamsT

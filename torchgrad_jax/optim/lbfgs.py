@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.errors import Unsupported
+from .._core.errors.messages import Unsupported
 from .._core.state import MODES
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ..autograd.grad_mode import enable_grad, no_grad
 from ._ruled import call, check_lr
 from ._rules import add_

@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from .._bridge.python_guards import AMBIENT
-from .._core import dtypes, warn
-from .._core.placement import MANY
+from .._bridge.compile.watch.python_guards import AMBIENT
+from .._core.arrays import dtypes
+from .._core.arrays.placement import MANY
+from .._core.errors import warn
 from .._core.state import MODES, TRACED
-from .._engine.escapes import refuse_escape
-from .._engine.hooks import RemovableHandle
-from .._engine.kept_traces import watch_always
-from .._engine.strided import placement_of_tensor
-from .._engine.tensor import Tensor, born
+from .._engine.graph.hooks import RemovableHandle
+from .._engine.memory.escapes import refuse_escape
+from .._engine.memory.kept_traces import watch_always
+from .._engine.memory.strided import placement_of_tensor
+from .._engine.memory.tensor import Tensor, born
 from ..autograd import grad_mode
 from ..autograd.profiler import record_function
 

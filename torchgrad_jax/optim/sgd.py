@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, amp, check_fused, check_fused_param, check_lr, hyper, insist, is_on
 from ._rules import add, add_, descent, penalized, run
 from .optimizer import ParamsT

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors.messages import no_such_name as _no_such_name
 from ..autograd.grad_mode import no_grad
 from ._averages import (
     get_ema_avg_fn as get_ema_avg_fn,

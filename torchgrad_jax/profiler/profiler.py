@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._core import warn
-from .._core.files import replacing
+from .._core.errors import warn
+from .._core.files.atomic import replacing
 from ..autograd import profiler as prof
 
 PROFILER_STEP_NAME = "ProfilerStep"

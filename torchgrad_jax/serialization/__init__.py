@@ -8,9 +8,9 @@ import pickle as _pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .._core import warn as _warn
-from .._core.devices import device as _device
-from .._core.errors import no_such_name as _no_such_name
+from .._core.arrays.devices import device as _device
+from .._core.errors import warn as _warn
+from .._core.errors.messages import no_such_name as _no_such_name
 from ..types import FileLike as _FileLike, Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from, pickle_of as _pickle_of
 from ._options import (

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .._core import devices, dtypes
-from .._core.archive import Archive
-from .._engine.storages import handle
-from .._engine.tensor import Storage
+from .._core.arrays import devices, dtypes
+from .._core.files.archive import Archive
+from .._engine.memory.tensor import Storage
+from .._engine.tensor.storages import handle
 from ._names import DEVICE, LEGACY_PROTOCOL, MAGIC
 from ._pickles import Machine
 from ._survey import Survey
@@ -60,8 +60,8 @@ def _placer(map_location: Any) -> Callable[[str], devices.device]:
         raise TypeError(f"map_location should be a function, a device, a name or a dict, not {type(map_location)}")
 
     def called(location: str) -> devices.device:
-        from .._core.meta import meta
-        from .._core.transfer import put
+        from .._core.arrays.meta import meta
+        from .._core.arrays.transfer import put
 
         dev = devices.resolve("cpu")
         import numpy as np

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .._core import dtypes
+from .._core.arrays import dtypes
 
 # What a file of the format before the zip files begins with.
 MAGIC = 0x1950A86A20F9469CFC6C

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from .. import cuda
-from .._core import devices
+from .._core.arrays import devices
 from ._load import checked
 
 _chosen: dict[str, Any] = {"crc32": True, "endianness": None, "mmap": mmap.MAP_PRIVATE}

@@ -17,16 +17,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, dtypes, formats
-from .._core.files import replacing
-from .._core.shapes import Size
-from .._engine.attributes import layout
-from .._engine.concrete import fetched
-from .._engine.history import requires_grad_of
-from .._engine.hooks import warn_if_has_hooks
-from .._engine.storages import UntypedStorage
-from .._engine.strided import storage_offset, to_flat
-from .._engine.tensor import Storage, Tensor
+from .._core.arrays import devices, dtypes, formats
+from .._core.arrays.shapes import Size
+from .._core.files.atomic import replacing
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.hooks import warn_if_has_hooks
+from .._engine.memory.concrete import fetched
+from .._engine.memory.strided import storage_offset, to_flat
+from .._engine.memory.tensor import Storage, Tensor
+from .._engine.tensor.attributes import layout
+from .._engine.tensor.storages import UntypedStorage
 from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
 from ._names import LEGACY_PROTOCOL, MAGIC, STORAGE_OF

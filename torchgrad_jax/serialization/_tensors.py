@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes
-from .._core.abstract import AbstractArray
-from .._core.meta import meta
-from .._core.shapes import contiguous_strides
-from .._core.transfer import put
-from .._engine.copying import _set_state, on_storage
-from .._engine.storages import handle
-from .._engine.subclass import retyped
-from .._engine.tensor import Storage, Tensor, make
+from .._core.arrays import devices, dtypes
+from .._core.arrays.meta import meta
+from .._core.arrays.shapes import contiguous_strides
+from .._core.arrays.transfer import put
+from .._core.jax.abstract import AbstractArray
+from .._engine.memory.tensor import Storage, Tensor, make
+from .._engine.tensor.copying import _set_state, on_storage
+from .._engine.tensor.storages import handle
+from .._engine.tensor.subclass import retyped
 from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
 from ._names import StorageKind

@@ -16,10 +16,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from .._core import devices, formats
-from .._core.shapes import Size
-from .._engine.attributes import strided_layout
-from .._engine.tensor import Tensor
+from .._core.arrays import devices, formats
+from .._core.arrays.shapes import Size
+from .._engine.memory.tensor import Tensor
+from .._engine.tensor.attributes import strided_layout
 from ..nn.parameter import Buffer, Parameter
 from ._names import DEVICE, DTYPES, STORAGES, StorageKind
 from ._pickles import Machine, Refused

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes
-from .._core.errors import extra_missing
-from .._core.files import replacing
-from .._engine.concrete import concrete
-from .._engine.strided import storage_offset
-from .._engine.tensor import Tensor
+from .._core.arrays import devices, dtypes
+from .._core.errors.messages import extra_missing
+from .._core.files.atomic import replacing
+from .._engine.memory.concrete import concrete
+from .._engine.memory.strided import storage_offset
+from .._engine.memory.tensor import Tensor
 from .._functions.fresh import from_host
 
 try:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, warn
-from .._engine.bind import NAMESPACES
-from .._engine.concrete import concrete
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._core.errors import warn
+from .._engine.entry.bind import NAMESPACES
+from .._engine.memory.concrete import concrete
+from .._engine.memory.tensor import Tensor
 
 _TOLERANCES = {
     "float16": (1e-3, 1e-5),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._core import dtypes, warn
-from .._engine.bind import NAMESPACES
-from .._engine.tensor import Tensor
+from .._core.arrays import dtypes
+from .._core.errors import warn
+from .._engine.entry.bind import NAMESPACES
+from .._engine.memory.tensor import Tensor
 
 _RANGES = {"uint8": (0, 10), "uint16": (0, 10), "uint32": (0, 10), "uint64": (0, 10), "bool": (0, 2)}
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from ..interop import to_jax
 from ..nn import Module
 from ._described import array_of

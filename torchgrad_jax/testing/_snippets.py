@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 
 _SHORT, _LONG = 200, 4000
 _LIBRARIES = ("jax", "jaxlib", "numpy", "torch", "torchgrad_jax", "builtins", "math", "functools")

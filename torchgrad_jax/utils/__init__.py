@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors.messages import no_such_name as _no_such_name
 from . import checkpoint as checkpoint, hooks as hooks
 from ._swap import swap_tensors as swap_tensors
 

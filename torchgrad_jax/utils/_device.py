@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .._core import devices
+from .._core.arrays import devices
 
 
 class DeviceContext:

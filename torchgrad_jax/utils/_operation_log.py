@@ -11,7 +11,7 @@ from typing import Any
 
 from .._core import events
 from .._core.state import steady
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from .._ops.aten import op_name
 from ._recompute import CheckpointError
 

@@ -7,7 +7,7 @@ from collections import deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._core import tree as _tree
+from .._core.arrays import tree as _tree
 from ._tree_nodes import (
     CONSTANT_NODES as CONSTANT_NODES,
     WITH_KEYS as _WITH_KEYS,

@@ -12,15 +12,15 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import errors
+from .._core.errors import messages as errors
 from .._core.state import MODES, recording
-from .._engine.bind import ops
-from .._engine.concrete import is_traced
-from .._engine.history import edge_of, requires_grad_of
-from .._engine.node import AccumulateGrad
-from .._engine.record import save_general
-from .._engine.saved import Packed, check_version, unpack_hooked
-from .._engine.tensor import Tensor, alias_of, plain_alias
+from .._engine.entry.bind import ops
+from .._engine.graph.history import edge_of, requires_grad_of
+from .._engine.graph.node import AccumulateGrad
+from .._engine.graph.record import save_general
+from .._engine.graph.saved import Packed, check_version, unpack_hooked
+from .._engine.memory.concrete import is_traced
+from .._engine.memory.tensor import Tensor, alias_of, plain_alias
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from .._core import events
 from .._core.state import steady
-from .._engine.inplace import InplaceCall
-from .._engine.tensor import Tensor, make
+from .._engine.graph.inplace import InplaceCall
+from .._engine.memory.tensor import Tensor, make
 from .._ops.aten import op_name
 from ..ops import OpOverload, OpOverloadPacket, overload
 

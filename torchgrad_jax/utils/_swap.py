@@ -6,8 +6,8 @@ import weakref
 from typing import Any
 
 from .._core.state import MODES, TRACED
-from .._engine.escapes import refuse_escape
-from .._engine.tensor import Tensor, born
+from .._engine.memory.escapes import refuse_escape
+from .._engine.memory.tensor import Tensor, born
 
 
 def _slots(kind: type) -> set[str]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .._core import tree as _tree, warn
+from .._core.arrays import tree as _tree
+from .._core.errors import warn
 
 WITH_KEYS: dict[type, Callable[[Any], Any]] = {}
 """By class: from an instance to its parts, each with its key, and what else is needed."""

@@ -10,10 +10,12 @@ import contextlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
-from .._core import devices, keys, warn
+from .._core.arrays import devices
+from .._core.errors import warn
+from .._core.random import keys
 from .._core.state import GRAD, MODES
-from .._engine.history import requires_grad_of
-from .._engine.tensor import Tensor, tensors_in
+from .._engine.graph.history import requires_grad_of
+from .._engine.memory.tensor import Tensor, tensors_in
 from .._functions import random as _random
 from ..amp import autocast_mode
 from ..autograd import _is_checkpoint_valid, backward as _backward

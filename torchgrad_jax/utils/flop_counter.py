@@ -8,11 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._core import events, tree, warn
-from .._core.errors import no_such_name as _no_such_name
-from .._core.shapes import Size
+from .._core import events
+from .._core.arrays import tree
+from .._core.arrays.shapes import Size
+from .._core.errors import warn
+from .._core.errors.messages import no_such_name as _no_such_name
 from .._core.state import GRAD, MODES
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 from .._ops.aten import op_name
 from ..ops import aten
 from .module_tracker import ModuleTracker

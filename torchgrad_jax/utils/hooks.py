@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import warn
-from .._core.errors import HOOK_UNDER_JAX
+from .._core.errors import warn
+from .._core.errors.messages import HOOK_UNDER_JAX
 from .._core.state import GRAD, MODES
-from .._engine.derivative_stops import is_traced
-from .._engine.history import requires_grad_of
-from .._engine.hooks import RemovableHandle as RemovableHandle, warn_if_has_hooks as warn_if_has_hooks
-from .._engine.tensor import Tensor
+from .._engine.graph.history import requires_grad_of
+from .._engine.graph.hooks import RemovableHandle as RemovableHandle, warn_if_has_hooks as warn_if_has_hooks
+from .._engine.memory.derivative_stops import is_traced
+from .._engine.memory.tensor import Tensor
 from ..autograd.function import Function
 
 

@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .._core import tree
-from .._engine.tensor import Tensor
+from .._core.arrays import tree
+from .._engine.memory.tensor import Tensor
 from ..autograd.graph import _current_graph_task_id, register_multi_grad_hook
 from ..autograd.variable import Variable
 from ..nn.modules._hooks import remove_module_hooks

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator, MutableMapping
 from typing import Any, Generic, TypeVar
 
-from .._engine.tensor import Tensor
+from .._engine.memory.tensor import Tensor
 
 K = TypeVar("K")
 V = TypeVar("V")

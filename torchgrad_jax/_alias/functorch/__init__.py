@@ -3,7 +3,7 @@
 from typing import Any
 
 from ... import version
-from ..._core.errors import no_such_name
+from ..._core.errors.messages import no_such_name
 from ..._functorch.deprecated import (
     combine_state_for_ensemble as combine_state_for_ensemble,
     functionalize as functionalize,

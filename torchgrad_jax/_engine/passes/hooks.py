@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._core import errors
-from ..node import Node
-from ..tensor import Tensor
+from ..._core.errors import messages as errors
+from ..graph.node import Node
+from ..memory.tensor import Tensor
 
 
 def pre_hooks(node: Node, cts: list[Any]) -> list[Any]:

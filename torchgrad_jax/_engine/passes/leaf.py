@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core import shapes
-from ..._core.meta import Meta, meta
-from ..._core.placement import MANY, place
+from ..._core.arrays import shapes
+from ..._core.arrays.meta import Meta, meta
+from ..._core.arrays.placement import MANY, place
+from ..._core.errors.warn import once
 from ..._core.state import DUAL, MODES, TRACED
-from ..._core.warn import once
 from ..._ops.registry import Layout, TorchKernel
-from .. import executors
-from ..escapes import before_gradients, hold_outside
-from ..inplace import apply_inplace
-from ..node import GRAD_LOCK, AccumulateGrad
-from ..record import apply, no_grad
-from ..strided import check_writable, placement_of_tensor, read, write
-from ..tensor import Tensor, born, check_counted, make, placement_of
-from ..trace import Call
+from ..graph.inplace import apply_inplace
+from ..graph.node import GRAD_LOCK, AccumulateGrad
+from ..graph.record import apply, no_grad
+from ..memory.escapes import before_gradients, hold_outside
+from ..memory.strided import check_writable, placement_of_tensor, read, write
+from ..memory.tensor import Tensor, born, check_counted, make, placement_of
+from ..run import executors
+from ..run.trace import Call
 from .hooks import hook_name, pre_hooks, replaced, same_or_error
 
 _add_call = Call(
@@ -97,7 +97,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
             if (old._m.dtype, old._m.shape) == (g._m.dtype, g._m.shape):
                 put_sum(leaf, executors.add(read(old), read(g)))
                 return
-            from ..bind import ops
+            from ..entry.bind import ops
 
             warn_of_layout(old, leaf._m)
             ops.add_(old, g)
@@ -119,7 +119,7 @@ def become_grad(leaf: Tensor, g: Tensor) -> None:
 
 def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A gradient as a leaf of that shape takes it: copied into memory of its shape."""
-    from ..bind import ops
+    from ..entry.bind import ops
 
     both = shapes.broadcast_shapes(shape, g._m.shape)
     if both != shape:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Collection, Iterable, Sequence
 from heapq import heappop, heappush
 
-from ..node import AccumulateGrad, Node, node_class
+from ..graph.node import AccumulateGrad, Node, node_class
 
 _NOT_IMPLEMENTED = node_class("NotImplemented")
 _SEQUENCE = operator.attrgetter("seq")

@@ -11,17 +11,17 @@ from typing import Any
 
 import jax
 
-from ..._core.meta import meta
+from ..._core.arrays.meta import meta
+from ..._core.arrays.transfer import filled
 from ..._core.state import DUAL, MODES
-from ..._core.transfer import filled
 from ..._ops.registry import NoGradient
-from ..history import CopySlicesPlan, edge_of
-from ..lift import beside
-from ..node import Node
-from ..record import apply
-from ..saved import unpack_arrays, unpack_tensors
-from ..strided import read
-from ..tensor import Tensor, alias_of, make, plain_alias
+from ..graph.history import CopySlicesPlan, edge_of
+from ..graph.node import Node
+from ..graph.record import apply
+from ..graph.saved import unpack_arrays, unpack_tensors
+from ..memory.strided import read
+from ..memory.tensor import Tensor, alias_of, make, plain_alias
+from ..modes.lift import beside
 
 
 def recorded_gradients(

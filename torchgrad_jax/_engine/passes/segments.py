@@ -14,19 +14,20 @@ from typing import Any
 
 import jax
 
-from ..._core import errors, sums
-from ..._core.caches import KERNELS
-from ..._core.meta import Meta, meta
+from ..._core.arrays import sums
+from ..._core.arrays.meta import Meta, meta
+from ..._core.errors import messages as errors
+from ..._core.jax.caches import KERNELS
 from ..._core.state import MODES, TRACED
-from .. import executors, joining
-from ..escapes import before_gradients
-from ..node import GRAD_LOCK, AccumulateGrad, Node
-from ..saved import ALTERED, Packed, unaltered
-from ..shared import saved_value
-from ..shared_values import LIVE, VersionAndValues
-from ..strided import read
-from ..tape import aval_of
-from ..tensor import UNSET, Storage, Tensor, make
+from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
+from ..graph.saved import ALTERED, Packed, unaltered
+from ..memory.escapes import before_gradients
+from ..memory.shared import saved_value
+from ..memory.shared_values import LIVE, VersionAndValues
+from ..memory.strided import read
+from ..memory.tape import aval_of
+from ..memory.tensor import UNSET, Storage, Tensor, make
+from ..run import executors, joining
 from . import compile_failures
 from .leaf import keep_gradient
 from .task import Task

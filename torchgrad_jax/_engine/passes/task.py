@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.state import MODES
-from ..node import AccumulateGrad, Node
-from ..record import cast
-from ..tensor import UNSET, Tensor
-from .fitting import fitted
+from ..graph.fitting import fitted
+from ..graph.node import AccumulateGrad, Node
+from ..graph.record import cast
+from ..memory.tensor import UNSET, Tensor
 from .leaf import add
 from .order import any_stands_for_several, execution_order, leading_to, reachable, reachable_by_outputs, running
 

@@ -7,16 +7,17 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import abstract, events
-from ..._core.meta import meta
+from ..._core import events
+from ..._core.arrays.meta import meta
+from ..._core.jax import abstract
 from ..._core.state import DUAL, GRAD, MODES, OBSERVED, TRACED
-from ..escapes import before_gradients
-from ..node import AccumulateGrad, Node
-from ..record import apply
-from ..saved import ALTERED, check_attached, unpack_arrays, unpack_tensors
-from ..strided import read
-from ..tensor import Tensor, make
-from .fitting import fitted
+from ..graph.fitting import fitted
+from ..graph.node import AccumulateGrad, Node
+from ..graph.record import apply
+from ..graph.saved import ALTERED, check_attached, unpack_arrays, unpack_tensors
+from ..memory.escapes import before_gradients
+from ..memory.strided import read
+from ..memory.tensor import Tensor, make
 from .hooks import hook_name, post_hooks, pre_hooks, swapped
 from .leaf import accumulate, add, clone_call, spread
 from .second import own, recorded_gradients

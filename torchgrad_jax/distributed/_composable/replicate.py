@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from ..._core.caches import remember
-from ..._core.devices import device as Device
+from ..._core.arrays.devices import device as Device
+from ..._core.jax.caches import remember
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
 from ..fsdp._fully_shard import applied_before, group_of, of_original_class

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._core import warn
+from ..._core.errors import warn
 from .. import _exchange
 from .._groups import ProcessGroup
 

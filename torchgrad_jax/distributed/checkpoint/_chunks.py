@@ -13,12 +13,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._core.meta import meta
-from ..._core.placement import spread_over
-from ..._core.shapes import Size
-from ..._engine.record import no_grad
-from ..._engine.strided import read
-from ..._engine.tensor import Tensor, make
+from ..._core.arrays.meta import meta
+from ..._core.arrays.placement import spread_over
+from ..._core.arrays.shapes import Size
+from ..._engine.graph.record import no_grad
+from ..._engine.memory.strided import read
+from ..._engine.memory.tensor import Tensor, make
 from ..._functions.exchange import from_numpy_array
 from .metadata import ChunkStorageMetadata, MetadataIndex
 from .planner import LoadItemType, ReadItem

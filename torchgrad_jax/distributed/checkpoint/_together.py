@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from ..._core import warn
+from ..._core.errors import warn
 from .. import _exchange
 from .._groups import ProcessGroup, get_rank, is_initialized, member_of
 from .._objects import _opened, _packed

@@ -8,8 +8,8 @@ import logging
 import math
 from typing import Any
 
-from ..._core.shapes import Size
-from ..._engine.tensor import Tensor
+from ..._core.arrays.shapes import Size
+from ..._engine.memory.tensor import Tensor
 from ..._functions.create import empty, empty_like
 from ...serialization import load, save
 from . import _chunks

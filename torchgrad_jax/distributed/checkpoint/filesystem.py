@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..._core import warn
-from ..._core.files import replacing
-from ..._engine.tensor import Tensor
+from ..._core.errors import warn
+from ..._core.files.atomic import replacing
+from ..._engine.memory.tensor import Tensor
 from ...futures import Future
 from ...serialization import load, save
 from . import _chunks, metadata as metadata_classes

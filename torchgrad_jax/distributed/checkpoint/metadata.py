@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._core import formats
-from ..._core.dtypes import dtype as Dtype, get_default_dtype
-from ..._core.shapes import Size
-from ..._engine.attributes import layout as Layout, strided_layout
-from ..._engine.tensor import Tensor
+from ..._core.arrays import formats
+from ..._core.arrays.dtypes import dtype as Dtype, get_default_dtype
+from ..._core.arrays.shapes import Size
+from ..._engine.memory.tensor import Tensor
+from ..._engine.tensor.attributes import layout as Layout, strided_layout
 
 __all__ = [
     "BytesStorageMetadata",

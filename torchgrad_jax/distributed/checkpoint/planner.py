@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.shapes import Size
-from ..._engine.tensor import Tensor
+from ..._core.arrays.shapes import Size
+from ..._engine.memory.tensor import Tensor
 from .metadata import ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta, TensorProperties
 
 __all__ = [

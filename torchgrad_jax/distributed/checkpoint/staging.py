@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from . import _chunks
 
 __all__ = ["AsyncStager", "BlockingAsyncStager", "DefaultStager", "StagingOptions"]

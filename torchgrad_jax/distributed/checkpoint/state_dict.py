@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...nn._compiled import OptimizedModule
 from ...nn.modules._loading import EXTRA_STATE, _IncompatibleKeys

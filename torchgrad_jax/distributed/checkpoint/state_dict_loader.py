@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..._core import warn
+from ..._core.errors import warn
 from ._storages import reader_for
 from ._together import Together, alone
 from .default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core import warn
+from ..._core.errors import warn
 from ._storages import writer_for
 from ._together import Together, alone, in_turn
 from .default_planner import DefaultSavePlanner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.errors import no_such_name as _no_such_name
+from ..._core.errors.messages import no_such_name as _no_such_name
 from ._fully_shard import (
     FSDPModule as FSDPModule,
     UnshardHandle as UnshardHandle,

@@ -20,12 +20,12 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._bridge.own_values import Processes, average, own_copy
-from ..._core.caches import remember
-from ..._core.meta import meta
+from ..._bridge.compile.program.own_values import Processes, average, own_copy
+from ..._core.arrays.meta import meta
+from ..._core.jax.caches import remember
 from ..._core.state import MODES
-from ..._engine.strided import read
-from ..._engine.tensor import Storage, Tensor, make
+from ..._engine.memory.strided import read
+from ..._engine.memory.tensor import Storage, Tensor, make
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
 from ...utils import _pytree

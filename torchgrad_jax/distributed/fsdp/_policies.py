@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from ..._core import warn
+from ..._core.errors import warn
 from ...nn.modules.batchnorm import _BatchNorm
 from ...nn.modules.module import Module
 from ..device_mesh import DeviceMesh

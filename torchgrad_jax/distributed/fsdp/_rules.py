@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.state import MODES
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...autograd.function import Function
 from ...autograd.grad_mode import enable_grad
 from ...nn.modules.module import Module

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...nn.modules.module import Module
 from ..tensor._dtensor import DTensor
 from ._policies import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 
-from ..._core.dtypes import float32
-from ..._engine.tensor import Tensor
+from ..._core.arrays.dtypes import float32
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
 from ...nn.utils.clip_grad import clip_grad_norm_

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core import warn
+from ..._core.errors import warn
 from ...optim.optimizer import Optimizer
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...optim.optimizer import Optimizer
 from .._collectives import spread
 from .._groups import get_global_rank, member_of

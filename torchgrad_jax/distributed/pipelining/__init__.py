@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.errors import no_such_name as _no_such_name
+from ..._core.errors.messages import no_such_name as _no_such_name
 from ._cutting import Pipe as Pipe, SplitPoint as SplitPoint, pipe_split as pipe_split, pipeline as pipeline
 from .schedules import (
     Schedule1F1B as Schedule1F1B,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...fx._symbolic_trace import Tracer
 from ...fx.graph import Graph

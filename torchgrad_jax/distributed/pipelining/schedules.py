@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..._engine.bind import ops
-from ..._engine.tensor import Tensor
+from ..._engine.entry.bind import ops
+from ..._engine.memory.tensor import Tensor
 from ..._functions.splitting import tensor_split
 from ...autograd.grad_mode import no_grad
 from ...utils import _pytree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...autograd import backward
 from ...nn.modules.module import Module
 from ..device_mesh import DeviceMesh

@@ -17,12 +17,12 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._core import placement
-from ..._core.errors import AsWritten
+from ..._core.arrays import placement
+from ..._core.errors.messages import AsWritten
 from ..._core.state import MODES
-from ..._engine.attributes import OTHER_TEXTS, AttributeOfSome, own_text
-from ..._engine.strided import is_direct, read
-from ..._engine.tensor import PlacedStorage, Tensor, placement_of
+from ..._engine.memory.strided import is_direct, read
+from ..._engine.memory.tensor import PlacedStorage, Tensor, placement_of
+from ..._engine.tensor.attributes import OTHER_TEXTS, AttributeOfSome, own_text
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
 from .._arguments import ReduceOp

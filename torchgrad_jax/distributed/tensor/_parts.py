@@ -12,10 +12,10 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from ..._core.errors import AsWritten
-from ..._core.meta import meta
-from ..._engine.strided import read
-from ..._engine.tensor import Storage, Tensor, make
+from ..._core.arrays.meta import meta
+from ..._core.errors.messages import AsWritten
+from ..._engine.memory.strided import read
+from ..._engine.memory.tensor import Storage, Tensor, make
 from ..._functions.exchange import as_tensor
 from ...autograd.grad_mode import no_grad
 from ._specs import own_block

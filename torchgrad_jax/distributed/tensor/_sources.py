@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.state import MODES
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from .. import _groups
 from .._collectives import broadcast
 from ..device_mesh import DeviceMesh

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ... import nn
-from ..._core.errors import no_such_name as _no_such_name
+from ..._core.errors.messages import no_such_name as _no_such_name
 from ...nn.utils.fusion import fuse_conv_bn_eval
 from .._symbolic_trace import symbolic_trace
 from ..graph_module import GraphModule

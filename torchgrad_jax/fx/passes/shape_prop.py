@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..._core.formats import channels_last, channels_last_3d, contiguous_format, memory_format
-from ..._engine.tensor import Tensor
+from ..._core.arrays.formats import channels_last, channels_last_3d, contiguous_format, memory_format
+from ..._engine.memory.tensor import Tensor
 from ..interpreter import Interpreter
 from ..node import Node, map_aggregate
 

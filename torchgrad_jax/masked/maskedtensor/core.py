@@ -11,11 +11,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import dtypes, warn
-from ..._engine.bind import NAMESPACES
-from ..._engine.overrides import DisableTorchFunctionSubclass
-from ..._engine.subclass import retyped
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes
+from ..._core.errors import warn
+from ..._engine.entry.bind import NAMESPACES
+from ..._engine.entry.overrides import DisableTorchFunctionSubclass
+from ..._engine.memory.tensor import Tensor
+from ..._engine.tensor.subclass import retyped
 from ...autograd.function import Function
 
 __all__ = ["MaskedTensor", "is_masked_tensor"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import IntEnum, auto
 from typing import Any
 
-from ..._core import dtypes, warn
-from ..._engine.bind import ops
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes
+from ..._core.errors import warn
+from ..._engine.entry.bind import ops
+from ..._engine.memory.tensor import Tensor
 from ..._functions.create import ones, zeros
 from .. import functional as F
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..._bridge.vmap import vmap as _vmap
-from ..._core import dtypes
-from ..._core.errors import no_such_name as _no_such_name
-from ..._engine.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes
+from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._engine.entry.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
+from ..._engine.memory.tensor import Tensor
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 _top = _NAMESPACES[""]

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from jax.sharding import Sharding
 
-from ..._core import warn
-from ..._core.abstract import NO_DATA
-from ..._core.placement import check_divides
+from ..._core.arrays.placement import check_divides
+from ..._core.errors import warn
+from ..._core.jax.abstract import NO_DATA
 from ..._core.state import MODES, TRACED
-from ..._engine.escapes import refuse_escape
-from ..._engine.tensor import born
+from ..._engine.memory.escapes import refuse_escape
+from ..._engine.memory.tensor import born
 from ..._functions.convert import parse_to
 from ..._functions.create import empty_like
 from ...autograd.grad_mode import no_grad

@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..._bridge.python_guards import AMBIENT
-from ..._core import warn
-from ..._engine.hooks import enter
-from ..._engine.tensor import Tensor
+from ..._bridge.compile.watch.python_guards import AMBIENT
+from ..._core.errors import warn
+from ..._engine.graph.hooks import enter
+from ..._engine.memory.tensor import Tensor
 from ...utils.hooks import BackwardHook, RemovableHandle
 
 Hooks = OrderedDict[int, Callable[..., Any]]

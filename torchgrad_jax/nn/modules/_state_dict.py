@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-from ..._core import warn
+from ..._core.errors import warn
 from . import _loading
 from ._parts import part_of_module
 

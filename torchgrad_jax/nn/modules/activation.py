@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from ..._core import warn
-from ..._engine.tensor import Tensor
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor
 from .. import functional as F, init
 from .._top import torch
 from ..parameter import Parameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...amp.autocast_mode import is_autocast_enabled
 from ...autograd.grad_mode import is_grad_enabled
 from .. import functional as F, init

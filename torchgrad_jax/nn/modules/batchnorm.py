@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._core import dtypes
-from ..._core.checks import fail_if
-from ..._core.formats import channels_last, channels_last_3d
-from ..._engine.concrete import is_traced
-from ..._engine.deferred import now_or_later
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes
+from ..._core.arrays.formats import channels_last, channels_last_3d
+from ..._core.errors.checks import fail_if
+from ..._engine.graph.deferred import now_or_later
+from ..._engine.memory.concrete import is_traced
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...distributed import get_world_size, is_initialized
 from ...distributed.nn.functional import _AllGather

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from .. import functional as F
 from .module import Module
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core import warn
-from ..._engine.tensor import Tensor
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor
 from .. import functional as F
 from .batchnorm import _expect, _LazyNormBase, _NormBase
 

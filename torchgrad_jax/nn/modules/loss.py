@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..._core import warn
-from ..._engine.tensor import Tensor
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor
 from ..._functions.linear_loss import LinearCrossEntropyOptions
 from .. import _reduction, functional as F
 from .distance import PairwiseDistance

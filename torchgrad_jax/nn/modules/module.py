@@ -8,12 +8,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ..._bridge import modules as _pytrees
-from ..._core.errors import NO_SCRIPT
+from ..._bridge.jax_side import modules as _pytrees
+from ..._core.errors.messages import NO_SCRIPT
 from ..._core.state import MODES, TRACED
-from ..._engine.escapes import hold_outside, refuse_escape
-from ..._engine.kept_traces import made_inside, watch
-from ..._engine.tensor import Tensor, born
+from ..._engine.memory.escapes import hold_outside, refuse_escape
+from ..._engine.memory.kept_traces import made_inside, watch
+from ..._engine.memory.tensor import Tensor, born
 from ..._functions.misc import typename
 from ..parameter import Buffer, Parameter
 from . import _hooks

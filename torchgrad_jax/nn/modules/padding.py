@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from .. import functional as F
 from ..common_types import _size_2_t, _size_4_t, _size_6_t
 from .module import Module

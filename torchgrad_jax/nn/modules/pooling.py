@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from .. import functional as F
 from ..common_types import _ratio_2_t, _ratio_3_t, _size_1_t, _size_2_t, _size_3_t, _size_any_opt_t, _size_any_t
 from .module import Module

@@ -6,8 +6,8 @@ import math
 import numbers
 from typing import Any
 
-from ..._core import warn
-from ..._engine.tensor import Tensor
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor
 from ...amp.autocast_mode import STATE as AUTOCAST
 from .. import init
 from .._top import torch

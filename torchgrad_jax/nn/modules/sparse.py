@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from .. import functional as F, init
 from .._top import torch

@@ -6,8 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ..._core import dtypes, warn
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import is_grad_enabled
 from .. import functional as F
 from .._top import torch

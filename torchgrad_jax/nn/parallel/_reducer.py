@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...autograd import Variable
 from ...autograd.grad_mode import no_grad
 from ...compiler import is_compiling

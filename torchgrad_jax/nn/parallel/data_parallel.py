@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from ... import cuda
-from ..._core.devices import device as Device
-from ..._engine.tensor import Tensor
+from ..._core.arrays.devices import device as Device
+from ..._engine.memory.tensor import Tensor
 from ...autograd.profiler import record_function
 from ..modules.module import Module
 

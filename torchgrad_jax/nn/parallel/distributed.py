@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import warn
-from ..._core.devices import device as Device
-from ..._engine.tensor import Tensor, tensors_in
+from ..._core.arrays.devices import device as Device
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor, tensors_in
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
 from ...distributed import _exchange, all_gather_object

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import cuda
-from ..._core.devices import device as Device
-from ..._engine.tensor import Tensor
+from ..._core.arrays.devices import device as Device
+from ..._engine.memory.tensor import Tensor
 
 __all__ = ["get_a_var", "parallel_apply"]
 

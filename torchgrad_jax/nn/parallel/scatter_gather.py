@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core import warn
-from ..._core.devices import device as Device
-from ..._engine.tensor import Tensor
+from ..._core.arrays.devices import device as Device
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 

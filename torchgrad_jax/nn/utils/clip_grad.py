@@ -8,15 +8,16 @@ from typing import Any
 
 import jax
 
-from ..._core import abstract, warn
-from ..._core.caches import KERNELS
-from ..._core.checks import Check, fail_if, numpy_of
-from ..._core.python_numbers import Number
+from ..._core.arrays.python_numbers import Number
+from ..._core.errors import warn
+from ..._core.errors.checks import Check, fail_if, numpy_of
+from ..._core.jax import abstract
+from ..._core.jax.caches import KERNELS
 from ..._core.state import MODES
-from ..._engine.bind import ops
-from ..._engine.deferred import now_or_later
-from ..._engine.strided import read
-from ..._engine.tensor import Tensor
+from ..._engine.entry.bind import ops
+from ..._engine.graph.deferred import now_or_later
+from ..._engine.memory.strided import read
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from .._top import torch
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..._engine.strided import placement_of_tensor
-from ..._engine.tensor import Tensor
+from ..._engine.memory.strided import placement_of_tensor
+from ..._engine.memory.tensor import Tensor
 from ..._functions.misc import typename
 from .._top import torch
 

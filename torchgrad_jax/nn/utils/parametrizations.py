@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
-from ..._core.dtypes import finfo
-from ..._engine.bind import ops
-from ..._engine.tensor import Tensor
+from ..._core.arrays.dtypes import finfo
+from ..._engine.entry.bind import ops
+from ..._engine.memory.tensor import Tensor
 from ..._functions.linalg import linalg_solve
 from ...autograd.grad_mode import no_grad
 from .. import functional as F

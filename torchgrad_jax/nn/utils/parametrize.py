@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ..modules.container import ModuleDict, ModuleList
 from ..modules.module import Module

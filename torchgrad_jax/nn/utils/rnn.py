@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._core import dtypes, errors
-from ..._engine.concrete import concrete
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes
+from ..._core.errors import messages as errors
+from ..._engine.memory.concrete import concrete
+from ..._engine.memory.tensor import Tensor
 from ..._functions.recurrent import collect, host_sizes, spread
 from ..._functions.traced_spans import comes_later
 from .._top import torch

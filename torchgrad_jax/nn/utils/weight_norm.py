@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..._core import warn
+from ..._core.errors import warn
 from .._top import torch
 from ..modules.module import Module
 from ..parameter import Parameter, UninitializedParameter

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..._core.dtypes import float16, float64
-from ..._engine.bind import NAMESPACES
-from ..._engine.tensor import Tensor
+from ..._core.arrays.dtypes import float16, float64
+from ..._engine.entry.bind import NAMESPACES
+from ..._engine.memory.tensor import Tensor
 from ._helpers import random_matrix
 
 

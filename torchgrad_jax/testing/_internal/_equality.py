@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._engine.bind import NAMESPACES
-from ..._engine.tensor import Tensor
+from ..._engine.entry.bind import NAMESPACES
+from ..._engine.memory.tensor import Tensor
 from .._comparison import _compare_numbers, _compare_tensors, _fail, _Settings, tolerances
 
 Path = tuple[Any, ...]

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ._helpers import clone_input_helper, gradcheck, gradgradcheck
 from ._test_case import TestCase
 

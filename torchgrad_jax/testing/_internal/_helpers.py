@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ... import autograd, linalg
-from ..._core import dtypes as _d
-from ..._engine.bind import NAMESPACES
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes as _d
+from ..._engine.entry.bind import NAMESPACES
+from ..._engine.memory.tensor import Tensor
 from ...random import get_rng_state, set_rng_state
 from . import _flags
 

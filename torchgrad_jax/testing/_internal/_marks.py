@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..._core.dtypes import get_default_dtype
+from ..._core.arrays.dtypes import get_default_dtype
 from ..._functions.misc import (
     are_deterministic_algorithms_enabled,
     is_deterministic_algorithms_warn_only_enabled,

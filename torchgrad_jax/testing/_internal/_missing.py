@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..._core.errors import no_such_name
+from ..._core.errors.messages import no_such_name
 
 
 def missing_in(module: str) -> Callable[[str], Any]:

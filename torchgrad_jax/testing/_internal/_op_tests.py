@@ -8,7 +8,7 @@ import unittest
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..._core import dtypes as _d
+from ..._core.arrays import dtypes as _d
 from ._parametrize import Variant, _TestParametrizer
 from ._test_case import set_rng_seed
 

@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ..._core.devices import device
-from ..._core.dtypes import dtype
+from ..._core.arrays.devices import device
+from ..._core.arrays.dtypes import dtype
 
 Decorators = Callable[[dict[str, Any]], list[Any]]
 Variant = tuple[Callable[..., Any], str, dict[str, Any], Decorators]

@@ -17,9 +17,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.dtypes import dtype, uint8
-from ..._engine.bind import NAMESPACES
-from ..._engine.tensor import Tensor
+from ..._core.arrays.dtypes import dtype, uint8
+from ..._engine.entry.bind import NAMESPACES
+from ..._engine.memory.tensor import Tensor
 
 
 class LazyVal:

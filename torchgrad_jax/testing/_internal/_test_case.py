@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.dtypes import dtype, get_default_dtype
-from ..._engine.bind import NAMESPACES
-from ..._engine.tensor import Tensor
+from ..._core.arrays.dtypes import dtype, get_default_dtype
+from ..._engine.entry.bind import NAMESPACES
+from ..._engine.memory.tensor import Tensor
 from ...random import manual_seed
 from . import _flags
 from ._equality import check_equal

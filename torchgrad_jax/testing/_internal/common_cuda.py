@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ... import cuda
-from ..._engine.bind import NAMESPACES
+from ..._engine.entry.bind import NAMESPACES
 from ..._settings import get_float32_matmul_precision, set_float32_matmul_precision
 from ._flags import (
     TEST_CUDA as TEST_CUDA,
@@ -172,7 +172,7 @@ def _create_scaling_case(
 ) -> tuple[Any, ...]:
     """The models and optimizers, with data, a loss, and the step that finds an infinity."""
     from ... import nn
-    from ..._core.dtypes import float32
+    from ..._core.arrays.dtypes import float32
 
     randn = NAMESPACES[""]["randn"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ... import cuda
-from ..._core.dtypes import dtype, float8_e4m3fn, float8_e5m2
+from ..._core.arrays.dtypes import dtype, float8_e4m3fn, float8_e5m2
 from . import _flags
 from ._marks import (
     _never,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import dtypes as _d
-from ..._core.dtypes import dtype
+from ..._core.arrays import dtypes as _d
+from ..._core.arrays.dtypes import dtype
 from ._missing import missing_in
 
 _floating = (_d.float32, _d.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..._engine.tensor import Tensor
+from ..._engine.memory.tensor import Tensor
 from ...utils._python_dispatch import TorchDispatchMode
 from ._missing import missing_in
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.errors import no_such_name as _no_such_name
+from ..._core.errors.messages import no_such_name as _no_such_name
 from . import dataloader as dataloader, dataset as dataset, distributed as distributed, sampler as sampler
 from ._utils.collate import default_collate as default_collate, default_convert as default_convert
 from ._utils.worker import get_worker_info as get_worker_info

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._engine.bind import NAMESPACES
+from ..._engine.entry.bind import NAMESPACES
 from ..._functions.random import Generator
 
 _torch = NAMESPACES[""]
@@ -20,7 +20,7 @@ def integers(high: int, n: int, generator: Generator | None) -> list[int]:
 
 def seed(generator: Generator | None = None) -> int:
     """A seed for a generator of one's own."""
-    from ..._core import dtypes
+    from ..._core.arrays import dtypes
 
     return int(_torch["empty"]((), dtype=dtypes.int64).random_(generator=generator).item())
 

@@ -6,8 +6,8 @@ import itertools
 import time
 from typing import Any, Self
 
-from ..._core import warn
-from ..._core.carried import ExceptionWrapper
+from ..._core.errors import warn
+from ..._core.errors.carried import ExceptionWrapper
 from ...accelerator import is_available
 from ...autograd.profiler import record_function
 from . import _draw

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from ..._core import warn
+from ..._core.errors import warn
 from ._iterators import (
     _BaseDataLoaderIter as _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter as _MultiProcessingDataLoaderIter,

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from ..._core import warn
-from ..._engine.tensor import Tensor
+from ..._core.errors import warn
+from ..._engine.memory.tensor import Tensor
 from ..._functions.random import Generator, default_generator
 from ._draw import permutation
 

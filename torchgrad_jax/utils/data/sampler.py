@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
-from ..._core import dtypes
-from ..._engine.bind import NAMESPACES
+from ..._core.arrays import dtypes
+from ..._engine.entry.bind import NAMESPACES
 from . import _draw
 
 T_co = TypeVar("T_co", covariant=True)

@@ -1,6 +1,6 @@
 """torch.utils.tensorboard, by the package `tensorboardX`, which writes event files without TensorFlow."""
 
-from ..._core.errors import extra_missing
+from ..._core.errors.messages import extra_missing
 
 try:
     from tensorboardX import RecordWriter as RecordWriter

@@ -10,8 +10,8 @@ import numpy as np
 import tensorboardX
 from tensorboardX.writer import FileWriter as FileWriter
 
-from ..._core import dtypes, tree
-from ..._engine.tensor import Tensor
+from ..._core.arrays import dtypes, tree
+from ..._engine.memory.tensor import Tensor
 
 
 def _array(x: Any) -> Any:

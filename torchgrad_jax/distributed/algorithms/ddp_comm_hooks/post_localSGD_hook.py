@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...._engine.tensor import Tensor
+from ...._engine.memory.tensor import Tensor
 from ....compiler import is_compiling
 from ....futures import Future
 from ..._beginning import new_subgroups

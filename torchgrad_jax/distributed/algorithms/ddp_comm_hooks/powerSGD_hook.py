@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .... import cat, linalg, manual_seed, randn, stack as pile
-from ...._core.dtypes import bfloat16, dtype as DType, float16
-from ...._engine.tensor import Tensor
+from ...._core.arrays.dtypes import bfloat16, dtype as DType, float16
+from ...._engine.memory.tensor import Tensor
 from ....autograd.grad_mode import no_grad
 from ....compiler import is_compiling
 from ....futures import Future

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from ...._core import warn
+from ...._core.errors import warn
 from ..._groups import member_of
 from . import utils
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...._core import warn
+from ...._core.errors import warn
 from ..._beginning import new_subgroups
 from . import averagers, utils
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .... import cat
-from ...._engine.tensor import Tensor
+from ...._engine.memory.tensor import Tensor
 from ..._collectives import all_reduce
 from ..._groups import member_of, outside
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ...._core.errors import no_such_name as _no_such_name
+from ...._core.errors.messages import no_such_name as _no_such_name
 
 __all__ = ["visualize_sharding"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...._core.errors import no_such_name as _no_such_name
+from ...._core.errors.messages import no_such_name as _no_such_name
 from ._context_parallel import (
     context_parallel as context_parallel,
     context_parallel_unshard as context_parallel_unshard,

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...._core.dtypes import bool_
-from ...._engine.tensor import Tensor
+from ...._core.arrays.dtypes import bool_
+from ...._engine.memory.tensor import Tensor
 from ...._functions.attention import INSTEAD, scaled_dot_product_attention
 from ...._functions.create import ones
 from ...device_mesh import DeviceMesh

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from ...._bridge.interop import as_jax, from_jax
-from ...._engine.tensor import Tensor
+from ...._bridge.jax_side.interop import as_jax, from_jax
+from ...._engine.memory.tensor import Tensor
 from ....utils import _pytree
 from ...device_mesh import DeviceMesh, current_mesh
 from .._dtensor import DTensor, said, spread

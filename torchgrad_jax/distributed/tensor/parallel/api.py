@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from typing import Any
 
-from ...._core import warn
+from ...._core.errors import warn
 from ....nn.modules.module import Module
 from ...device_mesh import DeviceMesh, current_mesh
 from .style import ParallelStyle

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from ...._core.state import MODES
-from ...._engine.tensor import Tensor
+from ...._engine.memory.tensor import Tensor
 from ....nn.modules.linear import Linear
 from ....nn.modules.module import Module
 from ....nn.modules.sparse import Embedding

@@ -7,7 +7,7 @@ import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...._engine.tensor import Tensor
+from ...._engine.memory.tensor import Tensor
 from ...graph import Graph
 from ...graph_module import _find
 from ...node import Node

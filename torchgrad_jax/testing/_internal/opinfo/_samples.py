@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...._core.devices import device as device_type_
-from ...._core.dtypes import dtype
-from ...._engine.tensor import Tensor
+from ...._core.arrays.devices import device as device_type_
+from ...._core.arrays.dtypes import dtype
+from ...._engine.memory.tensor import Tensor
 from .._helpers import noncontiguous_like
 
 XS, S, M, L, XL = 3, 5, 10, 20, 50

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...._core import dtypes
-from ...._engine.bind import NAMESPACES
-from ...._engine.tensor import Tensor
+from ...._core.arrays import dtypes
+from ...._engine.entry.bind import NAMESPACES
+from ...._engine.memory.tensor import Tensor
 
 np_str_obj_array_pattern = re.compile("[SaUO]")
 """Codes of NumPy dtypes that become no tensors, for packages with collations of their own."""

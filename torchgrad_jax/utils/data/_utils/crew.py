@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol
 
-from ...._core import devices
-from ...._engine.copying import _Holder
+from ...._core.arrays import devices
+from ...._engine.tensor.copying import _Holder
 from .worker import Job, caught, introduce, work
 
 PATIENCE = 5.0
@@ -235,7 +235,7 @@ def _reduce_storage(holder: _Holder) -> Any:
 
 
 def _rebuild_here(values: Any, dtype: str, shape: Any, strides: Any) -> Any:
-    from ...._engine.copying import _rebuild_holder
+    from ...._engine.tensor.copying import _rebuild_holder
 
     return _rebuild_holder(values, dtype, shape, strides, str(devices.default_device()))
 

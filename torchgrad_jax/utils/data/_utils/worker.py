@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...._core.carried import ExceptionWrapper
-from ...._core.generator import OWN
+from ...._core.errors.carried import ExceptionWrapper
+from ...._core.random.generator import OWN
 from ...._functions.random import Generator, manual_seed
 from .fetch import Fetcher
 

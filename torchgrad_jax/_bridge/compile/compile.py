@@ -1,0 +1,740 @@
+"""compile: a function over tensors with all it does to the outside, as one XLA program."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from ..._core.errors.messages import AsWritten, Unsupported
+from ..._core.jax import caches
+from ..._core.state import DUAL, FUNCTION_MODE, INFERENCE, LIFT, MODES, OBSERVED, PACKING, TRACED, WRITE_LOCK
+from ..._engine.graph.history import requires_grad_of
+from ..._engine.memory.derivative_stops import under_jax
+from ..._engine.memory.tensor import Tensor
+from .buckets import Bucketed
+from .inspection import Lowered, ProgramInspected, explanation, lowered
+from .many_steps import Batches, StepsDone, run_all
+from .program.donation import surely
+from .program.entry import OFTEN_ANEW, Entry
+from .trace.apart import ONE_MEMORY, stand_in
+from .trace.python_watch import PythonWatch
+from .watch import explain, object_trees
+from .watch.array_arguments import is_array_input, tensor_for
+from .watch.function_modes import autocast_off, under_autocast
+from .watch.keys import recompile, shape_of, shared_with
+from .watch.number_arguments import NeedsPlainNumbers, NumberArguments, is_input
+from .watch.number_log import CHANGED_NUMBER_DECIDES, NumberLog
+from .watch.places import PLAIN_VALUES, place_of
+from .watch.quick_look import look_quickly
+from .watch.stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
+
+
+class NeedsOneTensor(Exception):
+    """An argument that the function also knows from elsewhere has to be one tensor for the program."""
+
+
+_OTHER_MODES = LIFT | DUAL | OBSERVED | PACKING | FUNCTION_MODE
+
+
+class Compiled:
+    """A function compiled for the kinds of arguments that it is called with."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        limit: int | None = None,
+        *,
+        fullgraph: bool = False,
+        written: bool = False,
+        checks: bool = True,
+    ) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self.fn = self._torchdynamo_orig_callable = fn
+        self.limit = limit
+        """How many programs are kept; None is the number in force."""
+        self.fullgraph = fullgraph
+        self.written = written
+        """Whether the function runs as it is written, since there is no use in compiling it."""
+        self.checks = checks
+        """Whether what an eager call checks is checked."""
+        self._generates = written
+        POLICY.compiled.add(self)
+        self.carried: dict[Any, tuple[Any, Any]] = {}
+        """Places of Python numbers that the function itself was seen to change: (holder, key)."""
+        self.effect: str | None = None
+        """What made the program that was traced last one of no further use."""
+        self._run_before = 0
+        """`counts["run"]` after the program that was traced last had run."""
+        self.wasted = 0
+        """How many programs in a row could not be used a second time for what the function does in Python."""
+        self.batches = object_trees.BatchClasses()
+        self.entries: dict[Any, list[Entry]] = {}
+        self.counts = {"traced": 0, "run": 0, "eager": 0}
+        """How often the function was traced, its program run, and the function itself run instead."""
+        self.evicted = 0
+        """How many programs were forgotten to make room for others."""
+        self.limit_told = False
+        """Whether a warning has said so."""
+        self.plain_numbers = False
+        """Whether numbers among the arguments are constants, since tracing with other ones failed."""
+        self.last: Entry | None = None
+        self.reasons: list[str] = []
+        """Why it was traced again, in order."""
+
+    def reset(self) -> None:
+        """Forget all programs."""
+        self.entries.clear()
+        self.carried.clear()
+        self.last, self.written, self.wasted = None, self._generates, 0
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = MODES.bits & ~TRACED
+        last = self.last
+        stance = POLICY.stance
+        if self.written or stance == "force_eager":
+            self.counts["eager"] += 1
+            return self.fn(*args, **kwargs)
+        if MODES.traced and under_jax():  # part of something larger
+            self.counts["eager"] += 1
+            return self.fn(*args, **kwargs)
+        if last is not None and not kwargs:
+            if last.run_quickly is None or mode & INFERENCE:
+                try:
+                    with WRITE_LOCK:
+                        try:
+                            if last.takes(args, mode):
+                                self.counts["run"] += 1
+                                return last.run(args)
+                        except BaseException:
+                            last.undo_numbers()
+                            raise
+                except AsWritten as error:
+                    return self._run_as_written(error)(*args)
+            elif last.takes(args, mode):
+                self.counts["run"] += 1
+                return last.run_quickly(args)
+        return self._call(args, kwargs, Entry.run)
+
+    def many(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function once for each row of its tensors, all calls in one program where they can be.
+
+        Args:
+            args, kwargs: as for a single call, but each tensor and each array of JAX has one more dimension in front:
+                the steps. All else is the same for each step.
+
+        Returns:
+            What the calls return: tensors (without a graph) and arrays stacked; numbers as lists; one and the same
+            object as it is.
+
+        Raises:
+            ValueError: if tensors have different numbers of rows, or require a gradient.
+
+        Example:
+            >>> import torchgrad_jax as torch
+            >>> total = torch.zeros(())
+            >>> @torch.compile
+            ... def add(x):
+            ...     total.add_(x)
+            ...     return total * 1
+            >>> add.many(torch.tensor([1.0, 2.0, 3.0]))
+            tensor([1., 3., 6.])
+            >>> total
+            tensor(6.)
+        """
+        mode = MODES.bits & ~TRACED
+        plainly = self.written or POLICY.stance == "force_eager" or (MODES.traced and under_jax())
+        self.batches.add_all((args, kwargs))
+        batches = Batches(args, kwargs, self.batches.__contains__)
+        if plainly or mode & _OTHER_MODES:
+            return run_all(lambda args, kwargs, run: self(*args, **kwargs), batches)
+
+        def call(args: tuple[Any, ...], kwargs: dict[str, Any], run: Any) -> Any:
+            out = self._call(args, kwargs, run)
+            self.counts["run"] += out.count - 1 if isinstance(out, StepsDone) else 0
+            return out
+
+        return run_all(call, batches)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for these arguments, to be looked at: nothing is run, and nothing outside changes.
+
+        Args:
+            args, kwargs: as for a call.
+
+        Returns:
+            An object with `as_text()` (StableHLO), `optimized_text()` (HLO), `cost_analysis()`, `memory_analysis()`,
+            `collectives()` and `compile()`; `backward` is the one of the backward pass, if the program has one.
+
+        Raises:
+            RuntimeError: if the function runs as it is written.
+
+        Example:
+            >>> import torchgrad_jax as torch
+            >>> double = torch.compile(lambda x: x * 2)
+            >>> double.lower(torch.ones(3)).cost_analysis()["flops"]
+            3.0
+        """
+        counts = dict(self.counts)
+
+        def look(entry: Entry, inputs: Any) -> Any:
+            try:
+                raise ProgramInspected(lowered(entry, inputs))
+            finally:
+                if entry.log is not None:
+                    entry.log.restore()
+
+        try:
+            if not self.written:
+                with _mode_of_program() as mode, WRITE_LOCK:
+                    if mode is not None:
+                        self._run_or_trace(args, kwargs, mode, look)
+        except ProgramInspected as inspected:
+            self.counts["run"] = counts["run"]
+            return inspected.result
+        why = self.reasons[-1] if self.reasons else "it is part of something larger"
+        raise RuntimeError(f"torch.compile: there is no program to look at, the function runs as it is written: {why}")
+
+    def explain(self) -> None:
+        """Print what the programs of the function read, write, keep and check, and why it was traced again."""
+        print(explanation(self, explain.place(self.fn)))  # noqa: T201 - asked for
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]) -> Any:
+        """Find or make the program for these arguments, and `run` it."""
+        out = _AS_WRITTEN
+        if not self.written:
+            with _mode_of_program() as mode:
+                if mode is not None:  # else it is part of something larger, or watched
+                    try:
+                        with WRITE_LOCK:
+                            out = self._run_or_trace(args, kwargs, mode, run)
+                    except AsWritten as error:
+                        return self._run_as_written(error)(*args, **kwargs)
+        if out is not _AS_WRITTEN:
+            return out
+        # Without the lock: this may take as long as it likes, and start threads.
+        self.counts["eager"] += 1
+        return self.fn(*args, **kwargs)
+
+    def _run_or_trace(self, args: Any, kwargs: Any, mode: Any, run: Callable[[Entry, Any], Any]) -> Any:
+        """The result of a program kept for such arguments, or of a new one; `_AS_WRITTEN` if there is to be none."""
+        if self.written:  # as another thread has found out in the meantime
+            return _AS_WRITTEN
+        flat, spec = object_trees.flatten((args, kwargs), self.batches.__contains__)
+        tensors: list[Tensor] = []
+        numbers: list[Any] = []
+        key: list[Any] = [mode, shape_of(spec)]
+        for x in flat:
+            if isinstance(x, Tensor):
+                key.append((x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x)))
+                if x.__dict__:
+                    key.append(_attributes(x))
+                tensors.append(x)
+            elif is_input(x):
+                key.append((x.__class__,))
+                numbers.append(x)
+            elif isinstance(x, float):
+                key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
+            elif isinstance(x, PLAIN_VALUES):
+                key.append((x.__class__, x))
+            elif isinstance(x, np.ndarray | np.generic):  # constants of the program
+                key.append((x.dtype, x.shape, x.tobytes()))
+            elif not self.plain_numbers and is_array_input(x):
+                key.append((jax.Array, jax.typeof(x)))
+                tensors.append(tensor_for(x, flat))
+            elif self.batches.comes_anew(x):
+                return self._run_or_trace(args, kwargs, mode, run)
+            else:
+                key.append(id(x))
+        whole = tuple(key)
+        inputs = tensors + numbers if numbers else tensors
+        entries = self.entries.get(whole)
+        reason = "" if entries is None else None
+        clashing = []
+        for entry in entries or ():
+            try:
+                reason = entry.why_stale(inputs)
+                if reason is ONE_MEMORY:
+                    clashing.append(entry)
+                if reason is None:
+                    self.counts["run"] += 1
+                    self.wasted = 0
+                    self._used(whole, entry)
+                    self._remember(entry, args, kwargs, mode)
+                    return self._run(entry, inputs, (args, kwargs), run)
+            except BaseException:
+                entry.undo_numbers()
+                raise
+        stance = POLICY.stance
+        if stance == "fail_on_recompile":
+            raise RuntimeError(recompile(self.fn))
+        late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
+        if (stance is not None and not late) or any(t._m.device.type == "meta" for t in tensors):
+            return _AS_WRITTEN
+        together = bool(clashing)
+        if together and (
+            any(e.apart.fixed for e in clashing) or sum(bool(e.apart.fixed) for e in entries or ()) >= _PATIENCE
+        ):
+            return self._one_memory()
+        plain = self.plain_numbers
+        try:
+            try:
+                return self._trace(whole, (args, kwargs), flat, tensors, reason, run, together=together)
+            except NeedsPlainNumbers:
+                if plain or not any(map(is_array_input, flat)):
+                    raise
+            return self._run_or_trace(args, kwargs, mode, run)
+        except BaseException:
+            # Inputs are not to blame where the function fails with constants as well.
+            self.plain_numbers = plain
+            raise
+
+    def _run(self, entry: Entry, inputs: Any, given: Any, run: Callable[[Entry, Any], Any]) -> Any:
+        if not entry.returns_given:
+            return run(entry, inputs)
+        entry.given = given
+        try:
+            return run(entry, inputs)
+        finally:
+            entry.given = None
+
+    def _run_as_written(self, error: AsWritten) -> Callable[..., Any]:
+        """The function itself, for a call for which its program was not run after all."""
+        self.counts["run"] -= 1
+        self.counts["eager"] += 1
+        explain.not_run(self.fn, error)
+        if str(error) not in self.reasons:
+            self.reasons.append(str(error))
+        return self.fn
+
+    def _one_memory(self) -> Any:
+        """Let the function run as it is written: no program is right for these arguments."""
+        if self.fullgraph:
+            raise Unsupported(f"torch.compile: {ONE_MEMORY}")
+        if ONE_MEMORY not in self.reasons:
+            self.reasons.append(ONE_MEMORY)
+        return _AS_WRITTEN
+
+    def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: Any) -> None:
+        """Let the next call try this entry first, where its arguments are plain tensors."""
+        plain = isinstance(mode, int) and all(
+            x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense and not x.__dict__ for x in args
+        )
+        alone = len({id(x._st) for x in args}) == len(args) if plain else False
+        if plain and alone and not kwargs and entry.only_reads_arguments:
+            look_quickly(entry, mode, args)
+            self.last = entry
+
+    def _used(self, key: Any, entry: Entry) -> None:
+        """Put the programs for a key behind all others, and this one behind them, since it is needed now."""
+        used = self.entries.get(key)
+        if used is None:
+            return
+        if used[-1] is not entry:
+            self.entries[key] = used = [*[e for e in used if e is not entry], entry]
+        if next(reversed(self.entries)) != key:
+            try:
+                del self.entries[key]
+            finally:  # so that a signal loses no program
+                self.entries[key] = used
+
+    def _drop_oldest(self) -> None:
+        """Forget the program whose kind of arguments has not come for longest."""
+        oldest = next(iter(self.entries), None)
+        programs = self.entries.get(oldest)
+        if programs:
+            self.evicted += 1
+            if len(programs) > 1:
+                self.entries[oldest] = programs[1:]
+            else:
+                del self.entries[oldest]
+            del programs
+            caches.KERNELS.program_dropped()
+
+    def _trace(self, *what: Any, together: bool) -> Any:
+        while True:
+            try:
+                return self._trace_once(*what, together=together)
+            except NeedsOneTensor:
+                together = True
+            except NeedsPlainNumbers as error:
+                if self.plain_numbers:
+                    raise
+                self.plain_numbers = True
+                explain.plain_numbers(self.fn, error.__cause__)
+                if any(map(is_array_input, what[2])):  # which are then no inputs either
+                    raise
+
+    def _trace_once(
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any, *, together: bool
+    ) -> Any:
+        """Trace the function, keep the program and run it.
+
+        Args:
+            key, given, flat, tensors: the kind of the arguments, they themselves, their leaves, the tensors of these.
+            reason: why no kept program is the right one.
+            run: what to do with the new one.
+            together: whether an argument that the function also knows from elsewhere is one tensor for the program,
+                which is right for no other argument then.
+        """
+        known = sum(map(len, self.entries.values()))
+        if self.counts["traced"]:
+            why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
+            self.reasons.append(why)
+            explain.traced_again(self.fn, why)
+        fn = self.fn if isinstance(key[0], int) else under_autocast(self.fn, *key[0][1:])
+        watch = PythonWatch(fn, given, flat)
+        why = watch.describe_unknowable_state()
+        if why is not None:
+            return self._not_traced(why)
+        # Numbers that were changed from outside may change again.
+        for entry in self.entries.get(key, ()):
+            self._carry(entry.python_guards.drifted_numbers())
+        known_twice: dict[int, Tensor] = {}
+        if not together and not watch.guards.compares_identity:
+            given, known_twice = _with_stand_ins(given, watch.guards.reached_tensors)
+        traced = [known_twice.get(id(t), t) for t in tensors]
+        visited = watch.guards.visited_ids
+        plain = self.plain_numbers or watch.guards.calls_type
+        arguments = NumberArguments(
+            given, flat, tensors, lambda x: id(x) not in visited, plain, self.batches.__contains__
+        )
+        numbers = watch.log_numbers(arguments, self.carried.values())
+        lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
+        watch.prepare_effects(stops=lenient)
+        entry: Entry | None = None
+        try:
+            with watch:
+                entry = Entry(
+                    fn,
+                    arguments.constants_of_key,
+                    watch.guards,
+                    traced,
+                    numbers,
+                    self.checks,
+                    lambda i: explain.argument(self.fn, key[1], i),
+                    watch.guards.reached_tensors,
+                    watch.knows,
+                    given,
+                )
+            if numbers.is_held():
+                self._refuse_held_number(numbers)
+            watch.effects.release_output()
+            effect = watch.describe_effect(entry.program, numbers)
+            if effect:
+                self._carry(watch.guards.drifted_numbers())
+            entry.single_use = bool(effect)
+            if watch.switches and not effect:
+                entry.switches, entry.run_quickly = watch.switches, None
+            self._keep(key, entry, effect, reason, known)
+            inputs = [*tensors, *arguments.values]
+            if entry.apart.clash(entry.arguments(inputs)):
+                self._refuse_one_memory(entry, bool(known_twice))
+            out = self._run(entry, inputs, given, run)
+            caches.KERNELS.program()
+        except BaseException as error:
+            failed = error
+            ran = entry is not None and entry.has_run
+            if not ran:
+                surely(numbers.restore)
+            runs_as_written = isinstance(error, AsWritten) or (lenient and isinstance(error, Unsupported))
+            if not runs_as_written:
+                if not ran:
+                    self._forget(entry)
+                    surely(watch.undo_call)
+                if entry is None and numbers.reads_arguments() and isinstance(error, Exception):
+                    raise NeedsPlainNumbers from error
+                raise
+        else:
+            if self.wasted > _PATIENCE:
+                new_state = "it makes tensors that are kept outside, new ones in each call"
+                self._give_up(effect or reason or new_state)
+            return out
+        return self._as_written(failed, watch)
+
+    def _carry(self, places: Iterable[tuple[Any, Any]]) -> None:
+        """Remember the places of numbers that the function changes."""
+        self.carried.update({place_of(*place): place for place in places})
+
+    def _refuse_one_memory(self, entry: Entry, known_twice: bool) -> NoReturn:
+        """Arguments share memory with what the function knows from elsewhere: its new program cannot run."""
+        self._forget(entry)
+        self.counts["run"] -= 1
+        if self.fullgraph and known_twice:
+            raise NeedsOneTensor
+        self._one_memory()
+        raise AsWritten(ONE_MEMORY, lasting=False)
+
+    def _refuse_held_number(self, numbers: NumberLog) -> NoReturn:
+        """The function has put a number of the trace where nobody can put a plain one in its place."""
+        if numbers.reads_arguments():
+            raise NeedsPlainNumbers
+        self.wasted += 1
+        raise AsWritten(_HELD_NUMBER, lasting=self.wasted > _PATIENCE)
+
+    def _not_traced(self, why: str) -> Any:
+        """Let the function run as it is written, now and from now on."""
+        if self.fullgraph:
+            raise Unsupported(f"torch.compile: {why}")
+        self.written = True
+        self.reasons.append(why)
+        explain.never_compiled(self.fn, why)
+        return _AS_WRITTEN
+
+    def _keep(self, key: Any, entry: Entry, effect: Any, reason: Any, known: int) -> None:
+        """Keep a program for later calls, unless the function did in Python what only its own code can do."""
+        if self.counts["run"] > self._run_before:  # programs were of use since
+            self.wasted = 0
+        self.counts["traced"] += 1
+        self.counts["run"] += 1
+        self._run_before = self.counts["run"]
+        self.effect = effect
+        wasted = (
+            effect
+            or entry.program.new_state
+            or reason in OFTEN_ANEW
+            or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
+        )
+        self.wasted = self.wasted + 1 if wasted else 0
+        # What made state, or changed what it depends on, does other things the next time.
+        if not (entry.program.new_state or entry.program.state_seen or effect):
+            if known >= (self.limit or POLICY.recompile_limit):
+                self._tell_limit(key, entry)
+                self._drop_oldest()
+            self.entries.setdefault(key, []).append(entry)
+            self._used(key, entry)
+
+    def _tell_limit(self, key: Any, newest: Entry) -> None:
+        """Say once that programs are forgotten to make room, and which arguments came in so many kinds."""
+        if not self.limit_told:
+            self.limit_told = True
+            limit = self.limit or POLICY.recompile_limit
+            kept = [(key, entry) for key, entries in self.entries.items() for entry in entries]
+            keys = [explain.with_constants(k, entry.constants) for k, entry in [*kept, (key, newest)]]
+            explain.limit_reached(self.fn, limit, keys)
+
+    def _forget(self, entry: Entry | None) -> None:
+        """Drop a program that did not run once, and the state with it that was made for it."""
+        if entry is not None and entry.program.started_optimizers:
+            for key, kept in list(self.entries.items()):
+                self.entries[key] = [e for e in kept if e is not entry]
+
+    def _give_up(self, why: Any) -> None:
+        """Run the function as it is written from now on, and say so once."""
+        self.written = True
+        self.reasons.append(f"from now on it runs as it is written: {why}")
+        explain.given_up(self.fn, why)
+
+    def _as_written(self, error: BaseException, watch: PythonWatch) -> Any:
+        """Let the function run as it is written, once all that the attempt to trace it has done is undone."""
+        left = watch.undo_trace()
+        if left is not None:  # nobody may see an effect twice
+            raise Unsupported(f"{error} (and {left})") if isinstance(error, AsWritten) else error
+        if self.fullgraph and isinstance(error, AsWritten) and error.lasting:
+            raise Unsupported(f"torch.compile: {error}")
+        if not isinstance(error, AsWritten) or error.lasting:
+            self.written = True
+            self.reasons.append(str(error))
+        if not isinstance(error, AsWritten):
+            explain.unsupported(self.fn, error)
+        elif error.lasting:
+            explain.never_compiled(self.fn, error)
+        return _AS_WRITTEN
+
+
+def _attributes(x: Tensor) -> Any:
+    """What a program takes for granted of the attributes that the user gave a tensor: plain ones by their values."""
+    held = x.__dict__
+    if all(isinstance(v, PLAIN_VALUES) for v in held.values()):
+        return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
+    return id(x)
+
+
+@contextlib.contextmanager
+def _mode_of_program() -> Iterator[Any]:
+    """What a program is made for: the bits of the modes, and what autocast casts; None if there is to be none.
+
+    Within it autocast is off: what was traced runs as it is.
+    """
+    mode = MODES.bits & ~TRACED
+    if not mode & _OTHER_MODES:
+        yield mode
+    elif mode & _OTHER_MODES == FUNCTION_MODE:
+        with autocast_off() as around:
+            yield None if around is None else (MODES.bits & ~TRACED, *around)
+    else:
+        yield None
+
+
+def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:
+    """The arguments, with others in the place of tensors that the function also knows from elsewhere; and those."""
+    args, kwargs = given
+    known_twice = {id(x): stand_in(x) for x in (*args, *kwargs.values()) if id(x) in reached}
+    if not known_twice:
+        return given, known_twice
+    args = tuple([known_twice.get(id(x), x) for x in args])
+    return (args, {name: known_twice.get(id(x), x) for name, x in kwargs.items()}), known_twice
+
+
+_HELD_NUMBER = (
+    "a number that is another one in each call is put into an object that the function makes, "
+    "into a closure or into a cache"
+)
+_AS_WRITTEN = object()
+"""Stands for a result where the function is to run as it is written."""
+_PATIENCE = 3
+"""After how many programs of no further use a function is no longer compiled."""
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+    checks: bool | None = None,
+    buckets: dict[str, Any] | None = None,
+    shapes: dict[str, str] | None = None,
+) -> Any:
+    """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
+
+    The first call with arguments of some kind runs the Python code once, on tracers, to find the steps that it
+    takes and the tensors from outside that it reads and writes; later calls run those steps as one XLA
+    program. A whole training step with `backward()` and `optimizer.step()` may be compiled.
+
+    Args:
+        model: a function or an `nn.Module`. Left out, `compile` is a decorator with arguments.
+        fullgraph: a function is always compiled whole; True raises for one that cannot be even with
+            `torch._dynamo.config.suppress_errors`, and for generators, which otherwise run as they are written.
+        dynamic: True warns: each combination of shapes is compiled for itself, as with False and None.
+        backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is. A
+            function is refused: there is no graph of torch's operators for it.
+        mode: accepted.
+        options: `checks`, as below; those of torch's that its documentation names are accepted, others refused.
+        name: accepted.
+        disable: return the function as it is.
+        recompile_limit: how many programs are kept; a warning tells once when one is forgotten for another.
+        isolate_recompiles: accepted; functions never share programs.
+        shapes_spec: None.
+        checks: whether what an eager call checks (indices in range, divisors, factorizations, probabilities) is
+            checked, and raises before anything is written. False saves that; such a step then gives what
+            XLA gives. `options={"checks": False}` says the same.
+        buckets: sizes by the name of a dimension, as `{"length": (64, 128)}`: tensors are padded with zeros to the
+            next of these. For each name the function is given a tensor of bools, `length_mask`, that says what is
+            no padding.
+        shapes: the dimensions of the arguments that `buckets` names, as `{"x": "_, length", "y": "..., length"}`.
+
+    Returns:
+        The compiled function. Its `counts` tell how often it was traced and run.
+
+    Raises:
+        RuntimeError: when called, if the function needs values of tensors to go on.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> f = torch.compile(lambda x: (x.sin() ** 2).sum())
+        >>> f(torch.zeros(3))
+        tensor(0.)
+    """
+    if model is None:
+        return functools.partial(
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            name=name,
+            disable=disable,
+            recompile_limit=recompile_limit,
+            isolate_recompiles=isolate_recompiles,
+            shapes_spec=shapes_spec,
+            checks=checks,
+            buckets=buckets,
+            shapes=shapes,
+        )
+    asked = checked_mode(mode, options)
+    backend = get_default_backend() if backend is None else checked_backend(backend)
+    _check_arguments(model, dynamic, shapes_spec)
+    if buckets or shapes:
+        if hasattr(model, "named_parameters"):
+            raise TypeError("torch.compile: buckets are for functions; compile one that calls the module")
+        plain = compile(
+            model,
+            fullgraph=fullgraph,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+            recompile_limit=recompile_limit,
+            checks=checks,
+        )
+        return Bucketed(plain, model, buckets or {}, shapes)
+    if disable or backend in EAGER:
+        return model
+    settings: dict[str, Any] = {"fullgraph": bool(fullgraph), "limit": recompile_limit}
+    settings["checks"] = bool(asked if checks is None else checks)
+    if hasattr(model, "named_parameters") and not isinstance(model, type):
+        return of_module(model, settings)
+    return of_function(model, settings)
+
+
+def _check_arguments(model: Any, dynamic: Any, shapes_spec: Any) -> None:
+    """Refuse what `compile` cannot do; warn of what it does for each shape in turn."""
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
+    if dynamic:
+        explain.one_program_per_shape("torch.compile(dynamic=True)")
+    if shapes_spec is not None:
+        raise NotImplementedError("torch.compile: shapes_spec is not supported; each shape is compiled for itself")
+    if not callable(model):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+
+
+def _programs() -> caches.CacheInfo:
+    """How many programs all compiled functions keep; the limit is the number in force for each of them."""
+    every = list(POLICY.compiled)
+    kept = sum(len(programs) for f in every for programs in list(f.entries.values()))
+    runs, traced = (sum(f.counts[what] for f in every) for what in ("run", "traced"))
+    evicted = sum(f.evicted for f in every)
+    return caches.CacheInfo(kept, POLICY.recompile_limit, max(runs - traced, 0), traced, evicted)
+
+
+def _forget_programs() -> None:
+    for f in list(POLICY.compiled):
+        f.reset()
+
+
+caches.OTHERS["programs"] = (_programs, _forget_programs)
+
+
+def of_function(fn: Any, settings: dict[str, Any]) -> Compiled:
+    """The compiled form of a function; a generator runs as it is written."""
+    written = inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn)
+    if written and settings["fullgraph"]:
+        raise Unsupported("torch.compile cannot compile a generator or a coroutine")
+    return Compiled(fn, **settings, written=written)
+
+
+def of_module(model: Any, settings: dict[str, Any]) -> Any:
+    """The compiled form of a module; `nn`, without which there are none, puts its own here."""
+    return Compiled(model, **settings)
+
+
+__all__ = ["Compiled", "compile", "of_function"]

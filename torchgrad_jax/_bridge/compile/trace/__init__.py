@@ -1,0 +1,11 @@
+"""One run of a compiled function on tracers, and the steps that it came to.
+
+Lives here: `traced_program.py`, which notices each tensor that is read and written and puts everything back;
+`checks.py`, checks of values that move into the program; `equal_steps.py`, `risky_writes.py` and `apart.py`, which go
+over the steps; `kept_tensors.py`, `outside_results.py` and `copied_arrays.py`, tensors that come from outside or stay
+there; `python_watch.py`, what Python code did meanwhile, so that it can be undone.
+
+May import: `watch/`.
+
+Begin with `traced_program.py`.
+"""

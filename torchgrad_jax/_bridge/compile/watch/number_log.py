@@ -1,0 +1,447 @@
+"""Numbers of Python that a compiled function changes: learning rates, schedules, counters.
+
+While a function is traced, the numbers at the *carried places* (an optimizer's learning rates, what a schedule
+counts, places where an earlier trace saw the function change a number) are replaced by `Number`s, so that it is known
+what the function computes of them and where it puts the result. What a schedule does in `step` runs in Python for
+real. The log of all that is a little Python program, which each later run of the compiled function runs
+first: it reads the places, computes, takes the schedules' steps, writes the places, and gives the numbers that
+the tensor program reads, each as it is at that point of the function. Where a number that decided a branch, a shape
+or a text is another one, everything is put back, and the function is traced again.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import is_
+from typing import Any
+
+from ...._core.arrays.python_numbers import (
+    ARRAY,
+    CHECK,
+    EVENT,
+    GIVEN,
+    OP,
+    READ,
+    SHAPE,
+    WRITE,
+    Number,
+    Recording,
+    plain,
+    same,
+)
+from ...._core.errors.messages import Unsupported
+from ...._engine.memory.tensor import Tensor
+from .number_arguments import NumberArguments
+from .places import PLAIN_VALUES, value_at
+
+_CONTAINERS = (list, tuple)
+
+
+def is_number(x: Any) -> bool:
+    """Whether a value can be carried as one number."""
+    return type(x) is int or type(x) is float
+
+
+def is_number_or_list(x: Any) -> bool:
+    """Whether a value is a number, or a list or tuple of numbers."""
+    return is_number(x) or (type(x) in _CONTAINERS and len(x) > 0 and all(map(is_number, x)))
+
+
+def is_same_value(a: Any, b: Any) -> bool:
+    """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
+    if type(a) is tuple and type(b) is tuple:
+        return len(a) == len(b) and are_same_values(a, b)
+    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b))
+
+
+def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:
+    """Whether code cannot tell the values in two sequences of one length apart."""
+    return all(map(is_, a, b)) or all(map(is_same_value, a, b))
+
+
+def are_same_numbers(a: Any, b: Any) -> bool:
+    """Whether two values, each a number or a list or tuple of numbers, are the same ones."""
+    if type(a) not in _CONTAINERS:
+        return same(a, b)
+    return type(a) is type(b) and len(a) == len(b) and are_same_values(a, b)
+
+
+def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
+    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place.
+
+    `around` are the identities of the containers that it is in, one of which it may be itself.
+    """
+    if type(value) not in (tuple, list, dict):
+        return plain(value)
+    if id(value) in around:
+        return value
+    around |= {id(value)}
+    if type(value) is dict:
+        value.update([(k, with_plain_numbers(v, around)) for k, v in value.items()])
+        return value
+    plain_items = [with_plain_numbers(v, around) for v in value]
+    if type(value) is list:
+        value[:] = plain_items
+    elif not all(map(is_, value, plain_items)):
+        return tuple(plain_items)
+    return value
+
+
+class NumberLog(Recording):
+    """The numbers at some places, and what a function does with them: written down once, then done in each run."""
+
+    def __init__(self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: NumberArguments) -> None:
+        super().__init__()
+        self.number_arguments = given
+        """The arguments, whose numbers are read anew in each run as well."""
+        self.first_number_input = 0
+        """How many inputs of the program come before the numbers among the arguments."""
+        self._argument_of_slot: dict[int, int] = {}
+        """The slots of these numbers, and which of them they are."""
+        self.places = places
+        """(holder, key) of numbers, lists and tuples of them."""
+        self.tensors = tensors
+        """Tensors that schedules may write to: learning rates."""
+        self.lift: Any = None
+        self.inputs: dict[int, Any] = {}
+        self._before: list[tuple[Any, Any, Any]] = []
+        self._arrays_before: list[tuple[Tensor, Any, int, int]] = []
+        self._ahead = False
+        """Whether numbers are as after a run whose program has yet to write its results."""
+        self._wrapped: dict[int, tuple[Any, Any]] = {}
+        """By the position of a place: what was put there, and what was there."""
+        self._arrays: dict[int, int] = {}
+        self.returned: list[int] = []
+        """Slots of numbers that the function returns."""
+        self.unrepeatable: str | None = None
+        """What the function does that the log cannot repeat, in words."""
+
+    # -- while the function is traced
+    def begin(self, lift: Any) -> None:
+        """Put numbers that are carried in the places of all others."""
+        self.lift = lift
+        self._snapshot()
+        self._wrap()
+
+    def arguments(self) -> Any:
+        """The arguments with numbers in them that are inputs."""
+        return self.number_arguments.with_numbers(self._argument)
+
+    def reads_arguments(self) -> bool:
+        """Whether numbers or arrays among the arguments are inputs."""
+        return bool(self._argument_of_slot) or self.number_arguments.has_arrays()
+
+    def _argument(self, i: int) -> Number:
+        value = self.number_arguments.values[i]
+        slot = self.slot_of(value)
+        self._argument_of_slot[slot] = i
+        self.steps.append((GIVEN, slot, i))
+        return Number(self, slot, value)
+
+    def is_last_rate(self, t: Tensor) -> bool:
+        """Whether a tensor is one that a schedule makes anew in each step, which a program cannot read."""
+        lists = [h[k] for h, k in self.places if k == "_last_lr" and isinstance(h[k], list)]
+        return any(t is v for held in lists for v in held)
+
+    def _snapshot(self) -> None:
+        self._before = [(h, k, h[k]) for h, k in self.places]
+        self._arrays_before = [(t, t._st.array, t._st.stamp, t._vc.version) for t in self.tensors]
+
+    def _wrap(self) -> None:
+        self._wrapped.clear()
+        for i, (holder, key) in enumerate(self.places):
+            value = value_at(holder, key)
+            if is_number(value):
+                followed: Any = self._read(holder, key, (), value)
+            elif is_number_or_list(value):
+                self.steps.append((SHAPE, holder, key, type(value), len(value)))
+                followed = type(value)(self._read(holder, key, (j,), v) for j, v in enumerate(value))
+            else:
+                continue
+            self._wrapped[i] = (followed, value)
+            holder[key] = followed
+
+    def _read(self, holder: Any, key: Any, path: tuple[int, ...], value: Any) -> Number:
+        slot = self.slot_of(value)
+        self.steps.append((READ, slot, holder, key, path, type(value)))
+        return Number(self, slot, value)
+
+    def _unwrap(self) -> None:
+        """Put plain numbers back into all places, and write down which of them the function has put there."""
+        for i, (holder, key) in enumerate(self.places):
+            now = value_at(holder, key)
+            put, before = self._wrapped.get(i, (None, self._before[i][2]))
+            if now is None:
+                self.unrepeatable = self.unrepeatable or f"{key!r} was removed or set to None"
+            elif now is (before if put is None else put):
+                if type(now) is list and list(map(plain, now)) != before:
+                    self.unrepeatable = self.unrepeatable or f"the list under {key!r} was written to"
+                    before[:] = map(plain, now)
+                holder[key] = before
+            else:
+                self._write(holder, key, now)
+        self._wrapped.clear()
+
+    def _write(self, holder: Any, key: Any, value: Any) -> None:
+        structure = self._structure(value)
+        holder[key] = plain_value = with_plain_numbers(value)
+        if key == "_last_lr" and not is_number_or_list(plain_value):
+            return
+        if is_number_or_list(plain_value):
+            self.steps.append((WRITE, holder, key, structure))
+        else:
+            self.unrepeatable = self.unrepeatable or f"{key!r} became a {type(plain_value).__name__}"
+
+    def _structure(self, value: Any) -> Any:
+        if type(value) in _CONTAINERS:
+            return type(value), [self.slot_of(v) for v in value]
+        return self.slot_of(value)
+
+    def event(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run bookkeeping in Python for real, now and in each run."""
+        given = [*args, *kwargs.values()]
+        if not self.records() or any(isinstance(x, Tensor) for x in given):
+            return fn(*args, **kwargs)
+        for t in self.tensors:
+            self._before_event(t)
+        self._unwrap()
+        slots = [self.slot_of(a) for a in args]
+        named = {k: self.slot_of(v) for k, v in kwargs.items()}
+        try:
+            with self.lift.outside():
+                out = fn(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+        finally:
+            self.steps.append((EVENT, fn, slots, named))
+            for t in self.tensors:
+                self._after_event(t)
+            self._wrap()
+        return out
+
+    def _before_event(self, t: Tensor) -> None:
+        """A tensor that bookkeeping may write to: what the program has read of it so far was read at its time."""
+        st = t._st
+        known = self.lift.storages.get(id(st))
+        if self.lift.ours(st.array) or id(st) in self.lift.peers or t._al is not None:
+            raise Unsupported(
+                "torch.compile: a compiled function writes to a learning rate that a schedule changes too"
+            )
+        if known is None or id(st) in self._arrays:
+            return
+        slot = self.slot_of(st.array)
+        self.steps.insert(0, (ARRAY, slot, st))
+        self._arrays[id(st)] = slot
+        source = self.lift.sources[known.source]
+        if source.kind != "number":
+            source.kind, source.what, source.of = "number", self.values, slot
+
+    def _after_event(self, t: Tensor) -> None:
+        """From here on the program reads what the tensor holds now."""
+        slot = self.slot_of(t._st.array)
+        self.steps.append((ARRAY, slot, t._st))
+        self._arrays[id(t._st)] = slot
+        self.lift.rewritten(t, self.values, slot)
+
+    def input(self, slot: int) -> Any:
+        """An array of the program that stands for the number in a slot."""
+        array = self.inputs.get(slot)
+        if array is None:
+            array = self.inputs[slot] = self.lift.number(self.values, slot)
+        return array
+
+    def end(self) -> None:
+        """The function is done: plain numbers take their places again."""
+        if self.open:
+            self._unwrap()
+            if not self.number_arguments.put_plain_numbers():
+                self.unrepeatable = self.unrepeatable or "a number in an argument was written to"
+            self.open = False
+            self._explain_checks()
+            self._prune()
+            self.lift = None
+
+    def is_held(self) -> bool:
+        """Whether somebody holds a number of the trace when it is over: an object that the function made, a closure."""
+        if not any(ref() is not None for ref in self.made):
+            return False
+        gc.collect()  # of cycles that the trace has left
+        return any(ref() is not None for ref in self.made)
+
+    def state(self) -> Any:
+        """What everything was before the run."""
+        return self._before, self._arrays_before
+
+    def resume(self, state: Any) -> None:
+        """Everything is as it was before the run that had this `state()`."""
+        self._before, self._arrays_before = state
+        self.restore()
+
+    def restore(self) -> None:
+        """Everything is as it was before the run."""
+        self.open = False
+        self.number_arguments.put_plain_numbers()
+        for holder, key, before in self._before:
+            holder[key] = before
+        for t, array, stamp, version in self._arrays_before:
+            t._st.array, t._st.stamp, t._vc.version = array, stamp, version
+        self._ahead = False
+
+    def settle(self) -> None:
+        """The program has written its results: the run has happened."""
+        self._ahead = False
+
+    def restore_ahead(self) -> None:
+        """`restore`, unless the run has happened or has yet to begin."""
+        if self._ahead:
+            self.restore()
+
+    def _explain_checks(self) -> None:
+        """Leave out numbers among the arguments that are constants, and tell of other values why they matter."""
+        changed: set[int] = set()
+        steps = []
+        for step in self.steps:
+            kind, slot = step[0], step[1]
+            if kind == CHECK and slot in self._argument_of_slot:
+                self.number_arguments.constants.setdefault(self._argument_of_slot[slot], step[3])
+                continue
+            if kind in (READ, ARRAY) or (kind == OP and not changed.isdisjoint(step[3])):
+                changed.add(slot)
+            steps.append(
+                (*step, CHANGED_NUMBER_DECIDES if slot in changed else NUMBER_DECIDES) if kind == CHECK else step
+            )
+        self.steps = steps
+
+    def _prune(self) -> None:
+        """Leave out what nobody asks for."""
+        used = set(self.inputs)
+        used.update(s.of for s in self.lift.sources if s.what is self.values)
+        used.update(self.returned)
+        kept: list[tuple[Any, ...]] = []
+        holders: set[tuple[int, Any]] = set()
+        for step in reversed(self.steps):
+            kind = step[0]
+            if kind == CHECK:
+                used.add(step[1])
+            elif kind == WRITE:
+                used.update(step[3][1] if isinstance(step[3], tuple) else [step[3]])
+            elif kind == EVENT:
+                used.update([*step[2], *step[3].values()])
+            elif kind == SHAPE:
+                if (id(step[1]), step[2]) not in holders:
+                    continue
+            elif step[1] not in used:
+                continue
+            elif kind == OP:
+                used.update(step[3])
+            elif kind == READ and step[4]:
+                holders.add((id(step[2]), step[3]))
+            kept.append(step)
+        self.steps = kept[::-1]
+
+    def is_plain(self) -> bool:
+        """Whether the log does nothing but read entries of dicts, which the program can do by itself."""
+        return not self.returned and all(
+            s[0] == GIVEN or (s[0] == READ and not s[4] and type(s[2]) is dict) for s in self.steps
+        )
+
+    def reads(self) -> Iterator[tuple[int, Any, Any]]:
+        """(slot, dict, key) of what is read; (slot, None, number of the input) of an argument."""
+        for s in self.steps:
+            yield ((s[1], None, self.first_number_input + s[2]) if s[0] == GIVEN else (s[1], s[2], s[3]))
+
+    # -- in each run
+    def replay(self, args: Sequence[Any]) -> str | None:
+        """Do what the function does with numbers; why it does other things this time, or None."""
+        try:
+            self._snapshot()
+        except (LookupError, AttributeError, ValueError):
+            return "a number is no longer where it was"
+        self._ahead = True
+        try:
+            why = self._replay_steps(self.values.own, args)
+        except Exception:  # the function is traced again, and the user sees the error then
+            why = "computing a number failed"
+        except BaseException:
+            self.restore()
+            raise
+        if why is not None:
+            self.restore()
+        return why
+
+    def _replay_steps(self, values: list[Any], args: Sequence[Any]) -> str | None:
+        for step in self.steps:
+            kind, slot = step[0], step[1]
+            if kind == READ:
+                value = step[2][step[3]]
+                for i in step[4]:
+                    value = value[i]
+                if type(value) is not step[5]:
+                    return f"{step[3]!r} has become a {type(value).__name__}"
+                values[slot] = value
+            elif kind == GIVEN:
+                values[slot] = args[self.first_number_input + step[2]]
+            elif kind == OP:
+                values[slot] = step[2](*[values[i] for i in step[3]])
+            elif kind == CHECK:
+                if not same(values[slot], step[2]):
+                    return f"{step[4]} {step[3]}"
+            elif kind == WRITE:
+                s = step[3]
+                slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
+            elif kind == EVENT:
+                slot(*[values[i] for i in step[2]], **{k: values[i] for k, i in step[3].items()})
+            elif kind == ARRAY:
+                values[slot] = step[2].array
+            else:
+                value = slot[step[2]]
+                if type(value) is not step[3] or len(value) != step[4]:
+                    return f"{step[2]!r} has another length or type"
+        return None
+
+
+CHANGED_NUMBER_DECIDES = (
+    "a number that the function changes itself decides what it does or is turned into text or a size at"
+)
+NUMBER_DECIDES = "what the function does, a text or a size depends on numbers among its arguments at"
+
+
+class ReturnedNumber:
+    """A result of a compiled function that is a carried number."""
+
+    __slots__ = ("slot", "values")
+
+    def __init__(self, number: Any) -> None:
+        self.values, self.slot = number._log.values, number._slot
+        number._log.returned.append(self.slot)
+
+    def tensor(self, args: Any) -> Any:
+        """The number of this run."""
+        return self.values[self.slot]
+
+
+@contextmanager
+def logging_numbers(log: NumberLog | None, lift: Any) -> Iterator[None]:
+    """A run whose numbers are carried."""
+    if log is None:
+        yield
+        return
+    log.begin(lift)
+    try:
+        yield
+    finally:
+        log.end()
+
+
+__all__ = [
+    "CHANGED_NUMBER_DECIDES",
+    "NumberLog",
+    "ReturnedNumber",
+    "are_same_numbers",
+    "are_same_values",
+    "is_number",
+    "is_number_or_list",
+    "is_same_value",
+    "logging_numbers",
+    "with_plain_numbers",
+]

@@ -1,0 +1,547 @@
+"""Both directions of interop with JAX: its functions as operators, tensor code as its functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._core.arrays import devices, dtypes, tree
+from ..._core.arrays.meta import Meta, meta
+from ..._core.errors.checks import Check, is_traced
+from ..._core.errors.messages import user_line
+from ..._core.jax import jit_caches
+from ..._core.jax.caches import CALLS
+from ..._core.random.keys import checked, drawing_from, is_key, words_of
+from ..._core.state import MODES, recording
+from ..._engine.entry import overrides
+from ..._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
+from ..._engine.graph.node import accumulator
+from ..._engine.graph.record import PLAIN, apply, zeros_for
+from ..._engine.memory.strided import read
+from ..._engine.memory.tape import aval_of
+from ..._engine.memory.tensor import Tensor, make, wrap_beside
+from ..._engine.modes import lift
+from ..._engine.passes.custom import Error, PyNode
+from ..._engine.passes.walk import run as run_pass
+from ..._engine.run.trace import Call
+from ..._engine.tensor.values import sealed
+from ..compile.watch.array_arguments import tensor_for
+from ..compile.watch.function_modes import autocast_off, under_autocast, under_modes
+from ..compile.watch.python_guards import PythonGuards
+from . import trees as trees
+from .inner_checks import Frames, OperatorChecks, results_of_checks
+
+# --- JAX functions as operators -------------------------------------------------------------------
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)
+
+
+class _Kept:
+    """Something that is the same for every call: compared by identity unless it is simple."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        try:
+            return hash((self.value.__class__, self.value))
+        except TypeError:
+            return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Kept) or self.value.__class__ is not other.value.__class__:
+            return False
+        if self.value is other.value:
+            return True
+        simple = isinstance(self.value, int | float | complex | str | bool | bytes | tuple)
+        # A zero has a sign, and an entry of a tuple may be a number of another type.
+        return simple and self.value == other.value and repr(self.value) == repr(other.value)
+
+
+def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A JAX function as an operator on tensors, differentiable as often as JAX can.
+
+    Tensors that it closes over (or finds in globals, attributes and modules) are inputs of it like its arguments:
+    gradients go to them, and each call reads what they hold then.
+
+    Args:
+        f: takes and returns arrays, in any pytrees. Python values among the arguments are passed on as they are,
+            and each combination of them is traced once.
+
+    Returns:
+        The same function of tensors (and arrays); it is recorded like any other operator.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import torchgrad_jax as torch
+        >>> softplus = torch.from_jax(lambda x: jnp.logaddexp(x, 0.0))
+        >>> x = torch.zeros(2, requires_grad=True)
+        >>> softplus(x).sum().backward()
+        >>> x.grad
+        tensor([0.5000, 0.5000])
+    """
+    operators = CALLS.cache()
+    simple = CALLS.cache()
+    """By the metas of arguments that are all tensors: operators that depend on nothing else."""
+    known = simple.young
+
+    @functools.wraps(f)
+    def operator(*args: Any, **kwargs: Any) -> Any:
+        if MODES.function_modes:
+            return under_these_modes(args, kwargs)
+        metas = tuple([x._m if x.__class__ in PLAIN else None for x in args])
+        quick = None if kwargs else known.get(metas)
+        if quick is not None and quick.reads_the_same():
+            return quick.of_tensors(args)
+        flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
+        dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
+        words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if is_key(flat[i])}
+        kept = tuple(words.get(i) if i in dynamic else _Kept(x) for i, x in enumerate(flat))
+        given = [flat[i] for i in dynamic]
+        leaves = [x if isinstance(x, Tensor) else _followed(tensor_for(x, given)) for x in given]
+        key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
+        found = operators.get(key)
+        if found is None:
+            found = operators.put(key, _Operator(f, treedef, dynamic, kept, leaves))
+        elif not found.holds():
+            found = _Operator(f, treedef, dynamic, kept, leaves)
+            operators.replace(key, found)
+        found.tell_what_it_knows()
+        results = found(leaves)
+        if found.is_new:
+            found.watch(f, kept)
+            if None not in metas and not kwargs and found.is_simple():
+                simple.put(metas, found)
+        return results
+
+    under_autocasts: dict[Any, Callable[..., Any]] = {}
+    """Operators of the function as it runs under autocast, by what autocast casts."""
+
+    def under_these_modes(args: Any, kwargs: Any) -> Any:
+        with autocast_off() as around:
+            if around is None:  # a mode of the user may do something else in each call
+                modes = MODES.function_modes
+                with overrides.only_modes(()):
+                    return from_jax(under_modes(f, modes))(*args, **kwargs)
+            if around not in under_autocasts:
+                under_autocasts[around] = from_jax(under_autocast(f, *around))
+            return under_autocasts[around](*args, **kwargs)
+
+    return operator
+
+
+def _followed(t: Tensor) -> Tensor:
+    """A tensor of an array that a function around may be differentiated by."""
+    lift.follow_jax(t)
+    return t
+
+
+def _first_results(f: Callable[..., Any], n: int) -> Callable[..., Any]:
+    """A function that gives so many of the results of another one."""
+    return lambda *args: f(*args)[:n]
+
+
+_LEAF = jax.tree.structure(0)
+
+
+class _Operator:
+    """A function of JAX's for arguments of certain shapes, as an operator.
+
+    Tensors that the function reads besides its arguments are further inputs of it: they get gradients, and what is
+    read is what they hold at each call. Where Python was told their values (`item()`, `bool()`, `numpy()`), the
+    operator is good for these values.
+    """
+
+    __slots__ = (
+        "call",
+        "captured",
+        "checks",
+        "is_new",
+        "keys",
+        "lasts",
+        "looked",
+        "metas",
+        "out_tree",
+        "shown",
+        "single",
+        "guards",
+    )
+
+    def __init__(self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]) -> None:
+        self.out_tree: Any = None
+        plain = True
+
+        def run(arrays: Sequence[Any]) -> list[Any]:
+            nonlocal plain
+            values = [k.value if isinstance(k, _Kept) else k for k in kept]
+            for i, x in zip(dynamic, arrays):
+                impl = values[i]
+                values[i] = x if impl is None else jax.random.wrap_key_data(x, impl=impl)
+            args, kwargs = jax.tree_util.tree_unflatten(treedef, values)
+            found = f(*args, **kwargs)
+            results, self.out_tree = jax.tree_util.tree_flatten(found, is_leaf=_is_tensor)
+            plain = not any(map(_is_tensor, results))
+            self.keys = {i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if is_key(r)}
+            arrays = [_array_of(r) for r in results]
+            if MODES.run is not reading:
+                return arrays
+            noted[:] = reading.check_frames.frames[-1].noted
+            return arrays + results_of_checks(noted)
+
+        noted: list[Any] = []
+        reading = FromJax()
+        lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
+        n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
+        self.captured: list[Tensor] = []
+        self.looked, self.shown = reading.looked, reading.shown
+        self.guards: PythonGuards | None = None
+        self.is_new = True
+        """Whether it has yet to be called."""
+        self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
+        self.checks: OperatorChecks | None = None
+        consts = lifted.captured[n_captured:]
+        of_run_around = any(is_traced(t._st.array) for t in consts)
+        # Otherwise JAX sees the function itself.
+        if n_captured or not plain or noted or any(lifted.keys) or of_run_around:
+            self._close_over(lifted, n_captured, leaves)
+            pure = lifted.function()
+        else:
+            pure = lambda *leaves: run(leaves)  # noqa: E731
+        if noted:
+            n = self.out_tree.num_leaves
+            self.checks = OperatorChecks(noted, n, pure)
+            pure = _first_results(pure, n + 1)
+        from .forward_mode import has_custom_vjp, of_custom_vjp  # see `tests/test_import.py`
+
+        if has_custom_vjp(lifted.jaxpr):
+            pure = of_custom_vjp(pure, lifted.jaxpr.effects)
+        self.single = self.out_tree == _LEAF and not self.keys and not noted
+        if self.single:
+            self.call = _call_of(f, lambda leaves: pure(*leaves)[0])
+        else:
+            self.call = _call_of(f, lambda leaves: tuple(pure(*leaves)))
+        self.metas = [t._m for t in self.captured]
+
+    def _close_over(self, lifted: lift.Traced, n_captured: int, leaves: Sequence[Tensor]) -> None:
+        self.captured = lifted.captured
+        if leaves:
+            there = leaves[0]._m.device
+            for i, t in enumerate(self.captured[n_captured:], n_captured):
+                self.captured[i] = wrap_beside(t._st.array, there)
+        # What the function computed of tensors from outside is computed anew by each call.
+        self.lasts &= all(
+            t._al is None and t._fn is None and t._st.born < lifted.birth for t in self.captured[:n_captured]
+        ) and not any(is_traced(t._st.array) for t in self.captured[n_captured:])
+
+    def watch(self, f: Any, kept: Sequence[Any]) -> None:
+        """Remember what the function reads of Python besides its arrays, as the first call has left it."""
+        guards = PythonGuards()
+        guards.add_function(f)
+        for k in kept:
+            if isinstance(k, _Kept):
+                guards.add_value(k.value)
+        self.guards = None if guards.watches_nothing() else guards
+        self.is_new = False
+
+    def holds(self) -> bool:
+        """Whether the function would read the same tensors and Python values again."""
+        if (
+            self.is_new
+            or not self.lasts
+            or any(t._st.array is not array for t, array in self.looked)
+            or any(t() is not None and t()._st is not st for t, st in self.shown)
+        ):
+            return False
+        same = all(t._m is m for t, m in zip(self.captured, self.metas))
+        return same and self.reads_the_same()
+
+    def reads_the_same(self) -> bool:
+        """Whether what the function reads of Python besides its arrays is what it was."""
+        return self.guards is None or self.guards.describe_change() is None
+
+    def is_simple(self) -> bool:
+        """Whether it reads no tensors but its arguments, and gives one tensor or a plain tuple of them."""
+        form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
+        flat = form.__class__ is tuple and form == tuple(range(len(form)))
+        reads_more = self.captured or self.looked or self.keys
+        return not reads_more and self.checks is None and self.lasts and (flat or self.single)
+
+    def of_tensors(self, leaves: Sequence[Tensor]) -> Any:
+        """Of plain tensors, for an operator that is simple."""
+        before, MODES.sealed = MODES.sealed, True
+        try:
+            results = apply(self.call, leaves)
+        finally:
+            MODES.sealed = before
+        return results if self.single else tuple(results)
+
+    def tell_what_it_knows(self) -> None:
+        """Let a run around this call, such as that of `compile`, know which values it depends on."""
+        for t, _ in self.looked:
+            if not MODES.run.inside(t):
+                MODES.run.look_at_values(t)
+        for ref, _ in self.shown:
+            if (shown := ref()) is not None and not MODES.run.inside(shown):
+                MODES.run.rely_on_memory(shown)
+
+    def __call__(self, leaves: Sequence[Tensor]) -> Any:
+        given = [*leaves, *self.captured]
+        with sealed():
+            found = apply(self.call, given)
+        if self.single:
+            return found
+        results = list(found)
+        if self.checks is not None:
+            self.checks.look(results.pop(), given)
+        for i, impl in self.keys.items():
+            results[i] = jax.random.wrap_key_data(read(results[i]), impl=impl)
+        return jax.tree_util.tree_unflatten(self.out_tree, results)
+
+
+class FromJax(lift.Lift):
+    """A run of a function given to `from_jax`, which remembers the values of outside tensors that Python was told."""
+
+    __slots__ = ("check_frames", "looked", "shown")
+    collects_checks = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked: list[tuple[Tensor, Any]] = []
+        """Tensors, and the arrays that they held."""
+        self.shown: list[tuple[Any, Any]] = []
+        """Tensors from outside (weakly) of which others were made on the same storage, and the storage of each."""
+        self.check_frames = Frames()
+
+    def alias_born(self, t: Tensor, src: Tensor) -> None:
+        """A tensor was made on the storage that `src` has now."""
+        self.rely_on_memory(src)
+
+    def rely_on_memory(self, t: Tensor) -> None:
+        """Remember which storage it has."""
+        if not self.inside(t):
+            self.shown.append((weakref.ref(t), t._st))
+
+    def check_later(self, tensors: Sequence[Tensor], check: Check) -> None:
+        """Let the operator say whether a check of these tensors fails."""
+        self.check([self.array_of(t) for t in tensors], check)
+
+    def check(self, arrays: Sequence[Any], check: Check) -> None:
+        """Let the operator say whether a check of these arrays fails."""
+        self.check_frames.note(arrays, check)
+
+    def look_at_values(self, t: Tensor) -> None:
+        """Remember them; an error inside of a function that JAX traces once and keeps, as `jax.jit` does."""
+        from jax.extend.core import take_current_trace
+
+        with take_current_trace() as current:
+            if type(current).__name__ == "DynamicJaxprTrace" and current not in self.traces:
+                raise RuntimeError(
+                    "from_jax: the values of a tensor are needed inside of a function that JAX traces once (jax.jit, "
+                    "jax.lax.scan, ...), which would keep them when the tensor changes. Ask for them outside of it, or "
+                    f"compute with the tensor itself.{user_line()}"
+                )
+        self.looked.append((t, t._st.array))
+
+
+def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax) -> lift.Traced:
+    """The steps of a function, as they are where gradients are wanted."""
+    with recording(), jit_caches.of_this_run():
+        return lift.trace(lambda xs: _in_frame(run, xs, reading), avals, reading)
+
+
+def _in_frame(run: Callable[[list[Any]], list[Any]], xs: list[Any], reading: FromJax) -> list[Any]:
+    with reading.check_frames.frame():
+        return run(xs)
+
+
+def _array_of(result: Any) -> Any:
+    if not isinstance(result, Tensor):
+        return words_of(result)
+    return MODES.run.array_of(result)
+
+
+def _call_of(f: Any, run: Callable[[Sequence[Any]], Any]) -> Call:
+    name = getattr(f, "__name__", "function")
+    label = "".join(p[:1].upper() + p[1:] for p in name.strip("<>").split("_"))
+    return Call(
+        name,
+        run,
+        node_name=f"{label}Backward",
+        edges=lambda keys: tuple(i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= 2),
+    )
+
+
+# --- tensor code as JAX functions -----------------------------------------------------------------
+
+
+def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any]:
+    """A function over tensors as a pure JAX function over arrays, in any pytrees.
+
+    Tensors from outside are constants of it. Gradients stop at `detach()` and under `no_grad`, as in torch. With
+    `rngs`, the function takes an argument of that name: the key that its random numbers come from.
+    """
+
+    takes_rngs = _takes_rngs(f) if rngs else None
+
+    @functools.wraps(f)
+    def pure(*args: Any, **kwargs: Any) -> Any:
+        key = kwargs.pop("rngs", None) if takes_rngs is False else None
+        if key is not None:
+            return seeded(checked(key), *args, **kwargs)
+        flat, treedef = jax.tree_util.tree_flatten((args, kwargs))
+        at = [i for i, x in enumerate(flat) if hasattr(x, "shape") and hasattr(x, "dtype")]
+        trees: list[Any] = []
+
+        def over(inputs: list[Tensor]) -> list[Any]:
+            values = list(flat)
+            for i, t in zip(at, inputs):
+                values[i] = t
+                if is_key(flat[i]):
+                    values[i] = jax.random.wrap_key_data(t._st.array, impl=jax.random.key_impl(flat[i]))
+            given, named = jax.tree_util.tree_unflatten(treedef, values)
+            out, out_tree = jax.tree_util.tree_flatten(f(*given, **named), is_leaf=_is_tensor)
+            trees[:] = [out_tree]
+            return out
+
+        found = over_arrays(over, [words_of(flat[i]) for i in at])
+        return jax.tree_util.tree_unflatten(trees[0], found)
+
+    def with_key(key: Any, *args: Any, **kwargs: Any) -> Any:
+        with drawing_from(key):
+            return f(*args, **kwargs)
+
+    seeded = pure if takes_rngs is None else as_jax(with_key, None)
+    return pure
+
+
+def _takes_rngs(f: Any) -> bool:
+    try:
+        return "rngs" in inspect.signature(f).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
+    """Run a function from tensors to tensors (and numbers) on arrays, such that JAX's derivatives are torch's."""
+    plain = True
+
+    def run(tracers: list[Any]) -> list[Any]:
+        nonlocal plain
+        inputs = [_input(x) for x in tracers]
+        out = f(inputs)
+        plain = not _has_own_gradients([*inputs, *[t for t in out if isinstance(t, Tensor)]])
+        current = MODES.run
+        return [current.array_of(t) if isinstance(t, Tensor) else jnp.asarray(t) for t in out]
+
+    avals = [jax.typeof(a).update(weak_type=False) for a in arrays]  # with how they are sharded
+    lifted = lift.trace(run, avals)
+    captured = [read(t) for t in lifted.captured]
+    if plain:
+        return lifted.function()(*arrays, *captured)
+    if any(isinstance(a, jax.core.Tracer) for a in captured):
+        raise NotImplementedError(
+            "to_jax: a function with hooks or custom Functions inside reads tensors from outside that JAX traces; "
+            "pass them as arguments"
+        )
+    return _by_backward(f, lifted, captured)(*arrays)
+
+
+def _input(array: Any) -> Tensor:
+    t = make(array, meta(tuple(array.shape), dtypes.from_np(array.dtype), devices.default_device()))
+    t._rg = t._m.dtype.category >= dtypes.FLOATING
+    return t
+
+
+def _has_own_gradients(tensors: Sequence[Tensor]) -> bool:
+    """Whether hooks or custom Functions say what the gradients of some tensors are, or that there are none."""
+    if any(t._x is not None and (t._x.hooks or t._x.post_acc) for t in tensors):
+        return True
+    return any(
+        isinstance(node, PyNode | Error) or (node.extras is not None and node.extras.observed)
+        for node in _nodes_behind(tensors)
+    )
+
+
+def _nodes_behind(tensors: Sequence[Tensor]) -> Iterator[Any]:
+    stack, seen = [grad_fn_of(t) for t in tensors], set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        stack += [edge[0] for edge in node.edges if edge is not None]
+
+
+def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callable[..., list[Any]]:
+    """A function with the gradients that the tensor code's own backward pass gives; to any order."""
+    from .forward_mode import is_inexact, with_tangents
+
+    def back(arrays: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        wanted = [i for i, a in enumerate(arrays) if is_inexact(a)]
+
+        def gradients(inputs: list[Tensor]) -> list[Any]:
+            inputs, slopes = inputs[: len(arrays)], inputs[len(arrays) :]
+            with recording():
+                results = [t for t in f(inputs) if is_inexact(_aval_of_result(t))]
+            roots = [(t, g) for t, g in zip(results, slopes) if isinstance(t, Tensor) and requires_grad_of(t)]
+            # A pass only goes where its targets are; it has to meet the nodes that refuse to be differentiated.
+            refusing = [
+                edge
+                for node in _nodes_behind([t for t, _ in roots])
+                if isinstance(node, Error)
+                for edge in node.edges
+                if edge is not None
+            ]
+            found = run_pass(
+                [edge_of(t) for t, _ in roots],  # type: ignore[misc] - those that require grad have one
+                [g for _, g in roots],
+                keep=True,
+                create=True,
+                targets=[*[(accumulator(inputs[i]), 0) for i in wanted], *refusing],
+                accumulate=False,
+            )
+            return [zeros_for(inputs[i]._m) if g is None else g for i, g in zip(wanted, found)]
+
+        return over_arrays(gradients, [*arrays, *cotangents])
+
+    forward = lifted.function()
+    return with_tangents(lambda *arrays: forward(*arrays, *captured), back, lifted.jaxpr.effects)
+
+
+def _aval_of_result(result: Any) -> Any:
+    return aval_of(result._m) if isinstance(result, Tensor) else jnp.asarray(result)
+
+
+def apply_traced(f: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call `f` with tensors that JAX traces among its arguments, so that its own gradients are JAX's as well."""
+    at = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+    specs: list[Any] = []
+
+    def over(inputs: list[Tensor]) -> list[Any]:
+        given = list(args)
+        for i, t in zip(at, inputs):
+            given[i] = t
+        flat, spec = tree.flatten(f(*given))
+        specs[:] = [spec, [None if isinstance(x, Tensor) else x for x in flat]]
+        return [x for x in flat if isinstance(x, Tensor)]
+
+    operator = _call_of(f, lambda leaves: tuple(over_arrays(over, leaves)))
+    found = iter(apply(operator, [args[i] for i in at]))
+    spec, others = specs
+    leaves = [next(found) if x is None else x for x in others]
+    return tree.unflatten(leaves, spec)
+
+
+__all__ = ["FromJax", "apply_traced", "as_jax", "from_jax", "over_arrays"]

@@ -1,0 +1,189 @@
+"""One table of torch's modules that are out of scope: their names, the reasons, and the functions that still answer.
+
+Programs import more than they use, so `import torchgrad_jax.onnx` works. A module of this table is made when it is
+imported. What programs ask in order to find their way (`xpu.is_available()`) is answered; the rest raises.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, NoReturn
+
+from .messages import UnsupportedLayoutError, no_such_name
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A module of torch that this package does not have."""
+
+    reason: str
+    refused: str = ""
+    """Names, between spaces, of functions and classes that raise whatever they are called with."""
+    error: Callable[[str], Exception] = NotImplementedError
+    """What they raise."""
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    """What functions return whatever they are called with, by name."""
+    works: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """Functions that do what torch's do, by name."""
+
+
+def _shape_as_tensor(x: Any) -> Any:
+    """The sizes of a tensor as a tensor."""
+    return importlib.import_module(_PACKAGE).tensor(list(x.shape))
+
+
+def _no_exporter(*descriptors: str) -> Callable[[Any], Any]:
+    """A decorator that returns the function as it is: nothing is exported, so it is never called."""
+    return lambda fn: fn
+
+
+_SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
+_NESTED = "nested and jagged tensors are out of scope"
+_QUANTIZED = "quantized tensors are out of scope"
+_PIPES = "data pipes are out of scope; a DataLoader takes iterable datasets"
+_ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
+_QUANTIZATION = Absent(
+    _QUANTIZED,
+    "convert fuse_modules get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize quantize_dynamic "
+    "quantize_qat FakeQuantize FakeQuantizeBase MinMaxObserver ObserverBase QConfig QuantStub DeQuantStub",
+    UnsupportedLayoutError,
+)
+
+MODULES: dict[str, Absent] = {
+    "ao": Absent(_QUANTIZED),
+    "ao.quantization": _QUANTIZATION,
+    "quantization": _QUANTIZATION,
+    "sparse": Absent(
+        _SPARSE,
+        "addmm as_sparse_gradcheck check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags spsolve "
+        "sum to_sparse_semi_structured",
+        UnsupportedLayoutError,
+    ),
+    "nested": Absent(
+        _NESTED,
+        "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
+        UnsupportedLayoutError,
+    ),
+    "onnx": Absent(
+        _ONNX,
+        "export",
+        # Registered functions would be used by `export` alone.
+        answers={
+            "is_in_onnx_export": False,
+            "register_custom_op_symbolic": None,
+            "unregister_custom_op_symbolic": None,
+        },
+    ),
+    "onnx.operators": Absent(
+        _ONNX,
+        works={
+            "shape_as_tensor": _shape_as_tensor,
+            "reshape_from_tensor_shape": lambda x, shape: x.reshape(shape.tolist()),
+        },
+    ),
+    "onnx.symbolic_helper": Absent(_ONNX, works={"parse_args": _no_exporter}),
+    "onnx.symbolic_opset11": Absent(_ONNX),
+    **dict.fromkeys(("utils.data.datapipes", "utils.data.datapipes.iter"), Absent(_PIPES)),
+    "utils.data.datapipes.iter.combinatorics": Absent(_PIPES, "ShufflerIterDataPipe SamplerIterDataPipe"),
+    "distributed.checkpoint.hf_storage": Absent(
+        "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
+        "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    ),
+    "mps": Absent(
+        "Apple's GPUs are not supported", answers={"is_available": False, "device_count": 0, "manual_seed": None}
+    ),
+    "xpu": Absent(
+        "Intel's GPUs are not supported",
+        "synchronize current_device current_stream set_device get_device_name get_device_properties "
+        "get_device_capability mem_get_info",
+        lambda text: AssertionError("Torch not compiled with XPU enabled"),
+        answers={
+            "is_available": False,
+            "device_count": 0,
+            "is_initialized": False,
+            "is_bf16_supported": False,
+            "empty_cache": None,
+            "memory_allocated": 0,
+            "max_memory_allocated": 0,
+            "memory_reserved": 0,
+            "max_memory_reserved": 0,
+            "manual_seed": None,
+            "manual_seed_all": None,
+        },
+    ),
+}
+
+
+def refusal(name: str, reason: str, error: Callable[[str], Exception]) -> Callable[..., NoReturn]:
+    """A function that raises, whatever it is called with; a class where the name begins with a capital letter.
+
+    Programs ask `isinstance` about such classes, and derive from them, long before they make one.
+    """
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise error(f"{name}() is not supported: {reason} (see docs/non_goals.md)")
+
+    last = name.rpartition(".")[2]
+    found = type(last, (), {"__new__": refuse}) if last[0].isupper() else refuse
+    found.__doc__ = f"Refused: {reason}."
+    return _called(found, name)
+
+
+def _answer(name: str, value: Any) -> Callable[..., Any]:
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return value
+
+    answer.__doc__ = f"{value!r}: there is nothing here that it could be about."
+    return _called(answer, name)
+
+
+def _called(fn: Any, name: str) -> Any:
+    fn.__name__, fn.__qualname__ = name.rpartition(".")[2], name.removeprefix("torch.")
+    fn.__module__ = _PACKAGE
+    return fn
+
+
+class _Finder:
+    """The finder on `sys.meta_path` that makes the modules of the table."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        name = fullname.removeprefix(f"{_PACKAGE}.")
+        if name == fullname or name not in MODULES:
+            return None
+        inside = any(other.startswith(f"{name}.") for other in MODULES)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=inside)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__.removeprefix(f"{_PACKAGE}.")
+        row, path = MODULES[name], f"torch.{name}"
+        module.__doc__ = f"{path}: {row.reason} (docs/non_goals.md)."
+        made = {
+            **{n: refusal(f"{path}.{n}", row.reason, row.error) for n in row.refused.split()},
+            **{n: _answer(f"{path}.{n}", value) for n, value in row.answers.items()},
+            **{n: _called(fn, f"{path}.{n}") for n, fn in row.works.items()},
+        }
+
+        def missing(attribute: str) -> Any:
+            if f"{name}.{attribute}" in MODULES:
+                return importlib.import_module(f"{_PACKAGE}.{name}.{attribute}")
+            raise AttributeError(no_such_name(f"{path}.{attribute}"))
+
+        vars(module).update(made, __all__=sorted(made), __getattr__=missing)
+
+
+def install() -> None:
+    """Let the modules of the table be imported."""
+    sys.meta_path.append(_Finder())
+
+
+__all__: Sequence[str] = ["MODULES", "install", "refusal"]

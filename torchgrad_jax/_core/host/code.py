@@ -1,0 +1,422 @@
+"""A kernel's jaxpr as NumPy code, for small arrays on the CPU.
+
+For `x * 2 + 1` of four elements, this makes the function
+
+    def kernel(a0, a1):
+        if a0.__class__ is not ndarray:
+            if a0.__class__ is not Array or a0.committed: return xla(a0, a1)
+            a0 = asarray(a0)
+        ...
+        v0 = multiply(a0, a1)
+        v1 = add(v0, c0)
+        return own(v1)
+
+There is nothing to compile, and a call costs what NumPy costs. Whether a kernel is done so follows from its steps and
+shapes alone, never from how often it ran: the same call on the same shapes gives the same bits each time. A kernel with
+a step that the table lacks, or with so much to do that XLA is faster, has no such code. XLA also gets a call with a
+traced value, with an array that was put on a device, or under `jax_debug_nans`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import steps as host_steps
+from .steps import Step, Unsure
+
+__all__ = ["INNER", "LARGEST", "LIMIT", "program", "silently"]
+
+LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
+"""Elements of an array, and of one in a program with a loop, of which each round takes a part."""
+OF_THREADS = 1 << 22
+"""Elements of an array from which on XLA's threads do even a single comparison sooner than NumPy."""
+LIMIT = 100.0
+"""Microseconds that NumPy may take for a kernel.
+
+Compiling a kernel costs as much as a thousand calls of it."""
+ROUND = 10.0
+"""Microseconds more for each round of a loop, which XLA takes as well."""
+OF_ROUND = 200.0
+"""Microseconds that NumPy may take for a round: XLA does one step after the other, too, and takes about as long."""
+
+OF_LOOP = 1500.0
+"""Microseconds that NumPy may take beside the rounds of a loop: XLA compiles a loop and its derivative for a second."""
+
+ALONE = 50.0
+"""What a product of a program with a loop costs if XLA does it, and NumPy the rest."""
+_ALONE = ("dot_general",)
+
+INNER = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat": "jaxpr",
+}
+"""The primitives that run a jaxpr once, and the parameter that holds it."""
+
+
+_FEW = 16
+"""Arguments of which each says itself what is done when NumPy can't take it: XLA does the call."""
+
+
+class _No(Exception):
+    """The kernel has a step that only XLA can do, or too much work for NumPy."""
+
+
+def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float = LIMIT) -> Any:
+    """NumPy code for a closed jaxpr; None where XLA has to do it.
+
+    Args:
+        closed: the jaxpr.
+        kernel: the compiled function, for calls that NumPy can't do.
+        single: whether `kernel` gives its one result, and not a list of results.
+        limit: microseconds that it may take; infinite where NumPy is to do it for all but the largest arrays.
+
+    Returns:
+        A function of the same arguments as `kernel`, with the same results.
+    """
+    if closed.effects or jax.default_backend() != "cpu":
+        return None
+    try:
+        return _Maker(closed, kernel, limit).function(single)
+    except (_No, Unsure):
+        return None
+
+
+class _Maker:
+    """Code in the making."""
+
+    def __init__(self, closed: Any, kernel: Any, limit: float) -> None:
+        self.loops = any(e.primitive.name == "scan" for e in _all_steps(closed.jaxpr))
+        self.closed, self.left = closed, max(limit, OF_LOOP) if self.loops else limit
+        self.lines: list[str] = []
+        self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
+        self.known: dict[str, Any] = {}
+        """The values of names that are the same in each call."""
+        self.compact: dict[str, Any] = {}
+        """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
+        self.count = 0
+        self.largest = OF_ROUNDS if self.loops else LARGEST
+        if limit == math.inf:
+            self.largest = OF_THREADS
+        for v in closed.jaxpr.invars:
+            _check(v.aval, self.largest)
+        self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]
+        consts = [self._constant(np.asarray(c)) for c in closed.consts]
+        self.outs = self._run(closed.jaxpr, consts, self.args)
+
+    def function(self, single: bool) -> Any:
+        """What came of it."""
+        all_args = ", ".join(self.args)
+        lines = [f"def kernel({all_args}):", f"    if nans.value or infs.value: return xla({all_args})"]
+        few = len(self.args) <= _FEW
+        otherwise = f"return xla({all_args})" if few else "raise Unsure"
+        looks = [
+            f"    {line}"
+            for name, v in zip(self.args, self.closed.jaxpr.invars)
+            for line in self._argument(name, v.aval, otherwise)
+        ]
+        if not few:  # with many arguments, code that names all of them for each one would be long
+            looks = ["    try:", *[f"    {line}" for line in looks]]
+            looks += [f"    except Unsure: return xla({all_args})"]
+        lines += looks
+        outs = [f"own({name})" for name in map(self._spread, self.outs)]
+        result = outs[0] if single else "[" + ", ".join(outs) + "]"
+        inner = [*self._numbers(), *self.lines, f"return {result}"]
+        lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
+        lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
+        exec("\n".join(lines), self.space)
+        made = self.space["kernel"]
+        xla = self.space["xla"]
+        made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
+        return made
+
+    def body(self) -> Step:
+        """NumPy code for the body of a loop, which returns a list of results. The caller has checked the arguments."""
+        outs = [self._spread(name) for name in self.outs]
+        lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self.lines]]
+        exec("\n".join([*lines, f"    return [{', '.join(outs)}]"]), self.space)
+        return self.space["body"]
+
+    def _argument(self, name: str, aval: Any, otherwise: str) -> list[str]:
+        if aval.weak_type and not aval.shape:
+            return [f"if {name}.__class__ not in numbers: {otherwise}"]
+        return [
+            f"if {name}.__class__ is not ndarray:",
+            f"    if {name}.__class__ is not Array or {name}.committed: {otherwise}",
+            f"    {name} = asarray({name})",
+        ]
+
+    def _numbers(self) -> list[str]:
+        lines = []
+        for name, v in zip(self.args, self.closed.jaxpr.invars):
+            if v.aval.weak_type and not v.aval.shape:
+                self.space[f"type_{name}"] = v.aval.dtype
+                lines.append(f"{name} = number({name}, type_{name})")
+        return lines
+
+    def _constant(self, value: np.ndarray) -> str:
+        if value.size > self.largest:
+            raise _No
+        name = f"c{len(self.known)}"
+        self.known[name] = self.space[name] = value
+        return name
+
+    def _run(self, jaxpr: Any, consts: Sequence[str], args: Sequence[str]) -> list[str]:
+        env: dict[Any, str] = dict(zip(jaxpr.constvars, consts))
+        env.update(zip(jaxpr.invars, args))
+        self.left += ROUND * sum([e.params["length"] for e in jaxpr.eqns if e.primitive.name == "scan"])
+
+        def name_of(v: Any) -> str:
+            return self._constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v]
+
+        for eqn in _needed(jaxpr):
+            ins = [name_of(v) for v in eqn.invars]
+            inner = INNER.get(eqn.primitive.name)
+            if inner is not None:
+                closed = eqn.params[inner]
+                consts = [self._constant(np.asarray(c)) for c in getattr(closed, "consts", ())]
+                found = self._run(getattr(closed, "jaxpr", closed), consts, ins)
+            else:
+                found = self._step(eqn, ins)
+            env.update(zip(eqn.outvars, found))
+        return [name_of(v) for v in jaxpr.outvars]
+
+    def _step(self, eqn: Any, ins: list[str]) -> list[str]:
+        primitive = host_steps.STEPS.get(eqn.primitive.name)
+        if primitive is None:
+            return self._loop(eqn, ins)
+        for v in eqn.outvars:
+            _check(v.aval, self.largest)
+        fn = primitive.make(eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
+        price = host_steps.cost(primitive, eqn)
+        if (fn is None or price > ALONE) and self.loops and eqn.primitive.name in _ALONE:
+            fn, price = _compiled_alone(eqn), ALONE
+        if fn is None:
+            raise _No
+        if all(n in self.known for n in ins) and not eqn.primitive.multiple_results:
+            with np.errstate(all="ignore"):
+                return [self._constant(np.asarray(fn(*[self.known[n] for n in ins])))]
+        if eqn.primitive.name == "broadcast_in_dim":
+            return [self._broadcast(eqn, *ins)]
+        self.left -= price
+        if self.left < 0:
+            raise _No
+        outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
+        self.count += len(outs)
+        if primitive.spreads:
+            aval = eqn.outvars[0].aval
+            if not any(n not in self.compact and v.aval.shape == aval.shape for n, v in zip(ins, eqn.invars)):
+                self.compact[outs[0]] = aval
+        else:
+            ins = [self._spread(n) for n in ins]
+        if isinstance(fn, host_steps.Inline):
+            self.lines.append(f"{outs[0]} = {fn.text.format(*ins)}")
+            return outs
+        target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
+        self.lines.append(f"{target} = {self._called(fn)}({', '.join(ins)})")
+        return outs
+
+    def _loop(self, eqn: Any, ins: list[str]) -> list[str]:
+        """A loop with a known number of rounds."""
+        if eqn.primitive.name != "scan":
+            raise _No
+        for v in eqn.outvars:
+            _check(v.aval, self.largest)
+        body = _Maker(eqn.params["jaxpr"], None, OF_ROUND)
+        outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
+        self.count += len(outs)
+        called = self._called(host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars]))
+        self.lines.append(f"[{', '.join(outs)}] = {called}({', '.join(map(self._spread, ins))})")
+        return outs
+
+    def _called(self, fn: Any) -> str:
+        """A name for a function."""
+        name = f"f{len(self.space)}"
+        self.space[name] = fn
+        return name
+
+    def _broadcast(self, eqn: Any, of: str) -> str:
+        """A value that is to be spread: only its dimensions of one element are made, and where there is one none."""
+        aval, dims, inner = (eqn.outvars[0].aval, eqn.params["broadcast_dimensions"], eqn.invars[0].aval)
+        of = self._spread(of)
+        out = f"v{self.count}"
+        self.count += 1
+        form = [1] * aval.ndim
+        for d, n in zip(dims, inner.shape):
+            form[d] = n
+        self.lines.append(f"{out} = {of}.reshape({tuple(form)})" if inner.ndim else f"{out} = {of}")
+        if (tuple(form) if inner.ndim else ()) != aval.shape:
+            self.compact[out] = aval
+        return out
+
+    def _spread(self, name: str) -> str:
+        """The name of a value with all elements of its broadcast shape."""
+        aval = self.compact.get(name)
+        if aval is None:
+            return name
+        out = f"v{self.count}"
+        self.count += 1
+        self.lines.append(f"{out} = {self._called(host_steps.filling(aval))}({name})")
+        return out
+
+
+def _all_steps(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a jaxpr and of those that it calls."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        inner = eqn.params.get(INNER.get(eqn.primitive.name, ""))
+        if inner is not None:
+            yield from _all_steps(getattr(inner, "jaxpr", inner))
+
+
+def _compiled_alone(eqn: Any) -> Step | None:
+    """One step as a compiled function of NumPy arrays, such as a large product beside a loop of slow compilation."""
+    params = tuple(sorted(eqn.params.items()))
+    try:
+        kernel = _kernel_of(eqn.primitive, params)
+    except TypeError:  # a parameter that cannot be a key
+        return None
+    return lambda *xs: np.asarray(kernel(*xs))
+
+
+@functools.lru_cache(64)
+def _kernel_of(primitive: Any, params: Any) -> Any:
+    def step(*xs: Any) -> Any:
+        return primitive.bind(*xs, **dict(params))
+
+    step.__name__ = step.__qualname__ = primitive.name
+    return jax.jit(step)
+
+
+def _needed(jaxpr: Any) -> list[Any]:
+    """The equations that the results depend on."""
+    wanted = {v for v in jaxpr.outvars if not hasattr(v, "val")}
+    kept = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects:
+            raise _No
+        if not wanted.isdisjoint(eqn.outvars):
+            kept.append(eqn)
+            wanted.update(v for v in eqn.invars if not hasattr(v, "val"))
+    return kept[::-1]
+
+
+def _check(aval: Any, largest: int) -> None:
+    """Leave half types to XLA, which computes them in a wider dtype, and arrays without a plain shape."""
+    shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
+    if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
+        raise _No
+    if aval.size > largest or dt.kind not in "biufc" or (dt.kind == "f" and dt.itemsize < 4):
+        raise _No
+
+
+def _own(x: Any) -> np.ndarray:
+    """A result as an array of its own."""
+    if x.__class__ is np.ndarray and x.base is None and x.flags.c_contiguous and x.flags.owndata:
+        return x
+    return np.array(x, order="C")
+
+
+def _number(x: Any, dt: Any) -> Any:
+    try:
+        return np.asarray(x, dt)
+    except (OverflowError, TypeError):
+        raise Unsure from None
+
+
+def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's without its warnings."""
+
+    def call(*args: Any) -> Any:
+        for token in _QUIETLY:
+            try:
+                return fn(*args)
+            finally:
+                _LOUDLY(token)
+        return None  # is not reached, since the loop has no end
+
+    return call
+
+
+def _no_check(xs: Any) -> None:
+    """A kernel without checks: nothing has to hold before its step is recorded."""
+
+
+def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
+    """What turns NumPy's warnings off, and what sets them as they were.
+
+        for token in quietly:  # turned off, and what was set before is held: no signal comes in between
+            try:
+                return 1 / zeros
+            finally:
+                loudly(token)
+
+    After a call and before its result has a name, Python may run a handler of signals; a loop's next round has no such
+    point. An errstate costs 1 us, the variable behind it 0.1.
+    """
+    try:
+        from numpy._core.umath import _extobj_contextvar, _make_extobj
+
+        quiet = _make_extobj(all="ignore")
+        _extobj_contextvar.reset(_extobj_contextvar.set(quiet))
+        return map(_extobj_contextvar.set, repeat(quiet)), _extobj_contextvar.reset
+    except (ImportError, AttributeError, TypeError):
+        silent: Any = repeat("ignore")
+        return map(np.seterr, silent), lambda before: np.seterr(**before)
+
+
+class _Setting:
+    """One of JAX's settings, by a name that JAX promises."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def value(self) -> bool:
+        """Whether it is on."""
+        return getattr(jax.config, self._name)
+
+
+def _setting(name: str) -> Any:
+    """Reads a setting from JAX's internals, which is three times faster, where these are as expected."""
+    from jax._src import config
+
+    found = getattr(config, name, None)
+    return found if hasattr(found, "value") else _Setting(f"jax_{name}")
+
+
+_QUIETLY, _LOUDLY = _warnings()
+_COMMON: dict[str, Any] = {
+    "ndarray": np.ndarray,
+    "asarray": np.asarray,
+    "where": np.where,
+    "own": _own,
+    "number": _number,
+    "Unsure": Unsure,
+    "numbers": frozenset((bool, int, float, complex)),
+    "quietly": _QUIETLY,
+    "loudly": _LOUDLY,
+    "nans": _setting("debug_nans"),
+    "infs": _setting("debug_infs"),
+}
+
+
+def _array_class() -> type:
+    """The class of JAX's arrays with values."""
+    from jax._src.array import ArrayImpl
+
+    return ArrayImpl
+
+
+_COMMON["Array"] = _array_class()

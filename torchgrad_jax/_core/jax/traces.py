@@ -1,0 +1,228 @@
+"""When JAX began to trace the code that runs.
+
+Each of JAX's transforms makes a trace before it calls the user's function, and drops it afterwards. Traces are
+numbered as storages are (`Storage.born`): a storage with a lower number was made before the transform began.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from ..errors import warn
+from ..state import MODES, TRACED, next_level
+
+_BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
+"""Of each running trace, by identity: a weak reference to it, its number, and the running traces of its thread."""
+
+make_watch: Callable[[], Any] | None = None
+"""Gives what watches over the outermost trace of a thread: its `finish(failed)` is called when that ends."""
+
+
+class _Outermost:
+    """A trace that began when no other one was running in its thread."""
+
+    __slots__ = ("context", "watch")
+
+    def __init__(self) -> None:
+        self.context: Any = None
+        """Where JAX called the function that it transforms."""
+        self.watch = None if make_watch is None else make_watch()
+
+
+_OUTERMOST: dict[int, _Outermost] = {}
+"""The outermost traces of all threads, by identity."""
+
+
+def _outermost() -> _Outermost | None:
+    """The outermost trace that the code runs in."""
+    return next((_OUTERMOST[n] for n in _copied(MODES.open_traces) if n in _OUTERMOST), None)
+
+
+def _copied(running: set[int] | None) -> set[int]:
+    """The numbers now, in a set of their own: where Python collects garbage meanwhile, a trace in it ends."""
+    return set() if running is None else running.copy()
+
+
+def running_watch() -> Any:
+    """What watches over the outermost trace that the code runs in, or None."""
+    found = _outermost()
+    return None if found is None else found.watch
+
+
+def unwatch(trace: Any) -> None:
+    """Do not watch a trace of this package, which itself undoes what code in it changes."""
+    found = _OUTERMOST.get(id(trace))
+    if found is not None:
+        found.watch = None
+
+
+def _enter(context: Any) -> None:
+    """The user's function is about to be called, if this is the first time that a trace is entered since it began."""
+    found = _outermost()
+    if found is not None and found.context is None and began(context.trace):
+        found.context = context
+
+
+def _leave(context: Any, failed: bool) -> None:
+    """The user's function has returned or raised, if this is where it was called: its traces are over."""
+    found = _outermost()
+    if found is None or found.context is not context:
+        return
+    try:
+        if found.watch is not None:
+            found.watch.finish(failed)
+    finally:
+        for number in _copied(MODES.open_traces):
+            _end(number)
+
+
+def _begin(trace: Any) -> None:
+    """Number a trace that JAX just made, and let every operation of this thread know of it until it ends."""
+    number = id(trace)
+    running = MODES.open_traces
+    if running is None:
+        running = MODES.open_traces = set()
+    if not running:
+        _OUTERMOST[number] = _Outermost()
+    MODES.birth = level = next_level()
+    _BEGAN[number] = weakref.ref(trace, lambda _: _end(number)), level, running
+    running.add(number)
+    MODES.bits |= TRACED
+
+
+def _end(number: int) -> None:
+    """A trace has ended: JAX invalidated it, or dropped it."""
+    found = _BEGAN.get(number)
+    if found is None:
+        return
+    _OUTERMOST.pop(number, None)
+    running = found[-1]
+    for other in [n for n in _copied(running) if _parent(n) == number]:
+        _end(other)
+    running.discard(number)
+    # This comes last: if a signal interrupts it, it is done when the trace is freed.
+    _BEGAN.pop(number, None)
+    if not running and MODES.open_traces is running:
+        _forget()
+
+
+def _parent(number: int) -> int:
+    """The identity of the trace that a running one is part of; that of None for one that is over."""
+    found = _BEGAN.get(number)
+    return id(None if found is None else getattr(found[0](), "parent_trace", None))
+
+
+def _forget() -> None:
+    """No function of JAX's is running in this thread."""
+    MODES.bits &= ~TRACED
+    MODES.undo = []
+
+
+def began(trace: Any) -> int:
+    """The number of a trace of JAX's; 0 for traces of this package's own."""
+    found = _BEGAN.get(id(trace))
+    return 0 if found is None else found[1]
+
+
+def current_trace() -> Any:
+    """What JAX traces right now."""
+    from jax.extend.core import take_current_trace
+
+    with take_current_trace() as current:
+        return current
+
+
+def running() -> Iterator[Any]:
+    """JAX's traces that the code is in, from the innermost."""
+    trace = current_trace()
+    while trace is not None and began(trace):
+        yield trace
+        trace = getattr(trace, "parent_trace", None)
+
+
+def is_running() -> bool:
+    """Whether JAX traces the code that runs: with `MODES.bits & TRACED` it may have stepped out of all traces."""
+    return bool(MODES.bits & TRACED) and next(running(), None) is not None
+
+
+HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"
+
+
+def _watch_traces() -> None:
+    """Number JAX's traces from now on.
+
+    A trace ends when JAX invalidates it or the trace that it is part of, or drops it, or when the outermost function
+    that is traced has returned or raised. JAX alone may drop it much later: the jaxpr of a function with
+    derivatives of its own holds its trace for as long as a kernel lives, and so does an exception that somebody keeps.
+
+    JAX has no public way to ask for that. Where its internals have changed, a warning says what is no longer noticed.
+    """
+    try:
+        make = jax.core.Trace.__init__
+        home = sys.modules[jax.core.Trace.__module__]  # `jax.extend` would make the import slower
+        entered = type(home.set_current_trace(None))
+        enter, leave, there = entered.__enter__, entered.__exit__, home.trace_ctx
+    except (AttributeError, KeyError, TypeError):
+        warn.to_user(
+            f"torchgrad_jax does not know JAX {jax.__version__}: code under jax.jit, jax.grad and the like that writes "
+            "to a tensor from outside is not refused, and leaves a tracer there"
+        )
+        return
+
+    @functools.wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        if self.__class__.__module__.startswith("jax."):
+            _begin(self)
+
+    jax.core.Trace.__init__ = made  # type: ignore[method-assign]
+    for cls in (jax.core.Trace, *jax.core.Trace.__subclasses__()):
+        invalidate = vars(cls).get("invalidate")
+        if invalidate is not None:
+            cls.invalidate = _then_end(invalidate)
+
+    # Where a signal comes in between, what JAX traces is what it was outside of the block: JAX would trace all
+    # later code otherwise. Tests of signals leave out where Python begins and ends a block, and know it by these names.
+    def __enter__(self: Any) -> Any:
+        outside = there.trace
+        if _OUTERMOST:
+            _enter(self)
+        try:
+            return enter(self)
+        except BaseException:
+            there.set_trace(outside)
+            raise
+
+    def __exit__(self: Any, kind: Any, value: Any, tb: Any) -> Any:
+        try:
+            out = leave(self, kind, value, tb)
+        except BaseException:
+            there.set_trace(self.prev)
+            raise
+        if _OUTERMOST:
+            _leave(self, kind is not None)
+        return out
+
+    entered.__enter__, entered.__exit__ = __enter__, __exit__
+
+
+def _then_end(invalidate: Any) -> Any:
+    @functools.wraps(invalidate)
+    def invalidated(self: Any) -> None:
+        invalidate(self)
+        _end(id(self))
+
+    return invalidated
+
+
+_watch_traces()
+
+__all__ = ["HOME_OF_JAX", "began", "is_running", "running"]

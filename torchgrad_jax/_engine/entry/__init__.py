@@ -1,0 +1,10 @@
+"""The way in: from a public name and its arguments to a call.
+
+Lives here: `bind.py`, which makes every public function from the table of operators; `generate.py`, the code of these
+functions; `binding.py`, `arguments.py` and `parser.py`, which read arguments; `composite.py`, functions that are made
+of others; `out.py` for `out=`; `overrides.py` for `__torch_function__`; `signatures.txt`, torch's signatures.
+
+May import: `modes/`, `graph/`, `memory/` and `run/`.
+
+Begin with `bind.py`; `torch.add.__code__.co_filename` names the row whose function it is.
+"""

@@ -1,0 +1,436 @@
+"""What torch says of a call with wrong arguments, worked out after it has failed here, or where it looks odd.
+
+`signatures.txt` has the overloads of the functions that torch parses in C++. `complaint` tries them as
+torch does, and gives the error of torch's if none of them takes the arguments. Nothing of this runs
+where the arguments have the types that they nearly always have.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import numbers
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..._core.arrays import devices, dtypes, shapes
+from ..._core.arrays.formats import memory_format
+from ..._core.errors import messages as errors
+from ..._core.random import generator
+from ..graph.history import requires_grad_of
+from ..memory.tensor import Tensor
+
+NUMBERS_AS_TENSORS = frozenset(
+    name + end
+    for name in ("add", "div", "divide", "mul", "multiply", "sub", "subtract", "true_divide", "floor_divide", "copy")
+    for end in ("", "_")
+)
+"""Functions that take a number wherever they take a tensor."""
+# numpy's names of parameters, which torch knows as well.
+_ALSO_NAMED = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
+_PARAMETER = re.compile(r"(?P<kind>.+?)(?:\[(?P<size>\d+)\])?(?P<none>\?)? (?P<name>\w+)(?: = (?P<default>.*))?")
+_SEPARATOR = re.compile(r", (?![^\[]*\])")  # commas in brackets separate nothing
+_HEAP_TYPE = 1 << 9
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter of an overload: `size` is how many ints a single one may stand for."""
+
+    kind: str
+    name: str
+    size: int
+    none: bool
+    optional: bool
+    keyword: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """One overload, and how messages write it; a hidden one is not written."""
+
+    parameters: tuple[Parameter, ...]
+    text: str
+    hidden: bool
+
+    @functools.cached_property
+    def positional(self) -> int:
+        """How many arguments may come by position."""
+        return sum(not p.keyword for p in self.parameters)
+
+    @functools.cached_property
+    def least(self) -> int:
+        """How many arguments there must be."""
+        return sum(not p.optional for p in self.parameters)
+
+    @functools.cached_property
+    def spreads(self) -> bool:
+        """Whether the only positional argument is a size that may come as so many arguments."""
+        return self.positional == 1 and self.parameters[0].kind == "tuple of ints"
+
+
+def raise_if_any(complaint: Exception | None) -> None:
+    """Raise a complaint in place of the error that led to it.
+
+    An error that its own traceback leads to would keep the tensors of all frames in between.
+    """
+    try:
+        if complaint is not None:
+            raise complaint from None
+    finally:
+        del complaint
+
+
+class Mismatch(Exception):
+    """Why an overload does not take the arguments."""
+
+
+@functools.cache
+def _table() -> dict[str, str]:
+    text = Path(__file__).with_name("signatures.txt").read_text()
+    parts = (line.partition(" ") for line in text.splitlines()[1:])
+    return {where: rest for where, _, rest in parts}
+
+
+def names() -> tuple[str, ...]:
+    """The full names of the functions that the table has."""
+    return tuple(_table())
+
+
+def signatures(where: str) -> tuple[Signature, ...] | None:
+    """The overloads of a function by its full name, such as `Tensor.add`; () if it takes nothing, None if unknown."""
+    text = _table().get(where)
+    if text is None:
+        return None
+    return () if text == "-" else tuple(parse_signature(part.strip()) for part in text.split("|"))
+
+
+def parse_signature(text: str) -> Signature:
+    """An overload from its line; what stands in brackets and after a question mark is not printed."""
+    plain, keyword, found = [], False, []
+    for part in _SEPARATOR.split(text.removeprefix("~")) if text else ():
+        if part == "*":
+            keyword = True
+            plain.append(part)
+            continue
+        m = _PARAMETER.fullmatch(part)
+        assert m is not None, part
+        default = m["default"]
+        none = bool(m["none"]) or default in ("None", "[]")
+        found.append(Parameter(m["kind"], m["name"], int(m["size"] or 0), none, default is not None, keyword))
+        plain.append(f"{m['kind']} {m['name']}" + ("" if default is None else f" = {default}"))
+    return Signature(tuple(found), ", ".join(plain), text.startswith("~"))
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+def type_name(value: Any) -> str:
+    """How torch's messages name a type: with its module where it is a static type of C."""
+    kind = type(value)
+    if isinstance(value, jax.Array):
+        return errors.class_name(value)
+    for ours, name in _NAMED_TYPES.items():
+        if issubclass(kind, ours):
+            return name
+    if _layout(value):
+        return "torch.layout"
+    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+_NAMED_TYPES = {
+    dtypes.dtype: "torch.dtype",
+    devices.device: "torch.device",
+    memory_format: "torch.memory_format",
+    generator.Generator: "torch._C.Generator",
+    shapes.Size: "torch.Size",
+}
+
+
+def _layout(value: Any) -> bool:
+    return type(value).__name__ == "layout"  # the class is defined in a file that imports this one
+
+
+def _number(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return not value._m.ndim and not requires_grad_of(value)
+    return isinstance(value, numbers.Number | np.bool_)
+
+
+def _real(value: Any) -> bool:
+    return _number(value) and (isinstance(value, Tensor | int | float | np.integer | np.floating | np.bool_))
+
+
+def _int(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return _number(value) and dtypes.BOOL < value._m.dtype.category < dtypes.FLOATING
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _index(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return _number(value) and value._m.dtype.category < dtypes.FLOATING
+    return _int(value)
+
+
+def _dtype(value: Any) -> bool:
+    return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (bool, int, float, complex)
+
+
+_TAKES = {
+    "Number": _number,
+    "float": _real,
+    "complex": _number,
+    "int": _int,
+    "torch.dtype": _dtype,
+    "bool": lambda v: isinstance(v, bool | np.bool_),
+    "str": lambda v: isinstance(v, str),
+    "torch.device": lambda v: isinstance(v, str | devices.device) or _int(v),
+    "torch.layout": _layout,
+    "torch.memory_format": lambda v: isinstance(v, memory_format),
+    "torch.Generator": lambda v: isinstance(v, generator.Generator),
+    "name": lambda v: isinstance(v, str),
+}
+_ELEMENTS = {
+    "tuple of ints": _index,
+    "tuple of floats": _real,
+    "tuple of Scalars": _number,
+    "tuple of bools": _TAKES["bool"],
+    "tuple of names": lambda v: v is None or isinstance(v, str),
+}
+
+
+def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
+    """Whether a parameter takes a value, as far as torch looks before it reads it."""
+    if hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor):
+        return True
+    if p.kind == "Tensor":
+        return isinstance(value, Tensor) or (numbers_too and _number(value))
+    if p.kind == "tuple of Tensors":
+        if not isinstance(value, list | tuple):
+            return False
+        for i, item in enumerate(value):
+            if not isinstance(item, Tensor) and not hasattr(type(item), "__torch_function__"):
+                raise Mismatch(f"expected Tensor as element {i} in argument {position}, but got {type_name(item)}")
+        return True
+    if p.kind in _ELEMENTS:
+        element = _ELEMENTS[p.kind]
+        if isinstance(value, list | tuple):
+            return not value or element(value[0])
+        return p.size > 0 and element(value)
+    return p.kind not in _TAKES or _TAKES[p.kind](value)
+
+
+# --- one overload ---------------------------------------------------------------------------------
+
+
+def match(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise `Mismatch` unless the overload takes the arguments."""
+    spreads = s.spreads and bool(args) and (isinstance(args[0], list | tuple) or _index(args[0]))
+    if len(args) > s.positional and not spreads:
+        raise Mismatch(_too_many(name, s, len(args)))
+    at, left = 0, len(kwargs)
+    for i, p in enumerate(s.parameters):
+        by_name = at >= len(args)
+        if not by_name and p.keyword:
+            raise Mismatch(_too_many(name, s, len(args)))
+        names = [n for n in (p.name, *_ALSO_NAMED.get(p.name, ())) if n in kwargs]
+        given = not by_name or bool(names)
+        value = args[at] if not by_name else kwargs[names[0]] if names else None
+        if not given and not p.optional:
+            raise Mismatch(_missing(name, s.parameters[i:]))
+        spread = s.spreads and not at and not by_name
+        left_out = not given or (value is None and p.none)
+        if not left_out and not _takes(p, value, i, name in NUMBERS_AS_TENSORS):
+            if not spread or not _index(args[0]):
+                raise Mismatch(_wrong(name, p, value, None if by_name else at + 1))
+            at = len(args) - 1
+        if not by_name:
+            at += 1
+        elif given:
+            left -= 1
+    if left:
+        raise Mismatch(_unknown(name, s, args, kwargs))
+
+
+def _too_many(name: str, s: Signature, given: int) -> str:
+    if s.least != s.positional:
+        return f"{name}() takes from {s.least} to {s.positional} positional arguments but {given} were given"
+    plural, verb = "" if s.positional == 1 else "s", "was" if given == 1 else "were"
+    return f"{name}() takes {s.positional} positional argument{plural} but {given} {verb} given"
+
+
+def _missing(name: str, rest: Sequence[Parameter]) -> str:
+    names = [f'"{p.name}"' for p in rest if not p.optional]
+    # torch has the plural where it should not.
+    plural = "s" if len(names) == 1 else ""
+    return f"{name}() missing {len(names)} required positional argument{plural}: {', '.join(names)}"
+
+
+def _wrong(name: str, p: Parameter, value: Any, position: int | None) -> str:
+    where = f"{name}(): argument '{p.name}'" + (f" (position {position})" if position else "")
+    if position and p.kind in ("tuple of ints", "tuple of floats") and isinstance(value, list | tuple):
+        return f"{where} must be {p.kind}, but found element of type {type_name(value[0])} at pos 0"
+    return f"{where} must be {p.kind}, not {type_name(value)}"
+
+
+def _unknown(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    index = {p.name: i for i, p in enumerate(s.parameters)}
+    for k in kwargs:
+        if k not in index:
+            return f"{name}() got an unexpected keyword argument '{k}'"
+        if index[k] < len(args):
+            return f"{name}() got multiple values for argument '{k}'"
+    return "invalid keyword arguments"
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+def torch_complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
+    """`complaint` about a call whose arguments begin with the tensor if it is of a method."""
+    if not where.startswith("Tensor."):
+        return complaint(where, name, args, kwargs)
+    if signatures(where) is None:
+        return None
+    if not args:
+        return TypeError(f"unbound method TensorBase.{name}() needs an argument")
+    if not isinstance(args[0], Tensor):
+        return TypeError(
+            f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a "
+            f"'{type(args[0]).__name__}' object"
+        )
+    return complaint(where, name, args[1:], kwargs)
+
+
+def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
+    """The error that torch raises for a call, or None if it takes the arguments or we do not know.
+
+    Args:
+        where: the full name, such as `Tensor.add`.
+        name: the name in messages.
+        args: the arguments by position, without the tensor whose method it is.
+        kwargs: those by name.
+    """
+    known = signatures(where)
+    if known is None:
+        return None
+    if not known:
+        return _of_none("TensorBase" if where.startswith("Tensor.") else "torch", name, args, kwargs)
+    first = ""
+    for s in known:
+        try:
+            match(name, s, args, kwargs)
+        except Mismatch as e:
+            if str(e).startswith("expected Tensor as element"):
+                return TypeError(str(e))
+            first = first or str(e)
+        else:
+            return _unread(name, s, args, kwargs)
+    if len(known) == 1:
+        return TypeError(first)
+    count = len(args) + len(kwargs)
+    plausible = [s for s in known if not s.hidden and s.least <= count <= len(s.parameters)]
+    if len(plausible) == 1:
+        try:
+            match(name, plausible[0], args, kwargs)
+        except Mismatch as e:
+            return TypeError(str(e))
+    return TypeError(no_match(name, args, kwargs, [s.text for s in known if not s.hidden]))
+
+
+def _of_none(home: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
+    if kwargs:
+        return TypeError(f"{home}.{name}() takes no keyword arguments")
+    if args:
+        return TypeError(f"{home}.{name}() takes no arguments ({len(args)} given)")
+    return None
+
+
+def _unread(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
+    """The error that torch raises while it reads the elements of a list that it accepted."""
+    given = dict(zip([p.name for p in s.parameters], args)) | dict(kwargs)
+    if s.spreads and args and not isinstance(args[0], list | tuple | None):
+        given[s.parameters[0].name] = tuple(args)
+    for p in s.parameters:
+        value = given.get(p.name)
+        if p.kind != "tuple of ints" or not isinstance(value, list | tuple):
+            continue
+        for i, item in enumerate(value):
+            if not _index(item) and not isinstance(item, bool | np.bool_):
+                return TypeError(
+                    f"{name}(): argument '{p.name}' failed to unpack the object at pos {i + 1} with error "
+                    f'"type must be {p.kind},but got {type_name(item)}"'
+                )
+    return None
+
+
+def no_match(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], options: Sequence[str]) -> str:
+    """The text about a call that no overload takes."""
+    head = f"{name}() received an invalid combination of arguments - "
+    if len(options) == 1:
+        pieces = options[0].split(", ")
+        unmatched = _unmatched(pieces, kwargs)
+        if unmatched:
+            return f"{head}got unrecognized keyword arguments: {', '.join(unmatched)}"
+        same = len(args) + len(kwargs) == len(pieces)
+        got = _marked(pieces, args, kwargs) if same else _shown(args, kwargs)
+        return f"{head}got {got}, but expected ({options[0]})"
+    lines = [f"{head}got {_shown(args, kwargs)}, but expected one of:\n"]
+    for option in options:
+        lines.append(f" * ({option})\n")
+        pieces = option.split(", ")  # without parameters there is one piece, which is empty
+        if len(args) + len(kwargs) != len(pieces):
+            continue
+        unmatched = _unmatched(pieces, kwargs)
+        if unmatched:
+            lines.append(f"      didn't match because some of the keywords were incorrect: {', '.join(unmatched)}\n")
+        else:
+            types = _marked(pieces, args, kwargs)
+            lines.append(f"      didn't match because some of the arguments have invalid types: {types}\n")
+    return "".join(lines)
+
+
+def _backwards(kwargs: Mapping[str, Any]) -> list[str]:
+    """The names in the order of torch's messages, which is that of a hash table."""
+    return list(kwargs)[::-1]
+
+
+def _shown(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    text = "".join(f"{type_name(a)}, " for a in args)
+    text += "".join(f"{k}={type_name(kwargs[k])}, " for k in _backwards(kwargs))
+    return f"({text.removesuffix(', ') if args else text})"
+
+
+def _unmatched(pieces: Sequence[str], kwargs: Mapping[str, Any]) -> list[str]:
+    # torch takes the last word of each piece for the name, even if that is a default.
+    names = [piece.rpartition(" ")[2] for piece in pieces[max(len(pieces) - len(kwargs), 0) :]]
+    return [k for k in _backwards(kwargs) if k not in names]
+
+
+def _inside(value: Sequence[Any]) -> str:
+    """A list or tuple and what is in it."""
+    left, right = "[]" if isinstance(value, list) else "()"
+    last = "," if isinstance(value, tuple) and len(value) == 1 else ""
+    return f"{type_name(value)} of {left}{', '.join(type_name(v) for v in value)}{last}{right}"
+
+
+def _marked(pieces: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The types of the arguments, those that are not the expected ones between exclamation marks."""
+    parts = []
+    for i, piece in enumerate(pieces):
+        kind, _, name = piece.rpartition(" ")
+        by_name = i >= len(args)
+        value = kwargs[name] if by_name else args[i]
+        found = _inside(value) if isinstance(value, list | tuple) else type_name(value)
+        label = f"{name}={found}" if by_name else found
+        expected = ("float", "int") if kind == "float" else (kind,)
+        parts.append(label if found in expected else f"!{label}!")
+    return f"({''.join(f'{p}, ' for p in parts).removesuffix(', ' if args else '')})"

@@ -1,0 +1,600 @@
+"""What a node saves and how it turns cotangents into gradients, derived from a plan's function."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..._core.arrays import dtypes
+from ..._core.arrays.meta import Meta, meta
+from ..._core.errors import messages as errors
+from ..._core.host import code as host
+from ..._core.jax import abstract
+from ..._core.jax.caches import remember
+from ..._core.state import MODES, recording
+from ..._ops.aten import kernel_name, op_name
+from ..._ops.registry import Compares, Grad, NoGradient
+from ..._ops.saved_names import SAVED_TENSORS
+from ..memory.shared_values import LIVE, with_shared_values
+from ..run import executors, joining
+from ..run.steps import Const, Steps
+from ..run.trace import PYTHON_NP, Call, Key, Plan, aval
+from .node import node_class
+
+
+def _conj(x: Any) -> Any:
+    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+
+
+class GradPlan:
+    """What a node of this plan saves and how it turns cotangents into gradients.
+
+    The saved set falls out of the trace of (f(x), vjp(x, ct)): with f's outputs as cut points,
+    it is whatever inputs and outputs the gradients still depend on.
+    """
+
+    __slots__ = (
+        "_in_numpy", "_parts", "_steps", "calls", "cuts", "dependent", "diff", "edge_grads", "edge_leaves", "edge_pick",
+        "filled", "fused", "grad_refs", "inputs", "mask", "metas", "name", "node_class", "out_refs", "plan",
+        "prim_pos", "save", "saved_in", "saved_out", "saves_tensors", "slices", "sources", "vjps",
+    )  # fmt: skip
+    raises = False
+    """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
+    alone = False
+    """Whether its nodes only run one by one."""
+    unpacks = True
+    """Whether its nodes unpack what they saved where no gradient came, too."""
+
+    def __init__(self, plan: Plan, mask: int) -> None:
+        self.plan, self.mask = plan, mask
+        self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
+        _check_allowed(plan, self.inputs)
+        self.edge_leaves = plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
+        name = plan.call.node_name
+        self.name = name if isinstance(name, str) else name(plan.keys)
+        # Torch's fallback makes it, and asks which inputs require a gradient.
+        if self.name == "NotImplemented":
+            self.edge_leaves = tuple(i for i in self.edge_leaves if i in self.inputs)
+        self.edge_grads = tuple(self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves)
+        self.node_class = node_class(self.name)
+        self.vjps: dict[Any, Any] = {}
+        self.calls: dict[Any, Any] = {}
+        self.slices: dict[Any, Any] = {}
+        self._parts: dict[Any, GradPlan] = {}
+        self.fused = 0
+        self._in_numpy: bool | None = None
+        self.dependent: frozenset[int] | None = None
+        self.diff = plan.diff
+        self.filled: GradPlan | None = None
+        self.metas = tuple([_row_major(plan.keys[i]) for i in self.inputs])
+        """What the gradients look like: each has memory of its own, row by row."""
+        self.sources: tuple[int | None, ...] = (None,) * len(self.inputs)
+        """Of each gradient that is an incoming one unchanged, the number of that."""
+        self._derive()
+        # A number with an edge is one that torch turns into a tensor, and saves as one.
+        self.saves_tensors = bool(self.saved_out) or any(
+            isinstance(plan.keys[i], Meta) or i in self.edge_leaves for i in self.saved_in
+        )
+        # It holds the node of a write, which a pass frees whatever that saved.
+        if self.name == "CopySlices":
+            self.saves_tensors = True
+        self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
+        self.edge_pick = None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
+
+    # -- derivation
+    def _derive(self) -> None:
+        plan = self.plan
+        positions = {leaf: p for p, leaf in enumerate(plan.present)}
+        wrt = [positions[i] for i in self.inputs]
+        n = len(plan.present)
+        diff = self.diff
+        single = plan.single
+
+        def both(*args: Any) -> Any:
+            prim, cts = args[:n], args[n:]
+
+            def g(*d: Any) -> Any:
+                full = list(prim)
+                for p, v in zip(wrt, d):
+                    full[p] = v
+                out = plan.fn(*full)
+                outs = (out,) if single else tuple(out)
+                return tuple(outs[k] for k in diff), outs
+
+            try:
+                _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
+                grads = vjp(tuple(_conj(c) for c in cts))
+            except (ValueError, NotImplementedError) as refusal:
+                raise _as_no_derivative(refusal) from refusal
+            return tuple(outs), tuple(_conj(x) for x in grads)
+
+        avals = [aval(plan.keys[i]) for i in plan.present]
+        cts = [aval(plan.outs[k]) for k in diff]
+        with recording():
+            steps = Steps(jax.make_jaxpr(both)(*avals, *cts))
+        n_out = len(plan.outs)
+        self._steps = steps
+        self.prim_pos = dict(positions)
+        self.out_refs, self.grad_refs = steps.out[:n_out], steps.out[n_out:]
+        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
+        self.sources = tuple([self._source(ref) for ref in self.grad_refs])
+        _, read = steps.slice(self.grad_refs, self.cuts)
+        ins, outs = self._reads(read)
+        if plan.call.row.from_inputs is True:  # recorded gradients alone read the numbers
+            ins = tuple(dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0])))
+        if plan.call.row.keeps:
+            ins, outs = self._kept(ins, outs)
+        if any(isinstance(k, Meta) and not k.numel for k in plan.keys):
+            ins, outs = self._as_if_filled(ins, outs)
+        self.saved_out = tuple(sorted(outs, key=lambda k: (self._labels()[k], k)))
+        self.saved_in = tuple(sorted(ins, key=self._packing_order))
+
+    def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and the results among what is read."""
+        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
+        outs = tuple(
+            k for k, r in enumerate(self.out_refs) if not isinstance(r, Const) and r in self.cuts and r in read
+        )
+        return ins, tuple(dict.fromkeys(outs))
+
+    def _source(self, ref: Any) -> int | None:
+        """The number of the incoming gradient that a gradient is."""
+        base = len(self.plan.present)
+        return ref - base if not isinstance(ref, Const) and base <= ref < self._steps.n_in else None
+
+    def _as_if_filled(self, ins: tuple[int, ...], outs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What this call saves of tensors that are not empty: a trace of empty ones reads nothing.
+
+        torch saves the same, whatever there is in it. Where the static arguments fit the empty
+        tensors only, what is read has to do.
+        """
+        plan = self.plan
+        if plan.call.geometry is not None or plan.call.row.joins is not None:
+            return ins, outs
+        keys = tuple(_filled(k) if isinstance(k, Meta) else k for k in plan.keys)
+        try:
+            full = GradPlan(type(plan)(plan.call.full or plan.call, keys), self.mask)
+        except Exception:  # a row may raise anything for arguments that do not fit
+            return ins, outs
+        self.filled = full
+        return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(dict.fromkeys((*outs, *full.saved_out)))
+
+    def _kept(self, ins: tuple[int, ...], outs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and results to save: those that gradients read, and those that torch saves besides."""
+        call, keys = self.plan.call, self.plan.keys
+        stems = [_stem(name) for name in call.argnames]
+        # Stand-ins come last, and are not among these.
+        mine = {stems[i] for i in self.inputs if i < len(stems)}
+        if isinstance(call.row.keeps, tuple):
+            names = {n for n in call.row.keeps if n in mine or n == "result"}
+        else:
+            names = {n for wanted, more in call.row.keeps.items() if wanted in mine for n in more}
+        leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
+        labels = self._labels()
+        results = [
+            k for k, r in enumerate(self.out_refs) if labels[k] in names and (isinstance(r, Const) or r in self.cuts)
+        ]
+        return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
+
+    def _labels(self) -> Sequence[str]:
+        """torch's names of the results."""
+        n = len(self.plan.outs)
+        named = getattr(self.plan.call.result, "_fields", None)
+        return ["result"] if self.plan.single else named or [f"result{k}" for k in range(n)]
+
+    def _packing_order(self, leaf: int) -> tuple[str, int]:
+        """torch saves, and so packs, inputs in alphabetical order of its names for them.
+
+        The gradient that came in is what the last steps of formulas are about, so it goes before the rest.
+        """
+        names = self.plan.call.argnames
+        stem = _stem(names[leaf]) if leaf < len(names) else "~"
+        if stem == "input" and "input" not in SAVED_TENSORS.get(self.name, ()):
+            stem = "self"
+        return "" if stem == "grad" else stem, leaf
+
+    # -- the pure function
+    def fn(
+        self,
+        cts: Sequence[Any],
+        saved: Sequence[Any],
+        wanted: tuple[int, ...] | None = None,
+        ins: Sequence[int] | None = None,
+        outs: Sequence[int] | None = None,
+        cuts: frozenset[int] | None = None,
+    ) -> list[Any]:
+        """Gradients of the wanted inputs (positions in `inputs`) from cotangents and saved values.
+
+        `cts` has one entry per differentiable output; None stands for an output that nothing came back to.
+        """
+        wanted = tuple(range(len(self.inputs))) if wanted is None else wanted
+        ins = self.saved_in if ins is None else ins
+        outs = self.saved_out if outs is None else outs
+        present = tuple(ct is not None for ct in cts)
+        if any(present) and not all(present) and self.plan.call.row.joins is None:
+            part = self._part(present)
+            if {*part.saved_in} <= {*ins} and {*part.saved_out} <= {*outs}:
+                return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
+        cuts = self.cuts if cuts is None else cuts
+        kept = self.slices.get((wanted, cuts))
+        refs = [self.grad_refs[w] for w in wanted]
+        if kept is None:
+            kept = self.slices[wanted, cuts] = self._steps.slice(refs, cuts)[0]
+        env: dict[int, Any] = {}
+        plan = self.plan
+        for leaf, v in zip(ins, saved):
+            key = plan.keys[leaf]
+            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
+        for k, v in zip(outs, saved[len(ins) :]):
+            ref = self.out_refs[k]
+            # A constant stands for an empty result that nothing reads.
+            if not isinstance(ref, Const):
+                env[ref] = v
+        base = len(plan.present)
+        for j, (k, ct) in enumerate(zip(self.diff, cts)):
+            m = plan.outs[k]
+            env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
+        return Steps.run(kept, env, refs, cuts)
+
+    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
+        """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
+        kernel = self.vjps.get((present, wanted))
+        if kernel is None:
+            kernel = self.vjps[present, wanted] = self._wide_vjp(present, wanted)
+        if kernel is None:
+            n = sum(present)
+
+            def run(*args: Any) -> Any:
+                it = iter(args[:n])
+                cts = [next(it) if p else None for p in present]
+                return self.fn(cts, args[n:], wanted)
+
+            run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
+            kernel = executors.choose_later(
+                jax.jit(run),
+                self.plan.device,
+                functools.partial(self.vjps.__setitem__, (present, wanted)),
+                weakref.ref(self.plan),
+                numbers=self.plan.call.has_numbers,
+            )
+            if self.plan.device.type == "meta":
+                kernel = abstract.described(kernel)
+            self.vjps[present, wanted] = kernel
+        return kernel
+
+    def forget(self) -> None:
+        """Let go of what refers to this plan: kernels, and the calls of recorded gradients."""
+        parts = list(self._parts.values())
+        self._parts.clear()  # this comes first, as a plan may be a part of itself
+        self.vjps.clear()
+        self.calls.clear()
+        for part in parts:
+            part.forget()
+
+    def in_numpy(self) -> bool:
+        """Whether NumPy computes its gradients, so that a walk need not compile anything for it."""
+        answer = self._in_numpy
+        if answer is None:
+            plan = self.plan
+            cts = [aval(plan.outs[k]) for k in self.diff]
+            saved = [aval(plan.keys[i]) for i in self.saved_in]
+            saved += [aval(plan.outs[k]) for k in self.saved_out]
+
+            def run(*args: Any) -> Any:
+                return self.fn(args[: len(cts)], args[len(cts) :], None)
+
+            answer = plan.device.type == "cpu"
+            answer = answer and host.program(jax.make_jaxpr(run)(*cts, *saved), run, False) is not None
+            self._in_numpy = answer
+        return answer
+
+    def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
+        """The gradients of a call that joins or cuts more tensors than one kernel should handle."""
+        plan = self.plan
+        joined = plan.joined()
+        if joined is not None:
+            picked = range(len(self.inputs)) if wanted is None else wanted
+            return joining.backward(*joined, [self.inputs[p] for p in picked])
+        if plan.call.row.joins is None or len(plan.diff) <= joining.PER_KERNEL:
+            return None
+        key = plan.keys[self.inputs[0]]
+        assert isinstance(key, Meta)
+        axis, new = plan.call.row.joins(key.ndim, **plan.call.statics)
+        outs = [plan.outs[k] for k in plan.diff]
+        join = joining.forward(outs, key, axis, new)
+        # The kernel is kept, so it must not be part of a trace that runs now.
+        with jax.ensure_compile_time_eval():
+            zeros = {m: jnp.zeros(m.shape, m.dtype.np) for m, p in zip(outs, present) if not p}
+
+        def vjp(*cts: Any) -> list[Any]:
+            it = iter(cts)
+            return [join(*[next(it) if p else zeros[m] for m, p in zip(outs, present)])]
+
+        return vjp
+
+    def call(
+        self, which: int, present: tuple[bool, ...], form: str = ""
+    ) -> tuple[Call, tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+        """One gradient as an op of its own, with the saved inputs and outputs that it reads.
+
+        `form` is what tells a formula that reads inputs alone from another, where values decide between them.
+        """
+        key = (which, present, form)
+        derived = self.calls.get(key)
+        if derived is None and not all(present) and self.plan.call.row.joins is None:
+            part = self._part(present)
+            call, ins, outs, reads = part.call(which, (True,) * len(part.diff))
+            it = iter(reads)
+            used = tuple(p and next(it) for p in present)
+            derived = self.calls[key] = (call, ins, outs, used)
+        if derived is None:
+            alone = form or self.plan.call.row.from_inputs is True
+            cuts = frozenset() if alone else self.cuts
+            _, read = self._steps.slice([self.grad_refs[which]], cuts)
+            ins, outs = self._reads(read)
+            base = len(self.plan.present)
+            used = tuple(p and base + j in read for j, p in enumerate(present))
+            full = None
+            if self.filled is not None:  # see `reached`
+                full, more_ins, more_outs, more = self.filled.call(which, present)
+                used = tuple(u or m for u, m in zip(used, more))
+                # What it reads comes first and in its order, so that the one can stand for the other.
+                ins, outs = (tuple(dict.fromkeys(x)) for x in ((*more_ins, *ins), (*more_outs, *outs)))
+            elif self._empty_part(self.inputs[which]):
+                used = present
+            if full is not None and (ins, outs, used) != (more_ins, more_outs, more):
+                full = None
+            n = sum(used)
+
+            def run(leaves: Sequence[Any]) -> Any:
+                it = iter(leaves[:n])
+                cts = [next(it) if u else None for u in used]
+                return self.fn(cts, leaves[n:], (which,), ins, outs, cuts)[0]
+
+            later = self.plan.call.row.compares is Compares.IN_SECOND_GRADIENTS
+            facts: Any = {"compares": Compares.IN_GRADIENTS} if later else {}
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name), **facts)
+            call.full = full
+            names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
+            call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
+            derived = self.calls[key] = (call, ins, outs, used)
+        return derived
+
+    def _empty_part(self, leaf: int) -> bool:
+        """Whether an input without elements became a part of the result: its gradient is one of the incoming one."""
+        key = self.plan.keys[leaf]
+        if not isinstance(key, Meta) or key.numel:
+            return False
+        return self.prim_pos[leaf] in self._steps.slice(self.out_refs, frozenset())[1]
+
+    def whole(self) -> GradPlan:
+        """The gradient plan of this call for all inputs that could require gradients."""
+        keys = self.plan.keys
+        able = (i for i in self.edge_leaves if isinstance(k := keys[i], Meta) and k.dtype.category >= dtypes.FLOATING)
+        return grad_plan(self.plan, sum(1 << i for i in able))
+
+    def _part(self, present: tuple[bool, ...]) -> GradPlan:
+        """The plan of a pass in which some results get no gradient: torch's formulas leave those out."""
+        if all(present):
+            return self
+        part = self._parts.get(present)
+        if part is None:
+            part = self._parts[present] = copy.copy(self)
+            part.calls, part.slices, part.dependent = {}, {}, None
+            part.diff = tuple(k for k, p in zip(self.diff, present) if p)
+            part._derive()
+        return part
+
+    def reached(self, cts: Sequence[Any]) -> frozenset[int]:
+        """The gradients that depend on one that came back; where some results got none, torch has no others."""
+        if self.raises or self.plan.call.row.joins is not None:
+            return frozenset(range(len(self.inputs)))
+        part, base = self._part(tuple([c is not None for c in cts])), len(self.plan.present)
+        if part.filled is not None:  # a trace reads nothing of empty tensors, torch's formula does
+            return part.filled.reached(cts)
+        if part.dependent is None:
+            reads = [part._steps.slice([r], part.cuts)[1] for r in part.grad_refs]
+            part.dependent = frozenset(p for p, read in enumerate(reads) if any(i >= base for i in read))
+        return part.dependent
+
+    def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
+        """The inputs and results that a gradient only compares, where torch's formula lets nothing through."""
+        compares = self.plan.call.row.compares
+        if compares is Compares.INPUTS:
+            return frozenset(self.saved_in), frozenset(self.saved_out)
+        if compares is not Compares.IN_GRADIENTS:
+            return frozenset(), frozenset()
+        flow = self._steps.flows([self.grad_refs[which]], self.cuts)
+        ins = (leaf for leaf, p in self.prim_pos.items() if p not in flow)
+        outs = (k for k, r in enumerate(self.out_refs) if isinstance(r, Const) or r not in flow)
+        return frozenset(ins), frozenset(outs)
+
+
+class SeveredGradPlan(GradPlan):
+    """A node some of whose gradients are undefined, whatever comes in; its edges are there all the same."""
+
+    __slots__ = ()
+    alone = True
+
+    def __init__(self, plan: Plan, mask: int) -> None:
+        super().__init__(plan, mask)
+        gone = plan.call.severed(plan.keys)
+        self.edge_grads = tuple(-1 if i in gone else p for i, p in zip(self.edge_leaves, self.edge_grads))
+
+
+class RefusedGradPlan(GradPlan):
+    """A node whose backward raises in torch for these arguments, after it was recorded like any other.
+
+    There is nothing wrong with its derivative: where a pass stands in for forward mode, it is computed.
+    """
+
+    __slots__ = ("about", "complaint")
+    alone = True
+    about: int | None  # the number of the gradient that raises; None if all do
+
+    @property
+    def raises(self) -> bool:
+        """Whether it does, whatever is asked for."""
+        return self.about is None and not MODES.transposing
+
+    def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Say what torch says."""
+        wanted = args[2] if len(args) > 2 else kwargs.get("wanted")
+        others = self.about is not None and wanted is not None and self.about not in wanted
+        if others or MODES.transposing:
+            return super().fn(*args, **kwargs)
+        said = self.complaint
+        # A new error each time: the one that is kept here would keep the frames that it went through.
+        raise type(said)(*said.args) if isinstance(said, Exception) else RuntimeError(said)
+
+    def call(self, which: int, *args: Any) -> Any:
+        """One gradient as an op of its own, or what torch says."""
+        refused = self.about in (None, which) and not MODES.transposing
+        return self.fn() if refused else super().call(which, *args)
+
+
+class MissingGradPlan(GradPlan):
+    """An op without a derivative: recorded, and an error once a backward pass needs it."""
+
+    __slots__ = ("complaint",)
+    raises = alone = True
+
+    def _derive(self) -> None:
+        self.complaint: Exception | None = None
+        self.saved_in = self.saved_out = ()
+
+    def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Say which op has no derivative."""
+        if self.complaint is not None:
+            raise type(self.complaint)(*self.complaint.args)
+        call = self.plan.call
+        if self.name != "NotImplemented":  # torch knows the op, and knows that it has no formula
+            raise NotImplementedError(f"the derivative for '{op_name(call.name)}' is not implemented.")
+        name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
+        # The call is the in-place form of an operator.
+        if hasattr(call, "inner") and call.argnames[:1] == ("input",):
+            name = name.rstrip("_") + "_"
+        raise RuntimeError(f"derivative for {name} is not implemented")
+
+    def call(self, *args: Any) -> Any:
+        """Say which op has no derivative."""
+        return self.fn()
+
+
+def _as_no_derivative(refusal: Exception) -> errors.NoDerivative:
+    """Says that JAX has no derivative of a function: a callback, say, or a loop that ends by its values.
+
+    The function itself has been traced before, so what fails is its derivative alone.
+    """
+    if isinstance(refusal, errors.NoDerivative):
+        return refusal
+    return errors.NoDerivative(str(refusal), type(refusal))
+
+
+def _row_major(key: Any) -> Meta:
+    """The meta of a gradient of what this is the meta of."""
+    return meta(key.shape, key.dtype, key.device)
+
+
+def _again(name: str) -> str:
+    """The name of the node of a recorded gradient: ``PowBackward0`` gives ``PowBackwardBackward0``."""
+    return name.rstrip("0123456789") + "Backward0"
+
+
+def _stem(name: str) -> str:
+    """The parameter of a leaf: the entries of a list are numbered."""
+    stem, _, number = name.rpartition("_")
+    return stem if stem and number.isdigit() else name
+
+
+def _filled(m: Meta) -> Meta:
+    """A tensor with three elements along each dimension that has none."""
+    return meta(tuple(n or 3 for n in m.shape), m.dtype, m.device)
+
+
+def _edge_leaves(keys: tuple[Key, ...]) -> tuple[int, ...]:
+    """Leaves that get an entry in next_functions: tensors that could carry a gradient."""
+    return tuple(i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
+
+
+def _tuple(items: Sequence[str]) -> str:
+    """The text of a tuple."""
+    return "(" + "".join(x + "," for x in items) + ")"
+
+
+@remember()
+def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., Any]:
+    """``(kinds, leaves..., storages of fresh outputs...) -> (saved, versions)`` for one pattern.
+
+    Generated, because a loop over a pattern costs more than the two or three reads it does. A leaf
+    that is a number is saved as it is.
+    """
+    args = [f"a{i}" for i in range(n)]
+    stores = [f"s{k}" for k in outs]
+    saved = [f"a{i}" for i in ins] + stores
+    vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(outs)
+    space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP), "live": LIVE, "with_shared_values": with_shared_values}
+    exec(
+        f"def save({', '.join(args + stores)}):\n"
+        f"    if live: return (saved := {_tuple(saved)}), with_shared_values(saved, {_tuple(vers)})\n"
+        f"    return {_tuple(saved)}, {_tuple(vers)}",
+        space,
+    )
+    return space["save"]
+
+
+def getter(indices: Sequence[int]) -> Callable[[Any], Any]:
+    """`indices` of a sequence as a tuple, at C speed."""
+    if not indices:
+        return lambda seq: ()
+    if len(indices) == 1:
+        return operator.itemgetter(slice(indices[0], indices[0] + 1))
+    return operator.itemgetter(*indices)
+
+
+def _check_allowed(plan: Plan, inputs: Sequence[int]) -> None:
+    """Refuse to record what torch refuses to."""
+    call, row = plan.call, plan.call.row
+    refused = row.no_gradient.get(NoGradient.REFUSED, ())
+    for i in inputs:
+        if call.argnames[i : i + 1] and (name := call.argnames[i]) in refused:
+            raise RuntimeError(errors.undifferentiable(kernel_name(row.name), name))
+    # In place torch does not look.
+    real = row.grad is Grad.REAL and not call.in_place
+    if real and any(plan.outs[k].dtype.category is dtypes.COMPLEX for k in plan.diff):
+        raise RuntimeError(errors.no_complex_gradient(op_name(call.name)))
+
+
+def grad_plan(plan: Plan, mask: int) -> GradPlan:
+    """The gradient plan for the inputs whose bits are set in `mask`."""
+    gp = plan.grads.get(mask)
+    if gp is None:
+        call, kind = plan.call, GradPlan
+        if call.row.grad is Grad.MISSING:
+            kind = MissingGradPlan
+        elif call.severed(plan.keys):
+            kind = SeveredGradPlan
+        try:
+            gp = kind(plan, mask)
+            if kind is GradPlan and gp.name == "NotImplemented":
+                gp = MissingGradPlan(plan, mask)
+        except errors.NoDerivative as complaint:
+            gp = MissingGradPlan(plan, mask)
+            gp.complaint = complaint.kind(str(complaint))
+        refused = call.refusal(plan.keys, plan.outs, gp.inputs)
+        if refused:
+            gp = RefusedGradPlan(plan, mask)
+            gp.complaint, gp.about = refused, None
+            gp.sources = (None,) * len(gp.inputs)
+            if isinstance(refused, tuple):
+                gp.complaint, name = refused
+                gp.about = gp.inputs.index(call.argnames.index(name))
+        plan.grads[mask] = gp
+    return gp

@@ -1,0 +1,380 @@
+"""Making views: tensors that read another tensor's storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..._core import events
+from ..._core.arrays import shapes
+from ..._core.arrays.meta import Meta, meta
+from ..._core.errors import messages as errors
+from ..._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, TRACED
+from ..memory import strided
+from ..memory.derivative_stops import stop_derivative
+from ..memory.escapes import refuse_escape
+from ..memory.strided import storage_offset
+from ..memory.tensor import (
+    CREATED_DEFAULT,
+    CREATED_INFERENCE,
+    CREATED_MULTI,
+    CREATED_NO_GRAD,
+    Alias,
+    Tensor,
+    Version,
+    alias_of,
+    born,
+    check_counted,
+    check_shareable,
+    mark_inference,
+    uncounted,
+)
+from ..run.trace import Call
+from .grad_plan import grad_plan
+from .history import (
+    check_captured,
+    check_inplace,
+    complain_first,
+    grad_fn_of,
+    outreaching_call,
+    requires_grad_of,
+    window_plan,
+)
+from .node import accumulator, new_node, note_reshaped
+from .record import begin_node, end_node, faked, no_grad, record
+
+
+def make_view(
+    src: Tensor,
+    m: Meta,
+    offset: int,
+    *,
+    creation: int = CREATED_DEFAULT,
+    conj: bool = False,
+    neg: bool = False,
+    tracked: bool = True,
+) -> Tensor:
+    """A tensor reading `src`'s storage with another meta and offset.
+
+    `tracked` views have a base that autograd knows; others (detach, .data) merely share storage.
+    """
+    al = src._al
+    base = None
+    if tracked:
+        if src._x is not None:
+            check_shareable(src)
+        base = src if al is None or al.base is None else al.base
+        if al is not None and al.base is not None and creation == CREATED_DEFAULT:
+            creation = al.creation
+    alias = Alias(offset, base, creation, src._vc.version)
+    if al is not None:
+        alias.conj, alias.neg = al.conj ^ conj, al.neg ^ neg
+        if al.chain:
+            alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
+    else:
+        alias.conj, alias.neg = conj, neg
+    return alias_of(src, m, alias)
+
+
+def _step(name: str, m: Meta, al: Alias) -> tuple[Any, ...]:
+    return (name, m, al.offset, al.conj, al.neg)
+
+
+def _shifted(chain: tuple[Any, ...], m: Meta, al: Alias) -> tuple[Any, ...]:
+    """The views to one that got another window in place: no step of its own where the last one can take it over."""
+    name, last, offset, *_ = chain[-1]
+    if name == "AsStridedBackward0" or (last == m and offset == al.offset):
+        chain = chain[:-1]
+    else:
+        name = "AsStridedBackward0"
+    return (*chain, _step(name, m, al))
+
+
+def chain_to(src: Tensor, name: str, out: Tensor) -> tuple[Any, ...]:
+    """The views from the base to `out`, made of `src` by an op that is more than `as_strided`."""
+    al = src._al
+    before = al.chain if al is not None else ()
+    if al is not None and al.base is not None and not before:
+        before = (_step("AsStridedBackward0", src._m, al),)
+    return (*before, _step(name, out._m, out._al))
+
+
+def view_creation(mode: int, multi: bool) -> int:
+    """Under which circumstances a view is being made."""
+    if mode & INFERENCE:
+        return CREATED_INFERENCE
+    if not mode & GRAD:
+        return CREATED_NO_GRAD
+    return CREATED_MULTI if multi else CREATED_DEFAULT
+
+
+def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
+    """Make the view(s) that `call` describes of its first leaf; nothing is computed."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op(call.name, "op", leaves, lambda: _apply_view(call, leaves))
+    return _apply_view(call, leaves)
+
+
+def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
+    if MODES.bits & FAKE:
+        leaves = faked(call.name, leaves)
+    src = leaves[0]
+    m = src._m
+    mode = MODES.bits
+    inference = src._x is not None and src._x.inference
+    try:
+        geometry = call.geometry(m, leaves)
+    except Exception:
+        complain_first(leaves)
+        raise
+    multi = isinstance(geometry, list)
+    offset = storage_offset(src)
+    outs = []
+    for g in geometry if multi else (geometry,):
+        dt = g.dtype or m.dtype
+        scaled = offset * m.dtype.itemsize // dt.itemsize if dt is not m.dtype else offset
+        out_meta = meta(g.shape, dt, m.device, g.strides)
+        outs.append(
+            make_view(
+                src,
+                out_meta,
+                scaled + g.offset,
+                creation=view_creation(mode, multi),
+                conj=g.conj,
+                neg=g.neg,
+                tracked=not inference,
+            )
+        )
+        if (g.dtype or g.conj or g.neg) and not inference:
+            outs[-1]._al.chain = chain_to(src, call.node_name, outs[-1])
+    requires = not inference and requires_grad_of(src)
+    if mode & GRAD and requires and outs and outs[0]._m.dtype.category >= 2:
+        keys = (m, *[None if v is None else v.__class__ for v in leaves[1:]])
+        plan = call.view_plan(keys, tuple(t._m for t in outs), multi)
+        record(grad_plan(plan, 1), leaves, outs, mode)
+        for t in outs:
+            t._al.replay = grad_plan(plan, 1).name
+    if mode > GRAD or inference:
+        _finish(call, leaves, outs, mode)
+    return tuple(outs) if multi else outs[0]
+
+
+def apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
+    """Change how a tensor sees its own storage (``t_``, ``squeeze_`` ...): no element is touched."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op(call.name + "_", "op", leaves, lambda: _apply_view_inplace(call, leaves))
+    return _apply_view_inplace(call, leaves)
+
+
+def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
+    me = leaves[0]
+    mode = MODES.bits
+    requires = requires_grad_of(me)
+    if MODES.transforms:
+        check_captured(me, call.name + "_")
+    if mode & GRAD and requires:
+        check_inplace(me)
+    tangent = MODES.tangents.moved_tangent(call, leaves) if mode & DUAL else None
+    geometry = _geometry_inplace(call, leaves)
+    m = meta(geometry.shape, me._m.dtype, me._m.device, geometry.strides)
+    node = None
+    if mode & GRAD and requires:
+        keys = (me._m, *[None if v is None else v.__class__ for v in leaves[1:]])
+        plan = call.view_plan(keys, (m,))
+        node = begin_node(grad_plan(plan, 1), leaves, mode)
+    MODES.run.record_move(me, call, leaves)
+    return _become_view(me, m, storage_offset(me) + geometry.offset, node, tangent)
+
+
+def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
+    """Errors that name the function name its in-place form."""
+    try:
+        return call.geometry(leaves[0]._m, leaves)
+    except RuntimeError as e:
+        named, said = f"{call.name}()", str(e)
+        if not said.startswith(named):
+            raise
+        raise RuntimeError(f"{call.name}_(){said.removeprefix(named)}") from None
+
+
+def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:
+    """Give a tensor another view of its own storage; `node` is the record of that, if there is one."""
+    mode = MODES.bits
+    if mode & TRACED:
+        refuse_escape([born(me)], [])
+    MODES.run.alter(me)
+    al = me._al
+    me._vc.version += 1
+    alias = Alias(offset, None, CREATED_DEFAULT, me._vc.version)
+    if al is not None:
+        alias.base, alias.creation, alias.conj, alias.neg, alias.replay = (
+            al.base,
+            al.creation,
+            al.conj,
+            al.neg,
+            al.replay,
+        )
+        if al.chain:
+            alias.chain = _shifted(al.chain, m, alias)
+    if node is None:  # unrecorded
+        if alias.base is not None:
+            alias.seen = al.seen  # type: ignore[union-attr] - the node is made anew when looked at
+        elif m.shape != me._m.shape:
+            note_reshaped(me)
+    me._m, me._al = m, alias
+    check_counted(me)
+    if node is not None:  # the hooks stay with the node before, that of retain_grad included
+        end_node(node, (me,), mode)
+    if tangent is not None:
+        MODES.tangents.set_tangent(me, tangent)
+    return me
+
+
+def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What `fast_view` needs to make this view again, when it is an ordinary single one."""
+    geometry = call.geometry(m, leaves)
+    if isinstance(geometry, list) or geometry.dtype is not None or geometry.conj or geometry.neg:
+        return None
+    return (meta(geometry.shape, m.dtype, m.device, geometry.strides), geometry.offset, call, tuple(leaves[1:]))
+
+
+def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
+    """`apply_view` for a view made before from the same meta, in no run that notes what it makes (mode 0 or 1)."""
+    m, offset, call, tail = known
+    al = src._al
+    t = object.__new__(Tensor)
+    t._st = src._st
+    t._vc = vc = src._vc
+    t._m = m
+    t._onr = 0
+    t._g = t._acc = t._x = None
+    if al is None:
+        t._al = alias = Alias(offset, src, CREATED_DEFAULT if mode else CREATED_NO_GRAD, vc.version)
+        requires = src._rg
+    else:
+        base = al.base
+        creation = CREATED_DEFAULT if mode else CREATED_NO_GRAD
+        if base is None:
+            base = src
+        elif mode:
+            creation = al.creation
+        t._al = alias = Alias(al.offset + offset, base, creation, vc.version)
+        alias.conj, alias.neg = al.conj, al.neg
+        if al.chain:
+            alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
+        requires = src._rg or requires_grad_of(src)
+    if mode and requires and m.dtype.category >= 2:
+        keys = (src._m, *[v.__class__ for v in tail])
+        plan = call.plans.get(keys) or call.view_plan(keys, (m,))
+        gp = plan.grads.get(1) or grad_plan(plan, 1)
+        fn = src._fn if al is None else grad_fn_of(src)
+        if fn is not None:
+            edge: Any = (fn, src._onr)
+        else:  # a view that requires grad through its base alone has no accumulator of its own
+            edge = (accumulator(src), 0) if src._rg else None
+        t._fn, t._rg = new_node(gp, (edge,), *gp.save(src, *tail)), True
+        alias.replay = gp.name
+    else:
+        t._fn, t._rg = None, False
+    return t
+
+
+def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
+    src = leaves[0]
+    if src._x is not None and src._x.inference:  # a view of a normal tensor stays one
+        for t in outs:
+            mark_inference(t)
+            t._vc = t._vc if uncounted(src) else Version()
+    if mode & CUT and not mode & GRAD:
+        for t in outs:
+            stop_derivative(t)
+    if mode & DUAL:
+        MODES.tangents.push_view_tangents(call, leaves, outs)
+    if mode & OBSERVED and MODES.anomaly is not None:
+        MODES.anomaly.op_ran(call, leaves, outs)
+
+
+def _window_start(src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None) -> int:
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    at = storage_offset(src) if offset is None else offset
+    if at < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {at}")
+    item, available = src._m.dtype.itemsize, strided.room(src)
+    need = at + shapes.storage_extent(size, stride) if 0 not in size else 0
+    if need > available:
+        raise RuntimeError(errors.window_out_of_bounds(size, stride, at, item, need, available))
+    return at
+
+
+def as_strided_view(src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None) -> Tensor:
+    """`as_strided`: any window of the storage, seen from `src` by autograd."""
+    try:
+        at = _window_start(src, size, stride, offset)
+    except RuntimeError:
+        complain_first((src,))
+        raise
+    mode = MODES.bits
+    m = meta(size, src._m.dtype, src._m.device, stride)
+    inference = src._x is not None and src._x.inference
+    out = make_view(src, m, at, creation=view_creation(mode, False), tracked=not inference)
+    if mode & GRAD and not inference and requires_grad_of(src) and m.dtype.category >= 2:
+        relative = at - storage_offset(src)
+        plan = window_plan(src._m, m, relative, "AsStridedBackward0")
+        record(grad_plan(plan, 1), (src, relative), (out,), mode)
+    if src._x is not None and src._x.inference:
+        mark_inference(out)
+        out._vc = out._vc if uncounted(src) else Version()
+    if mode & DUAL:
+        tangent = MODES.tangents.tangent_of(src)
+        if tangent is not None:
+            MODES.bits = mode & ~DUAL
+            try:
+                relative = at - storage_offset(src)
+                end = relative + shapes.storage_extent(size, stride)
+                if relative < 0 or end > src._m.extent:
+                    call = outreaching_call(src._m, m, relative, "AsStridedBackward0")
+                    again = MODES.tangents.apply(call, (tangent, relative))
+                else:
+                    place = storage_offset(tangent) + relative
+                    again = as_strided_view(tangent, size, stride, place)
+                MODES.tangents.set_tangent(out, again)
+            finally:
+                MODES.bits = mode
+    return out
+
+
+def reinterpreted_view(src: Tensor, m: Meta, relative: int, conj: bool, neg: bool) -> Tensor:
+    """A view of another dtype, conjugated or negated: `relative` elements of its own dtype from the start of `src`."""
+    mode = MODES.bits
+    start = storage_offset(src) * src._m.dtype.itemsize // m.dtype.itemsize
+    creation = view_creation(mode, False)
+    out = make_view(src, m, start + relative, creation=creation, conj=conj, neg=neg)
+    out._al.chain = chain_to(src, "AsStridedBackward0", out)
+    if mode & GRAD and requires_grad_of(src):
+        plan = window_plan(src._m, m, relative, "AsStridedBackward0", conj, neg)
+        record(grad_plan(plan, 1), (src, relative), (out,), mode)
+    return out
+
+
+def as_strided_inplace(me: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None) -> Tensor:
+    """`as_strided_`: the tensor itself becomes any window of its storage."""
+    mode = MODES.bits
+    requires = mode & GRAD and requires_grad_of(me)
+    if MODES.transforms:
+        check_captured(me, "as_strided_")
+    if requires:
+        check_inplace(me)
+    with no_grad():
+        window = as_strided_view(me, size, stride, offset)
+    tangent = MODES.tangents.tangent_of(window) if mode & DUAL else None
+    at, node = storage_offset(window), None
+    if requires:
+        relative = at - storage_offset(me)
+        plan = window_plan(me._m, window._m, relative, "AsStridedBackward1")
+        node = begin_node(grad_plan(plan, 1), (me, relative), mode)
+    return _become_view(me, window._m, at, node, tangent)

@@ -1,0 +1,281 @@
+"""Who runs a kernel: NumPy, where the arrays are small and on the CPU, or XLA.
+
+`x * 2` on four elements takes NumPy 1 us and XLA 4, after 50 ms of compiling. On a million it is the other way round.
+`choose` decides for a kernel whose jaxpr is known, and `choose_later` when it is called for the first time. Reading a
+view of a small array is NumPy's, too: it looks at the memory in another way and copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+
+from ..._core.arrays import sums, transfer
+from ..._core.arrays.meta import Meta
+from ..._core.arrays.out_of_memory import guarded
+from ..._core.host import code as host
+from ..._core.jax import jit_caches
+from ..._core.jax.caches import KERNELS
+from .numbers_apart import apart
+
+Settle: TypeAlias = Callable[[Any], None]
+Owner: TypeAlias = Callable[[], Any]
+
+OF_MANY = 1500.0
+"""Microseconds that NumPy may take for what stands for many kernels: a backward pass, a step of an optimizer."""
+
+
+class Compiled:
+    """A kernel that counts itself when it is called for the first time, since that compiles it."""
+
+    __slots__ = ("_counted", "_owner", "_settle", "kernel")
+
+    def __init__(self, kernel: Any, settle: Settle | None, owner: Owner | None) -> None:
+        self.kernel, self._settle, self._owner, self._counted = kernel, settle, owner, False
+
+    def __call__(self, *args: Any) -> Any:
+        if not self._counted and not _any_traced(args):
+            self._counted = True
+            KERNELS.compiled(None if self._owner is None else self._owner())
+            if self._settle is not None:
+                self._settle(self.kernel)
+        return self.kernel(*args)
+
+    def check(self, xs: Any) -> None:
+        """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+
+class CompiledOnce(Compiled):
+    """A compiled kernel that shares one executable with all kernels that differ from it in their numbers alone."""
+
+    __slots__ = ("_closed", "_out_tree", "_shared")
+
+    def __init__(self, kernel: Any, settle: Settle | None, owner: Owner | None, closed: Any, out_tree: Any) -> None:
+        super().__init__(kernel, settle, owner)
+        self._closed, self._out_tree, self._shared = closed, out_tree, None
+
+    def __call__(self, *args: Any) -> Any:
+        leaves = jax.tree.leaves(args)
+        traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+        if self._closed is not None and not traced:
+            self._shared, self._closed = apart(self._closed), None
+        if self._shared is None or traced:
+            return super().__call__(*args)
+        return jax.tree.unflatten(self._out_tree, self._shared(*leaves))
+
+
+def choose(
+    kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool
+) -> Any:
+    """What to call for a compiled function of tensors on `device`, whose jaxpr is known.
+
+    Args:
+        kernel: the function.
+        closed: its jaxpr.
+        single: whether it gives one result, and not a list of results.
+        device: where its tensors are.
+        settle: is given `kernel` when that is what to call from now on.
+        owner: gives the entry of a cache that the kernel belongs to, or None.
+        numbers: whether there are kernels that differ from this one in their numbers alone.
+    """
+    if device.type != "cpu":
+        return _elsewhere(kernel, device, owner)
+    found = host.program(closed, Compiled(kernel, None, owner), single)
+    if found is not None or not numbers:
+        return found or Compiled(kernel, settle, owner)
+    tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
+    return CompiledOnce(kernel, settle, owner, closed, tree)
+
+
+def choose_later(
+    kernel: Any,
+    device: Any,
+    settle: Settle | None = None,
+    owner: Owner | None = None,
+    limit: float = host.LIMIT,
+    numbers: bool = False,
+) -> Any:
+    """`choose` for a kernel that is traced when it is first called; its arguments and results may be trees."""
+    if device.type != "cpu":
+        return _elsewhere(kernel, device, owner)
+    return Undecided(kernel, settle, owner, limit, numbers)
+
+
+def _elsewhere(kernel: Any, device: Any, owner: Owner | None) -> Any:
+    if device.type == "meta":
+        return kernel
+    KERNELS.compiled(None if owner is None else owner())
+    return guarded(kernel, device)
+
+
+class Undecided:
+    """A compiled function that decides who runs it when it is called for the first time."""
+
+    __slots__ = ("__weakref__", "_limit", "_numbers", "_owner", "_run", "_settle", "kernel")
+
+    def __init__(self, kernel: Any, settle: Settle | None, owner: Owner | None, limit: float, numbers: bool) -> None:
+        self.kernel, self._settle, self._owner = kernel, settle, owner
+        self._limit, self._numbers = limit, numbers
+        self._run: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        run = self._run
+        if run is None:
+            if _any_traced(args):
+                with jit_caches.of_all_runs():
+                    return self.kernel(*args)
+            run = self._run = self._decided(args)
+            if self._settle is not None:
+                self._settle(run)
+        return run(*args)
+
+    def check(self, xs: Any) -> None:
+        """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+    def _decided(self, args: Any) -> Any:
+        traced = self.kernel.trace(*args)
+        compiled = Compiled(self.kernel, self._settle, self._owner)
+        if self._numbers:
+            compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)
+        of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
+        flat = _flat(compiled, traced.in_tree)
+        single = of_arrays and traced.out_tree == _LEAF
+        found = host.program(traced.jaxpr, compiled if single else flat, single, self._limit)
+        if found is None or single:
+            return found or compiled
+        return _of_trees(found, of_arrays, traced.out_tree)
+
+
+def _flat(compiled: Compiled, tree: Any) -> Any:
+    """A function of trees as one of their leaves, with a list of the leaves of its results."""
+
+    def run(*leaves: Any) -> Any:
+        args, _ = jax.tree.unflatten(tree, leaves)
+        return jax.tree.leaves(compiled(*args))
+
+    run.kernel = compiled.kernel
+    return run
+
+
+_LEAF = jax.tree.structure(0)
+
+
+def _of_trees(program: Any, of_arrays: bool, out_tree: Any) -> Any:
+    """A program of flat arguments with the arguments and results of the function that it was made from."""
+
+    def run(*args: Any) -> Any:
+        return jax.tree.unflatten(out_tree, program(*(args if of_arrays else jax.tree.leaves(args))))
+
+    run.kernel, run.check = program.kernel, program.check
+    return run
+
+
+def _any_traced(args: Any) -> bool:
+    return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(args))
+
+
+_add = KERNELS.shared(jax.jit(sums.plus))
+_add_small = host.silently(np.add)
+
+
+def add(x: Any, y: Any) -> Any:
+    """The sum of two arrays of one shape and dtype, such as two gradients."""
+    if x.dtype.kind != "c" and transfer.stays(x.dtype) and is_small(x) and is_small(y):
+        return np.asarray(_add_small(x, y))
+    return _add(x, y)
+
+
+class OnHost:
+    """A compiled function of a storage's array, an offset and more, with NumPy in its place for small arrays.
+
+    Args:
+        compiled: the function.
+        host: the same for NumPy arrays.
+    """
+
+    __slots__ = ("_host", "compiled")
+
+    def __init__(self, compiled: Callable[..., Any], host: Callable[..., Any]) -> None:
+        self.compiled, self._host = compiled, host
+
+    def call(self, array: Any, offset: int, *more: Any) -> Any:
+        """What the function gives."""
+        if array.__class__ is np.ndarray and all(x.__class__ is np.ndarray for x in more):
+            return self._host(array, offset, *more)
+        if is_small(array) and all(map(is_small, more)):
+            return self._host(np.asarray(array), offset, *map(np.asarray, more))
+        return self.compiled(array, offset, *more)
+
+
+def is_small(x: Any) -> bool:
+    """Whether NumPy may compute with an array: it is one of NumPy's, or a small one that was put nowhere."""
+    if x.__class__ is np.ndarray:
+        return True
+    return (
+        isinstance(x, jax.Array)
+        and not isinstance(x, jax.core.Tracer)
+        and x.size <= host.LARGEST
+        and not x.committed
+        and jax.default_backend() == "cpu"
+    )
+
+
+def fits(store: Meta, m: Meta) -> bool:
+    """Whether NumPy can read or write a view: the storage is in the order of memory and of the view's dtype."""
+    return (
+        store.contiguous
+        and store.dtype is m.dtype
+        and store.device.type == "cpu"
+        and m.numel > 0
+        and store.numel <= host.LARGEST
+        and m.numel <= host.LARGEST
+    )
+
+
+def reading(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
+    """The view `m` of an array at an offset."""
+    steps = tuple([s * m.dtype.itemsize for s in m.strides])
+
+    def read(array: np.ndarray, offset: int) -> np.ndarray:
+        x = _window(array, m, steps, offset)
+        x = x.conj() if conj else x
+        return -x if neg else x
+
+    return read
+
+
+def writing(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
+    """An array whose view `m` at an offset is replaced."""
+    steps = tuple([s * m.dtype.itemsize for s in m.strides])
+
+    def write(array: np.ndarray, offset: int, value: np.ndarray) -> np.ndarray:
+        out = np.array(array, order="C")
+        value = value.conj() if conj else value
+        _window(out, m, steps, offset)[...] = -value if neg else value
+        return out
+
+    return write
+
+
+def _window(array: np.ndarray, m: Meta, steps: tuple[int, ...], offset: int) -> np.ndarray:
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    return np.ndarray(m.shape, array.dtype, array, offset * array.itemsize, steps)
+
+
+__all__ = [
+    "OF_MANY",
+    "Compiled",
+    "OnHost",
+    "Undecided",
+    "add",
+    "choose",
+    "choose_later",
+    "fits",
+    "is_small",
+    "reading",
+    "writing",
+]

@@ -1,0 +1,125 @@
+"""The tangents of a call as a call of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..._core.arrays import dtypes
+from ..._core.arrays.meta import Meta
+from ..._ops.registry import Compares, Layout
+from .steps import Steps
+from .trace import Call, Plan, aval
+
+
+def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
+    """``(*leaves, *tangents) -> tangents of the differentiable outputs`` as an op of its own."""
+    call, layout = plan.call, plan.call.row.layout
+    n, present = len(plan.keys), plan.present
+    diff, single, fn = plan.diff, plan.single, plan.forward or plan.fn
+    where = [present.index(i) for i in tangents]
+
+    def run(leaves: Sequence[Any]) -> Any:
+        prim = [leaves[i] for i in present]
+        given = leaves[n:]
+
+        def g(*d: Any) -> Any:
+            full = list(prim)
+            for p, v in zip(where, d):
+                full[p] = v
+            out = fn(*full)
+            outs = (out,) if single else tuple(out)
+            return tuple(outs[k] for k in diff)
+
+        _, out_t = jax.jvp(g, tuple(prim[p] for p in where), tuple(given))
+        return out_t[0] if len(diff) == 1 else tuple(out_t)
+
+    return Call(
+        f"{call.name}_jvp",
+        run,
+        node_name=_name(call, run),
+        layout=(
+            layout if isinstance(layout, Layout) else Layout.ELEMENTWISE if Layout.steps(layout) else Layout.CONTIGUOUS
+        ),
+    )
+
+
+_LAST = {
+    "add": "Add",
+    "add_any": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "div": "Div",
+    "neg": "Neg",
+    "select_n": "Where",
+    "reduce_sum": "Sum",
+    "gather": "Gather",
+    "dot_general": "Mm",
+}
+
+
+def _name(call: Call, run: Any) -> Any:
+    """The name of a recorded tangent: that of its last step, as in torch, where the step has one."""
+
+    def of(keys: Sequence[Any]) -> str:
+        avals = [aval(k) for k in keys if k is not None]
+        where = [k is not None for k in keys]
+
+        def flat(*xs: Any) -> Any:
+            it = iter(xs)
+            return run([next(it) if w else None for w in where])
+
+        last = _last_step(jax.make_jaxpr(flat)(*avals).jaxpr)
+        return f"{_LAST[last]}Backward0" if last in _LAST else f"{call.name}_jvp"
+
+    return of
+
+
+def _last_step(jaxpr: Any) -> str:
+    """The primitive that the first result comes from."""
+    made = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    eqn = made.get(jaxpr.outvars[0]) if not hasattr(jaxpr.outvars[0], "val") else None
+    if eqn is None:
+        return ""
+    inner = eqn.params.get("jaxpr") or eqn.params.get("call_jaxpr")
+    if inner is not None and eqn.outvars.index(jaxpr.outvars[0]) == 0:
+        return _last_step(getattr(inner, "jaxpr", inner))
+    return eqn.primitive.name
+
+
+def jvp_reads(plan: Plan) -> frozenset[int]:
+    """The leaves on which the tangents of an op depend, whichever of its leaves have one.
+
+    None for a linear op. torch's product rules read both factors although one tangent is zero;
+    a number that takes part in promotion is such a factor.
+    """
+    n, present = len(plan.keys), plan.present
+    avals, which = [], []
+    for i in present:
+        key = plan.keys[i]
+        if isinstance(key, Meta):
+            avals.append(aval(key))
+        elif i in plan.call.promoted and plan.outs[0].dtype.category >= dtypes.FLOATING:
+            avals.append(jax.ShapeDtypeStruct((), plan.outs[0].dtype.np))
+        else:
+            avals.append(aval(key))
+            continue
+        if jnp.issubdtype(avals[-1].dtype, jnp.inexact):
+            which.append(i)
+    call = jvp_call(plan, tuple(which))
+
+    def flat(*xs: Any) -> Any:
+        leaves: list[Any] = [None] * n
+        for i, x in zip(present, xs):
+            leaves[i] = x
+        return call.run([*leaves, *xs[len(present) :]])
+
+    steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
+    read = steps.slice(steps.out, frozenset())[1]
+    if plan.call.row.nondiff or plan.call.row.compares is Compares.INPUTS:
+        # torch picks tangents by places, or under a mask: nothing depends on the values
+        read = read & steps.flows(steps.out, frozenset())
+    return frozenset(i for p, i in enumerate(present) if p in read)

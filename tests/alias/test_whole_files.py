@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._core.files.atomic import atomic as files
+from torchgrad_jax._core.files import atomic as files
 
 OLD = b"the old file"
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import torchgrad_jax as tg
-from torchgrad_jax._bridge.compile.compile.trace.equal_steps import evaluate_equal_steps_once
-from torchgrad_jax._bridge.compile.compile.trace.traced_program import trace_program
+from torchgrad_jax._bridge.compile.trace.equal_steps import evaluate_equal_steps_once
+from torchgrad_jax._bridge.compile.trace.traced_program import trace_program
 
 
 def _program(run: Any) -> Any:

@@ -4,7 +4,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import optim
-from torchgrad_jax._bridge.compile.compile import many_steps
+from torchgrad_jax._bridge.compile import many_steps
 
 from .test_one_trace import OPTIMIZERS, SCHEDULES
 

@@ -10,7 +10,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import nn
-from torchgrad_jax._bridge.compile.compile.watch.unread_attributes import CodeThatRan
+from torchgrad_jax._bridge.compile.watch.unread_attributes import CodeThatRan
 
 log: list[float] = []
 """A global list with the name of a method that the step calls; each test may make it longer."""

@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from torchgrad_jax._core.arrays.division import divide
-from torchgrad_jax._core.host.code import code as host, products as host_products, steps as host_steps
+from torchgrad_jax._core.host import code as host, products as host_products, steps as host_steps
 from torchgrad_jax._core.jax.unsplit import unsplit
 from torchgrad_jax._engine.memory.derivative_stops import without_cotangent
 

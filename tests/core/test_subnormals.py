@@ -8,7 +8,7 @@ orders sees zeros. A row that changes sides is a change for users: `docs/non_goa
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core.host.code import code as host
+from torchgrad_jax._core.host import code as host
 
 HALF = 33
 """Numbers of each sign: kernels run their vectors of eight or sixteen, and what is left over."""

@@ -9,7 +9,7 @@ import torchgrad_jax as tg
 from torchgrad_jax._core.arrays import dtypes, shapes, transfer
 from torchgrad_jax._core.arrays.devices import default_device
 from torchgrad_jax._core.arrays.meta import meta
-from torchgrad_jax._core.host.code import code as host
+from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.jax.caches import KERNELS
 from torchgrad_jax._engine.graph.grad_plan import GradPlan
 from torchgrad_jax._engine.memory import strided

@@ -14,13 +14,13 @@ import jax
 from .._core.arrays.devices import to_jax
 from .._core.arrays.meta import Meta
 from .._core.state import INFERENCE, MODES, PACKING, steady
-from .._engine.graph.history import edge_of
+from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.graph.node import Node as _EngineNode
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, check_counted, make
-from ._lowering import to_jaxpr as to_jaxpr
-from ._passes import GradientEdge as GradientEdge
+from .._engine.passes.segments import Compiled, whole_graph
+from ._passes import GradientEdge as GradientEdge, ones_like
 from .variable import Variable as Variable
 
 GradientEdge.__module__ = "torch.autograd.graph"
@@ -417,6 +417,38 @@ def region_activation_memory_budget(budget: float) -> contextlib.AbstractContext
     if not 0 <= budget <= 1:
         raise ValueError(f"{name}: must be in [0, 1], got {budget}")
     raise RuntimeError(f"{name} can only be used inside a torch.compile region; it has no effect in eager mode.")
+
+
+# --- not in torch ---------------------------------------------------------------------------------
+
+
+def to_jaxpr(tensor: Tensor) -> Any:
+    """What the backward pass from a tensor lowers to, as one jaxpr.
+
+    Its inputs are the gradient of the tensor and what the graph saved; its outputs the gradients of the leaves.
+
+    Raises:
+        RuntimeError: where Python code takes part in the pass: hooks, custom Functions.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> print(torch.autograd.graph.to_jaxpr(x.sin()).jaxpr.eqns[0].primitive)
+        jit
+    """
+    if not requires_grad_of(tensor) or grad_fn_of(tensor) is None:
+        raise RuntimeError("to_jaxpr: the tensor has no graph")
+    roots = [(grad_fn_of(tensor), tensor._onr)]
+    grads = [ones_like(tensor._m)]
+    found = whole_graph(roots, grads, None)
+    if found is None:
+        raise RuntimeError(
+            "to_jaxpr: this graph is not one JAX function: it has hooks, custom Functions, packed or freed values, "
+            "or more nodes than are compiled as one"
+        )
+    segment = found[1]
+    compiled = Compiled(segment.key)
+    return jax.make_jaxpr(compiled.fn)(segment.given, segment.args, [None] * len(segment.leaves))
 
 
 __all__ = [

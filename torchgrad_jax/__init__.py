@@ -48,7 +48,6 @@ from ._functions import (
     constructors as _constructors,
     indexing as _indexing,
     shape as _shape,
-    typed_storage as _typed_storage,
 )
 from ._functions.random import Generator as Generator, default_generator as default_generator
 from ._functions.symbolic import (
@@ -165,8 +164,6 @@ def _names() -> dict[str, object]:
         {n: layout(n) for n in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")}
     )
     names.update(_constructors.tensor_types())
-    names.update(_typed_storage.CPU_TYPES)
-    names["Storage"] = _typed_storage.CPU_TYPES["FloatStorage"]
     return names
 
 

@@ -57,6 +57,18 @@ _QUANTIZATION = Absent(
 )
 
 MODULES: dict[str, Absent] = {
+    "autograd._functions": Absent(
+        "write an autograd.Function of your own, or use Tensor.type and Tensor.view", "Resize Type"
+    ),
+    **dict.fromkeys(
+        (
+            "_functorch.apis",
+            "_functorch.batch_norm_replacement",
+            "_functorch.eager_transforms",
+            "_functorch.functional_call",
+        ),
+        Absent("the transforms, and modules as functions, are in torch.func"),
+    ),
     "ao": Absent(_QUANTIZED),
     "ao.quantization": _QUANTIZATION,
     "quantization": _QUANTIZATION,

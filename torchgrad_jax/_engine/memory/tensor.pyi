@@ -1241,8 +1241,8 @@ class Tensor:
         """The storage behind the tensor, seen as elements of the tensor's dtype; deprecated."""
     def storage_offset(self) -> _int:
         """Elements from the start of the storage to the tensor's first element."""
-    def storage_type(self) -> Any:
-        """The class of storages with the tensor's dtype and device."""
+    def storage_type(self, **kwargs: Any) -> NoReturn:
+        """Refused: use tensors, tensor.storage() or torch.UntypedStorage; torch has deprecated classes of storages."""
     @overload
     def stride(self, dim: None = None) -> tuple[_int, ...]:
         """The strides in elements, or the stride of one dimension."""

@@ -161,19 +161,6 @@ def shell(
     return wait_for_process(done, timeout)
 
 
-@contextlib.contextmanager
-def AlwaysWarnTypedStorageRemoval(always_warn: bool) -> Generator[None, None, None]:
-    """Say for every use of a storage with a dtype that it will go, or only for the first."""
-    from ... import storage
-
-    before = storage._get_always_warn_typed_storage_removal()
-    storage._set_always_warn_typed_storage_removal(always_warn)
-    try:
-        yield
-    finally:
-        storage._set_always_warn_typed_storage_removal(before)
-
-
 class CudaSyncGuard:
     """Says how synchronisations with the GPU are reported; XLA tells nobody of them."""
 
@@ -291,7 +278,7 @@ OPINFO_SAMPLE_INPUT_INDEX = (
 )
 
 __all__ = [
-    "GRAPH_EXECUTOR", "OPINFO_SAMPLE_INPUT_INDEX", "PRINT_REPRO_ON_FAILURE", "AlwaysWarnTypedStorageRemoval",
+    "GRAPH_EXECUTOR", "OPINFO_SAMPLE_INPUT_INDEX", "PRINT_REPRO_ON_FAILURE",
     "CudaSyncGuard", "LazyVal", "NoTest", "ProfilingMode", "TrackedInput", "TrackedInputIter", "bytes_to_scalar",
     "chunk_list", "clear_tracked_input", "copy_func", "enable_profiling_mode",
     "enable_profiling_mode_for_profiling_tests", "first_sample", "get_function_arglist", "get_tensors_from",

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._core.files.atomic import atomic as files
+from torchgrad_jax._core.files import atomic as files
 
 OLD = b"the old file"
 
@@ -50,7 +50,6 @@ WRITERS = {
     "safetensors": _safetensors,
     "export": lambda path, request: request.getfixturevalue("exported").save(path),
     "trace": lambda path, request: request.getfixturevalue("profiled").export_chrome_trace(str(path)),
-    "trace-of-events": lambda path, request: request.getfixturevalue("profiled").events().export_chrome_trace(path),
     "stacks": lambda path, request: request.getfixturevalue("profiled").export_stacks(str(path)),
 }
 

@@ -96,6 +96,11 @@ MODULES: dict[str, Absent] = {
         "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",
     ),
+    "profiler.itt": Absent(
+        "ranges for Intel's tools are not emitted; torch.profiler.record_function names a stretch",
+        "mark range range_pop range_push",
+        answers={"is_available": False},
+    ),
     "mps": Absent(
         "Apple's GPUs are not supported", answers={"is_available": False, "device_count": 0, "manual_seed": None}
     ),

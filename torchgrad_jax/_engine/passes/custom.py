@@ -15,6 +15,7 @@ from ..._core.arrays.formats import contiguous_format
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors, warn
 from ..._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
+from ..graph import saved_attributes  # noqa: F401 - gives nodes their `_saved_*`
 from ..graph.fitting import validated
 from ..graph.history import _regenerate, _relative, check_inplace, edge_of, move_hooks, requires_grad_of
 from ..graph.node import Node

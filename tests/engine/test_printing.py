@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from torchgrad_jax._engine.memory.tensor import printing
+from torchgrad_jax._engine.tensor import printing
 
 pytestmark = [
     # torch warns that complex32 is experimental, and about itself when it imports forward_ad

@@ -181,4 +181,3 @@ def test_the_report_of_the_environment():
     assert text.startswith("PyTorch version: 2.")
     assert f"JAX version: {jax.__version__}" in text
     assert "numpy==" in text
-    assert report.get_env_info()._fields[:2] == ("torch_version", "is_debug_build")

@@ -50,7 +50,6 @@ WRITERS = {
     "safetensors": _safetensors,
     "export": lambda path, request: request.getfixturevalue("exported").save(path),
     "trace": lambda path, request: request.getfixturevalue("profiled").export_chrome_trace(str(path)),
-    "trace-of-events": lambda path, request: request.getfixturevalue("profiled").events().export_chrome_trace(path),
     "stacks": lambda path, request: request.getfixturevalue("profiled").export_stacks(str(path)),
 }
 

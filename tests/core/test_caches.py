@@ -379,7 +379,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_bridge/jax_side/modules.py",
     },
     "as long as something else lives": {
-        "_core/jax/traces.py", "autograd/_profiler_recorder.py", "_engine/passes/walk.py", "_engine/graph/saved.py",
+        "_core/jax/traces.py", "_engine/passes/walk.py", "_engine/graph/saved.py",
         "_engine/tensor/storages.py", "distributed/_stores.py",
     },
     "emptied by hand when they are full": {

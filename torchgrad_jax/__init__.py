@@ -8,6 +8,7 @@ import importlib as _importlib
 import importlib.util as _importlib_util
 import math as _math
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import jax as _jax
 
@@ -72,6 +73,9 @@ from .autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from .version import __version__ as __version__
+
+if _TYPE_CHECKING:  # for editors: where each function is declared
+    from ._names.top import *  # noqa: F403
 
 _SUBMODULES = (
     "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_higher_order_ops",

@@ -15,14 +15,15 @@ from ..._core.arrays.devices import device as _device
 from ..._core.arrays.dtypes import dtype as _dtype
 from ..._core.arrays.formats import memory_format as _memory_format
 from ..._core.arrays.shapes import Size as _Size
-from ..tensor.attributes import UntypedStorage as _UntypedStorage, layout as _layout
-from ..graph.hooks import RemovableHandle as _RemovableHandle
+from ..._engine.tensor.attributes import UntypedStorage as _UntypedStorage, layout as _layout
+from ..._engine.graph.hooks import RemovableHandle as _RemovableHandle
 from ..._functions.random import Generator as _Generator
 from ... import return_types as _return_types
 
 _Number: TypeAlias = _int | _float | _bool | _complex
 
 from ..._core.arrays.meta import Meta
+from ..._names import methods as _methods
 
 class Storage:
     array: Any
@@ -233,14 +234,12 @@ class Tensor:
     @property
     def volatile(self) -> _bool: ...
 
-    def __abs__(self) -> Tensor: ...
-    def __add__(self, other: Tensor | _Number) -> Tensor:
-        """``input + alpha * other``."""
-    def __and__(self, other: Tensor | _Number) -> Tensor: ...
+    __abs__ = _methods.__abs__
+    __add__ = _methods.__add__
+    __and__ = _methods.__and__
     def __array__(self, dtype: _dtype | None = None, copy: _bool | None = None) -> _ndarray:
         """NumPy's protocol."""
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _bool = False) -> Tensor:
-        """NumPy's protocol for results of its functions on a tensor: they are tensors again."""
+    __array_wrap__ = _methods.__array_wrap__
     def __bool__(self) -> _bool:
         """Truthiness, of one element only."""
     def __complex__(self) -> _complex:
@@ -256,1142 +255,691 @@ class Tensor:
     def __eq__(self, other: Tensor | _Number) -> Tensor: ...  # type: ignore[override]
     def __float__(self) -> _float:
         """`float(tensor)`."""
-    def __floordiv__(self, other: Tensor | _Number) -> Tensor:
-        """The quotient rounded down; torch gives it no derivative."""
+    __floordiv__ = _methods.__floordiv__
     def __format__(self, spec: str) -> str:
         """`format(tensor, spec)`: one element formats as a number."""
-    def __ge__(self, other: Tensor | _Number) -> Tensor: ...
+    __ge__ = _methods.__ge__
     def __getitem__(self, index: Any, /) -> Tensor:
         """`tensor[index]`."""
-    def __gt__(self, other: Tensor | _Number) -> Tensor: ...
-    def __iadd__(self, other: Tensor | _Number) -> Tensor:
-        """``input + alpha * other``."""
-    def __iand__(self, other: Tensor | _Number) -> Tensor: ...
-    def __ifloordiv__(self, other: Tensor | _Number) -> Tensor:
-        """The quotient rounded down; torch gives it no derivative."""
-    def __ilshift__(self, other: Tensor | _Number) -> Tensor: ...
-    def __imod__(self, other: Tensor | _Number) -> Tensor:
-        """What is left of the division, with the sign of the divisor."""
-    def __imul__(self, other: Tensor | _Number) -> Tensor:
-        """``input * other``."""
+    __gt__ = _methods.__gt__
+    __iadd__ = _methods.__iadd__
+    __iand__ = _methods.__iand__
+    __ifloordiv__ = _methods.__ifloordiv__
+    __ilshift__ = _methods.__ilshift__
+    __imod__ = _methods.__imod__
+    __imul__ = _methods.__imul__
     def __index__(self) -> _int:
         """`operator.index(tensor)`: one integer."""
     @classmethod
     def __init_subclass__(cls, *args: Any, **kwargs: Any) -> Any: ...
     def __int__(self) -> _int:
         """`int(tensor)`."""
-    def __invert__(self) -> Tensor: ...
-    def __ior__(self, other: Tensor | _Number) -> Tensor: ...
-    def __ipow__(self, other: Tensor | _Number, modulo: Any = None) -> Tensor: ...
-    def __irshift__(self, other: Tensor | _Number) -> Tensor: ...
-    def __isub__(self, other: Tensor | _Number) -> Tensor:
-        """``input - alpha * other``."""
+    __invert__ = _methods.__invert__
+    __ior__ = _methods.__ior__
+    __ipow__ = _methods.__ipow__
+    __irshift__ = _methods.__irshift__
+    __isub__ = _methods.__isub__
     def __iter__(self) -> Iterator[Tensor]:
         """Views along the first dimension."""
-    def __itruediv__(self, other: Tensor | _Number) -> Tensor:
-        """``input / other``; the quotient of integers is floating."""
-    def __ixor__(self, other: Tensor | _Number) -> Tensor: ...
+    __itruediv__ = _methods.__itruediv__
+    __ixor__ = _methods.__ixor__
     def __jax_array__(self) -> _jax_Array:
         """JAX's protocol: the array by reference."""
-    def __le__(self, other: Tensor | _Number) -> Tensor: ...
+    __le__ = _methods.__le__
     def __len__(self) -> _int:
         """The size of the first dimension."""
     def __long__(self) -> Any: ...
-    def __lshift__(self, other: Tensor | _Number) -> Tensor: ...
-    def __lt__(self, other: Tensor | _Number) -> Tensor: ...
-    def __matmul__(self, other: Tensor | _Number) -> Tensor: ...
-    def __mod__(self, other: Tensor | _Number) -> Tensor:
-        """What is left of the division, with the sign of the divisor."""
-    def __mul__(self, other: Tensor | _Number) -> Tensor:
-        """``input * other``."""
+    __lshift__ = _methods.__lshift__
+    __lt__ = _methods.__lt__
+    __matmul__ = _methods.__matmul__
+    __mod__ = _methods.__mod__
+    __mul__ = _methods.__mul__
     def __ne__(self, other: Tensor | _Number) -> Tensor: ...  # type: ignore[override]
-    def __neg__(self) -> Tensor: ...
+    __neg__ = _methods.__neg__
     def __nonzero__(self) -> Any: ...
-    def __or__(self, other: Tensor | _Number) -> Tensor: ...
-    def __pos__(self) -> Tensor: ...
-    def __pow__(self, other: Tensor | _Number, modulo: Any = None) -> Tensor: ...
-    def __radd__(self, other: Tensor | _Number) -> Tensor:
-        """``input + alpha * other``."""
-    def __rand__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rdiv__(self, other: Tensor | _Number) -> Tensor: ...
+    __or__ = _methods.__or__
+    __pos__ = _methods.__pos__
+    __pow__ = _methods.__pow__
+    __radd__ = _methods.__radd__
+    __rand__ = _methods.__rand__
+    __rdiv__ = _methods.__rdiv__
     def __reduce_ex__(self, protocol: Any) -> Any:
         """How to make the tensor again: its storage, where in it, and what users attached to it."""
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         """torch's repr."""
     def __reversed__(self) -> Tensor:
         """The tensor with every dimension reversed."""
-    def __rfloordiv__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rlshift__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rmatmul__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rmod__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rmul__(self, other: Tensor | _Number) -> Tensor:
-        """``input * other``."""
-    def __ror__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rpow__(self, other: Tensor | _Number, modulo: Any = None) -> Tensor: ...
-    def __rrshift__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rshift__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rsub__(self, other: Tensor | _Number) -> Tensor:
-        """``other - alpha * input``."""
-    def __rtruediv__(self, other: Tensor | _Number) -> Tensor: ...
-    def __rxor__(self, other: Tensor | _Number) -> Tensor: ...
+    __rfloordiv__ = _methods.__rfloordiv__
+    __rlshift__ = _methods.__rlshift__
+    __rmatmul__ = _methods.__rmatmul__
+    __rmod__ = _methods.__rmod__
+    __rmul__ = _methods.__rmul__
+    __ror__ = _methods.__ror__
+    __rpow__ = _methods.__rpow__
+    __rrshift__ = _methods.__rrshift__
+    __rshift__ = _methods.__rshift__
+    __rsub__ = _methods.__rsub__
+    __rtruediv__ = _methods.__rtruediv__
+    __rxor__ = _methods.__rxor__
     def __setitem__(self, index: Any, value: Any) -> None:
         """`tensor[index] = value`."""
     def __setstate__(self, state: Any) -> None:
         """Set `requires_grad` and the hooks, the first and the last of three entries."""
-    def __sub__(self, other: Tensor | _Number) -> Tensor:
-        """``input - alpha * other``."""
+    __sub__ = _methods.__sub__
     @classmethod
     def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any: ...
-    def __truediv__(self, other: Tensor | _Number) -> Tensor:
-        """``input / other``; the quotient of integers is floating."""
-    def __xor__(self, other: Tensor | _Number) -> Tensor: ...
-    def _indices(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def _is_all_true(self) -> Tensor:
-        """Whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
-    def _is_any_true(self) -> Tensor:
-        """Whether some element of a tensor of bools is true; inside of `vmap`, whether some of any example is."""
+    __truediv__ = _methods.__truediv__
+    __xor__ = _methods.__xor__
+    _indices = _methods._indices
+    _is_all_true = _methods._is_all_true
+    _is_any_true = _methods._is_any_true
     def _is_view(self) -> _bool:
         """Whether autograd regards the tensor as a view."""
-    def _is_zerotensor(self) -> _bool:
-        """Whether the tensor is one of torch's immutable zeros; here none is."""
+    _is_zerotensor = _methods._is_zerotensor
     @staticmethod
     def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
     @staticmethod
     def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any: ...
-    def _nnz(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def _rev_view_func_unsafe(self, new_view: Tensor) -> Any:
-        """The base of which `new_view` would be this view."""
-    def _typed_storage(self) -> Any:
-        """The same without a warning."""
-    def _values(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def _view_func(self, new_base: Tensor) -> Any:
-        """The same view of `new_base`; None unless that has the base's geometry in its storage."""
-    def _view_func_unsafe(self, new_base: Tensor) -> Any:
-        """This view, of `new_base`, whatever that is like."""
-    def abs(self, *, out: Tensor | None = None) -> Tensor: ...
-    def abs_(self) -> Tensor: ...
-    def absolute(self, *, out: Tensor | None = None) -> Tensor: ...
-    def absolute_(self) -> Tensor: ...
-    def acos(self, *, out: Tensor | None = None) -> Tensor: ...
-    def acos_(self) -> Tensor: ...
-    def acosh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def acosh_(self) -> Tensor: ...
-    def add(self, other: Tensor | _Number, *, alpha: _Number | None = None, out: Tensor | None = None) -> Tensor:
-        """``input + alpha * other``."""
-    def add_(self, other: Tensor | _Number, *, alpha: _Number | None = None) -> Tensor:
-        """``input + alpha * other``."""
-    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-        """beta * input + alpha * the sum of the products of a batch."""
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-        """beta * input + alpha * the sum of the products of a batch."""
-    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number | None = None, out: Tensor | None = None) -> Tensor:
-        """``input + value * tensor1 / tensor2``."""
-    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number | None = None) -> Tensor:
-        """``input + value * tensor1 / tensor2``."""
-    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number | None = None, out: Tensor | None = None) -> Tensor:
-        """``input + value * tensor1 * tensor2``."""
-    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _Number | None = None) -> Tensor:
-        """``input + value * tensor1 * tensor2``."""
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-        """beta * input + alpha * (mat1 @ mat2)."""
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-        """beta * input + alpha * (mat1 @ mat2)."""
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-        """beta * input + alpha * (mat @ vec)."""
-    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-        """beta * input + alpha * (mat @ vec)."""
-    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-        """beta * input + alpha * the outer product of two vectors."""
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-        """beta * input + alpha * the outer product of two vectors."""
-    def adjoint(self) -> Tensor:
-        """The conjugate transpose of the last two dimensions."""
-    def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Whether all elements are nonzero."""
-    def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-        """Whether `isclose` holds everywhere."""
-    def amax(self, dim: _int | Sequence[_int] | None = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Maximum along `dim`; ties share the gradient."""
-    def amin(self, dim: _int | Sequence[_int] | None = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Minimum along `dim`; ties share the gradient."""
-    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.aminmax:
-        """Minimum and maximum in one call."""
-    def angle(self, *, out: Tensor | None = None) -> Tensor: ...
-    def any(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Whether some element is nonzero."""
-    def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
-        """Replace each element by what a Python function makes of it; slow, and on the CPU only."""
-    def arccos(self, *, out: Tensor | None = None) -> Tensor: ...
-    def arccos_(self) -> Tensor: ...
-    def arccosh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def arccosh_(self) -> Tensor: ...
-    def arcsin(self, *, out: Tensor | None = None) -> Tensor: ...
-    def arcsin_(self) -> Tensor: ...
-    def arcsinh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def arcsinh_(self) -> Tensor: ...
-    def arctan(self, *, out: Tensor | None = None) -> Tensor: ...
-    def arctan2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def arctan2_(self, other: Tensor) -> Tensor: ...
-    def arctan_(self) -> Tensor: ...
-    def arctanh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def arctanh_(self) -> Tensor: ...
-    def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Index of the maximum, of the flattened tensor or along `dim`."""
-    def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Index of the minimum, of the flattened tensor or along `dim`."""
-    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: Tensor | None = None) -> Tensor:
-        """The permutation that sorts along `dim`; always stable."""
-    def argwhere(self) -> Tensor:
-        """Coordinates of the nonzero elements, as rows."""
-    def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """A view of the storage with any shape, strides and offset."""
-    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """`as_strided` that changes how the tensor itself sees its storage."""
-    def as_strided_scatter(self, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """A copy of `input` with a window of any sizes and strides replaced by `src`."""
+    _nnz = _methods._nnz
+    _rev_view_func_unsafe = _methods._rev_view_func_unsafe
+    _typed_storage = _methods._typed_storage
+    _values = _methods._values
+    _view_func = _methods._view_func
+    _view_func_unsafe = _methods._view_func_unsafe
+    abs = _methods.abs
+    abs_ = _methods.abs_
+    absolute = _methods.absolute
+    absolute_ = _methods.absolute_
+    acos = _methods.acos
+    acos_ = _methods.acos_
+    acosh = _methods.acosh
+    acosh_ = _methods.acosh_
+    add = _methods.add
+    add_ = _methods.add_
+    addbmm = _methods.addbmm
+    addbmm_ = _methods.addbmm_
+    addcdiv = _methods.addcdiv
+    addcdiv_ = _methods.addcdiv_
+    addcmul = _methods.addcmul
+    addcmul_ = _methods.addcmul_
+    addmm = _methods.addmm
+    addmm_ = _methods.addmm_
+    addmv = _methods.addmv
+    addmv_ = _methods.addmv_
+    addr = _methods.addr
+    addr_ = _methods.addr_
+    adjoint = _methods.adjoint
+    all = _methods.all
+    allclose = _methods.allclose
+    amax = _methods.amax
+    amin = _methods.amin
+    aminmax = _methods.aminmax
+    angle = _methods.angle
+    any = _methods.any
+    apply_ = _methods.apply_
+    arccos = _methods.arccos
+    arccos_ = _methods.arccos_
+    arccosh = _methods.arccosh
+    arccosh_ = _methods.arccosh_
+    arcsin = _methods.arcsin
+    arcsin_ = _methods.arcsin_
+    arcsinh = _methods.arcsinh
+    arcsinh_ = _methods.arcsinh_
+    arctan = _methods.arctan
+    arctan2 = _methods.arctan2
+    arctan2_ = _methods.arctan2_
+    arctan_ = _methods.arctan_
+    arctanh = _methods.arctanh
+    arctanh_ = _methods.arctanh_
+    argmax = _methods.argmax
+    argmin = _methods.argmin
+    argsort = _methods.argsort
+    argwhere = _methods.argwhere
+    as_strided = _methods.as_strided
+    as_strided_ = _methods.as_strided_
+    as_strided_scatter = _methods.as_strided_scatter
     def as_subclass(self, cls: type) -> Any:
         """The same tensor as an instance of another class, by way of a view that is recorded."""
-    def asin(self, *, out: Tensor | None = None) -> Tensor: ...
-    def asin_(self) -> Tensor: ...
-    def asinh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def asinh_(self) -> Tensor: ...
-    def atan(self, *, out: Tensor | None = None) -> Tensor: ...
-    def atan2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def atan2_(self, other: Tensor) -> Tensor: ...
-    def atan_(self) -> Tensor: ...
-    def atanh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def atanh_(self) -> Tensor: ...
+    asin = _methods.asin
+    asin_ = _methods.asin_
+    asinh = _methods.asinh
+    asinh_ = _methods.asinh_
+    atan = _methods.atan
+    atan2 = _methods.atan2
+    atan2_ = _methods.atan2_
+    atan_ = _methods.atan_
+    atanh = _methods.atanh
+    atanh_ = _methods.atanh_
     def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None:
         """Accumulate the gradients of the graph's leaves with respect to this tensor."""
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-        """beta * input + alpha * the products of a batch."""
-    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-        """beta * input + alpha * the products of a batch."""
-    def bernoulli(self, p: Any = ..., *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
-        """Ones with the probability that each element says (or with probability `p`), else zeros."""
-    def bernoulli_(self, p: Any = 0.5, *, generator: _Generator | None = None) -> Tensor:
-        """Fill with ones with probability `p`, a number or a tensor that broadcasts, else with zeros."""
-    def bfloat16(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.bfloat16."""
-    def bincount(self, weights: Any = None, minlength: _int = 0) -> Tensor:
-        """Count, or sum of weights, of each value in a vector of non-negative integers."""
-    def bitwise_and(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def bitwise_and_(self, other: Tensor | _Number) -> Tensor: ...
-    def bitwise_left_shift(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def bitwise_left_shift_(self, other: Tensor | _Number) -> Tensor: ...
-    def bitwise_not(self, *, out: Tensor | None = None) -> Tensor: ...
-    def bitwise_not_(self) -> Tensor: ...
-    def bitwise_or(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def bitwise_or_(self, other: Tensor | _Number) -> Tensor: ...
-    def bitwise_right_shift(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def bitwise_right_shift_(self, other: Tensor | _Number) -> Tensor: ...
-    def bitwise_xor(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def bitwise_xor_(self, other: Tensor | _Number) -> Tensor: ...
-    def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Products of matrices, batch by batch."""
-    def bool(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.bool."""
-    @overload
-    def broadcast_to(self, size: Sequence[_int]) -> Tensor:
-        """`expand` under its NumPy name."""
-    @overload
-    def broadcast_to(self, *size: _int) -> Tensor: ...
-    def byte(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.uint8."""
-    def cauchy_(self, median: Any = 0.0, sigma: Any = 1.0, *, generator: _Generator | None = None) -> Tensor:
-        """Fill with Cauchy numbers."""
-    def ccol_indices(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def cdouble(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.complex128."""
-    def ceil(self, *, out: Tensor | None = None) -> Tensor: ...
-    def ceil_(self) -> Tensor: ...
-    def cfloat(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.complex64."""
-    def chalf(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """Not available: JAX has no complex numbers of half precision."""
-    def char(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.int8."""
-    def cholesky(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """The Cholesky factor (older name)."""
-    def cholesky_inverse(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Inverse of the matrix whose Cholesky factor is given."""
-    def cholesky_solve(self, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Solve with the matrix whose Cholesky factor is `input2`."""
-    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """Split into at most `chunks` equal views."""
-    def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-        """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
-    def clamp_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
-    def clamp_max(self, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """The input, but at most `max`."""
-    def clamp_max_(self, max: Tensor | _Number) -> Tensor:
-        """The input, but at most `max`."""
-    def clamp_min(self, min: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """The input, but at least `min`."""
-    def clamp_min_(self, min: Tensor | _Number) -> Tensor:
-        """The input, but at least `min`."""
-    def clip(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-        """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
-    def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
-    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """A copy with its own storage."""
-    def coalesce(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def col_indices(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def conj(self) -> Tensor:
-        """The complex conjugate, as a view; real tensors are returned as they are."""
-    def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
-        """The conjugate, computed at once; a real tensor is its own."""
-    def conj_physical_(self) -> Tensor:
-        """Conjugate complex numbers in place."""
-    def const_data_ptr(self) -> _int:
-        """`data_ptr` for those who only read."""
-    def contiguous(self, *, memory_format: _memory_format | None = ...) -> Tensor:
-        """The tensor itself when it is row-major, else a copy that is."""
-    def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
-        """Overwrite with another tensor's values, broadcast and cast."""
-    def copysign(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def copysign_(self, other: Tensor | _Number) -> Tensor: ...
-    def corrcoef(self) -> Tensor:
-        """The matrix of Pearson correlation coefficients of variables (rows)."""
-    def cos(self, *, out: Tensor | None = None) -> Tensor: ...
-    def cos_(self) -> Tensor: ...
-    def cosh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def cosh_(self) -> Tensor: ...
-    @overload
-    def count_nonzero(self, dims: Sequence[_int], *, dim: _int | Sequence[_int] | None = None) -> Tensor:
-        """Number of nonzero elements."""
-    @overload
-    def count_nonzero(self, *dims: _int, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
-    def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-        """The covariance matrix of variables (rows) from observations (columns)."""
-    def cpu(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor in host memory."""
-    def cross(self, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Cross products; without `dim`, along the first dimension of size 3."""
-    def crow_indices(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor on a GPU."""
-    def cummax(self, dim: _int, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.cummax:
-        """Running maximum along `dim` and the index of its latest occurrence."""
-    def cummin(self, dim: _int, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.cummin:
-        """Running minimum along `dim` and the index of its latest occurrence."""
-    def cumprod(self, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-        """Running product along `dim`; integers and bool give int64."""
-    def cumprod_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """Running product along `dim`; integers and bool give int64."""
-    def cumsum(self, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-        """Running sum along `dim`; integers and bool sum to int64."""
-    def cumsum_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """Running sum along `dim`; integers and bool sum to int64."""
+    baddbmm = _methods.baddbmm
+    baddbmm_ = _methods.baddbmm_
+    bernoulli = _methods.bernoulli
+    bernoulli_ = _methods.bernoulli_
+    bfloat16 = _methods.bfloat16
+    bincount = _methods.bincount
+    bitwise_and = _methods.bitwise_and
+    bitwise_and_ = _methods.bitwise_and_
+    bitwise_left_shift = _methods.bitwise_left_shift
+    bitwise_left_shift_ = _methods.bitwise_left_shift_
+    bitwise_not = _methods.bitwise_not
+    bitwise_not_ = _methods.bitwise_not_
+    bitwise_or = _methods.bitwise_or
+    bitwise_or_ = _methods.bitwise_or_
+    bitwise_right_shift = _methods.bitwise_right_shift
+    bitwise_right_shift_ = _methods.bitwise_right_shift_
+    bitwise_xor = _methods.bitwise_xor
+    bitwise_xor_ = _methods.bitwise_xor_
+    bmm = _methods.bmm
+    bool = _methods.bool
+    broadcast_to = _methods.broadcast_to
+    byte = _methods.byte
+    cauchy_ = _methods.cauchy_
+    ccol_indices = _methods.ccol_indices
+    cdouble = _methods.cdouble
+    ceil = _methods.ceil
+    ceil_ = _methods.ceil_
+    cfloat = _methods.cfloat
+    chalf = _methods.chalf
+    char = _methods.char
+    cholesky = _methods.cholesky
+    cholesky_inverse = _methods.cholesky_inverse
+    cholesky_solve = _methods.cholesky_solve
+    chunk = _methods.chunk
+    clamp = _methods.clamp
+    clamp_ = _methods.clamp_
+    clamp_max = _methods.clamp_max
+    clamp_max_ = _methods.clamp_max_
+    clamp_min = _methods.clamp_min
+    clamp_min_ = _methods.clamp_min_
+    clip = _methods.clip
+    clip_ = _methods.clip_
+    clone = _methods.clone
+    coalesce = _methods.coalesce
+    col_indices = _methods.col_indices
+    conj = _methods.conj
+    conj_physical = _methods.conj_physical
+    conj_physical_ = _methods.conj_physical_
+    const_data_ptr = _methods.const_data_ptr
+    contiguous = _methods.contiguous
+    copy_ = _methods.copy_
+    copysign = _methods.copysign
+    copysign_ = _methods.copysign_
+    corrcoef = _methods.corrcoef
+    cos = _methods.cos
+    cos_ = _methods.cos_
+    cosh = _methods.cosh
+    cosh_ = _methods.cosh_
+    count_nonzero = _methods.count_nonzero
+    cov = _methods.cov
+    cpu = _methods.cpu
+    cross = _methods.cross
+    crow_indices = _methods.crow_indices
+    cuda = _methods.cuda
+    cummax = _methods.cummax
+    cummin = _methods.cummin
+    cumprod = _methods.cumprod
+    cumprod_ = _methods.cumprod_
+    cumsum = _methods.cumsum
+    cumsum_ = _methods.cumsum_
     def data_ptr(self) -> _int:
         """The address of the first element, in memory that holds the storage's elements as they are now (on CPUs)."""
-    def deg2rad(self, *, out: Tensor | None = None) -> Tensor: ...
-    def deg2rad_(self) -> Tensor: ...
-    def dense_dim(self) -> _int:
-        """How many dimensions are dense: all of them."""
-    def dequantize(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def det(self) -> Tensor:
-        """`linalg.det`."""
+    deg2rad = _methods.deg2rad
+    deg2rad_ = _methods.deg2rad_
+    dense_dim = _methods.dense_dim
+    dequantize = _methods.dequantize
+    det = _methods.det
     def detach(self) -> Tensor:
         """A tensor on the same storage and version counter, outside of the graph."""
     def detach_(self) -> Tensor:
         """Cut the tensor itself from the graph; in inference mode autograd does not see the call."""
-    def diag(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-        """The diagonal of a matrix, or the matrix of a diagonal."""
-    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None) -> Tensor: ...
-    def diagflat(self, offset: _int = 0) -> Tensor:
-        """A diagonal matrix of all elements."""
-    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor: ...
-    def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-        """`input` with a diagonal replaced by `src`."""
-    def diff(self, n: _int = 1, dim: _int = -1, prepend: Any = None, append: Any = None, *, out: Tensor | None = None) -> Tensor:
-        """The n-th difference of neighbours along a dimension."""
-    def digamma(self, *, out: Tensor | None = None) -> Tensor: ...
-    def digamma_(self) -> Tensor: ...
+    diag = _methods.diag
+    diag_embed = _methods.diag_embed
+    diagflat = _methods.diagflat
+    diagonal = _methods.diagonal
+    diagonal_scatter = _methods.diagonal_scatter
+    diff = _methods.diff
+    digamma = _methods.digamma
+    digamma_ = _methods.digamma_
     def dim(self) -> _int:
         """The number of dimensions."""
-    def dim_order(self, *, ambiguity_check: Any = False) -> tuple[_int, ...]:
-        """Dimensions from the outermost to the innermost in memory."""
-    def dist(self, other: Tensor, p: Any = 2) -> Tensor:
-        """Norm of order `p` of the difference."""
-    def div(self, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """The quotient, true or rounded ("trunc", "floor")."""
-    def div_(self, other: Tensor | _Number, *, rounding_mode: str | None = None) -> Tensor:
-        """Divide in place."""
-    def divide(self, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """The quotient, true or rounded ("trunc", "floor")."""
-    def divide_(self, other: Tensor | _Number, *, rounding_mode: str | None = None) -> Tensor:
-        """Divide in place."""
-    def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The sum of the products of two vectors."""
-    def double(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.float64."""
-    def dsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
-        """Split along depth."""
-    def eig(self, **kwargs: Any) -> NoReturn:
-        """Removed from torch; use `torch.linalg.eig`, which gives complex results."""
+    dim_order = _methods.dim_order
+    dist = _methods.dist
+    div = _methods.div
+    div_ = _methods.div_
+    divide = _methods.divide
+    divide_ = _methods.divide_
+    dot = _methods.dot
+    double = _methods.double
+    dsplit = _methods.dsplit
+    eig = _methods.eig
     def element_size(self) -> _int:
         """Bytes per element."""
-    def eq(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def eq_(self, other: Tensor | _Number) -> Tensor: ...
-    def equal(self, other: Tensor) -> _bool:
-        """Whether two tensors have the same shape and equal values."""
-    def erf(self, *, out: Tensor | None = None) -> Tensor: ...
-    def erf_(self) -> Tensor: ...
-    def erfc(self, *, out: Tensor | None = None) -> Tensor: ...
-    def erfc_(self) -> Tensor: ...
-    def erfinv(self, *, out: Tensor | None = None) -> Tensor: ...
-    def erfinv_(self) -> Tensor: ...
-    def exp(self, *, out: Tensor | None = None) -> Tensor: ...
-    def exp2(self, *, out: Tensor | None = None) -> Tensor: ...
-    def exp2_(self) -> Tensor: ...
-    def exp_(self) -> Tensor: ...
-    @overload
-    def expand(self, size: Sequence[_int], *, implicit: _bool = False) -> Tensor:
-        """Repeat dimensions of size 1 without copying."""
-    @overload
-    def expand(self, *size: _int, implicit: _bool = False) -> Tensor: ...
-    def expand_as(self, other: Tensor) -> Tensor:
-        """`expand` to another tensor's shape."""
-    def expm1(self, *, out: Tensor | None = None) -> Tensor: ...
-    def expm1_(self) -> Tensor: ...
-    def exponential_(self, lambd: Any = 1.0, *, generator: _Generator | None = None) -> Tensor:
-        """Fill with exponential numbers."""
-    def fill(self, value: Any) -> Tensor:
-        """A copy filled with one value."""
-    def fill_(self, value: Any) -> Tensor: ...
-    def fill_diagonal_(self, fill_value: _Number, wrap: _bool = False) -> Tensor:
-        """Write a number to the main diagonal; `wrap` starts again below the end of a tall matrix."""
-    def fix(self, *, out: Tensor | None = None) -> Tensor: ...
-    def fix_(self) -> Tensor: ...
-    def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-        """Collapse a range of dimensions into one."""
-    @overload
-    def flip(self, dims: Sequence[_int]) -> Tensor: ...
-    @overload
-    def flip(self, *dims: _int) -> Tensor: ...
-    def fliplr(self) -> Tensor:
-        """Reverse the columns."""
-    def flipud(self) -> Tensor:
-        """Reverse the rows."""
-    def float(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.float32."""
-    def float_power(self, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """`pow` in double precision, whatever the operands."""
-    def float_power_(self, exponent: Tensor | _Number) -> Tensor:
-        """`float_power` into the input, which must have the result's dtype already."""
-    def floor(self, *, out: Tensor | None = None) -> Tensor: ...
-    def floor_(self) -> Tensor: ...
-    def floor_divide(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """The quotient rounded down; torch gives it no derivative."""
-    def floor_divide_(self, other: Tensor | _Number) -> Tensor:
-        """The quotient rounded down; torch gives it no derivative."""
-    def fmax(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def fmin(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def fmod(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """What is left of the division, with the sign of the dividend."""
-    def fmod_(self, other: Tensor | _Number) -> Tensor:
-        """What is left of the division, with the sign of the dividend."""
-    def frac(self, *, out: Tensor | None = None) -> Tensor: ...
-    def frac_(self) -> Tensor: ...
-    def frexp(self, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.frexp:
-        """Mantissa in [1/2, 1) and exponent of two."""
-    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-        """Elements of `input` whose coordinate along `dim` is given by `index`."""
-    def gcd(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def gcd_(self, other: Tensor) -> Tensor: ...
-    def ge(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def ge_(self, other: Tensor | _Number) -> Tensor: ...
-    def geometric_(self, p: Any, *, generator: _Generator | None = None) -> Tensor:
-        """Fill with how many trials the first success took."""
-    def geqrf(self, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.geqrf:
-        """The packed form of a QR factorisation, as LAPACK returns it."""
-    def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """All products of an element of one vector and one of another."""
+    eq = _methods.eq
+    eq_ = _methods.eq_
+    equal = _methods.equal
+    erf = _methods.erf
+    erf_ = _methods.erf_
+    erfc = _methods.erfc
+    erfc_ = _methods.erfc_
+    erfinv = _methods.erfinv
+    erfinv_ = _methods.erfinv_
+    exp = _methods.exp
+    exp2 = _methods.exp2
+    exp2_ = _methods.exp2_
+    exp_ = _methods.exp_
+    expand = _methods.expand
+    expand_as = _methods.expand_as
+    expm1 = _methods.expm1
+    expm1_ = _methods.expm1_
+    exponential_ = _methods.exponential_
+    fill = _methods.fill
+    fill_ = _methods.fill_
+    fill_diagonal_ = _methods.fill_diagonal_
+    fix = _methods.fix
+    fix_ = _methods.fix_
+    flatten = _methods.flatten
+    flip = _methods.flip
+    fliplr = _methods.fliplr
+    flipud = _methods.flipud
+    float = _methods.float
+    float_power = _methods.float_power
+    float_power_ = _methods.float_power_
+    floor = _methods.floor
+    floor_ = _methods.floor_
+    floor_divide = _methods.floor_divide
+    floor_divide_ = _methods.floor_divide_
+    fmax = _methods.fmax
+    fmin = _methods.fmin
+    fmod = _methods.fmod
+    fmod_ = _methods.fmod_
+    frac = _methods.frac
+    frac_ = _methods.frac_
+    frexp = _methods.frexp
+    gather = _methods.gather
+    gcd = _methods.gcd
+    gcd_ = _methods.gcd_
+    ge = _methods.ge
+    ge_ = _methods.ge_
+    geometric_ = _methods.geometric_
+    geqrf = _methods.geqrf
+    ger = _methods.ger
     def get_device(self) -> Any: ...
-    def greater(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def greater_(self, other: Tensor | _Number) -> Tensor: ...
-    def greater_equal(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def greater_equal_(self, other: Tensor | _Number) -> Tensor: ...
-    def gt(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def gt_(self, other: Tensor | _Number) -> Tensor: ...
-    def half(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.float16."""
-    def hardshrink(self, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor:
-        """0 on ``[-lambd, lambd]``, the input elsewhere."""
-    def hash_tensor(self, dim: _int | Sequence[_int] = (), *, keepdim: _bool = False, mode: _int = 0, out: Tensor | None = None) -> Tensor:
-        """The exclusive or of the elements' bits, as doubles or as 64-bit integers."""
-    def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """0 left of 0, 1 right of it, `values` on it."""
-    def heaviside_(self, values: Tensor) -> Tensor:
-        """0 left of 0, 1 right of it, `values` on it."""
-    def histc(self, bins: _int = 100, min: _Number = 0, max: _Number = 0, *, out: Tensor | None = None) -> Tensor:
-        """Counts of the elements in equal bins between `min` and `max`."""
-    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Any = None, density: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.histogram:
-        """Histogram over a number of equal bins, or over bins with given edges."""
-    def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
-        """Split along columns (the only dimension of a vector)."""
-    def hypot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def hypot_(self, other: Tensor) -> Tensor: ...
-    def i0(self, *, out: Tensor | None = None) -> Tensor: ...
-    def i0_(self) -> Tensor: ...
-    def igamma(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The regularised incomplete gamma function."""
-    def igamma_(self, other: Tensor) -> Tensor:
-        """The regularised incomplete gamma function."""
-    def igammac(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The regularised incomplete gamma function."""
-    def igammac_(self, other: Tensor) -> Tensor:
-        """The regularised incomplete gamma function."""
-    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-        """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
-    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:
-        """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
-    def index_copy(self, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The slices of `source` written over the slices of `input` at `index`."""
-    def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-        """The slices of `source` written over the slices of `input` at `index`."""
-    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
-        """The slices of `input` at `index` filled with one value."""
-    def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
-        """The slices of `input` at `index` filled with one value."""
-    def index_put(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
-        """A copy with `values` written to, or added at, what the indices select."""
-    def index_put_(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
-        """Write `values` to, or add them at, what the indices select."""
-    def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
-        """The slices of `source` reduced into the slices of `input` at `index`."""
-    def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """The slices of `source` reduced into the slices of `input` at `index`."""
-    def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The slices along `dim` at the entries of a vector `index`."""
-    def indices(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Sums of products over the last dimensions."""
-    def int(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.int32."""
-    def int_repr(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def inverse(self, *, out: Tensor | None = None) -> Tensor:
-        """`linalg.inv`."""
-    def is_coalesced(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def is_complex(self) -> _bool:
-        """Whether the dtype is complex."""
-    def is_conj(self) -> _bool:
-        """Whether the tensor is a lazily conjugated view."""
+    greater = _methods.greater
+    greater_ = _methods.greater_
+    greater_equal = _methods.greater_equal
+    greater_equal_ = _methods.greater_equal_
+    gt = _methods.gt
+    gt_ = _methods.gt_
+    half = _methods.half
+    hardshrink = _methods.hardshrink
+    hash_tensor = _methods.hash_tensor
+    heaviside = _methods.heaviside
+    heaviside_ = _methods.heaviside_
+    histc = _methods.histc
+    histogram = _methods.histogram
+    hsplit = _methods.hsplit
+    hypot = _methods.hypot
+    hypot_ = _methods.hypot_
+    i0 = _methods.i0
+    i0_ = _methods.i0_
+    igamma = _methods.igamma
+    igamma_ = _methods.igamma_
+    igammac = _methods.igammac
+    igammac_ = _methods.igammac_
+    index_add = _methods.index_add
+    index_add_ = _methods.index_add_
+    index_copy = _methods.index_copy
+    index_copy_ = _methods.index_copy_
+    index_fill = _methods.index_fill
+    index_fill_ = _methods.index_fill_
+    index_put = _methods.index_put
+    index_put_ = _methods.index_put_
+    index_reduce = _methods.index_reduce
+    index_reduce_ = _methods.index_reduce_
+    index_select = _methods.index_select
+    indices = _methods.indices
+    inner = _methods.inner
+    int = _methods.int
+    int_repr = _methods.int_repr
+    inverse = _methods.inverse
+    is_coalesced = _methods.is_coalesced
+    is_complex = _methods.is_complex
+    is_conj = _methods.is_conj
     def is_contiguous(self, memory_format: _memory_format | None = None) -> _bool:
         """Whether the elements are laid out row by row without gaps, or as another memory format says."""
-    def is_distributed(self) -> _bool:
-        """Whether a tensor is spread over processes; none is."""
-    def is_floating_point(self) -> _bool:
-        """Whether the dtype is floating (complex ones are not)."""
+    is_distributed = _methods.is_distributed
+    is_floating_point = _methods.is_floating_point
     def is_inference(self) -> Any: ...
-    def is_neg(self) -> _bool:
-        """Whether the tensor is a lazily negated view."""
-    def is_nonzero(self) -> _bool:
-        """The truth of a tensor of one element."""
+    is_neg = _methods.is_neg
+    is_nonzero = _methods.is_nonzero
     def is_pinned(self, device: _device | str | _int | None = None) -> _bool: ...
-    def is_same_size(self, other: Tensor | _Number) -> _bool:
-        """Whether two tensors have the same shape."""
-    def is_set_to(self, tensor: Any) -> _bool:
-        """Whether both look at the same storage in the same way."""
+    is_same_size = _methods.is_same_size
+    is_set_to = _methods.is_set_to
     def is_shared(self) -> _bool:
         """Whether `share_memory_` was called for the tensor's storage."""
-    def is_signed(self) -> _bool:
-        """Whether the dtype has negative numbers."""
-    def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-        """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
-    def isfinite(self) -> Tensor: ...
-    def isinf(self) -> Tensor: ...
-    def isnan(self) -> Tensor: ...
-    def isneginf(self, *, out: Tensor | None = None) -> Tensor: ...
-    def isposinf(self, *, out: Tensor | None = None) -> Tensor: ...
-    def isreal(self) -> Tensor: ...
-    def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
-        """The signal whose short-time transform this is, by overlapping and adding."""
+    is_signed = _methods.is_signed
+    isclose = _methods.isclose
+    isfinite = _methods.isfinite
+    isinf = _methods.isinf
+    isnan = _methods.isnan
+    isneginf = _methods.isneginf
+    isposinf = _methods.isposinf
+    isreal = _methods.isreal
+    istft = _methods.istft
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
-    def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The Kronecker product."""
-    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.kthvalue:
-        """The k-th smallest along `dim` (counted from 1, NaN last) and its index."""
-    def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def lcm_(self, other: Tensor) -> Tensor: ...
-    def ldexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def ldexp_(self, other: Tensor) -> Tensor: ...
-    def le(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def le_(self, other: Tensor | _Number) -> Tensor: ...
-    def lerp(self, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
-    def lerp_(self, end: Tensor, weight: Tensor | _Number) -> Tensor:
-        """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
-    def less(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def less_(self, other: Tensor | _Number) -> Tensor: ...
-    def less_equal(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def less_equal_(self, other: Tensor | _Number) -> Tensor: ...
-    def lgamma(self, *, out: Tensor | None = None) -> Tensor: ...
-    def lgamma_(self) -> Tensor: ...
-    def log(self, *, out: Tensor | None = None) -> Tensor: ...
-    def log10(self, *, out: Tensor | None = None) -> Tensor: ...
-    def log10_(self) -> Tensor: ...
-    def log1p(self, *, out: Tensor | None = None) -> Tensor: ...
-    def log1p_(self) -> Tensor: ...
-    def log2(self, *, out: Tensor | None = None) -> Tensor: ...
-    def log2_(self) -> Tensor: ...
-    def log_(self) -> Tensor: ...
-    def log_normal_(self, mean: Any = 1.0, std: Any = 2.0, *, generator: _Generator | None = None) -> Tensor:
-        """Fill with numbers whose logarithm is normal."""
-    def log_softmax(self, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-        """The logarithm of `softmax`."""
-    def logaddexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def logaddexp2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def logcumsumexp(self, dim: _int, *, out: Tensor | None = None) -> Tensor:
-        """Logarithm of the running sum of exponentials along `dim`."""
-    def logdet(self) -> Tensor:
-        """The logarithm of the determinant; nan where it is negative."""
-    def logical_and(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def logical_and_(self, other: Tensor) -> Tensor: ...
-    def logical_not(self, *, out: Tensor | None = None) -> Tensor: ...
-    def logical_not_(self) -> Tensor: ...
-    def logical_or(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def logical_or_(self, other: Tensor) -> Tensor: ...
-    def logical_xor(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def logical_xor_(self, other: Tensor) -> Tensor: ...
-    def logit(self, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
-        """The inverse of sigmoid, on ``[eps, 1 - eps]`` when `eps` is given."""
-    def logit_(self, eps: _float | None = None) -> Tensor:
-        """The inverse of sigmoid, on ``[eps, 1 - eps]`` when `eps` is given."""
-    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Logarithm of the summed exponentials along `dim`."""
-    def long(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.int64."""
-    def lstsq(self, **kwargs: Any) -> NoReturn:
-        """Removed from torch; use `torch.linalg.lstsq`, which takes its arguments the other way round."""
-    def lt(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def lt_(self, other: Tensor | _Number) -> Tensor: ...
-    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> tuple[Tensor, ...]:
-        """Packed LU factors and pivots (older name)."""
-    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """`linalg.lu_solve` (older name)."""
-    def map2_(self, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-        """`map_` with two other tensors."""
-    def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Replace each element by a Python function of it and of another tensor's element."""
-    def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
-        """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
-    def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
-        """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
-    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """Successive elements of `source` written where `mask` is true."""
-    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
-        """Successive elements of `source` written where `mask` is true."""
-    def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The elements where `mask` is true, as a vector."""
-    def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Matrix product with torch's rules for vectors and batches."""
-    def matrix_exp(self) -> Tensor:
-        """`linalg.matrix_exp`."""
-    def matrix_power(self, n: _int, *, out: Tensor | None = None) -> Tensor:
-        """`linalg.matrix_power`."""
-    @overload
-    def max(self, *, out: Tensor | None = None) -> Tensor:
-        """The largest element; along a dimension with indices; or of two tensors elementwise."""
-    @overload
-    def max(self, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _return_types.max: ...
-    @overload
-    def max(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def maximum(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def mean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-        """Mean of the elements, or of those along `dim`."""
-    @overload
-    def median(self) -> Tensor:
-        """The lower median of all elements, or along a dimension with indices."""
-    @overload
-    def median(self, dim: _int, keepdim: _bool = False) -> _return_types.median: ...
-    @overload
-    def min(self, *, out: Tensor | None = None) -> Tensor:
-        """The smallest element; along a dimension with indices; or of two tensors elementwise."""
-    @overload
-    def min(self, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _return_types.min: ...
-    @overload
-    def min(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def minimum(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The product of two matrices."""
-    def mode(self, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.mode:
-        """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
-    def module_load(self, other: Tensor, assign: _bool = False) -> Any:
-        """What `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
-    def moveaxis(self, source: Any, destination: Any) -> Tensor:
-        """Move dimensions to other places, keeping the order of the rest."""
-    def movedim(self, source: Any, destination: Any) -> Tensor:
-        """Move dimensions to other places, keeping the order of the rest."""
-    def msort(self, *, out: Tensor | None = None) -> Tensor:
-        """Sort along the first dimension."""
-    def mul(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """``input * other``."""
-    def mul_(self, other: Tensor | _Number) -> Tensor:
-        """``input * other``."""
-    def multinomial(self, num_samples: Any, replacement: _bool = False, *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
-        """Category numbers drawn with the weights of each row."""
-    def multiply(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """``input * other``."""
-    def multiply_(self, other: Tensor | _Number) -> Tensor:
-        """``input * other``."""
-    def mv(self, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The product of a matrix and a vector."""
-    def mvlgamma(self, p: _int, *, out: Tensor | None = None) -> Tensor:
-        """The logarithm of the multivariate gamma function of dimension `p`."""
-    def mvlgamma_(self, p: _int) -> Tensor:
-        """The logarithm of the multivariate gamma function of dimension `p`."""
-    def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Replace nan and infinities by finite numbers."""
-    def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-        """Replace nan and infinities by finite numbers."""
-    def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-        """Mean of the elements that are not NaN."""
-    @overload
-    def nanmedian(self) -> Tensor:
-        """The lower median of the elements that are not NaN, or along a dimension with indices."""
-    @overload
-    def nanmedian(self, dim: _int, keepdim: _bool = False) -> _return_types.nanmedian: ...
-    def nanquantile(self, q: Any, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Quantiles of the elements that are not NaN."""
-    def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-        """Sum that takes NaN for zero."""
-    def narrow(self, dim: _int, start: Any, length: _int) -> Tensor:
-        """`length` elements along `dim` from `start`, as a view."""
-    def narrow_copy(self, dim: _int, start: Any, length: _int, *, out: Tensor | None = None) -> Tensor:
-        """A copy of `length` elements along `dim` from `start`."""
+    kron = _methods.kron
+    kthvalue = _methods.kthvalue
+    lcm = _methods.lcm
+    lcm_ = _methods.lcm_
+    ldexp = _methods.ldexp
+    ldexp_ = _methods.ldexp_
+    le = _methods.le
+    le_ = _methods.le_
+    lerp = _methods.lerp
+    lerp_ = _methods.lerp_
+    less = _methods.less
+    less_ = _methods.less_
+    less_equal = _methods.less_equal
+    less_equal_ = _methods.less_equal_
+    lgamma = _methods.lgamma
+    lgamma_ = _methods.lgamma_
+    log = _methods.log
+    log10 = _methods.log10
+    log10_ = _methods.log10_
+    log1p = _methods.log1p
+    log1p_ = _methods.log1p_
+    log2 = _methods.log2
+    log2_ = _methods.log2_
+    log_ = _methods.log_
+    log_normal_ = _methods.log_normal_
+    log_softmax = _methods.log_softmax
+    logaddexp = _methods.logaddexp
+    logaddexp2 = _methods.logaddexp2
+    logcumsumexp = _methods.logcumsumexp
+    logdet = _methods.logdet
+    logical_and = _methods.logical_and
+    logical_and_ = _methods.logical_and_
+    logical_not = _methods.logical_not
+    logical_not_ = _methods.logical_not_
+    logical_or = _methods.logical_or
+    logical_or_ = _methods.logical_or_
+    logical_xor = _methods.logical_xor
+    logical_xor_ = _methods.logical_xor_
+    logit = _methods.logit
+    logit_ = _methods.logit_
+    logsumexp = _methods.logsumexp
+    long = _methods.long
+    lstsq = _methods.lstsq
+    lt = _methods.lt
+    lt_ = _methods.lt_
+    lu = _methods.lu
+    lu_solve = _methods.lu_solve
+    map2_ = _methods.map2_
+    map_ = _methods.map_
+    masked_fill = _methods.masked_fill
+    masked_fill_ = _methods.masked_fill_
+    masked_scatter = _methods.masked_scatter
+    masked_scatter_ = _methods.masked_scatter_
+    masked_select = _methods.masked_select
+    matmul = _methods.matmul
+    matrix_exp = _methods.matrix_exp
+    matrix_power = _methods.matrix_power
+    max = _methods.max
+    maximum = _methods.maximum
+    mean = _methods.mean
+    median = _methods.median
+    min = _methods.min
+    minimum = _methods.minimum
+    mm = _methods.mm
+    mode = _methods.mode
+    module_load = _methods.module_load
+    moveaxis = _methods.moveaxis
+    movedim = _methods.movedim
+    msort = _methods.msort
+    mul = _methods.mul
+    mul_ = _methods.mul_
+    multinomial = _methods.multinomial
+    multiply = _methods.multiply
+    multiply_ = _methods.multiply_
+    mv = _methods.mv
+    mvlgamma = _methods.mvlgamma
+    mvlgamma_ = _methods.mvlgamma_
+    nan_to_num = _methods.nan_to_num
+    nan_to_num_ = _methods.nan_to_num_
+    nanmean = _methods.nanmean
+    nanmedian = _methods.nanmedian
+    nanquantile = _methods.nanquantile
+    nansum = _methods.nansum
+    narrow = _methods.narrow
+    narrow_copy = _methods.narrow_copy
     def ndimension(self) -> _int:
         """The number of dimensions."""
-    def ne(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def ne_(self, other: Tensor | _Number) -> Tensor: ...
-    def neg(self, *, out: Tensor | None = None) -> Tensor: ...
-    def neg_(self) -> Tensor: ...
-    def negative(self, *, out: Tensor | None = None) -> Tensor: ...
-    def negative_(self) -> Tensor: ...
+    ne = _methods.ne
+    ne_ = _methods.ne_
+    neg = _methods.neg
+    neg_ = _methods.neg_
+    negative = _methods.negative
+    negative_ = _methods.negative_
     def nelement(self) -> _int:
         """The number of elements."""
-    def new(self, *args: Any, **kwargs: Any) -> Tensor:
-        """An older form of the ``new_*`` methods: sizes or data, in this tensor's dtype and on its device."""
-    @overload
-    def new_empty(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
-        """`empty` with this tensor's dtype and device."""
-    @overload
-    def new_empty(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
-    def new_empty_strided(self, size: Any, stride: _int | Sequence[_int] | None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
-        """`empty_strided` with this tensor's dtype and device."""
-    def new_full(self, size: Any, fill_value: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
-        """`full` with this tensor's dtype and device."""
-    @overload
-    def new_ones(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
-        """`ones` with this tensor's dtype and device."""
-    @overload
-    def new_ones(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
-    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
-        """`tensor` with this tensor's dtype and device."""
-    @overload
-    def new_zeros(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
-        """`zeros` with this tensor's dtype and device."""
-    @overload
-    def new_zeros(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
-    def nextafter(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def nextafter_(self, other: Tensor) -> Tensor: ...
-    @overload
-    def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
-        """Coordinates of the nonzero elements, as rows or as one vector per dimension."""
-    @overload
-    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
-    def nonzero_static(self, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
-        """Coordinates of the first `size` nonzero elements, with rows of `fill_value` where there are fewer."""
-    def norm(self, p: Any = 'fro', dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:
-        """A vector norm of order `p`, the Frobenius norm or the nuclear norm."""
-    def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: _Generator | None = None) -> Tensor:
-        """Fill with normal numbers."""
-    def not_equal(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
-    def not_equal_(self, other: Tensor | _Number) -> Tensor: ...
+    new = _methods.new
+    new_empty = _methods.new_empty
+    new_empty_strided = _methods.new_empty_strided
+    new_full = _methods.new_full
+    new_ones = _methods.new_ones
+    new_tensor = _methods.new_tensor
+    new_zeros = _methods.new_zeros
+    nextafter = _methods.nextafter
+    nextafter_ = _methods.nextafter_
+    nonzero = _methods.nonzero
+    nonzero_static = _methods.nonzero_static
+    norm = _methods.norm
+    normal_ = _methods.normal_
+    not_equal = _methods.not_equal
+    not_equal_ = _methods.not_equal_
     def numel(self) -> _int:
         """The number of elements."""
     def numpy(self, *, force: _bool = False) -> _ndarray:
         """The values as a NumPy array, which shares its memory with a tensor on the CPU."""
-    def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """`linalg.householder_product` (older name)."""
-    def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Multiply `input3` by the orthogonal matrix of a QR factorisation."""
-    def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """All products of an element of one vector and one of another."""
-    @overload
-    def permute(self, dims: Sequence[_int]) -> Tensor: ...
-    @overload
-    def permute(self, *dims: _int) -> Tensor: ...
-    def pin_memory(self, device: _device | str | _int | _Sharding | None = None) -> Tensor:
-        """The tensor itself: XLA copies from host memory as it is."""
-    def pinverse(self, rcond: _float = 1e-15) -> Tensor:
-        """`linalg.pinv` (older name)."""
-    def polygamma(self, n: _int) -> Tensor:
-        """The `n`-th derivative of digamma."""
-    def polygamma_(self, n: _int) -> Tensor:
-        """`polygamma` in place."""
-    def positive(self) -> Tensor:
-        """The input itself."""
-    def pow(self, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """The input to the power `exponent`; either may be a number."""
-    def pow_(self, exponent: Tensor | _Number) -> Tensor:
-        """Write the power into the input."""
-    def prelu(self, weight: Tensor) -> Tensor:
-        """The input where positive, a learned multiple of it elsewhere: one for all or one per channel."""
-    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-        """Product of the elements, or of those along `dim`; integers and bool give int64."""
-    def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """`source` written to, or added at, positions of the flattened tensor."""
-    def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """`source` written to, or added at, positions of the flattened tensor."""
-    def q_per_channel_axis(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def q_per_channel_scales(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def q_per_channel_zero_points(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def q_scale(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def q_zero_point(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def qr(self, some: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.qr:
-        """`linalg.qr` (older name)."""
-    def qscheme(self, **kwargs: Any) -> NoReturn:
-        """Refused: quantized tensors are out of scope."""
-    def quantile(self, q: Any, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Quantiles of all elements or along a dimension."""
-    def rad2deg(self, *, out: Tensor | None = None) -> Tensor: ...
-    def rad2deg_(self) -> Tensor: ...
-    def random_(self, *args: Any, generator: _Generator | None = None) -> Tensor:
-        """Fill with integers: over all that the dtype has, below ``to``, or in [``from``, ``to``)."""
-    def ravel(self) -> Tensor:
-        """A contiguous one-dimensional version."""
-    def reciprocal(self, *, out: Tensor | None = None) -> Tensor: ...
-    def reciprocal_(self) -> Tensor: ...
-    def record_stream(self, stream: Any) -> None:
-        """Do nothing: XLA keeps memory for as long as something that is under way needs it."""
+    orgqr = _methods.orgqr
+    ormqr = _methods.ormqr
+    outer = _methods.outer
+    permute = _methods.permute
+    pin_memory = _methods.pin_memory
+    pinverse = _methods.pinverse
+    polygamma = _methods.polygamma
+    polygamma_ = _methods.polygamma_
+    positive = _methods.positive
+    pow = _methods.pow
+    pow_ = _methods.pow_
+    prelu = _methods.prelu
+    prod = _methods.prod
+    put = _methods.put
+    put_ = _methods.put_
+    q_per_channel_axis = _methods.q_per_channel_axis
+    q_per_channel_scales = _methods.q_per_channel_scales
+    q_per_channel_zero_points = _methods.q_per_channel_zero_points
+    q_scale = _methods.q_scale
+    q_zero_point = _methods.q_zero_point
+    qr = _methods.qr
+    qscheme = _methods.qscheme
+    quantile = _methods.quantile
+    rad2deg = _methods.rad2deg
+    rad2deg_ = _methods.rad2deg_
+    random_ = _methods.random_
+    ravel = _methods.ravel
+    reciprocal = _methods.reciprocal
+    reciprocal_ = _methods.reciprocal_
+    record_stream = _methods.record_stream
     def register_hook(self, hook: Any) -> _RemovableHandle:
         """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
     def register_post_accumulate_grad_hook(self, hook: Any) -> _RemovableHandle:
         """Call ``hook(tensor)`` after a gradient was added to this leaf's ``.grad``."""
-    def reinforce(self, reward: Any) -> NoReturn:
-        """Removed from torch; its distributions have `log_prob`."""
-    def relu(self) -> Tensor:
-        """The larger of the input and 0."""
-    def relu_(self) -> Tensor:
-        """The larger of the input and 0."""
-    def remainder(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """What is left of the division, with the sign of the divisor."""
-    def remainder_(self, other: Tensor | _Number) -> Tensor:
-        """What is left of the division, with the sign of the divisor."""
-    def renorm(self, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Tensor:
-        """Slices along `dim` whose norm is above `maxnorm` scaled down to it."""
-    def renorm_(self, p: Any, dim: _int, maxnorm: Any) -> Tensor:
-        """Slices along `dim` whose norm is above `maxnorm` scaled down to it."""
-    def repeat(self, *repeats: _int | Sequence[_int]) -> Tensor: ...
-    def repeat_interleave(self, repeats: Any = None, dim: _int | Sequence[_int] | None = None, *, output_size: _int | Sequence[_int | None] | None = None) -> Tensor:
-        """Each element (or slice along `dim`) repeated a number of times."""
+    reinforce = _methods.reinforce
+    relu = _methods.relu
+    relu_ = _methods.relu_
+    remainder = _methods.remainder
+    remainder_ = _methods.remainder_
+    renorm = _methods.renorm
+    renorm_ = _methods.renorm_
+    repeat = _methods.repeat
+    repeat_interleave = _methods.repeat_interleave
     def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
         """`requires_grad` as a method that returns the tensor."""
-    @overload
-    def reshape(self, shape: Sequence[_int]) -> Tensor:
-        """A view of another shape where strides allow it, else a copy."""
-    @overload
-    def reshape(self, *shape: _int) -> Tensor: ...
-    def reshape_as(self, other: Tensor) -> Tensor:
-        """`reshape` to another tensor's shape."""
-    @overload
-    def resize(self, sizes: Sequence[_int]) -> Tensor:
-        """`view`, for tensors whose size stays the same; deprecated."""
-    @overload
-    def resize(self, *sizes: _int) -> Tensor: ...
-    @overload
-    def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Tensor:
-        """Give the tensor another shape over the same storage, which grows (by zeros) where it has to."""
-    @overload
-    def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Tensor: ...
-    def resize_as(self, tensor: Tensor) -> Tensor:
-        """`view` to another tensor's shape; deprecated."""
-    def resize_as_(self, the_template: Any, *, memory_format: _memory_format | None = None) -> Tensor:
-        """`resize_` to another tensor's shape."""
-    def resize_as_sparse_(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def resolve_conj(self) -> Tensor:
-        """The tensor with its lazy conjugation carried out."""
-    def resolve_neg(self) -> Tensor:
-        """The tensor with its lazy negation carried out."""
+    reshape = _methods.reshape
+    reshape_as = _methods.reshape_as
+    resize = _methods.resize
+    resize_ = _methods.resize_
+    resize_as = _methods.resize_as
+    resize_as_ = _methods.resize_as_
+    resize_as_sparse_ = _methods.resize_as_sparse_
+    resolve_conj = _methods.resolve_conj
+    resolve_neg = _methods.resolve_neg
     def retain_grad(self) -> None:
         """Keep the gradient of a non-leaf in its ``.grad``."""
-    def roll(self, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None) -> Tensor: ...
-    def rot90(self, k: _int = 1, dims: Any = (0, 1)) -> Tensor:
-        """The tensor turned by `k` quarters in the plane of two dimensions."""
-    def round(self, *, decimals: _int | None = None, out: Tensor | None = None) -> Tensor:
-        """Nearest integer, halves to even; `decimals` counts digits after the point."""
-    def round_(self, *, decimals: _int | None = None) -> Tensor:
-        """Nearest integer, halves to even; `decimals` counts digits after the point."""
-    def row_indices(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def rsqrt(self, *, out: Tensor | None = None) -> Tensor: ...
-    def rsqrt_(self) -> Tensor: ...
-    def scatter(self, dim: _int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None, out: Tensor | None = None) -> Tensor:
-        """A copy with `src` (or one value) written at `index` along `dim`."""
-    def scatter_(self, dim: _int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None) -> Tensor:
-        """Write `src` (or one value) at `index` along `dim`."""
-    def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """`src` added to the elements at `index` along `dim`."""
-    def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """`src` added to the elements at `index` along `dim`."""
-    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
-        """`src` reduced into the elements at `index` along `dim`."""
-    def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """`src` reduced into the elements at `index` along `dim`."""
-    def select(self, dim: _int, index: _int) -> Tensor: ...
-    def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
-        """`input` with the slice at `index` of `dim` replaced by `src`."""
-    def set_(self, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: _int | Sequence[_int] | None = None) -> Tensor:
-        """Make the tensor look at another tensor's storage, whole or in part."""
-    def sgn(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sgn_(self) -> Tensor: ...
+    roll = _methods.roll
+    rot90 = _methods.rot90
+    round = _methods.round
+    round_ = _methods.round_
+    row_indices = _methods.row_indices
+    rsqrt = _methods.rsqrt
+    rsqrt_ = _methods.rsqrt_
+    scatter = _methods.scatter
+    scatter_ = _methods.scatter_
+    scatter_add = _methods.scatter_add
+    scatter_add_ = _methods.scatter_add_
+    scatter_reduce = _methods.scatter_reduce
+    scatter_reduce_ = _methods.scatter_reduce_
+    select = _methods.select
+    select_scatter = _methods.select_scatter
+    set_ = _methods.set_
+    sgn = _methods.sgn
+    sgn_ = _methods.sgn_
     def share_memory_(self) -> Tensor:
         """Mark the tensor's storage as shared."""
-    def short(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor as torch.int16."""
-    def sigmoid(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sigmoid_(self) -> Tensor: ...
-    def sign(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sign_(self) -> Tensor: ...
-    def signbit(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sin(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sin_(self) -> Tensor: ...
-    def sinc(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sinc_(self) -> Tensor: ...
-    def sinh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sinh_(self) -> Tensor: ...
+    short = _methods.short
+    sigmoid = _methods.sigmoid
+    sigmoid_ = _methods.sigmoid_
+    sign = _methods.sign
+    sign_ = _methods.sign_
+    signbit = _methods.signbit
+    sin = _methods.sin
+    sin_ = _methods.sin_
+    sinc = _methods.sinc
+    sinc_ = _methods.sinc_
+    sinh = _methods.sinh
+    sinh_ = _methods.sinh_
     @overload
     def size(self, dim: None = None) -> _Size:
         """The shape, or the size of one dimension."""
     @overload
     def size(self, dim: _int) -> _int: ...
-    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
-        """`input` with ``[start:end:step]`` of `dim` replaced by `src`."""
-    def slogdet(self, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.slogdet:
-        """`linalg.slogdet`."""
-    def smm(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def softmax(self, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Exponentials along `dim`, divided by their sum."""
-    def solve(self, **kwargs: Any) -> NoReturn:
-        """Removed from torch; use `torch.linalg.solve`, which takes its arguments the other way round."""
-    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = None, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.sort:
-        """Sort along `dim`, NaN last; always stable."""
-    def sparse_dim(self) -> _int:
-        """How many dimensions are sparse: none."""
-    def sparse_mask(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def sparse_resize_(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def sparse_resize_and_clear_(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def split(self, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-        """Split into views of one size, or of the given sizes."""
-    def split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
-    def sqrt(self, *, out: Tensor | None = None) -> Tensor: ...
-    def sqrt_(self) -> Tensor: ...
-    def square(self, *, out: Tensor | None = None) -> Tensor:
-        """The input times itself."""
-    def square_(self) -> Tensor:
-        """Square in place."""
-    @overload
-    def squeeze(self, dims: Sequence[_int], *, dim: _int | Sequence[_int] | None = None) -> Tensor:
-        """Drop dimensions of size 1."""
-    @overload
-    def squeeze(self, *dims: _int, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
-    @overload
-    def squeeze_(self, dims: Sequence[_int], *, dim: _int | Sequence[_int] | None = None) -> Tensor:
-        """`squeeze` that changes the tensor itself."""
-    @overload
-    def squeeze_(self, *dims: _int, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
-    def sspaddmm(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    @overload
-    def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _Number | None = None, keepdim: _bool = False) -> Tensor:
-        """Standard deviation, with Bessel's correction unless told otherwise."""
-    @overload
-    def std(self, dim: _int | Sequence[_int] | None, unbiased: _bool, keepdim: _bool = False) -> Tensor: ...
-    @overload
-    def std(self, unbiased: _bool) -> Tensor: ...
-    def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-        """Fourier transforms of overlapping frames of a signal, or of each row of signals."""
-    def storage(self) -> Any:
-        """The storage behind the tensor, seen as elements of the tensor's dtype; deprecated."""
+    slice_scatter = _methods.slice_scatter
+    slogdet = _methods.slogdet
+    smm = _methods.smm
+    softmax = _methods.softmax
+    solve = _methods.solve
+    sort = _methods.sort
+    sparse_dim = _methods.sparse_dim
+    sparse_mask = _methods.sparse_mask
+    sparse_resize_ = _methods.sparse_resize_
+    sparse_resize_and_clear_ = _methods.sparse_resize_and_clear_
+    split = _methods.split
+    split_with_sizes = _methods.split_with_sizes
+    sqrt = _methods.sqrt
+    sqrt_ = _methods.sqrt_
+    square = _methods.square
+    square_ = _methods.square_
+    squeeze = _methods.squeeze
+    squeeze_ = _methods.squeeze_
+    sspaddmm = _methods.sspaddmm
+    std = _methods.std
+    stft = _methods.stft
+    storage = _methods.storage
     def storage_offset(self) -> _int:
         """Elements from the start of the storage to the tensor's first element."""
-    def storage_type(self, **kwargs: Any) -> NoReturn:
-        """Refused: use tensors, tensor.storage() or torch.UntypedStorage; torch has deprecated classes of storages."""
+    storage_type = _methods.storage_type
     @overload
     def stride(self, dim: None = None) -> tuple[_int, ...]:
         """The strides in elements, or the stride of one dimension."""
     @overload
     def stride(self, dim: _int) -> _int: ...
-    def sub(self, other: Tensor | _Number, *, alpha: _Number | None = None, out: Tensor | None = None) -> Tensor:
-        """``input - alpha * other``."""
-    def sub_(self, other: Tensor | _Number, *, alpha: _Number | None = None) -> Tensor:
-        """``input - alpha * other``."""
-    def subtract(self, other: Tensor | _Number, *, alpha: _Number | None = None, out: Tensor | None = None) -> Tensor:
-        """``input - alpha * other``."""
-    def subtract_(self, other: Tensor | _Number, *, alpha: _Number | None = None) -> Tensor:
-        """``input - alpha * other``."""
-    def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
-        """Sum of the elements, or of those along `dim`; integers and bool sum to int64."""
-    @overload
-    def sum_to_size(self, size: Sequence[_int]) -> Tensor:
-        """Sum broadcast dimensions away until the shape is `size`."""
-    @overload
-    def sum_to_size(self, *size: _int) -> Tensor: ...
-    def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.svd:
-        """Singular values and vectors, V not transposed (older name)."""
-    def swapaxes(self, dim0: _int, dim1: _int) -> Tensor: ...
-    def swapaxes_(self, dim0: _int, dim1: _int) -> Tensor: ...
-    def swapdims(self, dim0: _int, dim1: _int) -> Tensor: ...
-    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor: ...
-    def symeig(self, **kwargs: Any) -> NoReturn:
-        """Removed from torch; use `torch.linalg.eigh`, which reads the lower triangle by default."""
-    def t(self) -> Tensor: ...
-    def t_(self) -> Tensor: ...
-    def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Elements of the flattened tensor, shaped like `index`."""
-    def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
-    def tan(self, *, out: Tensor | None = None) -> Tensor: ...
-    def tan_(self) -> Tensor: ...
-    def tanh(self, *, out: Tensor | None = None) -> Tensor: ...
-    def tanh_(self) -> Tensor: ...
-    def tensor_split(self, indices_or_sections: Any = None, dim: _int = 0, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
-        """Split at indices, or into a number of nearly equal parts."""
-    @overload
-    def tile(self, dims: Sequence[_int]) -> Tensor:
-        """Repeat along dimensions, as NumPy does."""
-    @overload
-    def tile(self, *dims: _int) -> Tensor: ...
-    @overload
-    def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """The tensor with another dtype, device or memory format; itself where nothing changes."""
-    @overload
-    def to(self, device: _device | str | _int | _Sharding | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
-    @overload
-    def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
-    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
-        """The tensor itself, which is dense, or a copy of another dtype."""
-    def to_mkldnn(self, **kwargs: Any) -> NoReturn:
-        """Refused: mkldnn tensors are out of scope; XLA chooses layouts itself."""
-    def to_padded_tensor(self, **kwargs: Any) -> NoReturn:
-        """Refused: nested and jagged tensors are out of scope."""
-    def to_sparse(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def to_sparse_bsc(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def to_sparse_bsr(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def to_sparse_coo(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def to_sparse_csc(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    def to_sparse_csr(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
+    sub = _methods.sub
+    sub_ = _methods.sub_
+    subtract = _methods.subtract
+    subtract_ = _methods.subtract_
+    sum = _methods.sum
+    sum_to_size = _methods.sum_to_size
+    svd = _methods.svd
+    swapaxes = _methods.swapaxes
+    swapaxes_ = _methods.swapaxes_
+    swapdims = _methods.swapdims
+    swapdims_ = _methods.swapdims_
+    symeig = _methods.symeig
+    t = _methods.t
+    t_ = _methods.t_
+    take = _methods.take
+    take_along_dim = _methods.take_along_dim
+    tan = _methods.tan
+    tan_ = _methods.tan_
+    tanh = _methods.tanh
+    tanh_ = _methods.tanh_
+    tensor_split = _methods.tensor_split
+    tile = _methods.tile
+    to = _methods.to
+    to_dense = _methods.to_dense
+    to_mkldnn = _methods.to_mkldnn
+    to_padded_tensor = _methods.to_padded_tensor
+    to_sparse = _methods.to_sparse
+    to_sparse_bsc = _methods.to_sparse_bsc
+    to_sparse_bsr = _methods.to_sparse_bsr
+    to_sparse_coo = _methods.to_sparse_coo
+    to_sparse_csc = _methods.to_sparse_csc
+    to_sparse_csr = _methods.to_sparse_csr
     def tolist(self) -> Any:
         """The values as nested Python lists."""
-    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.topk:
-        """The k largest or smallest elements along `dim`, in order; of equals the first."""
-    def trace(self) -> Tensor:
-        """The sum of the diagonal of a matrix."""
-    def transpose(self, dim0: _int, dim1: _int) -> Tensor: ...
-    def transpose_(self, dim0: _int, dim1: _int) -> Tensor: ...
-    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.triangular_solve:
-        """Solve a triangular system (the older function); also gives a copy of the matrix."""
-    def tril(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
-    def tril_(self, diagonal: _int = 0) -> Tensor: ...
-    def triu(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
-    def triu_(self, diagonal: _int = 0) -> Tensor: ...
-    def true_divide(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """``input / other``; the quotient of integers is floating."""
-    def true_divide_(self, other: Tensor | _Number) -> Tensor:
-        """``input / other``; the quotient of integers is floating."""
-    def trunc(self, *, out: Tensor | None = None) -> Tensor: ...
-    def trunc_(self) -> Tensor: ...
-    @overload
-    def type(self, dtype: None = None) -> str:
-        """The name of the tensor's type, or the tensor cast to a type."""
-    @overload
-    def type(self, dtype: _dtype | str | type, non_blocking: _bool = False) -> Tensor: ...
-    def type_as(self, other: Tensor | _Number) -> Tensor:
-        """The tensor in another tensor's dtype and on its device."""
-    def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]: ...
-    def unflatten(self, dim: _int, sizes: Sequence[_int]) -> Tensor:
-        """Split one dimension into several."""
-    def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor: ...
-    def uniform_(self, *args: Any, generator: _Generator | None = None) -> Tensor:
-        """Fill with uniform numbers: ``uniform_(from=0, to=1)``."""
-    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
-        """The distinct elements, or slices along `dim`, in ascending order."""
-    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | Sequence[_int] | None = None) -> Any:
-        """The elements, or slices along `dim`, that differ from the one before."""
-    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """`chunk` whose results do not count as views for autograd."""
-    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """`split` whose results do not count as views for autograd."""
-    def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
-        """`split_with_sizes` whose parts count as tensors of their own."""
-    def unsqueeze(self, dim: _int) -> Tensor: ...
-    def unsqueeze_(self, dim: _int) -> Tensor: ...
+    topk = _methods.topk
+    trace = _methods.trace
+    transpose = _methods.transpose
+    transpose_ = _methods.transpose_
+    triangular_solve = _methods.triangular_solve
+    tril = _methods.tril
+    tril_ = _methods.tril_
+    triu = _methods.triu
+    triu_ = _methods.triu_
+    true_divide = _methods.true_divide
+    true_divide_ = _methods.true_divide_
+    trunc = _methods.trunc
+    trunc_ = _methods.trunc_
+    type = _methods.type
+    type_as = _methods.type_as
+    unbind = _methods.unbind
+    unflatten = _methods.unflatten
+    unfold = _methods.unfold
+    uniform_ = _methods.uniform_
+    unique = _methods.unique
+    unique_consecutive = _methods.unique_consecutive
+    unsafe_chunk = _methods.unsafe_chunk
+    unsafe_split = _methods.unsafe_split
+    unsafe_split_with_sizes = _methods.unsafe_split_with_sizes
+    unsqueeze = _methods.unsqueeze
+    unsqueeze_ = _methods.unsqueeze_
     def untyped_storage(self) -> _UntypedStorage:
         """The storage behind the tensor."""
-    def values(self, **kwargs: Any) -> NoReturn:
-        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-    @overload
-    def var(self, dim: _int | Sequence[_int] | None = None, *, correction: _Number | None = None, keepdim: _bool = False) -> Tensor:
-        """Variance, with Bessel's correction unless told otherwise."""
-    @overload
-    def var(self, dim: _int | Sequence[_int] | None, unbiased: _bool, keepdim: _bool = False) -> Tensor: ...
-    @overload
-    def var(self, unbiased: _bool) -> Tensor: ...
-    def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """`dot` with the first vector conjugated."""
-    @overload
-    def view(self, dtype: _dtype) -> Tensor:
-        """The same elements with another shape or another dtype, sharing storage."""
-    @overload
-    def view(self, size: Sequence[_int]) -> Tensor: ...
-    @overload
-    def view(self, *size: _int) -> Tensor: ...
-    def view_as(self, other: Tensor) -> Tensor:
-        """`view` to another tensor's shape."""
+    values = _methods.values
+    var = _methods.var
+    vdot = _methods.vdot
+    view = _methods.view
+    view_as = _methods.view_as
     def visualize_sharding(self) -> None:
         """Print which device has which part of the tensor, as `jax.debug.visualize_array_sharding` draws it."""
-    def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
-        """Split along rows."""
-    def where(self, condition: Tensor, other: Tensor | _Number) -> Tensor:
-        """The input where the condition holds and `other` elsewhere."""
-    def xlogy(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-        """``input * log(other)``, 0 where the input is 0."""
-    def xlogy_(self, other: Tensor | _Number) -> Tensor:
-        """``input * log(other)``, 0 where the input is 0."""
-    def zero_(self) -> Tensor:
-        """Overwrite with zeros."""
+    vsplit = _methods.vsplit
+    where = _methods.where
+    xlogy = _methods.xlogy
+    xlogy_ = _methods.xlogy_
+    zero_ = _methods.zero_
 
 _new: Any
 def make(array: Any, m: Meta) -> Tensor:

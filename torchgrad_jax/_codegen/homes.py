@@ -123,7 +123,7 @@ def _declared(node: ast.stmt) -> Iterable[tuple[str, str]]:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Constant(value=str(row)), *_])):
             yield row, name
         case ast.FunctionDef(name=name, decorator_list=decorators):
-            given = [k.value.value for d in decorators if isinstance(d, ast.Call) for k in d.keywords
+            given = [str(k.value.value) for d in decorators if isinstance(d, ast.Call) for k in d.keywords
                      if k.arg == "name" and isinstance(k.value, ast.Constant)]  # fmt: skip
             yield (given[0] if given else name.rstrip("_")), name
 

@@ -123,8 +123,8 @@ def _declared(node: ast.stmt) -> Iterable[tuple[str, str]]:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Constant(value=str(row)), *_])):
             yield row, name
         case ast.FunctionDef(name=name, decorator_list=decorators):
-            given = [str(k.value.value) for d in decorators if isinstance(d, ast.Call) for k in d.keywords
-                     if k.arg == "name" and isinstance(k.value, ast.Constant)]  # fmt: skip
+            options = [k for d in decorators if isinstance(d, ast.Call) for k in d.keywords if k.arg == "name"]
+            given = [str(k.value.value) for k in options if isinstance(k.value, ast.Constant)]
             yield (given[0] if given else name.rstrip("_")), name
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-KNOWN = "0.10.0 to 0.12.0"
+KNOWN = "0.10.2 to 0.12.0"
 """The versions of JAX with which the tests were run; `pyproject.toml` allows these."""
 
 
@@ -37,7 +37,7 @@ def _take(module: str, name: str, *parts: str) -> Any:
         what = ".".join(filter(None, ("jax", module, name, missing[0])))
         raise UnknownJax(
             f"torchgrad_jax does not know JAX {jax.__version__}: {what} is not there. It was tested with JAX {KNOWN}; "
-            "pip install 'jax>=0.10,<0.13' gives one of these."
+            "pip install 'jax>=0.10.2,<0.13' gives one of these."
         )
     return found
 

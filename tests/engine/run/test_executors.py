@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
+from tests.engine.memory.test_strided import PATTERNS, SIZE
 from torchgrad_jax._core.arrays import dtypes, shapes, transfer
 from torchgrad_jax._core.arrays.devices import default_device
 from torchgrad_jax._core.arrays.meta import meta
@@ -15,8 +16,6 @@ from torchgrad_jax._engine.graph.grad_plan import GradPlan
 from torchgrad_jax._engine.memory import strided
 from torchgrad_jax._engine.passes import segments
 from torchgrad_jax._engine.run import executors
-
-from .test_strided import PATTERNS, SIZE
 
 
 @pytest.fixture

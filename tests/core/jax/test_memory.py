@@ -18,7 +18,7 @@ import pytest
 import torchgrad_jax as torch
 from torchgrad_jax._core.jax import caches
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import json, sys
 import torchgrad_jax as torch

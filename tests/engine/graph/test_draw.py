@@ -9,7 +9,7 @@ import pytest
 import torchgrad_jax as tg
 from torchgrad_jax._engine.graph import draw
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def example():

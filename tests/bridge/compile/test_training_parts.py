@@ -5,7 +5,7 @@ import copy
 import pytest
 
 import torchgrad_jax as torch
-from tests.bridge.test_one_trace import OPTIMIZERS
+from tests.bridge.compile.test_one_trace import OPTIMIZERS
 from torchgrad_jax import nn, optim
 from torchgrad_jax.optim import lr_scheduler as schedules, swa_utils
 

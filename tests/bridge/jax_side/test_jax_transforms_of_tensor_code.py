@@ -13,7 +13,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.own_gradients import saving_input
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def point():

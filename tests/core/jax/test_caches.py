@@ -366,7 +366,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_core/arrays/devices.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py", "_core/random/rng.py",
         "_core/random/rounding.py", "_core/arrays/transfer.py", "_core/arrays/division.py", "_core/jax/caches.py",
         "_core/jax/homes.py", "_ops/registry.py", "_engine/memory/derivative_stops.py", "_engine/graph/node.py",
-        "_engine/entry/parser.py", "_engine/entry/overrides.py", "_engine/surface.py",
+        "_engine/entry/parser.py", "_engine/entry/overrides.py", "_engine/surface.py", "_codegen/homes.py",
         "_engine/entry/return_types.py", "_engine/graph/record.py", "_functions/fresh.py", "_functions/shape.py",
         "ops.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
         "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py",

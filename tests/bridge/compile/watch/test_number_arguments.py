@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import torchgrad_jax as torch
-from tests.bridge.test_carried_numbers import plain, same
+from tests.bridge.compile.watch.test_carried_numbers import plain, same
 
 X = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 

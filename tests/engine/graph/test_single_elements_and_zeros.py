@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.differential import everything
+from tests.engine.graph.test_inference_and_forbidden_views import WRITE
 from tests.engine.helpers import played
-from tests.engine.test_inference_and_forbidden_views import WRITE
 
 D = "d = torch.autograd.forward_ad; inf, nan = float('inf'), float('nan'); at = torch.tensor([1, 0, 0])"
 

@@ -60,7 +60,6 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "quasirandom",
                 "random",
                 "return_types",
-                "signal",
                 "special",
                 "storage",
                 "types",

@@ -184,32 +184,6 @@ TRANSFORMS = (
         errors=(e(t(10), 4), e(t(10), 4, 0, return_complex=True)),
     ),
     case("torch.istft", s(t(3, 6, dtype="complex128"), 4, window=t(4, low=0.5, grad=False)), errors=(e(t(3, 6), 4),)),
-    *(
-        case(
-            f"torch.signal.windows.{name}",
-            s(5),
-            s(6, sym=False, dtype=D("float64")),
-            s(1),
-            s(0),
-            errors=(et(-1),),
-            derivatives=0,
-        )
-        for name in (
-            "bartlett",
-            "blackman",
-            "cosine",
-            "exponential",
-            "gaussian",
-            "general_hamming",
-            "hamming",
-            "hann",
-            "kaiser",
-            "nuttall",
-        )
-    ),
-    case(
-        "torch.signal.windows.general_cosine", s(5, a=[0.5, 0.3, 0.2]), errors=(et(5, a=[]), et(5, a=1)), derivatives=0
-    ),
     case(
         "torch.svd_lowrank",
         s(t(5, 3), 2, grads=False),

@@ -48,6 +48,7 @@ def _no_exporter(*descriptors: str) -> Callable[[Any], Any]:
 
 _SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
 _NESTED = "nested and jagged tensors are out of scope"
+_WINDOWS = "torch.hann_window and its relatives make windows; scipy.signal.windows has the others"
 _QUANTIZED = "quantized tensors are out of scope"
 _PIPES = "data pipes are out of scope; a DataLoader takes iterable datasets"
 _ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
@@ -74,6 +75,7 @@ MODULES: dict[str, Absent] = {
     "ao": Absent(_QUANTIZED),
     "ao.quantization": _QUANTIZATION,
     "quantization": _QUANTIZATION,
+    **dict.fromkeys(("signal", "signal.windows"), Absent(_WINDOWS)),
     "sparse": Absent(
         _SPARSE,
         "addmm as_sparse_gradcheck check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags spsolve "

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from . import ops
 from ._core.arrays.devices import device
 from ._core.arrays.dtypes import dtype as Dtype
+from ._core.errors.messages import missing as _missing
 from ._library import registry
 from ._library.check import opcheck as opcheck
 from ._library.infer import infer_schema as infer_schema
@@ -445,7 +446,4 @@ def wrap_triton(triton_kernel: Any, /) -> NoReturn:
     raise NotImplementedError("torch.library.wrap_triton: kernels of Triton do not run on JAX arrays")
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
-    from ._core.errors.messages import no_such_name
-
-    raise AttributeError(no_such_name(f"torch.library.{name}"))
+__getattr__ = _missing(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from . import lr_scheduler as lr_scheduler, swa_utils as swa_utils
 from ._adafactor import Adafactor as Adafactor
 from ._muon import Muon as Muon
@@ -46,6 +44,4 @@ __all__ = [
     "swap_in_optimizer_params_and_state",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.optim.{name}"))
+__getattr__ = _missing(__name__)

@@ -126,6 +126,3 @@ def _declared(node: ast.stmt) -> Iterable[tuple[str, str]]:
             given = [k.value.value for d in decorators if isinstance(d, ast.Call) for k in d.keywords
                      if k.arg == "name" and isinstance(k.value, ast.Constant)]  # fmt: skip
             yield (given[0] if given else name.rstrip("_")), name
-
-
-__all__ = ["NAMESPACES", "home", "methods", "modules"]

@@ -154,6 +154,3 @@ def adafactor(
     )
     columns = {"row_var": row_vars, "col_var": col_vars, "variance": variances}
     run_by_step(_rule, params, grads, columns, state_steps, h)
-
-
-__all__ = ["Adafactor"]

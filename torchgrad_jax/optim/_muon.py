@@ -146,6 +146,3 @@ def muon(
     h["kept"] = _kept(lr, h["lr"], weight_decay)
     h |= {"coefficients": tuple(ns_coefficients), "rounds": (ns_steps,)}
     run(_rule, params, grads, {"momentum_buffer": muon_momentum_bufs}, h)
-
-
-__all__ = ["Muon"]

@@ -542,6 +542,3 @@ def apply_traced(f: Callable[..., Any], args: Sequence[Any]) -> Any:
     spec, others = specs
     leaves = [next(found) if x is None else x for x in others]
     return tree.unflatten(leaves, spec)
-
-
-__all__ = ["FromJax", "apply_traced", "as_jax", "from_jax", "over_arrays"]

@@ -123,6 +123,3 @@ def host_array(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarra
 def no_host_memory(shape: tuple[int, ...], dtype: np.dtype) -> RuntimeError:
     """PyTorch's complaint about memory of the host."""
     return RuntimeError(_ON_HOST.format(math.prod(shape) * dtype.itemsize))
-
-
-__all__ = ["OutOfMemoryError", "explained", "guarded", "host_array", "no_host_memory", "raise_if_failed", "wait_for"]

@@ -723,18 +723,3 @@ def _set_tangent(t: Tensor, g: Tensor, viewed: Sequence[Tensor]) -> None:
             f"{list(g._m.shape)}."
         )
     dual.set_tangent(t, g)
-
-
-__all__ = [
-    "NOT_RETURNED",
-    "SAVED_AS_IS",
-    "CopySlices",
-    "DelayedError",
-    "Error",
-    "PyNode",
-    "UndefinedGrad",
-    "WarnNotImplemented",
-    "apply_function",
-    "keep_returned_marks",
-    "rebase",
-]

@@ -753,6 +753,3 @@ class Entry:
 
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
-
-
-__all__ = ["Entry"]

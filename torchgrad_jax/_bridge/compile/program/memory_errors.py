@@ -26,6 +26,3 @@ def check_memory(arrays: list[Any]) -> None:
         except JaxRuntimeError:
             arrays.clear()
             raise
-
-
-__all__ = ["check_memory", "complain_of_memory"]

@@ -59,6 +59,3 @@ def shorter_run(entry: Any) -> Callable[[Sequence[Tensor]], Any] | None:
         return make(arrays[index], m)
 
     return run
-
-
-__all__ = ["shorter_run"]

@@ -158,6 +158,3 @@ def stand_in(t: Tensor) -> Tensor:
     out._rg, out._fn, out._onr, out._g, out._x = t._rg, t._fn, t._onr, t._g, t._x
     out.__dict__.update(t.__dict__)
     return out
-
-
-__all__ = ["ONE_MEMORY", "OTHER_TENSOR", "Apart", "stand_in", "versions_before"]

@@ -287,6 +287,3 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     guards.lists = [row for row in guards.lists if not is_gone(row[0]) and id(row[0]) != of_list]
     guards.kept_alive = [x for x in guards.kept_alive if id(x) not in gone]
     guards.quick_places = None
-
-
-__all__ = ["KeptTensors", "take_kept_tensors"]

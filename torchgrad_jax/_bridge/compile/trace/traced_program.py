@@ -780,6 +780,3 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
         storages = alive()
     program.new_state = [(st, at + k) for k, st in enumerate(storages)]
     return [st.array for st in storages]
-
-
-__all__ = ["Program", "Source", "StateLift", "trace_program"]

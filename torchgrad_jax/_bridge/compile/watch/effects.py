@@ -292,5 +292,3 @@ class _ReplacedFunctions:
 
 
 _replaced = _ReplacedFunctions()
-
-__all__ = ["EffectWatcher", "effects_so_far"]

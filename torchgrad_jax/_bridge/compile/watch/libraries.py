@@ -109,16 +109,3 @@ def levels_of(logger: logging.Logger) -> Iterator[tuple[dict[str, Any], str]]:
             yield vars(above), key
         above = above.parent
     yield vars(logger.manager), "_disable"
-
-
-__all__ = [
-    "flags_of",
-    "holds_state",
-    "is_known_library",
-    "is_known_package",
-    "is_library",
-    "is_of_library",
-    "is_users_function",
-    "levels_of",
-    "loggers_in",
-]

@@ -177,13 +177,3 @@ _OPTIONS = (
 )
 """Options of `compile`; all but the first are torch's, and mean nothing to XLA."""
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-
-__all__ = [
-    "EAGER",
-    "POLICY",
-    "checked_backend",
-    "checked_mode",
-    "get_default_backend",
-    "set_default_backend",
-    "set_stance",
-]

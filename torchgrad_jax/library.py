@@ -25,20 +25,9 @@ from ._library.operator import Kernel, Operator
 from ._library.schema import parse
 
 __all__ = [
-    "CustomOpDef",
-    "Library",
-    "custom_op",
-    "define",
-    "impl",
-    "impl_abstract",
-    "infer_schema",
-    "opcheck",
-    "register_autocast",
-    "register_autograd",
-    "register_fake",
-    "register_kernel",
-    "register_vmap",
-]
+    "CustomOpDef", "Library", "custom_op", "define", "impl", "impl_abstract", "infer_schema", "opcheck",
+    "register_autocast", "register_autograd", "register_fake", "register_kernel", "register_vmap",
+]  # fmt: skip
 
 _RESERVED = ("prim",)
 _KINDS = ("DEF", "IMPL", "FRAGMENT")

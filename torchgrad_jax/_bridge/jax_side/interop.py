@@ -164,19 +164,9 @@ class _Operator:
     """
 
     __slots__ = (
-        "call",
-        "captured",
-        "checks",
-        "is_new",
-        "keys",
-        "lasts",
-        "looked",
-        "metas",
-        "out_tree",
-        "shown",
-        "single",
+        "call", "captured", "checks", "is_new", "keys", "lasts", "looked", "metas", "out_tree", "shown", "single",
         "guards",
-    )
+    )  # fmt: skip
 
     def __init__(self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]) -> None:
         self.out_tree: Any = None

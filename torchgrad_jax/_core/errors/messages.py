@@ -302,20 +302,10 @@ _ARITHMETIC = frozenset(
 )
 _OWN_RULE = frozenset(["bernoulli", "fill", "index_add", "index_fill", "index_put", "scatter_add", "scatter_reduce"])
 
-_BROADCAST = frozenset(
-    [
-        "add",
-        "atan2",
-        "bitwise_and",
-        "bitwise_left_shift",
-        "bitwise_or",
-        "bitwise_right_shift",
-        "bitwise_xor",
-        "copysign",
-        "gcd",
-        "lcm",
-    ]
-)
+_BROADCAST = frozenset([
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign",
+    "gcd", "lcm",
+])  # fmt: skip
 
 
 def write_outside(row: str, level: int, shape: Sequence[int], broadcast: Sequence[int]) -> str:

@@ -28,17 +28,9 @@ class Apart:
     """What a program writes and what it reads, to be compared with the arguments of each call."""
 
     __slots__ = (
-        "_compared",
-        "_differentiable",
-        "_known",
-        "_of_gradients",
-        "_outside",
-        "_written",
-        "_written_args",
-        "_writes",
-        "compares",
-        "fixed",
-    )
+        "_compared", "_differentiable", "_known", "_of_gradients", "_outside", "_written", "_written_args", "_writes",
+        "compares", "fixed",
+    )  # fmt: skip
 
     def __init__(self, program: Any, fixed: dict[int, Tensor], compared: Iterable[Tensor] = ()) -> None:
         sources = program.sources

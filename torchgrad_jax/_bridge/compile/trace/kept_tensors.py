@@ -45,17 +45,8 @@ class KeptTensors:
     """One place outside in which a function keeps tensors that it made: what was there, and what it left there."""
 
     __slots__ = (
-        "_before",
-        "_holder",
-        "_inputs",
-        "_kinds",
-        "_later_keys",
-        "_spec",
-        "compared",
-        "held_tensors",
-        "key",
-        "value",
-    )
+        "_before", "_holder", "_inputs", "_kinds", "_later_keys", "_spec", "compared", "held_tensors", "key", "value",
+    )  # fmt: skip
 
     def __init__(self, holder: Any, key: Any, before: Any, now: Any) -> None:
         self._holder, self.key, self.value = holder, key, now

@@ -522,28 +522,10 @@ class Program:
     """A run as it can be repeated."""
 
     __slots__ = (
-        "checks",
-        "constants",
-        "consts",
-        "counters",
-        "flags",
-        "new_state",
-        "grads",
-        "gradient_guards",
-        "jaxpr",
-        "kept_views",
-        "known_tensors",
-        "leaf_arguments",
-        "looked_at",
-        "peers",
-        "run",
-        "sources",
-        "started_optimizers",
-        "state_seen",
-        "used_optimizers",
-        "whole_arguments",
-        "writes",
-    )
+        "checks", "constants", "consts", "counters", "flags", "new_state", "grads", "gradient_guards", "jaxpr",
+        "kept_views", "known_tensors", "leaf_arguments", "looked_at", "peers", "run", "sources", "started_optimizers",
+        "state_seen", "used_optimizers", "whole_arguments", "writes",
+    )  # fmt: skip
 
     checks: Checks | None
     run: Callable[[Sequence[Any]], list[Any]]

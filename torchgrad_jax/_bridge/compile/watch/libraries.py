@@ -20,20 +20,9 @@ _OF_USERS_DATA = ("distributions", "utils.data")
 _LIBRARIES_FOR_JAX = ("flax", "equinox", "optax", "jaxtyping")
 """Whose objects hold parameters and settings, and whose own code depends on nothing else, though it counts objects."""
 _CONTAINERS = (
-    "_thread",
-    "_weakrefset",
-    "argparse",
-    "collections",
-    "configparser",
-    "contextlib",
-    "dataclasses",
-    "multiprocessing.sharedctypes",
-    "queue",
-    "threading",
-    "types",
-    "unittest.mock",
-    "weakref",
-)
+    "_thread", "_weakrefset", "argparse", "collections", "configparser", "contextlib", "dataclasses",
+    "multiprocessing.sharedctypes", "queue", "threading", "types", "unittest.mock", "weakref",
+)  # fmt: skip
 """Modules of the standard library whose classes are nothing but a place for attributes."""
 
 

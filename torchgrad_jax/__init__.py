@@ -110,7 +110,7 @@ _LAZY = {
     ),
     **dict.fromkeys(("Stream", "Event"), "_streams"),
     "Future": "futures",
-    "PyTorchFileReader": "serialization._reader",
+    "PyTorchFileReader": "serialization._options",
     "ScriptModule": "jit",
     "get_device_module": "accelerator",
     "install_as_torch": "_alias",

@@ -170,7 +170,7 @@ from .jit import ScriptModule as ScriptModule
 from .nn._scan_layers import scan_layers as scan_layers
 from .serialization import load as load
 from .serialization import save as save
-from .serialization._reader import PyTorchFileReader as PyTorchFileReader
+from .serialization._options import PyTorchFileReader as PyTorchFileReader
 
 __version__: str
 bfloat16: _dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final as Final
 
-from ._core.errors.messages import no_such_name as _no_such_name
+from ._core.errors.messages import missing as _missing
 from .jit import (
     _overload as _overload,
     _overload_method as _overload_method,
@@ -51,5 +51,4 @@ def boolean_dispatch(
     return fn
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._jit_internal.{name}"))
+__getattr__ = _missing(__name__)

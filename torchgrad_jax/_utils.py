@@ -9,7 +9,7 @@ from typing import Any
 
 from ._core.arrays import devices as _devices, dtypes as _dtypes
 from ._core.errors.carried import ExceptionWrapper as ExceptionWrapper
-from ._core.errors.messages import no_such_name as _no_such_name
+from ._core.errors.messages import missing as _missing
 from ._engine.entry.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
 from ._engine.memory.tensor import Tensor as _Tensor
 from ._engine.tensor.storages import UntypedStorage as _UntypedStorage
@@ -146,5 +146,4 @@ def _get_device_module(device_type: str) -> Any:
     return importlib.import_module(f"{__package__}.{device_type}")
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._utils.{name}"))
+__getattr__ = _missing(__name__)

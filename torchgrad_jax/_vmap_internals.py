@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._core.errors import warn
-from ._core.errors.messages import no_such_name as _no_such_name
+from ._core.errors.messages import missing as _missing
 from ._engine.memory.tensor import Tensor as Tensor
 from ._functions.shape import movedim as _movedim
 from ._functorch.vmap import (
@@ -120,5 +120,4 @@ def _dims_of(results: Sequence[Any], out_dims: Any, func: Callable) -> tuple[int
     return out_dims
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._vmap_internals.{name}"))
+__getattr__ = _missing(__name__)

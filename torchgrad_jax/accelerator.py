@@ -13,7 +13,7 @@ from ._core.arrays import devices
 from ._core.arrays.devices import device
 from ._core.arrays.out_of_memory import wait_for
 from ._core.errors import warn
-from ._core.errors.messages import no_such_name as _no_such_name
+from ._core.errors.messages import missing as _missing
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
@@ -191,5 +191,4 @@ def get_device_module(device: Any = None) -> Any:
     return importlib.import_module(f"{__package__}.{kind}")
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.accelerator.{name}"))
+__getattr__ = _missing(__name__)

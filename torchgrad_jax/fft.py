@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ._core.errors.messages import no_such_name as _no_such_name
+from ._core.errors.messages import missing as _missing
 from ._engine.entry.bind import NAMESPACES
 
 if TYPE_CHECKING:  # for editors: where each function is declared
@@ -13,6 +13,4 @@ if TYPE_CHECKING:  # for editors: where each function is declared
 globals().update(NAMESPACES.get("fft", {}))
 __all__ = sorted(NAMESPACES.get("fft", {}))
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.fft.{name}"))
+__getattr__ = _missing(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ._core.errors.messages import no_such_name as _no_such_name
+from ._core.errors.messages import missing as _missing
 from ._engine.entry.bind import NAMESPACES as _NAMESPACES
 
 _NAMES = (
@@ -19,6 +17,4 @@ for _n in _NAMES:
         _NAMESPACES[""][_n].__module__ = __name__  # by which they are known, in generated code too
 __all__ = list(_NAMES)  # type: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.functional.{name}"))
+__getattr__ = _missing(__name__)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from . import ops
 from ._core.arrays.devices import device
 from ._core.arrays.dtypes import dtype as Dtype
+from ._core.errors.messages import missing as _missing
 from ._library import registry
 from ._library.check import opcheck as opcheck
 from ._library.infer import infer_schema as infer_schema
@@ -24,20 +25,9 @@ from ._library.operator import Kernel, Operator
 from ._library.schema import parse
 
 __all__ = [
-    "CustomOpDef",
-    "Library",
-    "custom_op",
-    "define",
-    "impl",
-    "impl_abstract",
-    "infer_schema",
-    "opcheck",
-    "register_autocast",
-    "register_autograd",
-    "register_fake",
-    "register_kernel",
-    "register_vmap",
-]
+    "CustomOpDef", "Library", "custom_op", "define", "impl", "impl_abstract", "infer_schema", "opcheck",
+    "register_autocast", "register_autograd", "register_fake", "register_kernel", "register_vmap",
+]  # fmt: skip
 
 _RESERVED = ("prim",)
 _KINDS = ("DEF", "IMPL", "FRAGMENT")
@@ -445,7 +435,4 @@ def wrap_triton(triton_kernel: Any, /) -> NoReturn:
     raise NotImplementedError("torch.library.wrap_triton: kernels of Triton do not run on JAX arrays")
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
-    from ._core.errors.messages import no_such_name
-
-    raise AttributeError(no_such_name(f"torch.library.{name}"))
+__getattr__ = _missing(__name__)

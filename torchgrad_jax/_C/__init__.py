@@ -10,7 +10,7 @@ from typing import Any
 from .._core.arrays import devices, dtypes, formats
 from .._core.arrays.shapes import Size as Size
 from .._core.errors.absent import refusal as _refusal
-from .._core.errors.messages import LinAlgError as _LinAlgError, no_such_name as _no_such_name
+from .._core.errors.messages import LinAlgError as _LinAlgError, missing as _missing
 from .._core.state import MODES
 from .._engine.entry import overrides as _engine
 from .._engine.entry.overrides import (
@@ -217,5 +217,4 @@ class _WeakTensorRef:
         return self._ref() is None
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._C.{name}"))
+__getattr__ = _missing(__name__)

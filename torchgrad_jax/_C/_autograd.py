@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._core.state import MODES
 from .._engine.graph.saved import SavedTensor as SavedTensor
 from .._engine.memory.tensor import Tensor
@@ -77,5 +77,4 @@ def _get_current_graph_task_keep_graph() -> bool:
     return True if task is None else bool(task.keep)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._C._autograd.{name}"))
+__getattr__ = _missing(__name__)

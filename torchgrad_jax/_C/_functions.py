@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._engine.entry.bind import ops
 from .._engine.graph.history import edge_of, requires_grad_of
 from .._engine.graph.node import AccumulateGrad as AccumulateGrad
@@ -113,5 +113,4 @@ class UndefinedGrad:
         return out
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._C._functions.{name}"))
+__getattr__ = _missing(__name__)

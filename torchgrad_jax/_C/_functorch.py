@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._core.state import MODES
 from .._engine.memory.tensor import Tensor
 from .._engine.modes.lift import is_batched
@@ -62,6 +62,4 @@ get_unwrapped = _refused("get_unwrapped")
 maybe_get_bdim = _refused("maybe_get_bdim")
 maybe_get_level = _refused("maybe_get_level")
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._C._functorch.{name}"))
+__getattr__ = _missing(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._functions.convert import parse_to
 
 
@@ -15,5 +15,4 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     return device, dtype, waiting, kind
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._C._nn.{name}"))
+__getattr__ = _missing(__name__)

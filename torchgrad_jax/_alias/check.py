@@ -294,6 +294,3 @@ def main(args: Sequence[str]) -> int:
     if complaints:
         return 2
     return 1 if any(u.kind == "missing" for u in uses) else 0
-
-
-__all__ = ["Use", "check", "main", "report", "resolve"]

@@ -15,24 +15,10 @@ from typing import Any
 from .._core.jax.homes import rename_home
 
 PACKAGE = "torchgrad_jax"
-_OWN = frozenset(
-    [
-        "__main__",
-        "_alias",
-        "_bridge",
-        "_codegen",
-        "_core",
-        "_engine",
-        "_functions",
-        "_library",
-        "_names",
-        "_ops",
-        "_settings",
-        "_streams",
-        "pytest_alias",
-        "pytest_compare",
-    ]
-)
+_OWN = frozenset([
+    "__main__", "_alias", "_bridge", "_codegen", "_core", "_engine", "_functions", "_library", "_names", "_ops",
+    "_settings", "_streams", "pytest_alias", "pytest_compare",
+])  # fmt: skip
 """Modules at the top of this package that torch has none like."""
 
 

@@ -42,6 +42,3 @@ def _small(m: Meta, n: int, at: int) -> Any:
         if m.numel <= SMALL:
             return put(np.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape), m.device)
         return jnp.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape)
-
-
-__all__ = ["basis"]

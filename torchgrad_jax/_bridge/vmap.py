@@ -611,6 +611,3 @@ def _in_chunks(
     out_flat = _out_dims(func, out_dims, out_spec)
     joined = [column[0] if d is None else ops.cat(list(column), d) for column, d in zip(zip(*columns), out_flat)]
     return tree.unflatten(joined, out_spec)
-
-
-__all__ = ["vmap"]

@@ -220,16 +220,9 @@ def _tensor_class(node: ast.ClassDef) -> str:
     lines += ["    " + s.replace(": bool", ": _bool").replace(": int", ": _int") for s in slots]
     lines += ["    def __init__(self, *args: Any, **kwargs: Any) -> None: ...", "    def __hash__(self) -> _int: ..."]
     skipped = {
-        "__new__",
-        "__hash__",
-        "__init__",
-        "__module__",
-        "__doc__",
-        "__dict__",
-        "__weakref__",
-        "__slots__",
+        "__new__", "__hash__", "__init__", "__module__", "__doc__", "__dict__", "__weakref__", "__slots__",
         "__annotations__",
-    }
+    }  # fmt: skip
     methods = []
     for name, value in sorted(vars(tensor.Tensor).items()):
         if name in skipped:

@@ -126,6 +126,3 @@ def _declared(node: ast.stmt) -> Iterable[tuple[str, str]]:
             options = [k for d in decorators if isinstance(d, ast.Call) for k in d.keywords if k.arg == "name"]
             given = [str(k.value.value) for k in options if isinstance(k.value, ast.Constant)]
             yield (given[0] if given else name.rstrip("_")), name
-
-
-__all__ = ["NAMESPACES", "home", "methods", "modules"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._bridge.compile.compile import compile as _compile
 from .._bridge.compile.watch.explain import one_program_per_shape as _one_program_per_shape
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from ..compiler import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
@@ -57,11 +57,5 @@ def graph_break(msg: str = "") -> None:
     """Nothing outside of compiled code."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "OptimizedModule":
-        return __getattr__("eval_frame").OptimizedModule
-    if name == "eval_frame":  # needs nn, which is above this package
-        import importlib
-
-        return importlib.import_module(f"{__name__}.eval_frame")
-    raise AttributeError(_no_such_name(f"torch._dynamo.{name}"))
+# `eval_frame` needs nn, which is above this package.
+__getattr__ = _missing(__name__, "eval_frame", OptimizedModule="eval_frame")

@@ -170,6 +170,3 @@ def von_mises(r: Tensor, concentration: Tensor, gen: Any) -> Tensor:
     """Angles around 0, where `r` is the shape of the distribution that proposals are drawn from."""
     with no_grad():
         return apply(_von_mises, (_key(r, gen), r, concentration))
-
-
-__all__ = ["bernoulli", "binomial", "dirichlet", "multinomial", "poisson", "standard_gamma", "von_mises"]

@@ -11,7 +11,7 @@ from .._C._functorch import (
     _remove_batch_dim as _remove_batch_dim,
     _unwrap_batched as _unwrap_batched,
 )
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._engine.memory.tensor import Tensor as Tensor
 from ..func import vmap as vmap
 from ..utils._pytree import (
@@ -32,6 +32,4 @@ _maybe_remove_batch_dim = _refused("_maybe_remove_batch_dim")
 _create_batched_inputs = _refused("_create_batched_inputs")
 _process_batched_inputs = _refused("_process_batched_inputs")
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch._functorch.vmap.{name}"))
+__getattr__ = _missing(__name__)

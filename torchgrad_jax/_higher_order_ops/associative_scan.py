@@ -9,7 +9,7 @@ from .._bridge.jax_side import control
 from .._bridge.vmap import vmap
 from .._engine.memory.tensor import Tensor
 from ..utils import _pytree as pytree
-from ._rows import rows_first
+from .scan import rows_first
 
 
 def associative_scan(

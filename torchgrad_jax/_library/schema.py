@@ -250,20 +250,9 @@ _ARGUMENT = re.compile(rf"\s*{_TYPE}\s+(?P<name>\w+)\s*(?:=\s*(?P<default>.+?))?
 _RESULT = re.compile(rf"\s*\(?\s*{_TYPE}\s*(?P<name>\w+)?\s*\)?\s*$")
 _HEAD = re.compile(r"\s*(?P<name>(?:\w+::)?\w+)(?:\.(?P<overload>\w+))?\s*$")
 _BASES = {
-    "Tensor",
-    "int",
-    "SymInt",
-    "float",
-    "bool",
-    "str",
-    "complex",
-    "Scalar",
-    "ScalarType",
-    "Device",
-    "Layout",
-    "MemoryFormat",
-    "Generator",
-}
+    "Tensor", "int", "SymInt", "float", "bool", "str", "complex", "Scalar", "ScalarType", "Device", "Layout",
+    "MemoryFormat", "Generator",
+}  # fmt: skip
 
 
 def parse(text: str, namespace: str | None = None) -> Schema:

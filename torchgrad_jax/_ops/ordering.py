@@ -86,6 +86,3 @@ def _of_float(x: Array) -> Array:
     bits = jnp.where(bits == least, 0, bits)
     key = jnp.where(bits < 0, bits ^ most, bits)
     return jnp.where(jnp.isnan(x), most, key)
-
-
-__all__ = ["along", "permutation"]

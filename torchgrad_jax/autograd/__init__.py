@@ -213,21 +213,7 @@ def variable(*args: Any, **kwargs: Any) -> None:
 variable.Variable = Variable
 
 __all__ = [
-    "Function",
-    "NestedIOFunction",
-    "Variable",
-    "backward",
-    "detect_anomaly",
-    "enable_grad",
-    "enforce_grad_layout_policy",
-    "grad",
-    "grad_mode",
-    "gradcheck",
-    "gradgradcheck",
-    "inference_mode",
-    "no_grad",
-    "set_detect_anomaly",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-    "variable",
-]
+    "Function", "NestedIOFunction", "Variable", "backward", "detect_anomaly", "enable_grad",
+    "enforce_grad_layout_policy", "grad", "grad_mode", "gradcheck", "gradgradcheck", "inference_mode", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
+]  # fmt: skip

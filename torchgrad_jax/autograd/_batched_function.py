@@ -405,6 +405,3 @@ def _over(
     dims = [0] * len(given) if given_dims is None else list(given_dims)
     dims = [d if isinstance(t, Tensor) else None for t, d in zip(given, dims)]
     return batched(one, (tuple(saved_dims), tuple(dims)))(tuple(saved), tuple(given))
-
-
-__all__ = ["VmapInfo", "apply_batched", "check_rule"]

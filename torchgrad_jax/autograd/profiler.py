@@ -18,7 +18,7 @@ from typing import Any
 import jax
 
 from .._core.errors import warn
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing, no_such_name as _no_such_name
 from .._core.files.atomic import replacing
 from .._core.state import MODES
 from ._chrome_trace import trace
@@ -284,8 +284,6 @@ class emit_itt(emit_nvtx):
     """Refused unless disabled, as `emit_nvtx`."""
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.autograd.profiler.{name}"))
-
+__getattr__ = _missing(__name__)
 
 __all__ = ["EventList", "FunctionEvent", "emit_itt", "emit_nvtx", "profile", "record_function"]

@@ -15,7 +15,7 @@ from .._bridge.compile.watch.stance import (
     set_stance as set_stance,
 )
 from .._core.arrays import tree as _tree
-from .._core.errors.messages import Unsupported as _Unsupported, no_such_name as _no_such_name
+from .._core.errors.messages import Unsupported as _Unsupported, missing as _missing
 from .._core.state import MODES
 from .._engine.memory.tensor import Tensor as _Tensor
 from .._functions.exchange import from_numpy as _from_numpy
@@ -116,5 +116,4 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
     return over_tensors
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.compiler.{name}"))
+__getattr__ = _missing(__name__)

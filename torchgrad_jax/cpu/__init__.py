@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 
 
 def is_available() -> bool:
@@ -95,9 +95,4 @@ def is_initialized() -> bool:
     return True
 
 
-def __getattr__(name: str) -> Any:
-    if name == "amp":
-        import importlib
-
-        return importlib.import_module(__name__ + ".amp")
-    raise AttributeError(_no_such_name(f"torch.cpu.{name}"))
+__getattr__ = _missing(__name__, "amp")

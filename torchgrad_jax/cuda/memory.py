@@ -6,7 +6,7 @@ import collections
 from typing import Any
 
 from .._core.errors import warn
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from ._gpus import gpu as _gpu, gpus as _gpus
 
 
@@ -102,5 +102,4 @@ def reset_max_memory_cached(device: Any = None) -> None:
     _all_peaks("reset_max_memory_cached", device)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.cuda.memory.{name}"))
+__getattr__ = _missing(__name__)

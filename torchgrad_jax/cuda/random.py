@@ -11,16 +11,9 @@ from .._functions import random as _random
 from ._gpus import gpu as _gpu, gpus as _gpus, index as _index
 
 __all__ = [
-    "get_rng_state",
-    "get_rng_state_all",
-    "initial_seed",
-    "manual_seed",
-    "manual_seed_all",
-    "seed",
-    "seed_all",
-    "set_rng_state",
-    "set_rng_state_all",
-]
+    "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed", "seed_all",
+    "set_rng_state", "set_rng_state_all",
+]  # fmt: skip
 
 
 def _generator(device: Any = None) -> Any:

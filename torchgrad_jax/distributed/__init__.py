@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Any
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from . import distributed_c10d as distributed_c10d
 from ._groups import is_backend_available as is_backend_available
 from .distributed_c10d import *  # noqa: F403 - the names that the module lists
@@ -63,9 +62,5 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
     raise RuntimeError(_NONE)
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("DeviceMesh", "init_device_mesh"):
-        return getattr(importlib.import_module(f"{__name__}.device_mesh"), name)
-    if name in ("device_mesh", "optim"):  # needs what is above this package
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(_no_such_name(f"torch.distributed.{name}"))
+# `device_mesh` and `optim` need what is above this package.
+__getattr__ = _missing(__name__, "device_mesh", "optim", DeviceMesh="device_mesh", init_device_mesh="device_mesh")

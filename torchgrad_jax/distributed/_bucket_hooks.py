@@ -12,14 +12,6 @@ from ._buckets import GradBucket
 from ._collectives import all_reduce
 from ._groups import member_of
 
-__all__ = [
-    "allreduce_hook",
-    "bf16_compress_hook",
-    "bf16_compress_wrapper",
-    "fp16_compress_hook",
-    "fp16_compress_wrapper",
-]
-
 
 def averaged(process_group: Any, tensor: Tensor) -> Future[Tensor]:
     """A future of the average of all processes' tensors; each is divided before the sum, against overflow."""

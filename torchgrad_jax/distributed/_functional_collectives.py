@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor
 from .._functions.create import zeros_like
@@ -293,5 +293,4 @@ class AsyncCollectiveTensor:
         raise NotImplementedError("torch.distributed._functional_collectives.AsyncCollectiveTensor")
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed._functional_collectives.{name}"))
+__getattr__ = _missing(__name__)

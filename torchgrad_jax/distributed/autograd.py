@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from . import _NONE, _refuse
 
 
@@ -27,6 +25,4 @@ backward = get_gradients = _refuse
 
 __all__ = ["backward", "context", "get_gradients", "is_available"]
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.autograd.{name}"))
+__getattr__ = _missing(__name__)

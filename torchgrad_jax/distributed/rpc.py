@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from . import _refuse
 
 
@@ -17,6 +15,4 @@ init_rpc = rpc_sync = rpc_async = remote = shutdown = get_worker_info = _refuse
 
 __all__ = ["get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown"]
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.rpc.{name}"))
+__getattr__ = _missing(__name__)

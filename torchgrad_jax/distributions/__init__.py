@@ -5,9 +5,7 @@ Samples of the CPU are torch's, number for number.
 
 from __future__ import annotations
 
-from typing import Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from . import constraints as constraints, transforms as transforms
 from .bernoulli import Bernoulli as Bernoulli
 from .beta import Beta as Beta
@@ -88,6 +86,4 @@ __all__ = [
     "transform_to",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributions.{name}"))
+__getattr__ = _missing(__name__)

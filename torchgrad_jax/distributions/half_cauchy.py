@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .. import as_tensor, full
-from ._folded import Folded
 from .cauchy import Cauchy
+from .half_normal import Folded
 
 __all__ = ["HalfCauchy"]
 

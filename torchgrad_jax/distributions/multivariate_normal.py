@@ -7,11 +7,31 @@ from typing import Any
 
 from .. import broadcast_shapes, cholesky_inverse, eye, flip, linalg
 from . import constraints
-from ._factors import CholeskyForms
 from .distribution import Distribution
 from .utils import SCALAR, _standard_normal, lazy_property
 
 __all__ = ["MultivariateNormal"]
+
+
+class CholeskyForms:
+    """Forms of a matrix whose lower factor is `_unbroadcasted_scale_tril`, as large as the batch."""
+
+    _batch_shape: Any
+    _unbroadcasted_scale_tril: Any
+
+    def _whole(self, matrix: Any) -> Any:
+        return matrix.expand(self._batch_shape + matrix.shape[-2:])
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The Cholesky factor of the covariance."""
+        return self._whole(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariance."""
+        factor = self._unbroadcasted_scale_tril
+        return self._whole(factor @ factor.mT)
 
 
 def _batch_mv(matrix: Any, vector: Any) -> Any:

@@ -24,11 +24,10 @@ from .. import (
 from .._core.errors import warn
 from .._functions.random import inside_trace
 from . import constraints
-from ._factors import CholeskyForms
 from .chi2 import Chi2
 from .distribution import validate
 from .exp_family import ExponentialFamily
-from .multivariate_normal import _half_log_det, _precision_to_scale_tril
+from .multivariate_normal import CholeskyForms, _half_log_det, _precision_to_scale_tril
 from .utils import SCALAR, lazy_property
 
 __all__ = ["Wishart"]

@@ -156,6 +156,3 @@ def hessian(func: Function, argnums: Any = 0) -> Callable[..., Any]:
                 [0., 6.]])
     """
     return jacfwd(jacrev(func, argnums), argnums)
-
-
-__all__ = ["hessian", "jacfwd", "jacrev"]

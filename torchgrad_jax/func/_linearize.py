@@ -175,6 +175,3 @@ class _Pull(_Linear):
     @staticmethod
     def transposed() -> Any:
         return _Push
-
-
-__all__ = ["linearize"]

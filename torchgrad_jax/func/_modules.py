@@ -110,6 +110,3 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
             module.num_batches_tracked = None
             module.track_running_stats = False
     return root
-
-
-__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]

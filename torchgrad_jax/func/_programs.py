@@ -65,5 +65,3 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
 
 
 rearrange = refusal("torch.func.rearrange", "einops.rearrange takes the same patterns", NotImplementedError)
-
-__all__ = ["debug_unwrap", "functionalize", "rearrange"]

@@ -339,6 +339,3 @@ def _transposed_twice(
     for i, g in zip(at, found):
         slopes[i] = g
     return slopes
-
-
-__all__ = ["grad", "grad_and_value", "jvp", "vjp"]

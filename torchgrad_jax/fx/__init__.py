@@ -6,9 +6,7 @@ Differs from torch: recording is by `__torch_function__` alone, as a program wri
 
 from __future__ import annotations
 
-from typing import Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from . import (
     _symbolic_trace as _symbolic_trace,
     graph as graph,
@@ -28,6 +26,4 @@ from .node import Node as Node, has_side_effect as has_side_effect, map_arg as m
 from .proxy import Proxy as Proxy
 from .subgraph_rewriter import replace_pattern as replace_pattern
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.fx.{name}"))
+__getattr__ = _missing(__name__)

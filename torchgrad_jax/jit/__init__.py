@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final as Final
 
 from .._core.errors import warn
-from .._core.errors.messages import NO_SCRIPT as _NO_SCRIPT, no_such_name as _no_such_name
+from .._core.errors.messages import NO_SCRIPT as _NO_SCRIPT, missing as _missing
 from .._engine.memory.tensor import Tensor
 from .casts import with_casts as _with_casts
 
@@ -221,5 +221,4 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     raise NotImplementedError("torch.jit.load: torchgrad_jax has no TorchScript")
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.jit.{name}"))
+__getattr__ = _missing(__name__)

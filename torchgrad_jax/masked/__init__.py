@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._engine.entry.bind import NAMESPACES
 from .maskedtensor.core import MaskedTensor as MaskedTensor, is_masked_tensor as is_masked_tensor
 from .maskedtensor.creation import as_masked_tensor as as_masked_tensor, masked_tensor as masked_tensor
@@ -15,6 +13,4 @@ __all__ = sorted(
     + ["MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor"]
 )
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.masked.{name}"))
+__getattr__ = _missing(__name__)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import multiprocessing as _python
 from multiprocessing import *  # noqa: F403
-from typing import Any
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .spawn import (
     ProcessContext as ProcessContext,
     ProcessExitedException as ProcessExitedException,
@@ -37,5 +36,4 @@ def set_sharing_strategy(new_strategy: str) -> None:
         )
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.multiprocessing.{name}"))
+__getattr__ = _missing(__name__)

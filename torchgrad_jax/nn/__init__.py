@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.errors.messages import missing as _missing
 from .._functions.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from . import (
     _reduction as _reduction,
@@ -52,5 +53,4 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     return out
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.{name}")
+__getattr__ = _missing(__name__)

@@ -419,6 +419,3 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, functools.partial):
         return _same([a.func, a.args, a.keywords], [b.func, b.args, b.keywords])
     return False
-
-
-__all__ = ["ScannedLayers", "StackedLayers", "scan_layers"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._core.errors.messages import missing as _missing
 from .._engine.entry.bind import NAMESPACES
 from . import _reduction
 
@@ -15,6 +16,4 @@ if TYPE_CHECKING:  # for editors: where each function is declared
 globals().update(NAMESPACES.get("nn.functional", {}))
 __all__ = sorted(NAMESPACES.get("nn.functional", {}))
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.functional.{name}")
+__getattr__ = _missing(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._core.errors.messages import missing as _missing
 from ..autograd import grad as _grad
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
 from . import functional as F
@@ -81,5 +82,4 @@ for _n in (1, 2, 3):
     _declare(_n)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.grad.{name}")
+__getattr__ = _missing(__name__)

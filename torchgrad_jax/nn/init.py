@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from .._core.errors import warn
+from .._core.errors.messages import missing as _missing
 from .._core.state import MODES
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor
@@ -419,6 +420,4 @@ kaiming_normal = _make_deprecate(kaiming_normal_)
 orthogonal = _make_deprecate(orthogonal_)
 sparse = _make_deprecate(sparse_)
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.init.{name}")
+__getattr__ = _missing(__name__)

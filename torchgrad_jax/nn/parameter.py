@@ -184,22 +184,9 @@ def _described(func: Any) -> str:
 
 
 _SHAPELESS = (
-    "size",
-    "copy_",
-    "is_complex",
-    "is_floating_point",
-    "half",
-    "float",
-    "double",
-    "char",
-    "short",
-    "int",
-    "long",
-    "cuda",
-    "cpu",
-    "to",
-    "get_device",
-)
+    "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char", "short", "int", "long",
+    "cuda", "cpu", "to", "get_device",
+)  # fmt: skip
 
 
 def _shapeless() -> list[Any]:

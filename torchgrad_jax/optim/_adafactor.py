@@ -6,7 +6,7 @@ from typing import Any
 
 from .._core.arrays.dtypes import finfo
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, check_lr, hyper, insist, is_on
+from ._ruled import Ruled, check_lr, hyper, insist
 from ._rules import add_, descent, larger, mean, norm, run_by_step, smaller
 from .optimizer import ParamsT
 
@@ -45,15 +45,8 @@ class Adafactor(Ruled):
         insist(eps[1] >= 0.0, f"epsilon2 should be >= 0 but is: {eps[1]}")
         insist(d >= 1.0, f"Clipping threshold d should be >= 1 but is: {d}")
         insist(weight_decay >= 0.0, f"weight_decay should be >= 0 but is: {weight_decay}")
-        options = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
+        options = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay}
+        options |= {"foreach": foreach, "maximize": maximize}
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
@@ -142,18 +135,6 @@ def adafactor(
     if not params:
         return
     eps1 = finfo(params[0].dtype).eps if eps1 is None else eps1
-    h = hyper(
-        d=d,
-        lr=lr,
-        beta2_decay=beta2_decay,
-        weight_decay=weight_decay,
-        eps1=eps1,
-        eps2=eps2,
-        maximize=maximize,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(d=d, lr=lr, beta2_decay=beta2_decay, weight_decay=weight_decay, eps1=eps1, eps2=eps2, maximize=maximize)
     columns = {"row_var": row_vars, "col_var": col_vars, "variance": variances}
     run_by_step(_rule, params, grads, columns, state_steps, h)
-
-
-__all__ = ["Adafactor"]

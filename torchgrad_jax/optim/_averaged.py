@@ -94,7 +94,4 @@ class AveragedModel(Module):
             together(*columns, self.n_averaged.to(device))
 
 
-__all__ = ["AveragedModel"]
-
-
 AveragedModel.__module__ = "torchgrad_jax.optim.swa_utils"

@@ -48,16 +48,8 @@ class Muon(Ruled):
             adjust_lr_fn in (None, "original", "match_rms_adamw"),
             f"Adjust learning rate function {adjust_lr_fn} is not supported",
         )
-        options = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
+        options = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov}
+        options |= {"ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn}
         super().__init__(params, options)
         for group in self.param_groups:
             for p in group["params"]:
@@ -146,6 +138,3 @@ def muon(
     h["kept"] = _kept(lr, h["lr"], weight_decay)
     h |= {"coefficients": tuple(ns_coefficients), "rounds": (ns_steps,)}
     run(_rule, params, grads, {"momentum_buffer": muon_momentum_bufs}, h)
-
-
-__all__ = ["Muon"]

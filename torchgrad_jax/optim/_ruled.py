@@ -102,7 +102,9 @@ def amp(grads: list[Any], grad_scale: Any, found_inf: Any, fused: Any) -> bool:
 
 
 def hyper(**values: Any) -> dict[str, Any]:
-    """Hyperparameters as numbers; tensors stay tensors where the step is recorded."""
+    """Hyperparameters as numbers, and whether weights decay; tensors stay tensors where the step is recorded."""
+    if "weight_decay" in values:
+        values["decays"] = is_on(values["weight_decay"])
     return values if MODES.bits & GRAD else {k: number(v) for k, v in values.items()}
 
 

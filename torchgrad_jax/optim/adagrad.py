@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, amp, call, check_fused, check_fused_param, check_lr, check_steps, hyper, insist, is_on
+from ._ruled import Ruled, amp, call, check_fused, check_fused_param, check_lr, check_steps, hyper, insist
 from ._rules import addcdiv_, addcmul_, as_real, descent, penalized, run_by_step
 from .optimizer import ParamsT
 
@@ -47,17 +47,9 @@ class Adagrad(Ruled):
         start = initial_accumulator_value
         insist(start >= 0.0, f"Invalid initial_accumulator_value value: {start}")
         insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
-        options = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": start,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
+        options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
+        options |= {"initial_accumulator_value": start, "foreach": foreach, "maximize": maximize}
+        options |= {"differentiable": differentiable, "fused": fused}
         super().__init__(params, options)
         if fused:
             check_fused(fused, foreach, differentiable)
@@ -135,9 +127,7 @@ def adagrad(
     check_steps(state_steps)
     if not amp(grads, grad_scale, found_inf, fused):
         return
-    h = hyper(
-        lr=lr, weight_decay=weight_decay, lr_decay=lr_decay, eps=eps, maximize=maximize, decays=is_on(weight_decay)
-    )
+    h = hyper(lr=lr, weight_decay=weight_decay, lr_decay=lr_decay, eps=eps, maximize=maximize)
     run_by_step(_rule, params, grads, {"sum": state_sums}, state_steps, h)
 
 

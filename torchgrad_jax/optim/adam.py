@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, amp, check_adam, check_capturable, check_fused, check_steps, hyper, insist, is_on
+from ._ruled import Ruled, amp, check_adam, check_capturable, check_fused, check_steps, hyper, insist
 from ._rules import addcdiv_, as_real, average, decayed, descent, kept, root, run_by_step
 from .optimizer import ParamsT
 
@@ -39,15 +39,8 @@ class Adam(Ruled):
     """
 
     _STATE = ("exp_avg", "exp_avg_sq")
-    _GROUP_DEFAULTS = {
-        "amsgrad": False,
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "fused": None,
-    }
+    _GROUP_DEFAULTS = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False}
+    _GROUP_DEFAULTS |= {"differentiable": False, "decoupled_weight_decay": False, "fused": None}
 
     def __init__(
         self,
@@ -78,19 +71,9 @@ class Adam(Ruled):
                 insist(capturable or not foreach, _UNCAPTURABLE.format(f"betas[{i}]"))
                 insist(b._m.numel == 1, f"Tensor betas[{i}] must be 1-element")
         scalars: Any = tuple(b.squeeze() if isinstance(b, Tensor) and b._m.ndim else b for b in betas)
-        options = {
-            "lr": lr,
-            "betas": scalars,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
+        options = {"lr": lr, "betas": scalars, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        options |= {"maximize": maximize, "foreach": foreach, "capturable": capturable}
+        options |= {"differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, options)
         if fused:
             check_fused(fused, foreach, differentiable)
@@ -167,17 +150,8 @@ def adam(
     check_capturable(capturable, "params and state_steps", params, state_steps)
     if not amp(grads, grad_scale, found_inf, fused):
         return
-    h = hyper(
-        lr=lr,
-        beta1=beta1,
-        beta2=beta2,
-        eps=eps,
-        weight_decay=weight_decay,
-        maximize=maximize,
-        amsgrad=amsgrad,
-        decoupled=decoupled_weight_decay,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
+    h |= {"amsgrad": amsgrad, "decoupled": decoupled_weight_decay}
     columns = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
     if amsgrad:
         columns["max_exp_avg_sq"] = max_exp_avg_sqs

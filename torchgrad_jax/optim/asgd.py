@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, hyper, insist
 from ._rules import add_, as_real, descent, larger, penalized, run
 from ._scalars import advance, alike, in_default_dtype, number, scalar_tensor, take, update
 from .optimizer import ParamsT
@@ -45,17 +45,8 @@ class ASGD(Ruled):
     ) -> None:
         check_lr(lr)
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
-        options = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
+        options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach}
+        options |= {"maximize": maximize, "differentiable": differentiable, "capturable": capturable}
         super().__init__(params, options)
 
     def _scalar(self, group: dict[str, Any], p: Any, value: float) -> Tensor:
@@ -111,7 +102,7 @@ def asgd(
         maximize, differentiable, capturable, lambd, lr, t0, alpha, weight_decay: as in `ASGD`.
     """
     check_capturable(capturable, "params, mus, etas, and state_steps", params, mus, etas, state_steps)
-    h = hyper(lambd=lambd, weight_decay=weight_decay, maximize=maximize, decays=is_on(weight_decay))
+    h = hyper(lambd=lambd, weight_decay=weight_decay, maximize=maximize)
     rate = number(lr)
     now = advance(state_steps)
     eta, mu = [number(t) for t in etas], [number(t) for t in mus]

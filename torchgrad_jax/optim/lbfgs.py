@@ -188,15 +188,9 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         check_lr(lr)
-        options = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
+        options = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval}
+        options |= {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
+        options |= {"history_size": history_size, "line_search_fn": line_search_fn}
         super().__init__(params, options)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")

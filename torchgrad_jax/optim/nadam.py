@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, insist
 from ._rules import addcdiv_, as_real, average, decayed, descent, run
 from ._scalars import advance, alike, as_held, take, update
 from .optimizer import ParamsT
@@ -50,18 +50,9 @@ class NAdam(Ruled):
     ) -> None:
         check_adam(lr, eps, betas, weight_decay)
         insist(momentum_decay >= 0.0, f"Invalid momentum_decay value: {momentum_decay}")
-        options = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
+        options |= {"decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach}
+        options |= {"capturable": capturable, "differentiable": differentiable}
         super().__init__(params, options)
 
     def _update(self, group: dict[str, Any]) -> None:
@@ -97,16 +88,8 @@ def nadam(
     check_steps(state_steps)
     check_steps(mu_products, "mu_products")
     check_capturable(capturable, "params, mu_products and state_steps", params, mu_products, state_steps)
-    h = hyper(
-        lr=lr,
-        beta1=beta1,
-        beta2=beta2,
-        eps=eps,
-        weight_decay=weight_decay,
-        maximize=maximize,
-        decoupled=decoupled_weight_decay,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
+    h["decoupled"] = decoupled_weight_decay
 
     def mu(step: Any) -> Any:
         return beta1 * (1.0 - 0.5 * 0.96 ** (step * momentum_decay))

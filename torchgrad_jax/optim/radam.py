@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper
 from ._rules import add_, as_real, average, decayed, descent, root, run
 from ._scalars import advance, alike, take
 from .optimizer import ParamsT
@@ -46,17 +46,9 @@ class RAdam(Ruled):
         differentiable: bool = False,
     ) -> None:
         check_adam(lr, eps, betas, weight_decay)
-        options = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options |= {"foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay}
+        options["differentiable"] = differentiable
         super().__init__(params, options)
 
     def _update(self, group: dict[str, Any]) -> None:
@@ -116,16 +108,8 @@ def radam(
     """
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps)
-    h = hyper(
-        lr=lr,
-        beta1=beta1,
-        beta2=beta2,
-        eps=eps,
-        weight_decay=weight_decay,
-        maximize=maximize,
-        decoupled=decoupled_weight_decay,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
+    h["decoupled"] = decoupled_weight_decay
     now = advance(state_steps)
     for part in alike(now) if now else []:
         step = now[part[0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist
 from ._rules import add_, addcdiv_, addcmul_, as_real, descent, penalized, run
 from ._scalars import advance
 from .optimizer import ParamsT
@@ -51,18 +51,9 @@ class RMSprop(Ruled):
         insist(momentum >= 0.0, f"Invalid momentum value: {momentum}")
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
         insist(alpha >= 0.0, f"Invalid alpha value: {alpha}")
-        options = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
+        options = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered}
+        options |= {"weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize}
+        options["differentiable"] = differentiable
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
@@ -127,17 +118,8 @@ def rmsprop(
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps)
     moves = momentum > 0
-    h = hyper(
-        lr=lr,
-        alpha=alpha,
-        eps=eps,
-        weight_decay=weight_decay,
-        momentum=momentum,
-        centered=centered,
-        maximize=maximize,
-        moves=moves,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, maximize=maximize)
+    h |= {"centered": centered, "moves": moves}
     columns = {"square_avg": square_avgs}
     if centered:
         columns["grad_avg"] = grad_avgs

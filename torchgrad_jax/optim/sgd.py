@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, amp, check_fused, check_fused_param, check_lr, hyper, insist, is_on
+from ._ruled import Ruled, amp, check_fused, check_fused_param, check_lr, hyper, insist
 from ._rules import add, add_, descent, penalized, run
 from .optimizer import ParamsT
 
@@ -57,17 +57,9 @@ class SGD(Ruled):
             not nesterov or (momentum > 0 and dampening == 0),
             "Nesterov momentum requires a momentum and zero dampening",
         )
-        options = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
+        options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        options |= {"nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable}
+        options["fused"] = fused
         super().__init__(params, options)
         if fused:
             self._step_supports_amp_scaling = True
@@ -156,16 +148,8 @@ def sgd(
     if not amp(d_p_list, grad_scale, found_inf, fused):
         return
     moves = momentum != 0
-    h = hyper(
-        lr=lr,
-        weight_decay=weight_decay,
-        momentum=momentum,
-        dampening=dampening,
-        nesterov=nesterov,
-        maximize=maximize,
-        moves=moves,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(lr=lr, weight_decay=weight_decay, momentum=momentum, dampening=dampening, maximize=maximize)
+    h |= {"nesterov": nesterov, "moves": moves}
     run(_rule, params, d_p_list, {"momentum_buffer": momentum_buffer_list} if moves else {}, h)
 
 

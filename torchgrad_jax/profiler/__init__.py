@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any as _Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from ..autograd.profiler import record_function as record_function
 from ..autograd.profiler_util import DeviceType as DeviceType
 from .compiled import CompiledProfile as CompiledProfile, profile_compiled as profile_compiled
@@ -23,5 +21,4 @@ def kineto_available() -> bool:
     return False
 
 
-def __getattr__(name: str) -> _Any:
-    raise AttributeError(_no_such_name(f"torch.profiler.{name}"))
+__getattr__ = _missing(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._core.arrays.devices import device as _device
 from .._core.errors import warn as _warn
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from ..types import Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from, pickle_of as _pickle_of
 from ._options import (
@@ -159,5 +159,4 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     return _unsafe_names(_pickle_of(f), _safe, tensors)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.serialization.{name}"))
+__getattr__ = _missing(__name__)

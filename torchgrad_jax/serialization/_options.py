@@ -61,3 +61,13 @@ def register_package(
         "torch.serialization.register_package: storages are saved from and restored to JAX's devices alone; "
         "`map_location` of torch.load says where"
     )
+
+
+class PyTorchFileReader:
+    """Refused: torch.load reads checkpoints, and no reader of their parts is public here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "torch.PyTorchFileReader is not supported: torch.load reads checkpoints (with mmap=True storages when "
+            "their tensors are made)"
+        )

@@ -307,6 +307,3 @@ class TrustingUnpickler(pickle.Unpickler):
         if isinstance(pid, tuple) and len(pid) == 4 and pid[0] == "module":
             return pid[1]  # the older format names classes of modules so, with their source
         return self.tensors.storage(pid)
-
-
-__all__ = ["Refused", "SafeUnpickler", "TrustingUnpickler"]

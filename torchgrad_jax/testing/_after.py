@@ -146,6 +146,3 @@ def after_call(
     for prefix, made in objects:
         found |= {prefix + k: v for k, v in state_of(made, lib).items()}
     return found
-
-
-__all__ = ["after_call", "memory_owner", "named_tensors", "objects_made", "seeded", "surroundings"]

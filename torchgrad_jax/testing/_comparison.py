@@ -315,6 +315,3 @@ def assert_allclose(
     assert_close(
         a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False, msg=msg or None
     )
-
-
-__all__ = ["assert_allclose", "assert_close", "tolerances"]

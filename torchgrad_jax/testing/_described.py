@@ -78,6 +78,3 @@ def first_line(e: BaseException) -> str:
     """Type and first line of an exception, alike in both libraries."""
     text = (str(e).splitlines() or [""])[0]
     return f"{type(e).__name__}: {text.replace('torchgrad_jax.', 'torch.')}"
-
-
-__all__ = ["Array", "array_of", "describe", "dtype_name", "first_line", "plain", "plain_tensor", "tensor_of"]

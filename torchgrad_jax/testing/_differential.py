@@ -385,6 +385,3 @@ def _shown(x: Any) -> str:
     if isinstance(x, Array):
         return f"a {x.dtype} array of shape {x.shape}"
     return str(x) if isinstance(x, Container) else repr(x)
-
-
-__all__ = ["Comparison", "Difference", "Differs", "Report", "Side"]

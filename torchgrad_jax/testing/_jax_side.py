@@ -151,6 +151,3 @@ class JaxSide:
         by_inputs, by_cotangents = _vjp(gradient, points, cotangents)(self._draws(points, draw))
         named = {f"the cotangent of {k}": v for k, v in by_cotangents.items()}
         return {k: plain(np.asarray(v)) for k, v in (by_inputs | named).items()}
-
-
-__all__ = ["JaxSide", "state_of"]

@@ -24,6 +24,3 @@ def _lines(name: str, make: Callable[[], Any]) -> list[str]:
     wrapped = [line[i : i + _WIDTH] for line in text for i in range(0, max(len(line), 1), _WIDTH)]
     more = [f"... {len(wrapped) - _LINES} more lines"] if len(wrapped) > _LINES else []
     return [name, *wrapped[:_LINES], *more]
-
-
-__all__ = ["side_by_side"]

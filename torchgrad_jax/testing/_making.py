@@ -117,6 +117,3 @@ def _uniform(t: Tensor, low: float, high: float) -> None:
         t.uniform_(low / 2, high / 2).mul_(2)
         return
     t.uniform_(low, high)
-
-
-__all__ = ["make_tensor"]

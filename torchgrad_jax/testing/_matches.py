@@ -311,6 +311,3 @@ def _sides(
 
     left = TensorSide(_PACKAGE, ours, call, seed=seed, module=made)
     return left, right, left.module_state()
-
-
-__all__ = ["assert_matches_jax", "assert_matches_torch", "prepare"]

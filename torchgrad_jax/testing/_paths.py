@@ -70,6 +70,3 @@ def map_with_path(f: Callable[[str, Any], Any], x: Any, path: str) -> Any:
         kind = list if isinstance(x, list) else tuple
         return kind(map_with_path(f, v, f"{path}[{i}]") for i, v in enumerate(x))
     return f(path, x)
-
-
-__all__ = ["Container", "map_with_path", "walk"]

@@ -74,6 +74,3 @@ def _numbers(part: np.ndarray, way: int) -> np.ndarray:
         return part
     simple = (1.0, 2.0) if way == 0 else _SIMPLE
     return np.resize(np.asarray(simple, np.float64), part.shape).astype(part.dtype)
-
-
-__all__ = ["shrunk"]

@@ -416,17 +416,3 @@ def _others(made: Iterable[Any], lib: Any) -> list[tuple[str, Any]]:
     """Optimizers, schedulers and scalers, with a prefix for the names in their state."""
     others = [m for m in made if not isinstance(m, lib.nn.Module)]
     return [(f"object {i} ({type(m).__name__}): ", m) for i, m in enumerate(others)]
-
-
-__all__ = [
-    "KINDS",
-    "STEPS",
-    "Given",
-    "Missing",
-    "TensorSide",
-    "frozen_leaves",
-    "missing_where_lacking",
-    "moving",
-    "name_of_gradient",
-    "used_outputs",
-]

@@ -235,6 +235,3 @@ def snippet(check: str, functions: Sequence[tuple[str, Any]], inputs: Any, optio
     extra = [f"{k}={k if k in called else literal(v)}" for k, v in options.items()]
     given = [n for n in called if n not in options]
     return program.text(f"{check}({', '.join([*given, 'inputs', *extra])})")
-
-
-__all__ = ["Program", "literal", "snippet", "source_of"]

@@ -164,20 +164,3 @@ def differs(got: Any, want: Any, rtol: float, movement: Any = 0.0) -> np.ndarray
         same = (x == y) | (np.isnan(x) & np.isnan(y)) | ((apart <= allowed) & np.isfinite(y))
         excess = np.where(np.isfinite(apart), apart / np.maximum(allowed, 1e-300), np.inf)
     return np.where(same, 0.0, excess)
-
-
-__all__ = [
-    "Move",
-    "differs",
-    "generator",
-    "half_name",
-    "inexact",
-    "may_be_rounding",
-    "moved",
-    "movements",
-    "random_like",
-    "relative",
-    "rounding",
-    "roundings_of",
-    "wide",
-]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib as _importlib
-from typing import Any as _Any
-
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from . import checkpoint as checkpoint, hooks as hooks
 from ._swap import swap_tensors as swap_tensors
 
-_LATER = (
+__getattr__ = _missing(
+    __name__,
     "_contextlib",
     "_python_dispatch",
     "weak",
@@ -22,9 +20,3 @@ _LATER = (
     "dlpack",
     "module_tracker",
 )
-
-
-def __getattr__(name: str) -> _Any:
-    if name in _LATER:
-        return _importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(_no_such_name(f"torch.utils.{name}"))

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._settings import get_num_threads, set_num_threads
 
 _UNITS = {-3: ("ns", 1e-9, "nanoseconds"), -2: ("us", 1e-6, "microseconds"), -1: ("ms", 1e-3, "milliseconds")}
@@ -324,8 +324,6 @@ def _row(m: Measurement) -> tuple[int, str]:
     return m.num_threads, name if m.env is None else f"({m.env}) {name}"
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.utils.benchmark.{name}"))
-
+__getattr__ = _missing(__name__)
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "timer"]

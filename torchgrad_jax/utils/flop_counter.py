@@ -12,7 +12,7 @@ from .._core import events
 from .._core.arrays import tree
 from .._core.arrays.shapes import Size
 from .._core.errors import warn
-from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.errors.messages import missing as _missing
 from .._core.state import GRAD, MODES
 from .._engine.memory.tensor import Tensor
 from .._ops.aten import op_name
@@ -264,5 +264,4 @@ class _Shaped:
         self.shape = Size(shape)
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.utils.flop_counter.{name}"))
+__getattr__ = _missing(__name__)

@@ -208,6 +208,3 @@ def _mask(size: int, bucket: int, rows: int | None) -> Tensor:
     m = meta((bucket,), dtypes.bool_, devices.default_device())
     mask = make(put(np.arange(bucket) < size, m.device), m)
     return mask if rows is None else mask.expand(rows, bucket)
-
-
-__all__ = ["Bucketed"]

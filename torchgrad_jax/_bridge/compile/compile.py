@@ -735,6 +735,3 @@ def of_function(fn: Any, settings: dict[str, Any]) -> Compiled:
 def of_module(model: Any, settings: dict[str, Any]) -> Any:
     """The compiled form of a module; `nn`, without which there are none, puts its own here."""
     return Compiled(model, **settings)
-
-
-__all__ = ["Compiled", "compile", "of_function"]

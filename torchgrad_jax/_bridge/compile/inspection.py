@@ -252,6 +252,3 @@ def _name(name: str, value: Any, names: dict[int, str], depth: int) -> None:
     elif depth and isinstance(value, dict):
         for key, held in value.items():
             _name(f"{name}[{key!r}]", held, names, depth - 1)
-
-
-__all__ = ["Collective", "Lowered", "ProgramInspected", "explanation", "lowered"]

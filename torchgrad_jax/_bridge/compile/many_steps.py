@@ -28,7 +28,6 @@ from .program.own_values import OwnValues
 from .program.results import ELSEWHERE, ResultArray, ResultTensor
 from .trace.checks import any_of
 from .trace.outside_results import OutsideTensor, OutsideView
-from .trace.traced_program import resolve_argument
 from .watch import object_trees
 from .watch.array_arguments import is_array_input, tensors_for
 from .watch.number_log import ReturnedNumber
@@ -446,6 +445,3 @@ def _as(like: Any, x: Any) -> Any:
     if x is None:
         return jnp.zeros(like.shape, like.dtype)
     return lax.convert_element_type(x, like.dtype)
-
-
-__all__ = ["Batches", "StepsDone", "resolve_argument", "run_all"]

@@ -254,6 +254,3 @@ def _called(eqn: Any) -> Any:
         return jax.make_jaxpr(rule.forward)(*[v.aval for v in eqn.invars])
     body = eqn.params.get(_BODIES.get(eqn.primitive.name, ""))
     return body if body is None or isinstance(body, ClosedJaxpr) else ClosedJaxpr(body, ())
-
-
-__all__ = ["AnySize", "SizeMatters", "corners"]

@@ -166,6 +166,3 @@ def is_form(form: Any, n: int) -> bool:
         return all(check(inner, depth + 1) for _, inner in rest)
 
     return check(form, 0) and found == list(range(n))
-
-
-__all__ = ["Form", "build", "describe", "is_form", "leaves_of"]

@@ -521,16 +521,3 @@ def _torch_while(cond_fn: Any, body_fn: Any, values: tuple[Any, ...]) -> tuple[A
 
 
 symbolic.TRACED_CONTROL = (_torch_cond, _torch_while)
-
-__all__ = [
-    "KEPT_UNDER",
-    "associative_scan",
-    "checkpoint",
-    "cond",
-    "fori_loop",
-    "map_",
-    "repeated",
-    "scan",
-    "switch",
-    "while_loop",
-]

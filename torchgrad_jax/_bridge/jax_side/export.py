@@ -32,7 +32,7 @@ from ..._engine.memory.tensor import Tensor, wrap_array, wrap_beside
 from ..._engine.passes.walk import run as run_pass
 from ..._functions.create import from_host
 from ..compile.trace.traced_program import trace_program
-from .any_size import SIZES, AnySize, SizeMatters, corners
+from .any_size import AnySize, SizeMatters, corners
 from .container_forms import build, describe, leaves_of
 from .exported import is_of_numpy, needs_flatbuffers, read_exported
 from .forward_mode import is_inexact, with_tangents
@@ -642,6 +642,3 @@ def _named_shape(text: str, shape: list[Any]) -> list[Any]:
             raise ValueError(f"export: {text!r} does not fit a tensor of shape {tuple(shape)}")
         out.append(name if times == 1 else f"{times}*{name}")
     return out
-
-
-__all__ = ["SIZES", "Exported", "export", "load_exported"]

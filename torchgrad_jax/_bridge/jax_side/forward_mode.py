@@ -212,5 +212,3 @@ _call.def_effectful_abstract_eval(lambda *_, side_effects, **p: (avals_of(**p), 
 mlir.register_lowering(_call, mlir.lower_fun(_called, multiple_results=True))
 ad.primitive_jvps[_call] = _call_jvp
 batching.primitive_batchers[_call] = _call_batched
-
-__all__ = ["has_custom_vjp", "is_inexact", "of_custom_vjp", "with_rule", "with_tangents"]

@@ -197,16 +197,3 @@ def results_of_checks(noted: Sequence[NotedCheck]) -> list[Any]:
     if not noted:
         return []
     return [_any([n.flag for n in noted]), *[x for n in noted for x in (n.flag, *n.arrays)]]
-
-
-__all__ = [
-    "Frames",
-    "OperatorChecks",
-    "any_failed",
-    "failures_like",
-    "first_failures",
-    "note_once",
-    "note_steps",
-    "results_of_checks",
-    "with_checks",
-]

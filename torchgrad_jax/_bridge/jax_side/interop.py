@@ -164,19 +164,9 @@ class _Operator:
     """
 
     __slots__ = (
-        "call",
-        "captured",
-        "checks",
-        "is_new",
-        "keys",
-        "lasts",
-        "looked",
-        "metas",
-        "out_tree",
-        "shown",
-        "single",
+        "call", "captured", "checks", "is_new", "keys", "lasts", "looked", "metas", "out_tree", "shown", "single",
         "guards",
-    )
+    )  # fmt: skip
 
     def __init__(self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]) -> None:
         self.out_tree: Any = None
@@ -542,6 +532,3 @@ def apply_traced(f: Callable[..., Any], args: Sequence[Any]) -> Any:
     spec, others = specs
     leaves = [next(found) if x is None else x for x in others]
     return tree.unflatten(leaves, spec)
-
-
-__all__ = ["FromJax", "apply_traced", "as_jax", "from_jax", "over_arrays"]

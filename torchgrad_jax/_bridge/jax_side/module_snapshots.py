@@ -547,6 +547,3 @@ def _shell(row: Any) -> Any:
     if issubclass(cls, collections.deque):
         return cls((), rest[2])
     return cls.__new__(cls)
-
-
-__all__ = ["ModuleSnapshot", "SnapshotReader", "SnapshotWriter", "is_plain"]

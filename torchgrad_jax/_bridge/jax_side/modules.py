@@ -175,6 +175,3 @@ def combine(chosen: Any, rest: Any) -> Any:
 
 def _is_none(x: Any) -> bool:
     return x is None
-
-
-__all__ = ["combine", "is_module", "partition", "register", "register_base"]

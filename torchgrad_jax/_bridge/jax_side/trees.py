@@ -276,5 +276,3 @@ Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 _teach_jax()
 _teach_custom_derivatives()
 _teach_trees()
-
-__all__ = ["MODULES", "as_class", "rebuilt", "register"]

@@ -197,6 +197,3 @@ def _repeat(start: Any, end: Any, body: Callable[..., Any], init: Any) -> Any:
 
 def _no_slope(x: Any) -> Any:
     return np.zeros(x.shape, jax.dtypes.float0)
-
-
-__all__ = ["while_loop"]

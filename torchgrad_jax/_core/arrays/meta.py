@@ -19,20 +19,9 @@ class Meta:
     """
 
     __slots__ = (
-        "__weakref__",
-        "contiguous",
-        "dense",
-        "device",
-        "dtype",
-        "extent",
-        "ndim",
-        "numel",
-        "overlaps",
-        "shape",
-        "size",
-        "strides",
-        "suggests",
-    )
+        "__weakref__", "contiguous", "dense", "device", "dtype", "extent", "ndim", "numel", "overlaps", "shape", "size",
+        "strides", "suggests",
+    )  # fmt: skip
 
     shape: tuple[int, ...]
     size: shapes.Size

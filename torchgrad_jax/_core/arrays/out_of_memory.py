@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..jax.caches import remember
-from .devices import device, to_jax
+from .devices import device, first, no_accelerator, to_jax
 
 
 class OutOfMemoryError(RuntimeError):
@@ -125,4 +125,19 @@ def no_host_memory(shape: tuple[int, ...], dtype: np.dtype) -> RuntimeError:
     return RuntimeError(_ON_HOST.format(math.prod(shape) * dtype.itemsize))
 
 
-__all__ = ["OutOfMemoryError", "explained", "guarded", "host_array", "no_host_memory", "raise_if_failed", "wait_for"]
+def complain_of_memory(error: BaseException) -> None:
+    """Raise PyTorch's error for one of XLA's that is about an accelerator's memory."""
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        found = explained(error, first())
+        if found is not error:
+            raise found from error
+
+
+def check_memory(arrays: list[Any]) -> None:
+    """Raise if there was no memory for the results of a program, which then are none."""
+    if not no_accelerator():
+        try:
+            raise_if_failed(arrays)
+        except jax.errors.JaxRuntimeError:
+            arrays.clear()
+            raise

@@ -265,23 +265,3 @@ def tracked(name: str, before: Any) -> Any:
         return before(*args, **kwargs)
 
     return function
-
-
-__all__ = [
-    "ARRAY",
-    "CHECK",
-    "EVENT",
-    "GIVEN",
-    "MATH",
-    "OP",
-    "READ",
-    "SHAPE",
-    "WRITE",
-    "Number",
-    "Recording",
-    "Values",
-    "looked_at",
-    "plain",
-    "same",
-    "tracked",
-]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn
@@ -217,6 +217,3 @@ class _Finder:
 def install() -> None:
     """Let the modules of the table be imported."""
     sys.meta_path.append(_Finder())
-
-
-__all__: Sequence[str] = ["MODULES", "install", "refusal"]

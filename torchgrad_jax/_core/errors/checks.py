@@ -142,20 +142,3 @@ def first_outside(index: Any, size: int, negative: bool = False, ignored: int | 
     """The first index that is out of range."""
     index = np.asarray(index)
     return int(index[Bounds(-size if negative else 0, size, ignored).wrong(index)].flat[0])
-
-
-__all__ = [
-    "Bounds",
-    "Check",
-    "Condition",
-    "any_failed",
-    "conditions",
-    "fail_if",
-    "failure_flag",
-    "first_outside",
-    "integers",
-    "is_traced",
-    "numpy_of",
-    "outside",
-    "readable",
-]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import traceback
@@ -301,20 +302,10 @@ _ARITHMETIC = frozenset(
 )
 _OWN_RULE = frozenset(["bernoulli", "fill", "index_add", "index_fill", "index_put", "scatter_add", "scatter_reduce"])
 
-_BROADCAST = frozenset(
-    [
-        "add",
-        "atan2",
-        "bitwise_and",
-        "bitwise_left_shift",
-        "bitwise_or",
-        "bitwise_right_shift",
-        "bitwise_xor",
-        "copysign",
-        "gcd",
-        "lcm",
-    ]
-)
+_BROADCAST = frozenset([
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign",
+    "gcd", "lcm",
+])  # fmt: skip
 
 
 def write_outside(row: str, level: int, shape: Sequence[int], broadcast: Sequence[int]) -> str:
@@ -497,6 +488,25 @@ def no_such_name(name: str) -> str:
         f"torchgrad_jax does not implement {name}: see docs/coverage.md for what there is, and "
         "`python -m torchgrad_jax check FILE` for all the names that a program would miss"
     )
+
+
+def missing(module: str, *submodules: str, **homes: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a public module: it names what the module does not have.
+
+    Args:
+        module: the module's `__name__`.
+        submodules: modules below it that are imported when they are first asked for.
+        homes: which submodule of this package has a name that is imported when it is first asked for.
+    """
+
+    def find(name: str) -> Any:
+        if name in submodules:
+            return importlib.import_module(f"{module}.{name}")
+        if name in homes:
+            return getattr(importlib.import_module(f".{homes[name]}", module), name)
+        raise AttributeError(no_such_name(f"torch{module.removeprefix('torchgrad_jax')}.{name}"))
+
+    return find
 
 
 BATCHED_STATISTICS = (

@@ -32,8 +32,6 @@ from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
 from . import steps as host_steps
 from .steps import Step, Unsure
 
-__all__ = ["INNER", "LARGEST", "LIMIT", "program", "silently"]
-
 LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
 """Elements of an array, and of one in a program with a loop, of which each round takes a part."""
 OF_THREADS = 1 << 22

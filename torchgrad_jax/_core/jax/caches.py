@@ -475,18 +475,3 @@ def set_cache_limits(**limits: int) -> None:
     for name, limit in limits.items():
         POOLS[name].limit = limit
         POOLS[name].spend(0)
-
-
-__all__ = [
-    "CALLS",
-    "KERNELS",
-    "LAYOUTS",
-    "OTHERS",
-    "VIEWS",
-    "CacheInfo",
-    "Interned",
-    "cache_info",
-    "clear_caches",
-    "remember",
-    "set_cache_limits",
-]

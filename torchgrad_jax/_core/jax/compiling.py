@@ -225,6 +225,3 @@ def _list_kernels(listing: Listing) -> None:
     KERNEL_LOGGER.addFilter(heard)
     jax.monitoring.register_event_duration_secs_listener(ended)
     jax.monitoring.register_event_listener(happened)
-
-
-__all__ = ["asks_for", "watch_compiling"]

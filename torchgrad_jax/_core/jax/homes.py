@@ -25,6 +25,3 @@ def restore_homes() -> None:
     for x, module in _OWN_NAMES.values():
         x.__module__ = module
     _OWN_NAMES.clear()
-
-
-__all__ = ["home_of", "rename_home", "restore_homes"]

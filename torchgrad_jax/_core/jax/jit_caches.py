@@ -37,6 +37,3 @@ def of_this_run_if_needed() -> AbstractContextManager[None]:
 def of_all_runs() -> AbstractContextManager[None]:
     """The context of functions that close over nothing, such as the kernels of operators."""
     return _context(None)
-
-
-__all__ = ["Closures", "of_all_runs", "of_this_run", "of_this_run_if_needed"]

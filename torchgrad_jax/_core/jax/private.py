@@ -171,23 +171,3 @@ def watch_traces(
         if "invalidate" in vars(cls):
             cls.invalidate = then_ended(cls.invalidate)
     _CONTEXT.__enter__, _CONTEXT.__exit__ = __enter__, __exit__
-
-
-__all__ = [
-    "AVALS",
-    "CANONICAL",
-    "DEBUG_INFS",
-    "DEBUG_NANS",
-    "INDICES",
-    "KERNEL_LOGGER",
-    "KNOWN",
-    "LOWERED",
-    "MATCH",
-    "PATHS",
-    "SEED",
-    "TRACED",
-    "ArrayImpl",
-    "UnknownJax",
-    "batched_device_put",
-    "watch_traces",
-]

@@ -30,6 +30,3 @@ def set_float32(name: str) -> None:
     if name != SETTINGS.float32_products:
         SETTINGS.float32_products = name
         caches.clear_caches()
-
-
-__all__ = ["precision", "set_float32"]

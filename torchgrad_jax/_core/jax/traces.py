@@ -158,5 +158,3 @@ HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"
 # is traced has returned or raised. JAX alone may drop it much later: the jaxpr of a function with derivatives of its
 # own holds its trace for as long as a kernel lives, and so does an exception that somebody keeps.
 watch_traces(_begin, _end, _enter, _leave)
-
-__all__ = ["HOME_OF_JAX", "began", "is_running", "running"]

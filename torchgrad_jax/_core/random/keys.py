@@ -141,6 +141,3 @@ def resumed(stream: KeyStream | None, drawn: int) -> Iterator[None]:
         yield
     finally:
         MODES.keys = before
-
-
-__all__ = ["KeyStream", "checked", "drawing_from", "is_key", "resumed", "words_of"]

@@ -156,6 +156,3 @@ def _suspects(rows: Sequence[np.ndarray]) -> list[int]:
             signed = flat.astype(np.int64) if flat.dtype.kind in "bu" else flat
             suspects |= {int(f(signed)) // n for f in (np.argmin, np.argmax, lambda a: np.abs(a).argmin())}
     return sorted(suspects)
-
-
-__all__ = ["Look", "check_later", "later", "now_or_later", "take"]

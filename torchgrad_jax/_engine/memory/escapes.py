@@ -103,6 +103,3 @@ def _undo() -> None:
         *MODES.undo, (number, undo) = MODES.undo
         if number > began_at:
             undo()
-
-
-__all__ = ["before_gradients", "before_write", "hold_outside", "inside_jax", "refuse_escape"]

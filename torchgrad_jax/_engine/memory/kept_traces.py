@@ -144,6 +144,3 @@ def made_at(tracer: Any) -> str:
 _HOME = f"{Path(__file__).parents[2]}{os.sep}"
 
 traces.make_watch = Watch
-
-
-__all__ = ["Watch", "made_at", "made_inside", "traced_value", "watch", "watch_always"]

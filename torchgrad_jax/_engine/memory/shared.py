@@ -45,17 +45,8 @@ class Shared(Memory):
     """
 
     __slots__ = (
-        "_bits",
-        "_image",
-        "_owner",
-        "_references",
-        "__weakref__",
-        "asked",
-        "before",
-        "began",
-        "seen",
-        "window",
-    )
+        "_bits", "_image", "_owner", "_references", "__weakref__", "asked", "before", "began", "seen", "window",
+    )  # fmt: skip
 
     def __init__(self, buffer: np.ndarray, m: Meta, owner: Any, seen: Any = None) -> None:
         super().__init__(buffer)

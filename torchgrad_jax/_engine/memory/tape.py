@@ -326,6 +326,3 @@ class Tape(jax.core.Trace):
             return [env[r] if r.__class__ is int else r.value for r in outs]
 
         return run
-
-
-__all__ = ["Look", "Tape", "Value", "aval_of"]

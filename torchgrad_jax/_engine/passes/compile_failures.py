@@ -33,6 +33,3 @@ def _raised_in(traceback: TracebackType | None) -> str:
     if traceback is None:
         return "jax"
     return str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-
-
-__all__ = ["log", "note"]

@@ -48,20 +48,9 @@ class PyNode(Node):
     """The node of a custom Function, which is also the `ctx` that its methods get."""
 
     __slots__ = (
-        "__dict__",
-        "_cleared",
-        "_freed",
-        "_ins",
-        "_is_output",
-        "_materialize_non_diff_grads",
-        "dirty_tensors",
-        "_materialize",
-        "needs_input_grad",
-        "non_differentiable",
-        "outs",
-        "saved_for_forward",
-        "to_save",
-    )
+        "__dict__", "_cleared", "_freed", "_ins", "_is_output", "_materialize_non_diff_grads", "dirty_tensors",
+        "_materialize", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
+    )  # fmt: skip
     needs_input_grad: tuple[bool, ...]
     to_save: Any
     saved_for_forward: Any
@@ -718,18 +707,3 @@ def _set_tangent(t: Tensor, g: Tensor, viewed: Sequence[Tensor]) -> None:
             f"{list(g._m.shape)}."
         )
     dual.set_tangent(t, g)
-
-
-__all__ = [
-    "NOT_RETURNED",
-    "SAVED_AS_IS",
-    "CopySlices",
-    "DelayedError",
-    "Error",
-    "PyNode",
-    "UndefinedGrad",
-    "WarnNotImplemented",
-    "apply_function",
-    "keep_returned_marks",
-    "rebase",
-]

@@ -21,26 +21,9 @@ class Task:
     """One run of the engine."""
 
     __slots__ = (
-        "__weakref__",
-        "accumulates",
-        "callbacks",
-        "calling",
-        "captured",
-        "captures",
-        "create",
-        "current",
-        "depth",
-        "gradients",
-        "meets_several",
-        "id",
-        "keep",
-        "needed",
-        "nodes",
-        "order",
-        "outer",
-        "root",
-        "running",
-    )
+        "__weakref__", "accumulates", "callbacks", "calling", "captured", "captures", "create", "current", "depth",
+        "gradients", "meets_several", "id", "keep", "needed", "nodes", "order", "outer", "root", "running",
+    )  # fmt: skip
 
     def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
         self.id = next(_ids)

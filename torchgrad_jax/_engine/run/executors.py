@@ -264,18 +264,3 @@ def _window(array: np.ndarray, m: Meta, steps: tuple[int, ...], offset: int) -> 
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
     return np.ndarray(m.shape, array.dtype, array, offset * array.itemsize, steps)
-
-
-__all__ = [
-    "OF_MANY",
-    "Compiled",
-    "OnHost",
-    "Undecided",
-    "add",
-    "choose",
-    "choose_later",
-    "fits",
-    "is_small",
-    "reading",
-    "writing",
-]

@@ -15,9 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["format_scalar", "format_tensor", "get_printoptions", "printoptions", "set_printoptions", "summary_index"]
-
-
 # ------------------------------------------------------------------------------------------ options
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from .api import CheckpointException as CheckpointException
 from .default_planner import DefaultLoadPlanner as DefaultLoadPlanner, DefaultSavePlanner as DefaultSavePlanner
 from .filesystem import FileSystemReader as FileSystemReader, FileSystemWriter as FileSystemWriter
@@ -26,6 +24,4 @@ from .state_dict_loader import load as load, load_state_dict as load_state_dict
 from .state_dict_saver import async_save as async_save, save as save, save_state_dict as save_state_dict
 from .storage import StorageReader as StorageReader, StorageWriter as StorageWriter
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.checkpoint.{name}"))
+__getattr__ = _missing(__name__)

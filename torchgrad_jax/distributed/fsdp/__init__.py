@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from ._fully_shard import (
     FSDPModule as FSDPModule,
     UnshardHandle as UnshardHandle,
@@ -37,6 +35,4 @@ from .fully_sharded_data_parallel import (
     OptimStateKeyType as OptimStateKeyType,
 )
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.fsdp.{name}"))
+__getattr__ = _missing(__name__)

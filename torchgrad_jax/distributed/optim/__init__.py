@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from .. import _NONE
 from .post_localSGD_optimizer import PostLocalSGDOptimizer as PostLocalSGDOptimizer
 from .zero_redundancy_optimizer import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
@@ -23,6 +23,4 @@ class DistributedOptimizer(_OverProcesses):
 
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.optim.{name}"))
+__getattr__ = _missing(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from ._cutting import Pipe as Pipe, SplitPoint as SplitPoint, pipe_split as pipe_split, pipeline as pipeline
 from .schedules import (
     Schedule1F1B as Schedule1F1B,
@@ -32,6 +30,4 @@ __all__ = [
     "pipeline",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.pipelining.{name}"))
+__getattr__ = _missing(__name__)

@@ -415,6 +415,3 @@ def _stage(
         row = tuple(made[n] for n in leaving)
         graph.output(row[0] if len(row) == 1 else row)
     return GraphModule(recorded, graph, "GraphModule")
-
-
-__all__ = ["Pipe", "PipeInfo", "SplitPoint", "annotate_split_points", "pipe_split", "pipeline"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from ..device_mesh import DeviceMesh as DeviceMesh, init_device_mesh as init_device_mesh
 from ._api import (
     distribute_module as distribute_module,
@@ -43,6 +41,4 @@ __all__ = [
 
 _install()
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.tensor.{name}"))
+__getattr__ = _missing(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ... import nn
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from ...nn.utils.fusion import fuse_conv_bn_eval
 from .._symbolic_trace import symbolic_trace
 from ..graph_module import GraphModule
@@ -83,5 +83,4 @@ def remove_dropout(model: nn.Module) -> nn.Module:
     return Without(symbolic_trace(model)).transform()
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.fx.experimental.optimization.{name}"))
+__getattr__ = _missing(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from . import (
     graph_drawer as graph_drawer,
     infra as infra,
@@ -13,6 +11,4 @@ from . import (
     utils as utils,
 )
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.fx.passes.{name}"))
+__getattr__ = _missing(__name__)

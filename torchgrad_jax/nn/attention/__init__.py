@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
+from ..._core.errors.messages import missing as _missing
 from ..._core.state import allowed_kernels
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
@@ -59,5 +60,4 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
         yield
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.attention.{name}")
+__getattr__ = _missing(__name__)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..._bridge.vmap import vmap as _vmap
 from ..._core.arrays import dtypes
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from ..._engine.entry.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
 from ..._engine.memory.tensor import Tensor
 
@@ -251,5 +251,4 @@ def flex_attention(
     )
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.nn.attention.flex_attention.{name}"))
+__getattr__ = _missing(__name__)

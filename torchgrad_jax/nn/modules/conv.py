@@ -16,19 +16,9 @@ from .module import Module
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
 
 __all__ = [
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "LazyConv1d",
-    "LazyConv2d",
-    "LazyConv3d",
-    "LazyConvTranspose1d",
-    "LazyConvTranspose2d",
-    "LazyConvTranspose3d",
-]
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
+    "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+]  # fmt: skip
 
 _PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 _PADDING_STRINGS = {"same", "valid"}
@@ -66,16 +56,9 @@ class _ConvNd(Module):
     """What all convolutions share: parameters, checks, initial values, repr."""
 
     __constants__ = [
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "padding_mode",
-        "output_padding",
-        "in_channels",
-        "out_channels",
+        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
         "kernel_size",
-    ]
+    ]  # fmt: skip
     in_channels: int
     _reversed_padding_repeated_twice: list[int]
     out_channels: int
@@ -198,20 +181,14 @@ class Conv1d(_ConvNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
+        sizes = (
             _single(kernel_size),
             _single(stride),
             padding if isinstance(padding, str) else _single(padding),
             _single(dilation),
-            False,
-            _single(0),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+        )
+        super().__init__(
+            in_channels, out_channels, *sizes, False, _single(0), groups, bias, padding_mode, device, dtype
         )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -239,21 +216,13 @@ class Conv2d(_ConvNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
+        sizes = (
             _pair(kernel_size),
             _pair(stride),
             padding if isinstance(padding, str) else _pair(padding),
             _pair(dilation),
-            False,
-            _pair(0),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
         )
+        super().__init__(in_channels, out_channels, *sizes, False, _pair(0), groups, bias, padding_mode, device, dtype)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return self._convolve(F.conv2d, input, weight, bias, _pair(0))
@@ -280,20 +249,14 @@ class Conv3d(_ConvNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
+        sizes = (
             _triple(kernel_size),
             _triple(stride),
             padding if isinstance(padding, str) else _triple(padding),
             _triple(dilation),
-            False,
-            _triple(0),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+        )
+        super().__init__(
+            in_channels, out_channels, *sizes, False, _triple(0), groups, bias, padding_mode, device, dtype
         )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -326,20 +289,9 @@ class _ConvTransposeNd(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        sizes = kernel_size, stride, padding, dilation
         super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+            in_channels, out_channels, *sizes, transposed, output_padding, groups, bias, padding_mode, device, dtype
         )
 
     def _output_padding(
@@ -423,20 +375,9 @@ class ConvTranspose1d(_ConvTransposeNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
+        sizes = _single(kernel_size), _single(stride), _single(padding), _single(dilation)
         super().__init__(
-            in_channels,
-            out_channels,
-            _single(kernel_size),
-            _single(stride),
-            _single(padding),
-            _single(dilation),
-            True,
-            _single(output_padding),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+            in_channels, out_channels, *sizes, True, _single(output_padding), groups, bias, padding_mode, device, dtype
         )
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
@@ -462,20 +403,9 @@ class ConvTranspose2d(_ConvTransposeNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
+        sizes = _pair(kernel_size), _pair(stride), _pair(padding), _pair(dilation)
         super().__init__(
-            in_channels,
-            out_channels,
-            _pair(kernel_size),
-            _pair(stride),
-            _pair(padding),
-            _pair(dilation),
-            True,
-            _pair(output_padding),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+            in_channels, out_channels, *sizes, True, _pair(output_padding), groups, bias, padding_mode, device, dtype
         )
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
@@ -501,20 +431,9 @@ class ConvTranspose3d(_ConvTransposeNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
+        sizes = _triple(kernel_size), _triple(stride), _triple(padding), _triple(dilation)
         super().__init__(
-            in_channels,
-            out_channels,
-            _triple(kernel_size),
-            _triple(stride),
-            _triple(padding),
-            _triple(dilation),
-            True,
-            _triple(output_padding),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
+            in_channels, out_channels, *sizes, True, _triple(output_padding), groups, bias, padding_mode, device, dtype
         )
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:

@@ -97,16 +97,9 @@ class RNNBase(Module):
     """
 
     __constants__ = [
-        "mode",
-        "input_size",
-        "hidden_size",
-        "num_layers",
-        "bias",
-        "batch_first",
-        "dropout",
-        "bidirectional",
+        "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional",
         "proj_size",
-    ]
+    ]  # fmt: skip
     __jit_unused_properties__ = ["all_weights"]
     mode: str
     input_size: int

@@ -190,16 +190,9 @@ class EmbeddingBag(_Table):
     """
 
     __constants__ = [
-        "num_embeddings",
-        "embedding_dim",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "mode",
-        "sparse",
-        "include_last_offset",
-        "padding_idx",
-    ]
+        "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",
+        "include_last_offset", "padding_idx",
+    ]  # fmt: skip
     mode: str
     sparse: bool
     include_last_offset: bool

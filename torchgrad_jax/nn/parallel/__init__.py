@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._core.errors.messages import missing as _missing
 from . import scatter_gather as scatter_gather
 from .data_parallel import DataParallel as DataParallel, data_parallel as data_parallel
 from .distributed import DistributedDataParallel as DistributedDataParallel
@@ -19,6 +20,4 @@ __all__ = [
     "scatter",
 ]
 
-
-def __getattr__(name: str) -> object:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.parallel.{name}")
+__getattr__ = _missing(__name__)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._core.arrays.devices import device as Device
 from ..._core.errors import warn
+from ..._core.errors.messages import missing as _missing
 from ..._engine.memory.tensor import Tensor, tensors_in
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
@@ -441,5 +442,4 @@ def _same_shapes(group: ProcessGroup, parameters: Sequence[Tensor]) -> None:
     )
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.parallel.distributed.{name}")
+__getattr__ = _missing(__name__)

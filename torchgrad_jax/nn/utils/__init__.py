@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..._core.errors.messages import missing as _missing
 from . import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn, stateless as stateless
 from .clip_grad import (
     clip_grad_norm as clip_grad_norm,
@@ -30,6 +29,4 @@ from .memory_format import (
 from .spectral_norm import remove_spectral_norm as remove_spectral_norm, spectral_norm as spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm, weight_norm as weight_norm
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.nn.utils.{name}")
+__getattr__ = _missing(__name__)

@@ -15,7 +15,6 @@ from .._top import torch
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module
 from . import parametrize
-from ._weight_norm import weight_from
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -164,7 +163,7 @@ class _WeightNorm(Module):
 
     def forward(self, weight_g: Any, weight_v: Any) -> Any:
         """The weight with a given norm and direction."""
-        return weight_from(weight_v, weight_g, self.dim)
+        return torch._weight_norm(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Any) -> Any:
         """Norm and direction of a weight."""

@@ -8,7 +8,6 @@ from ..._core.errors import warn
 from .._top import torch
 from ..modules.module import Module
 from ..parameter import Parameter, UninitializedParameter
-from ._weight_norm import weight_from
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -33,7 +32,7 @@ class WeightNorm:
     def compute_weight(self, module: Any) -> Any:
         """The weight of a module."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return weight_from(v, g, self.dim)
+        return torch._weight_norm(v, g, self.dim)
 
     @staticmethod
     def apply(module: Any, name: str, dim: int | None) -> WeightNorm:

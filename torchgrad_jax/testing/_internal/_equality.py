@@ -188,6 +188,3 @@ def _numbers(x: Any, y: Any, s: Any, path: Path) -> None:
         rtol, atol = max(base[0], s.at_least[0]), max(base[1], s.at_least[1])
     checks = _Settings(rtol=rtol, atol=atol, equal_nan=s.equal_nan, msg=s.msg)
     _compare_numbers(x, y, checks, path)
-
-
-__all__ = ["check_equal"]

@@ -33,6 +33,3 @@ class swap(_TestParametrizer):
     def _parametrize_test(self, test: Any, generic_cls: Any, device_cls: Any) -> Iterator[Variant]:
         for value in self.swap_values:
             yield wrapSwapTensorsTest(value)(test), f"swap_{value}", {}, _no_decorators
-
-
-__all__ = ["swap", "wrapSwapTensorsTest"]

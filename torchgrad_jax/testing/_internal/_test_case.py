@@ -311,6 +311,3 @@ def _as_numpy(values: Any) -> Any:
     if isinstance(values, list | tuple):
         return type(values)(_as_numpy(v) for v in values)
     return values
-
-
-__all__ = ["TestCase", "run_tests", "set_rng_seed"]

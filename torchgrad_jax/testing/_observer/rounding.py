@@ -44,6 +44,3 @@ def factor(values: np.ndarray, seed: int) -> np.ndarray:
 def _whole(size: np.ndarray) -> np.ndarray:
     """Which numbers are whole; infinities and those that are none count as such."""
     return ~np.isfinite(size) | (size == np.floor(size))
-
-
-__all__ = ["COARSEST", "exact", "factor"]

@@ -292,6 +292,3 @@ def _against_file(
     if _needs_operators(report, run.window):
         report.notes.append("the recording has no operators of this step; record it with a larger --operators")
     return report
-
-
-__all__ = ["ProgramReport", "compare_program", "record_program", "report_of"]

@@ -284,6 +284,3 @@ def _by_order(ours: list[Entry], theirs: list[Entry], partner: dict[int, Entry])
         a, b = ([e for e in side if e.kind == kind] for side in (ours, theirs))
         if len(a) == len(b) and all(x.shape == y.shape for x, y in zip(a, b)):
             partner.update((id(y), x) for x, y in zip(a, b))
-
-
-__all__ = ["FACTOR", "OPERATORS", "Judge", "Verdict"]

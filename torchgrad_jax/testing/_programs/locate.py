@@ -216,6 +216,3 @@ def _apart(judge: Judge, other: Recording, number: int) -> float:
             with np.errstate(all="ignore"):
                 apart, size = apart + float(np.sum((a - b) ** 2)), size + float(np.sum(b * b))
     return float(np.sqrt(apart / size)) if size and np.isfinite(apart) else 0.0
-
-
-__all__ = ["Parting", "Point", "curve", "parting", "step_of"]

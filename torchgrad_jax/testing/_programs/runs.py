@@ -136,6 +136,3 @@ def record(runs: Sequence[Run], at_once: int = 2) -> list[Recording]:
 def nudged(run: Run, count: int) -> list[Run]:
     """The same run with numbers that are moved by a rounding, in several directions."""
     return [replace(run, nudge=i + 1) for i in range(count)]
-
-
-__all__ = ["HERE", "TORCH", "ProgramFailed", "Run", "has_torch", "nudged", "record"]

@@ -108,6 +108,3 @@ def _row(p: Point | None) -> tuple[str, ...]:
     assert p.loss is not None
     got, want = p.loss
     return str(p.step), number(want), number(got), f"{p.apart:.1e}", f"{p.moved:.1e}"
-
-
-__all__ = ["facts", "headline", "number", "parted", "text", "title"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..._core.errors.messages import no_such_name as _no_such_name
+from ..._core.errors.messages import missing as _missing
 from . import dataloader as dataloader, dataset as dataset, distributed as distributed, sampler as sampler
 from ._utils.collate import default_collate as default_collate, default_convert as default_convert
 from ._utils.worker import get_worker_info as get_worker_info
@@ -29,6 +27,4 @@ from .sampler import (
     WeightedRandomSampler as WeightedRandomSampler,
 )
 
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.utils.data.{name}"))
+__getattr__ = _missing(__name__)

@@ -693,15 +693,3 @@ def _already_passed(fn: Any) -> bool:
             return True
         stack += [e[0] for e in node.edges if e is not None]
     return False
-
-
-__all__ = [
-    "BackwardDescription",
-    "CompiledFunctionBackward",
-    "ForwardAndBackward",
-    "SpentGraph",
-    "leaf_of",
-    "spent_graph",
-    "trace_backward",
-    "used_in_pass",
-]

@@ -102,6 +102,3 @@ def _constant(array: Any) -> ConstantTensor | None:
         if (rows == rows[0]).all():
             return ConstantTensor(elements.reshape(-1)[0], elements.shape)
     return ConstantTensor(elements.copy(), elements.shape) if elements.size <= _MOST else None
-
-
-__all__ = ["ConstantTensor", "constant_tensors"]

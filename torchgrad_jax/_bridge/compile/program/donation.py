@@ -117,6 +117,3 @@ _LARGE = 1 << 16
 
 def is_large(m: Meta) -> bool:
     return m.numel * m.dtype.itemsize >= _LARGE
-
-
-__all__ = ["Donating", "is_large", "put_back", "spare", "surely"]

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ...._core.arrays import tree
 from ...._core.arrays.meta import meta
+from ...._core.arrays.out_of_memory import check_memory, complain_of_memory
 from ...._core.arrays.placement import MANY, OnAllDevices, is_complete, place
 from ...._core.arrays.python_numbers import Number
 from ...._core.arrays.shapes import Size
@@ -54,7 +55,6 @@ from .constant_tensors import constant_tensors
 from .donation import Donating, is_large, put_back, spare, surely
 from .gradients_read import OTHER_GRADIENT, GradientsRead, graphs_of_gradients, spent_gradients
 from .held_in_jax import hold_in_jax
-from .memory_errors import check_memory, complain_of_memory
 from .one_device import one_device
 from .over_processes import over_processes
 from .overwrite import in_place
@@ -753,6 +753,3 @@ class Entry:
 
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
-
-
-__all__ = ["Entry"]

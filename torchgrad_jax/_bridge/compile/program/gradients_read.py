@@ -118,6 +118,3 @@ def _key(leaf: Any) -> Any:
 
 def _gradient(leaf: Any, args: Sequence[Tensor]) -> Any:
     return resolve_argument(leaf, args)._g
-
-
-__all__ = ["OTHER_GRADIENT", "GradientsRead", "graphs_of_gradients", "spent_gradients"]

@@ -117,6 +117,3 @@ def one_device(entry: Any, args: Sequence[Any]) -> OneDevice | None:
     if len(accelerators) > 1 or devices.CPU not in found or any(d.type == "meta" for d in found):
         return None
     return OneDevice(accelerators.pop() if accelerators else devices.CPU, entry, args)
-
-
-__all__ = ["OneDevice", "one_device"]

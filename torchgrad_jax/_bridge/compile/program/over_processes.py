@@ -184,16 +184,3 @@ def _collectives(eqns: Sequence[Any]) -> Iterator[Collective | None]:
             yield from _collectives(inner.jaxpr.eqns)
         else:
             yield collective_of(eqn)
-
-
-__all__ = [
-    "AXIS",
-    "Collective",
-    "OverProcesses",
-    "collective_of",
-    "given_to_mesh",
-    "in_xla",
-    "is_over_mesh",
-    "like_given",
-    "over_processes",
-]

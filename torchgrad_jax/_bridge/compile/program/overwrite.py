@@ -74,6 +74,3 @@ class _Steps:
                 outs = self.take(inner.jaxpr, dict(zip(inner.jaxpr.invars, args)))
             env.update(zip(eqn.outvars, outs))
         return [None if hasattr(v, "val") else env.get(v) for v in jaxpr.outvars]
-
-
-__all__ = ["in_place"]

@@ -544,6 +544,3 @@ def _why_not(entry: Any, flow: _Flow) -> str | None:
     if entry.parts is not None and any(flow.kind_of(flow.results[k]) is _Kind.OVER_MESH for k in entry.backward.roots):
         return "it returns a tensor over the mesh that has a graph"
     return None
-
-
-__all__ = ["ForwardOverMesh", "OwnValues", "Processes", "average", "own_copy", "own_values"]

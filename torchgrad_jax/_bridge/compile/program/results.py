@@ -361,23 +361,3 @@ def _has_all_memory(x: Tensor) -> bool:
 
 ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)
 """What stands for results that the program does not compute."""
-
-
-__all__ = [
-    "ELSEWHERE",
-    "MadeTensor",
-    "ResultArray",
-    "ResultBeside",
-    "ResultLeaf",
-    "ResultOfClass",
-    "ResultOutside",
-    "ResultTensor",
-    "is_known",
-    "made_inside",
-    "refuse_kept_graph",
-    "refuse_new_objects",
-    "result_of_memory",
-    "return_what_is_kept",
-    "with_class",
-    "with_common_bases",
-]

@@ -9,9 +9,9 @@ import numpy as np
 from jax.errors import JaxRuntimeError
 
 from ...._core.arrays import devices
+from ...._core.arrays.out_of_memory import check_memory, complain_of_memory
 from ...._engine.memory.tensor import Tensor, make
 from .held_in_jax import GivenAgain
-from .memory_errors import check_memory, complain_of_memory
 from .results import ResultTensor
 
 
@@ -59,6 +59,3 @@ def shorter_run(entry: Any) -> Callable[[Sequence[Tensor]], Any] | None:
         return make(arrays[index], m)
 
     return run
-
-
-__all__ = ["shorter_run"]

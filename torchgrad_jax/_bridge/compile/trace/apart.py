@@ -28,17 +28,9 @@ class Apart:
     """What a program writes and what it reads, to be compared with the arguments of each call."""
 
     __slots__ = (
-        "_compared",
-        "_differentiable",
-        "_known",
-        "_of_gradients",
-        "_outside",
-        "_written",
-        "_written_args",
-        "_writes",
-        "compares",
-        "fixed",
-    )
+        "_compared", "_differentiable", "_known", "_of_gradients", "_outside", "_written", "_written_args", "_writes",
+        "compares", "fixed",
+    )  # fmt: skip
 
     def __init__(self, program: Any, fixed: dict[int, Tensor], compared: Iterable[Tensor] = ()) -> None:
         sources = program.sources
@@ -158,6 +150,3 @@ def stand_in(t: Tensor) -> Tensor:
     out._rg, out._fn, out._onr, out._g, out._x = t._rg, t._fn, t._onr, t._g, t._x
     out.__dict__.update(t.__dict__)
     return out
-
-
-__all__ = ["ONE_MEMORY", "OTHER_TENSOR", "Apart", "stand_in", "versions_before"]

@@ -252,6 +252,3 @@ def sliced(jaxpr: Any, wanted: Sequence[Any]) -> Part:
             eqns.append(eqn)
             needed.update(v for v in eqn.invars if not hasattr(v, "val"))
     return Part(eqns[::-1], jaxpr.invars, jaxpr.constvars, list(wanted))
-
-
-__all__ = ["Checks", "Noted", "Part", "any_of", "bounded", "is_true", "raise_failed_check", "sliced"]

@@ -127,6 +127,3 @@ class _Snapshot:
 
     def _new_state(self) -> bool:
         return any(ref() is not None for ref in self.run.born[self.born :])
-
-
-__all__ = ["choose"]

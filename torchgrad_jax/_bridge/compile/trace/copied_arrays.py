@@ -52,6 +52,3 @@ def refuse_separated(copied: Iterable[CopiedArray]) -> None:
     """Give up a program whose tensors would no longer have the memory of their arrays."""
     if any(c.is_known_elsewhere() and c.has_parted() for c in copied):
         raise AsWritten(LOST_TO_NUMPY, lasting=True)
-
-
-__all__ = ["LOST_TO_NUMPY", "CopiedArray", "is_held_by_numpy", "refuse_separated"]

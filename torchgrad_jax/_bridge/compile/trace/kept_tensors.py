@@ -45,17 +45,8 @@ class KeptTensors:
     """One place outside in which a function keeps tensors that it made: what was there, and what it left there."""
 
     __slots__ = (
-        "_before",
-        "_holder",
-        "_inputs",
-        "_kinds",
-        "_later_keys",
-        "_spec",
-        "compared",
-        "held_tensors",
-        "key",
-        "value",
-    )
+        "_before", "_holder", "_inputs", "_kinds", "_later_keys", "_spec", "compared", "held_tensors", "key", "value",
+    )  # fmt: skip
 
     def __init__(self, holder: Any, key: Any, before: Any, now: Any) -> None:
         self._holder, self.key, self.value = holder, key, now
@@ -287,6 +278,3 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     guards.lists = [row for row in guards.lists if not is_gone(row[0]) and id(row[0]) != of_list]
     guards.kept_alive = [x for x in guards.kept_alive if id(x) not in gone]
     guards.quick_places = None
-
-
-__all__ = ["KeptTensors", "take_kept_tensors"]

@@ -335,17 +335,3 @@ def is_plain_view_of(x: Tensor, owner: Tensor) -> bool:
             return True
         fn = fn.edges[0][0]
     return False
-
-
-__all__ = [
-    "ContainersFromOutside",
-    "GivenContainer",
-    "OutsideTensor",
-    "OutsideView",
-    "describe_outside_result",
-    "is_plain_view_of",
-    "own_constants",
-    "plain_attributes",
-    "rebuild_view",
-    "settle_kept_views",
-]

@@ -164,6 +164,3 @@ class PythonWatch:
     def _describe_change(self) -> str | None:
         changes = (g.describe_advanced_state() or g.describe_change() for g in self)
         return next(filter(None, changes), None)
-
-
-__all__ = ["PythonWatch"]

@@ -210,6 +210,3 @@ def without_risky_writes(closed: Any) -> Any:
         return values_of(jaxpr.outvars, env)
 
     return jax.make_jaxpr(again)()
-
-
-__all__ = ["without_risky_writes"]

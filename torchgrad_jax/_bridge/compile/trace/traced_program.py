@@ -522,28 +522,10 @@ class Program:
     """A run as it can be repeated."""
 
     __slots__ = (
-        "checks",
-        "constants",
-        "consts",
-        "counters",
-        "flags",
-        "new_state",
-        "grads",
-        "gradient_guards",
-        "jaxpr",
-        "kept_views",
-        "known_tensors",
-        "leaf_arguments",
-        "looked_at",
-        "peers",
-        "run",
-        "sources",
-        "started_optimizers",
-        "state_seen",
-        "used_optimizers",
-        "whole_arguments",
-        "writes",
-    )
+        "checks", "constants", "consts", "counters", "flags", "new_state", "grads", "gradient_guards", "jaxpr",
+        "kept_views", "known_tensors", "leaf_arguments", "looked_at", "peers", "run", "sources", "started_optimizers",
+        "state_seen", "used_optimizers", "whole_arguments", "writes",
+    )  # fmt: skip
 
     checks: Checks | None
     run: Callable[[Sequence[Any]], list[Any]]
@@ -780,6 +762,3 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
         storages = alive()
     program.new_state = [(st, at + k) for k, st in enumerate(storages)]
     return [st.array for st in storages]
-
-
-__all__ = ["Program", "Source", "StateLift", "trace_program"]

@@ -106,6 +106,3 @@ def stand_for(owner: Tensor, st: Storage) -> None:
     """Let a storage with a tracer, which an argument without gaps is about to get, stand for that argument."""
     st.placement = owner  # which no storage of a tracer has
     st.__class__ = ArgumentStorage
-
-
-__all__ = ["end_trace", "mark_traced", "memory_of_argument", "stand_for"]

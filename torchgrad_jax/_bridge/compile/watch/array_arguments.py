@@ -54,6 +54,3 @@ def array_of(t: Tensor, like: Any) -> Any:
 def as_array(words: Any, impl: Any) -> Any:
     """An array, or a key that consists of these words where there is an implementation."""
     return words if impl is None else jax.random.wrap_key_data(words, impl=impl)
-
-
-__all__ = ["array_of", "as_array", "is_array_input", "put_tensors_for_traced_arrays", "tensor_for", "tensors_for"]

@@ -30,6 +30,3 @@ def refill(holder: Any, content: tuple[Any, ...]) -> None:
     else:
         of_array = isinstance(holder, array.array)
         holder[:] = array.array(holder.typecode, *content) if of_array else content[0]
-
-
-__all__ = ["ARRAYS", "array_content", "refill"]

@@ -74,6 +74,3 @@ _NAMES_OF_GLOBALS = CALLS.cache()
 _OF_GLOBALS = frozenset(f"{what}_{kind}" for what in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")) | {
     "IMPORT_NAME"
 }
-
-
-__all__ = ["asks_for_identity", "asks_for_type", "global_names", "names_in", "string_constants"]

@@ -26,17 +26,9 @@ from .impure_calls import describe_impure_call, is_clock
 from .unread_attributes import CodeThatRan
 
 _CLOCKS = (
-    "time",
-    "time_ns",
-    "perf_counter",
-    "perf_counter_ns",
-    "monotonic",
-    "monotonic_ns",
-    "process_time",
-    "process_time_ns",
-    "thread_time",
-    "thread_time_ns",
-)
+    "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
+    "process_time_ns", "thread_time", "thread_time_ns",
+)  # fmt: skip
 _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
 """Who may print, warn and ask for the time without that being the function's doing."""
 _ON_BEHALF = ("etils",)
@@ -292,5 +284,3 @@ class _ReplacedFunctions:
 
 
 _replaced = _ReplacedFunctions()
-
-__all__ = ["EffectWatcher", "effects_so_far"]

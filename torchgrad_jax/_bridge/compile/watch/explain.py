@@ -152,18 +152,3 @@ def place(fn: Any) -> str:
     code = getattr(inspect.unwrap(fn), "__code__", None)
     at = "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
     return f"{name_of(fn)}{at}"
-
-
-__all__ = [
-    "argument",
-    "given_up",
-    "limit_reached",
-    "never_compiled",
-    "one_program_per_shape",
-    "place",
-    "plain_numbers",
-    "tell",
-    "traced_again",
-    "unsupported",
-    "with_constants",
-]

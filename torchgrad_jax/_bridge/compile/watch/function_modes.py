@@ -45,6 +45,3 @@ def under_modes(f: Callable[..., Any], modes: tuple[Any, ...]) -> Callable[..., 
             return f(*args, **kwargs)
 
     return call
-
-
-__all__ = ["autocast_off", "under_autocast", "under_modes"]

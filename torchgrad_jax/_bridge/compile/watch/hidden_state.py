@@ -175,6 +175,3 @@ def _part(v: Any, depth: int) -> Any:
     if has_hidden_state(v):
         return id(v), state_of(v, depth + 1)
     return id(v)
-
-
-__all__ = ["HiddenState", "has_hidden_state", "keeps_results", "kept_results"]

@@ -46,6 +46,3 @@ def is_clock(function: Any) -> bool:
     if isinstance(owner, type) and issubclass(owner, datetime.date):
         return name in ("now", "utcnow", "today")
     return isinstance(owner, types.ModuleType) and owner.__name__ in CLOCKS
-
-
-__all__ = ["CLOCKS", "IMPURE_MODULES", "IMPURE_NAMES", "describe_impure_call", "is_clock"]

@@ -40,6 +40,3 @@ def shared_with(tensors: Sequence[Tensor], x: Tensor) -> int:
         if t._st is x._st:
             return i if t is x else -2 - i
     return -1
-
-
-__all__ = ["name_of", "recompile", "shape_of", "shared_with"]

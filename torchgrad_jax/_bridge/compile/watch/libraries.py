@@ -20,20 +20,9 @@ _OF_USERS_DATA = ("distributions", "utils.data")
 _LIBRARIES_FOR_JAX = ("flax", "equinox", "optax", "jaxtyping")
 """Whose objects hold parameters and settings, and whose own code depends on nothing else, though it counts objects."""
 _CONTAINERS = (
-    "_thread",
-    "_weakrefset",
-    "argparse",
-    "collections",
-    "configparser",
-    "contextlib",
-    "dataclasses",
-    "multiprocessing.sharedctypes",
-    "queue",
-    "threading",
-    "types",
-    "unittest.mock",
-    "weakref",
-)
+    "_thread", "_weakrefset", "argparse", "collections", "configparser", "contextlib", "dataclasses",
+    "multiprocessing.sharedctypes", "queue", "threading", "types", "unittest.mock", "weakref",
+)  # fmt: skip
 """Modules of the standard library whose classes are nothing but a place for attributes."""
 
 
@@ -109,16 +98,3 @@ def levels_of(logger: logging.Logger) -> Iterator[tuple[dict[str, Any], str]]:
             yield vars(above), key
         above = above.parent
     yield vars(logger.manager), "_disable"
-
-
-__all__ = [
-    "flags_of",
-    "holds_state",
-    "is_known_library",
-    "is_known_package",
-    "is_library",
-    "is_of_library",
-    "is_users_function",
-    "levels_of",
-    "loggers_in",
-]

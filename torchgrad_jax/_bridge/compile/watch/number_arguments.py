@@ -185,6 +185,3 @@ def use_plain_numbers_in_closure(fn: Any) -> None:
 def _with_plain_numbers(values: tuple[Any, ...]) -> tuple[Any, ...]:
     found = [v._log.look(v) if type(v) is Number else v for v in values]
     return values if all(map(is_, values, found)) else tuple(found)
-
-
-__all__ = ["Constant", "NeedsPlainNumbers", "NumberArguments", "is_input", "use_plain_numbers_in_closure"]

@@ -431,17 +431,3 @@ def logging_numbers(log: NumberLog | None, lift: Any) -> Iterator[None]:
         yield
     finally:
         log.end()
-
-
-__all__ = [
-    "CHANGED_NUMBER_DECIDES",
-    "NumberLog",
-    "ReturnedNumber",
-    "are_same_numbers",
-    "are_same_values",
-    "is_number",
-    "is_number_or_list",
-    "is_same_value",
-    "logging_numbers",
-    "with_plain_numbers",
-]

@@ -123,6 +123,3 @@ def _made(cls: type, names: Sequence[str], values: Sequence[Any]) -> Any:
     for name, value in zip(names, values, strict=True):
         object.__setattr__(out, name, value)  # a frozen one, too
     return out
-
-
-__all__ = ["BatchClasses", "flatten", "is_plain_object", "parts_of"]

@@ -204,18 +204,3 @@ def value_at(holder: Any, key: Any) -> Any:
         return holder[key]
     except (LookupError, AttributeError, ValueError):
         return None
-
-
-__all__ = [
-    "MISSING",
-    "PLAIN_VALUES",
-    "Attributes",
-    "Cell",
-    "Class",
-    "Items",
-    "OfThread",
-    "Variable",
-    "place_of",
-    "quick_places",
-    "value_at",
-]

@@ -745,6 +745,3 @@ def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
 def _describe_value(x: Any) -> str:
     text = repr(x) if isinstance(x, PLAIN_VALUES) else f"a {type(x).__name__}"
     return "missing" if x is MISSING else text
-
-
-__all__ = ["AMBIENT", "UNWATCHED", "PythonGuards"]

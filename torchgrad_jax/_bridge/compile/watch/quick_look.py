@@ -156,6 +156,3 @@ def _function(code: _Code, args: Sequence[str], mode: int) -> Look:
     )
     exec(compile(source, f"{__file__}:look", "exec"), code.names)
     return code.names["takes"]
-
-
-__all__ = ["Look", "look_quickly", "takes_nothing"]

@@ -12,17 +12,9 @@ from ...._core.errors.messages import InvalidBackend
 EAGER = ("eager", "eager_noexcept", "eager_debug", "pre_dispatch_eager")
 """Backends that run a function as it is written."""
 XLA = (
-    "inductor",
-    "openxla",
-    "cudagraphs",
-    "tvm",
-    "aot_eager",
-    "aot_ts",
-    "ts",
-    "aot_eager_default_partitioner",
-    "aot_eager_decomp_partition",
-    "invoke_subgraph",
-)
+    "inductor", "openxla", "cudagraphs", "tvm", "aot_eager", "aot_ts", "ts", "aot_eager_default_partitioner",
+    "aot_eager_decomp_partition", "invoke_subgraph",
+)  # fmt: skip
 """Backends of torch that all mean XLA here."""
 STANCES = (
     "default",
@@ -38,16 +30,9 @@ class Policy:
     """What holds for all compiled functions of the process."""
 
     __slots__ = (
-        "assume_static",
-        "automatic_dynamic",
-        "backend",
-        "compiled",
-        "graph_breaks",
-        "recompile_limit",
-        "stance",
-        "suppress_errors",
-        "verbose",
-    )
+        "assume_static", "automatic_dynamic", "backend", "compiled", "graph_breaks", "recompile_limit", "stance",
+        "suppress_errors", "verbose",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.stance: str | None = None
@@ -163,27 +148,8 @@ def checked_mode(mode: Any, options: Any) -> bool:
 
 
 _OPTIONS = (
-    "checks",
-    "coordinate_descent_tuning",
-    "epilogue_fusion",
-    "fallback_random",
-    "guard_filter_fn",
-    "max_autotune",
-    "shape_padding",
-    "trace.enabled",
-    "trace.graph_diagram",
-    "triton.cudagraph_trees",
-    "triton.cudagraphs",
-)
+    "checks", "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune",
+    "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraph_trees", "triton.cudagraphs",
+)  # fmt: skip
 """Options of `compile`; all but the first are torch's, and mean nothing to XLA."""
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-
-__all__ = [
-    "EAGER",
-    "POLICY",
-    "checked_backend",
-    "checked_mode",
-    "get_default_backend",
-    "set_default_backend",
-    "set_stance",
-]

@@ -91,6 +91,3 @@ def _collect_constants(constants: Any, found: set[str]) -> None:
             _collect_constants(const, found)
         elif isinstance(const, types.CodeType):
             _collect(const, found)
-
-
-__all__ = ["CodeThatRan"]

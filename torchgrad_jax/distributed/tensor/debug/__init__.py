@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ...._core.errors.messages import no_such_name as _no_such_name
+from ...._core.errors.messages import missing as _missing
 
 __all__ = ["visualize_sharding"]
 
@@ -23,5 +23,4 @@ def visualize_sharding(dtensor: Any, header: str = "", use_rich: bool = False) -
     dtensor.visualize_sharding()
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.tensor.debug.{name}"))
+__getattr__ = _missing(__name__)

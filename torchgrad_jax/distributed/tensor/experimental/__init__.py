@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from ...._core.errors.messages import no_such_name as _no_such_name
+from ...._core.errors.messages import missing as _missing
 from ._context_parallel import (
     context_parallel as context_parallel,
     context_parallel_unshard as context_parallel_unshard,
@@ -23,5 +22,4 @@ def implicit_replication() -> Iterator[None]:
     yield
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.distributed.tensor.experimental.{name}"))
+__getattr__ = _missing(__name__)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core.errors.messages.absent import MODULES
+from torchgrad_jax._core.errors.absent import MODULES
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -66,3 +66,9 @@ for missing in ("from torch.ao import surely_not_there", "import torch.onnx.sure
 def test_they_are_the_same_modules_under_the_alias():
     """In a process of its own: here torch itself may be imported."""
     subprocess.run([sys.executable, "-c", UNDER_THE_ALIAS], check=True)
+
+
+def test_what_a_pass_returned_is_read_by_name():
+    found = importlib.import_module("torchgrad_jax.fx.passes.infra.pass_base").PassResult("module", modified=True)
+    assert found == ("module", True)
+    assert (found.graph_module, found.modified) == ("module", True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -47,6 +48,7 @@ def _no_exporter(*descriptors: str) -> Callable[[Any], Any]:
 _SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
 _NESTED = "nested and jagged tensors are out of scope"
 _QUANTIZED = "quantized tensors are out of scope"
+_PASSES = "passes over graphs of torch.fx are out of scope; change the graph, or derive from torch.fx.Transformer"
 _PIPES = "data pipes are out of scope; a DataLoader takes iterable datasets"
 _ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
 _QUANTIZATION = Absent(
@@ -95,6 +97,23 @@ MODULES: dict[str, Absent] = {
     "distributed.checkpoint.hf_storage": Absent(
         "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    ),
+    **dict.fromkeys(("fx.passes", "fx.passes.infra", "fx.passes.utils", "fx.experimental"), Absent(_PASSES)),
+    # Programs read what a pass of their own returned.
+    "fx.passes.infra.pass_base": Absent(
+        _PASSES, "PassBase", works={"PassResult": namedtuple("PassResult", ("graph_module", "modified"))}
+    ),
+    "fx.passes.infra.pass_manager": Absent(_PASSES, "PassManager"),
+    "fx.passes.graph_drawer": Absent(_PASSES, "FxGraphDrawer"),
+    "fx.passes.shape_prop": Absent(_PASSES, "ShapeProp"),
+    "fx.passes.split_module": Absent(_PASSES, "split_module"),
+    "fx.passes.utils.matcher_utils": Absent(_PASSES, "SubgraphMatcher"),
+    "fx.subgraph_rewriter": Absent(_PASSES, "replace_pattern replace_pattern_with_filters"),
+    "fx.experimental.optimization": Absent(_PASSES, "fuse optimize_for_inference remove_dropout"),
+    "fx.experimental.proxy_tensor": Absent(
+        "programs are not traced below autograd; torch.fx.symbolic_trace records calls of public functions",
+        "make_fx",
+        answers={"get_proxy_mode": None},
     ),
     "mps": Absent(
         "Apple's GPUs are not supported", answers={"is_available": False, "device_count": 0, "manual_seed": None}

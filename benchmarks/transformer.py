@@ -89,9 +89,9 @@ def build(t: Any, **settings: Any) -> Step:
 def retrace(t: Any) -> Step:
     """Tracing the step anew, once its kernels are known; XLA does not come into it."""
     from torchgrad_jax._bridge.compile.compile.compile import Entry
-    from torchgrad_jax._bridge.compile.compile.watch.number_arguments import NumberArguments
-    from torchgrad_jax._bridge.compile.compile.watch.number_log import NumberLog
-    from torchgrad_jax._bridge.compile.compile.watch.python_guards import PythonGuards
+    from torchgrad_jax._bridge.compile.watch.number_arguments import NumberArguments
+    from torchgrad_jax._bridge.compile.watch.number_log import NumberLog
+    from torchgrad_jax._bridge.compile.watch.python_guards import PythonGuards
 
     step, batch = _tensor_step(t)
     step(*batch)

@@ -33,8 +33,6 @@ MODULES = (
     "autograd.grad_mode",
     "autograd.gradcheck",
     "autograd.graph",
-    "autograd.profiler",
-    "autograd.profiler_util",
     "autograd.variable",
     "overrides",
     "utils.checkpoint",
@@ -234,9 +232,9 @@ def _identifiers(part: ast.stmt) -> set[str]:
 
 ABOUT = """## Names of torch.autograd
 
-Every public name of `torch.autograd`, its submodules, `torch.overrides`, `torch.utils.checkpoint` and
-`torch.utils.hooks`, compared by kind, signature (names, kinds and defaults of parameters) and, for
-classes, public members. *Tested* says whether a test uses the name; most tests compare with torch
+Every public name of `torch.autograd`, its submodules (other than the [profiler](profiler.md)), `torch.overrides`,
+`torch.utils.checkpoint` and `torch.utils.hooks`, compared by kind, signature (names, kinds and defaults of
+parameters) and, for classes, public members. *Tested* says whether a test uses the name; most tests compare with torch
 what it does, returns, raises and warns of. What differs in behaviour is entered in the ledger.
 
 Same: {share}, of these {unused} that no test uses; differing: {differs}; missing: {missing}.

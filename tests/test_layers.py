@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "__future__",
                 "_custom_ops",
                 "_library",
+                "_names",
                 "_settings",
                 "_streams",
                 "_subclasses",

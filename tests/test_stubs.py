@@ -13,7 +13,7 @@ import pytest
 
 import torchgrad_jax
 from torchgrad_jax import return_types
-from torchgrad_jax._codegen import files
+from torchgrad_jax._codegen import files, homes
 from torchgrad_jax._codegen.__main__ import main
 from torchgrad_jax._codegen.overloads import METHOD_OVERLOADS, OVERLOADS
 from torchgrad_jax._engine.entry import bind
@@ -32,6 +32,8 @@ def declared(body):
             out.setdefault(node.name, []).append(node)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id != "_Number":
             out.setdefault(node.target.id, []).append(node)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            out.setdefault(node.targets[0].id, []).append(node)
         elif isinstance(node, ast.ImportFrom):
             out.update({a.asname: [node] for a in node.names if a.asname and a.asname == a.name})
     return out
@@ -177,3 +179,33 @@ def test_attributes_of_some_tensors_are_none_of_the_class():
         assert not hasattr(tensor, name)
     assert all(hasattr(dtensor, name) for name in over_a_mesh)
     assert files.stale(PACKAGE) == []
+
+
+def test_editors_find_where_a_function_is_declared():
+    """An editor follows the modules of `_names/`, which have the row or function that declares each public function."""
+    nameless = []
+    for namespace, file in homes.NAMESPACES.items():
+        names, functions = importlib.import_module(f"torchgrad_jax._names.{file}"), bind.NAMESPACES[namespace]
+        nameless += [n for n, fn in functions.items() if n not in names.__all__ and inspect.isfunction(fn)]
+        for name in names.__all__:
+            module, declared = homes.home(functions[name]) or ("", "")
+            assert getattr(names, name) is getattr(importlib.import_module(f"torchgrad_jax.{module}"), declared)
+    assert nameless == []
+
+
+@pytest.mark.parametrize(
+    "name, module",
+    [
+        ("softmax", "_functions.activation"),
+        ("mul", "_ops.arith"),
+        ("sin", "_ops.trigonometry"),
+        ("relu", "_ops.activation"),
+    ],
+)
+def test_a_function_and_its_method_lead_to_one_declaration(name, module):
+    assert homes.home(getattr(torchgrad_jax, name)) == (module, name)
+    assert homes.home(homes.methods()[name]) == (module, name)
+
+
+def test_an_operator_leads_to_its_row():
+    assert homes.home(homes.methods()["__mul__"]) == homes.home(torchgrad_jax.mul)

@@ -8,6 +8,7 @@ import importlib as _importlib
 import importlib.util as _importlib_util
 import math as _math
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import jax as _jax
 
@@ -48,7 +49,6 @@ from ._functions import (
     constructors as _constructors,
     indexing as _indexing,
     shape as _shape,
-    typed_storage as _typed_storage,
 )
 from ._functions.random import Generator as Generator, default_generator as default_generator
 from ._functions.symbolic import (
@@ -73,6 +73,9 @@ from .autograd.grad_mode import (
     set_grad_enabled as set_grad_enabled,
 )
 from .version import __version__ as __version__
+
+if _TYPE_CHECKING:  # for editors: where each function is declared
+    from ._names.top import *  # noqa: F403
 
 _SUBMODULES = (
     "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_higher_order_ops",
@@ -165,8 +168,6 @@ def _names() -> dict[str, object]:
         {n: layout(n) for n in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")}
     )
     names.update(_constructors.tensor_types())
-    names.update(_typed_storage.CPU_TYPES)
-    names["Storage"] = _typed_storage.CPU_TYPES["FloatStorage"]
     return names
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._core.errors.messages import LinAlgError as LinAlgError, no_such_name as _no_such_name
 from ._engine.entry.bind import NAMESPACES
+
+if TYPE_CHECKING:  # for editors: where each function is declared
+    from ._names.linalg import *  # noqa: F403
 
 globals().update(NAMESPACES.get("linalg", {}))
 __all__ = sorted([*NAMESPACES.get("linalg", {}), "LinAlgError"])

@@ -51,33 +51,3 @@ def dynamo_has_a_switch_for_long_errors(m):
         inside = config.verbose
     config.verbose = before
     return before, inside, config.verbose
-
-
-def _names(events):
-    return [e.name for e in events if not e.name.startswith(("[", "aten::"))]
-
-
-@program
-def stretches_of_a_profile_begin_and_end_by_operators(m):
-    ops = m.ops.profiler
-    with m.profiler.profile() as told:
-        outer = ops._record_function_enter("outer")
-        inner = ops._record_function_enter_new("inner", "its arguments")
-        _ = m.ones(2) + 1
-        ops._record_function_exit(inner)
-        ops._record_function_exit(outer)
-        _ = m.ones(2) * 2
-        ops._record_function_exit._RecordFunction(ops._record_function_enter_new("alone"))
-    parents = {e.name: e.cpu_parent and e.cpu_parent.name for e in told.events()}
-    seen = [parents[n] for n in ("outer", "inner", "aten::add", "aten::mul", "alone")]
-    return _names(told.events()), seen
-
-
-@program
-def operators_of_profiles_check_their_arguments(m):
-    ops = m.ops.profiler
-    calls = [lambda: ops._record_function_enter(3), lambda: ops._record_function_exit(3)]
-    return [text.splitlines()[0] for call in calls for text in complaint(call)], [
-        complaint(lambda: ops.no_such_thing)[0],
-        str(ops._record_function_enter),
-    ]

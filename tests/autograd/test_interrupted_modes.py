@@ -45,7 +45,6 @@ def decorated_by_a_switch():
 
 @grad_mode.set_multithreading_enabled(False)
 @torch.autograd.enforce_grad_layout_policy(False)
-@grad_mode._force_original_view_tracking(True)
 @forward_ad._set_fwd_grad_enabled(False)
 def decorated_by_more_switches():
     x * 2
@@ -53,7 +52,6 @@ def decorated_by_more_switches():
 
 grad_mode.set_multithreading_enabled(True)  # decorators of these leave them as they set them
 torch.autograd.enforce_grad_layout_policy(True)
-grad_mode._force_original_view_tracking(False)
 forward_ad._set_fwd_grad_enabled(True)
 
 
@@ -154,7 +152,6 @@ PROGRAMS = {
     "inference_mode turned off": torch.inference_mode()(block(lambda: torch.inference_mode(False))),
     "set_multithreading_enabled": block(lambda: grad_mode.set_multithreading_enabled(False)),
     "layouts of gradients": block(lambda: torch.autograd.enforce_grad_layout_policy(False)),
-    "nodes of views": block(lambda: grad_mode._force_original_view_tracking(True)),
     "set_detect_anomaly": block(lambda: torch.autograd.set_detect_anomaly(True)),
     "anomaly detection twice": nested(
         lambda: torch.autograd.set_detect_anomaly(True),

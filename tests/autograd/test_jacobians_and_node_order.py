@@ -1,4 +1,4 @@
-"""Functional Jacobians, the order and numbers of nodes, mutation of saved tensors, versions that are preserved."""
+"""Functional Jacobians, levels of forward mode, versions that are preserved, and a few names and positions."""
 
 import warnings
 
@@ -63,90 +63,6 @@ def arguments_and_results_of_jacobians_of_others(m):
     out += [f._tuple_postprocess(((1, 2), (3, 4)), kind) for kind in kinds]
     for given in ((x, y), ((x, y), (y, x))):
         out += [f._grad_postprocess(given, create) for create in (True, False)]
-    return out
-
-
-# --- the running pass -----------------------------------------------------------------------------
-
-
-def _orders(m, run):
-    seen = []
-
-    class Ask(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, g):
-            seen.append([n.name() for n in m._C._current_graph_task_execution_order()])
-            return g
-
-    with m.autograd.set_multithreading_enabled(False):
-        run(Ask.apply)
-    return seen
-
-
-@program
-def order_of_the_pass(m):
-    """torch can tell only while the first node runs."""
-    x = leaf(m, 1.0)
-    y = x.clone()
-    branches = _orders(m, lambda ask: ask(y.exp() + y.sin()).backward())
-    chain = _orders(m, lambda ask: ask(x.sin().exp()).backward())
-    some = _orders(m, lambda ask: m.autograd.grad(ask(x.sin() * leaf(m, 2.0).exp()), x))
-    return (
-        branches,
-        chain,
-        some,
-        attempt(m._C._current_graph_task_execution_order),
-        attempt(m.ones(1, requires_grad=True).register_hook(lambda g: None).remove),
-    )
-
-
-@program
-def order_needs_one_thread(m):
-    x = leaf(m, 1.0)
-    y = x * 2
-    y.register_hook(lambda g: m._C._current_graph_task_execution_order())
-    return attempt(y.backward)
-
-
-@program
-def numbers_of_nodes(m):
-    x = leaf(m, 1.0) * 2
-    before = m.autograd._get_sequence_nr()
-    y = x * 2
-    z = y + 1
-    return [
-        y.grad_fn._sequence_nr() - before,
-        z.grad_fn._sequence_nr() - before,
-        m.autograd._get_sequence_nr() - before,
-        m.autograd._get_sequence_nr() - before,
-    ]
-
-
-# --- saved values ---------------------------------------------------------------------------------
-
-
-@program
-def what_mutation_contexts_hold(m):
-    out = []
-    with m.autograd.graph.allow_mutation_on_saved_tensors() as ctx:
-
-        def counts():
-            out.append((len(ctx.cloned), len(ctx.original), len(ctx.tid_to_weakhandle)))
-
-        a = leaf(m, 1.0, 2.0).clone()
-        counts()
-        b = (a**2).sum()
-        counts()
-        a.mul_(3)
-        counts()
-        b.backward()
-        del b
-        counts()
-    out.append((len(ctx.cloned), len(ctx.original)))
     return out
 
 

@@ -485,24 +485,6 @@ def mt(m):
 
 
 @program
-def view_tracking(m):
-    F = m.autograd.grad_mode._force_original_view_tracking
-
-    with F(True) as r:
-        nested = F(False).mode, F(True).clone().mode, m.autograd.is_view_replay_enabled()
-    return r, nested, attempt(F), attempt(F, 1), m.autograd.is_view_replay_enabled()
-
-
-@program
-def original_views(m):
-    with m.autograd.grad_mode._force_original_view_tracking(True):
-        base = m.ones(4, requires_grad=True) * 1
-        view = base.view(2, 2)
-        base.mul_(2)
-        return view.grad_fn, view.sum().backward()
-
-
-@program
 def unsafe_bwd(m):
     U = m.autograd.grad_mode._unsafe_preserve_version_counter
     x = leaf(m, 1.0, 2.0)

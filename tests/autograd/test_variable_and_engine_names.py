@@ -66,46 +66,6 @@ def volatile_warns(m):
 
 
 @program
-def run_backward(m):
-    run = m.autograd.Variable._execution_engine.run_backward
-    x, one = leaf(m, 1.0, 2.0), m.ones(())
-
-    def loss():
-        return ((x * x).sum(),)
-
-    return [
-        run(loss(), (one,), False, False, (x,), True, False),
-        run(loss(), (one,), False, False, (), True, True),
-        run(loss(), (one,), False, False, accumulate_grad=True),
-        run(loss(), (one,), False, False, (x,), False, True),
-        run(tensors=loss(), grad_tensors=(one,), keep_graph=False, create_graph=False, inputs=(x,)),
-    ], x.grad
-
-
-@program
-def run_backward_refuses(m):
-    run = m.autograd.Variable._execution_engine.run_backward
-    x, one = leaf(m, 1.0, 2.0), m.ones(())
-    y = (x * x).sum()
-    return [
-        attempt(lambda: run((y,), (None,), False, False, (x,))),
-        attempt(lambda: run((3,), (None,), False, False, (x,))),
-        attempt(lambda: run((y,), (3,), False, False, (x,))),
-        attempt(lambda: run((y,), (), False, False, (x,))),
-        attempt(lambda: run([y], (one,), False, False, (x,))),
-        attempt(lambda: run((y,), [one], False, False, (x,))),
-        attempt(lambda: run((y,), (one,), False, False, [x])),
-        attempt(lambda: run((y,), (one,), False, False, (3,))),
-    ]
-
-
-def test_run_backward_needs_somewhere_to_go():
-    x = leaf(tg, 1.0)
-    with pytest.raises(RuntimeError, match="grad requires non-empty inputs"):
-        tg.autograd.Variable._execution_engine.run_backward((x * 2,), (tg.ones(1),), False, False)
-
-
-@program
 def callbacks_run_in_order_at_the_end(m):
     engine, log = m.autograd.Variable._execution_engine, []
     x = leaf(m, 1.0)
@@ -283,7 +243,7 @@ def version_counters(m):
 @program
 def switches(m):
     c, seen = m._C, []
-    for name in ("grad", "fwd_grad", "multithreading", "view_replay"):
+    for name in ("grad", "fwd_grad", "multithreading"):
         switch = getattr(c, f"_set_{name}_enabled")
         ask = getattr(c, f"_is_{name}_enabled", None) or m.is_grad_enabled
         before = ask()

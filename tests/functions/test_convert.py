@@ -81,7 +81,7 @@ def test_what_does_not_change_is_the_same_object():
 ON_TWO_DEVICES = """
 import jax
 import torchgrad_jax as tg
-from torchgrad_jax._core import devices
+from torchgrad_jax._core.arrays import devices
 
 real = devices.to_jax
 devices.to_jax = lambda d: jax.devices()[1] if d.type == "cuda" else real(d)

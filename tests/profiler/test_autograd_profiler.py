@@ -154,7 +154,7 @@ def nothing_recorded(m):
         len(empty.function_events),
         empty.table(),
         str(empty),
-        repr(empty.total_average()),
+        (empty.total_average().key, empty.total_average().count),
         (empty.self_cpu_time_total),
     )
 
@@ -288,58 +288,7 @@ def arguments(m):
     return [
         result_or_error(prof.__enter__),
         repr(P.profile()),
-        result_or_error(lambda: P.profile(use_cpu=False)),
-        result_or_error(lambda: P.profile(use_cpu=False, use_kineto=True)),
-        result_or_error(lambda: P.profile(post_processing_timeout_s=-1)),
         result_or_error(lambda: prof.export_stacks("nowhere")),
-        P.profile(use_device="toaster").use_device,
-        P.profile(use_cuda=True).use_device,
         other.use_device,
         P.profile(with_flops=True).record_shapes,
     ]
-
-
-@program
-def used_again(m):
-    P = profiler(m)
-    kinds = []
-    for keep in (False, True):
-        prof = P.profile(acc_events=keep)
-        for _ in range(2):
-            prof._prepare_trace()
-            prof._start_trace()
-            m.ones(1).exp()
-            prof.__exit__(None, None, None)
-        kinds.append([e.name for e in prof.function_events].count("aten::exp"))
-    return kinds
-
-
-@program
-def unique_keys(m):
-    once = profiler(m).EnforceUnique()
-    once.see("a", 1)
-    once.see("a", 2)
-    return result_or_error(lambda: once.see("a", 1)), sorted(once.seen)
-
-
-@program
-def steps_of_several(m):
-    T = profiler(m).KinetoStepTracker
-    start = T.current_step()
-    T.init_step_count("x")
-    T.init_step_count("y")
-    counts = [T.increment_step(n) - start for n in ("x", "y", "x", "x", "z")]
-    return (counts, T.erase_step_count("x"), T.erase_step_count("x"), T.erase_step_count("y"), T.erase_step_count("z"))
-
-
-@program
-def memory_records(m):
-    class Record:
-        def __init__(self, at):
-            self.at = at
-
-        def start_ns(self):
-            return self.at
-
-    acc = profiler(m).MemRecordsAcc([[Record(t), False] for t in (30, 10, 20, 40)])
-    return [[r[0].at for r in acc.in_interval(a, b)] for a, b in ((10, 20), (0, 5), (15, 100))]

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import torchgrad_jax as tg
 from tests.engine.helpers import Programs, attempt
 from torchgrad_jax.utils import benchmark as ours
 
@@ -30,28 +31,14 @@ def sample(m):
 
 @PROGRAMS
 def told(m):
-    return [repr(x).replace("utils.benchmark.utils.common.", "") for x in sample(m)]
+    return [repr(x).partition("\n")[2].partition("\n  WARNING")[0] for x in sample(m)]
 
 
 @PROGRAMS
 def numbers(m):
-    return [
-        (
-            x.median,
-            x.mean,
-            x.iqr,
-            x.significant_figures,
-            x.has_warnings,
-            x.meets_confidence(),
-            x.title,
-            x.as_row_name,
-            x.times,
-            x.env,
-            x.num_threads,
-            x.sub_label,
-        )
-        for x in sample(m)
-    ] + [attempt(lambda: sample(m)[0].nothing)]
+    names = ("median", "mean", "iqr", "significant_figures", "title", "times", "env", "num_threads", "sub_label")
+    told = [([getattr(x, n) for n in names], x.meets_confidence()) for x in sample(m)]
+    return [*told, attempt(lambda: sample(m)[0].nothing)]
 
 
 @PROGRAMS
@@ -61,10 +48,9 @@ def merged(m):
     return [len(twice), twice[0].times, twice[0].number_per_run]
 
 
-@PROGRAMS
-def tables(m):
+def compared(m):
     b = importlib.import_module(m.__name__ + ".utils.benchmark")
-    shown = b.Compare(
+    return b.Compare(
         [
             measured(
                 m, [t * k / n, t * k / n * 1.1, t * k / n * 0.9], label="lab", sub_label=s, description=d, num_threads=n
@@ -75,29 +61,25 @@ def tables(m):
             if (s, n) != ("yy", 4) or d == "one"
         ]
     )
-    out = [str(shown)]
-    shown.trim_significant_figures()
-    out.append(str(shown))
-    shown.colorize()
-    out.append(str(shown))
-    shown.colorize(rowwise=True)
-    shown.highlight_warnings()
-    shown.extend_results([measured(m, [2e-4], label="other", env=e, description="n") for e in ("old", "newer")])
-    return [*out, str(shown), attempt(lambda: shown.extend_results([3]))]
+
+
+def words(table):
+    return [line.split() for line in str(table).replace("-", "").splitlines()]
 
 
 @PROGRAMS
-def helpers(m):
+def tables(m):
+    shown = compared(m)
+    out = [words(shown)]
+    shown.trim_significant_figures()
+    shown.extend_results([measured(m, [2e-4], label="other", description="n")])
+    return [*out, words(shown)]
+
+
+@PROGRAMS
+def timers(m):
     b = importlib.import_module(m.__name__ + ".utils.benchmark")
     return [
-        [b.select_unit(t) for t in (2e-9, 3e-5, 0.02, 7.0, 5e-11, 1e-3)],
-        [b.unit_to_english(u) for u in ("ns", "us", "ms", "s")],
-        [b.trim_sigfig(x, n) for x, n in ((3.14159, 2), (123456.0, 3), (0.00456, 1), (-99.9, 2))],
-        b.ordered_unique([3, 1, 3, 2, 1]),
-        attempt(lambda: b.Timer("1").repeat()),
-        attempt(lambda: b.Timer("1").autorange()),
-        attempt(lambda: b.Timer("1", language="fortran")),
-        attempt(lambda: b.Timer("1", global_setup="x")),
         b.Timer("\n    x = 1\n    if x:\n        y = 2\n    ").timeit(1).stmt,
         [b.Timer("w", globals={"w": 1}, num_threads=2, label="q").timeit(2).title],
     ]
@@ -106,6 +88,28 @@ def helpers(m):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_as_torch(program, same):
     same(program)
+
+
+def test_doubtful_times_are_told():
+    assert "60.0% of the median" in repr(measured(tg, [1e-3, 1.6e-3, 1e-3, 1.6e-3, 1e-3]))
+    assert "WARNING" not in repr(measured(tg, [1e-3, 1.01e-3, 1e-3, 1.01e-3, 1e-3]))
+
+
+def test_the_best_time_is_green_and_slow_ones_are_red():
+    shown = compared(tg)
+    assert "\033" not in str(shown)
+    shown.colorize()
+    best, worst = (next(line for line in str(shown).splitlines() if line.startswith(name)) for name in ("  x ", "  yy"))
+    assert best.count("\033[92m") == 2
+    assert worst.count("\033[91m") == 2
+    shown.colorize(rowwise=True)
+    row = next(line for line in str(shown).splitlines() if line.startswith("  yy"))
+    assert (row.count("\033[92m"), row.count("\033[91m")) == (1, 1)
+
+
+def test_environments_have_rows_of_their_own():
+    table = ours.Compare([measured(tg, [2e-4], label="L", env=e, description="n") for e in ("old", "newer")])
+    assert [line.split()[0] for line in str(table).splitlines()[3:5]] == ["(old)", "(newer)"]
 
 
 def test_statements_are_timed():
@@ -138,8 +142,8 @@ def test_results_are_waited_for():
 def test_what_is_refused():
     with pytest.raises(NotImplementedError, match="Python"):
         ours.Timer("x", language="c++")
-    with pytest.raises(NotImplementedError, match="callgrind"):
-        ours.Timer("x").collect_callgrind()
+    with pytest.raises(NotImplementedError, match="Python"):
+        ours.Timer("x", global_setup="int x;")
     with pytest.raises(NameError):
         ours.Timer("undefined").timeit(1)
     with pytest.raises(AttributeError, match=r"torch\.utils\.benchmark\.Fuzzer"):

@@ -146,19 +146,6 @@ def other_formulas(m):
     return seen, found
 
 
-@program
-def small_functions(m):
-    f = flops(m)
-    return [
-        [f.get_suffix_str(n) for n in (0, 999, 12345, 10**8, 10**14, 10**20)],
-        [f.convert_num_with_suffix(12345, s) for s in ("", "K", "M")],
-        [f.convert_to_percent_str(1, 3), f.convert_to_percent_str(1, 0)],
-        f.conv_flop_count([2, 3, 5], [4, 3, 3], [2, 4, 3]),
-        f.mm_flop((2, 3), (3, 4)),
-        f.bmm_flop((5, 2, 3), (5, 3, 4)),
-    ]
-
-
 def test_counting_begins_anew_and_the_table_shows_it(capsys):
     net = tg.nn.Sequential(tg.nn.Linear(2, 3), tg.nn.Linear(3, 1))
     counter = FlopCounterMode()
@@ -171,6 +158,16 @@ def test_counting_begins_anew_and_the_table_shows_it(capsys):
     assert "Sequential.0" in shown
     assert "aten.addmm" in shown
     assert "66.67%" in shown
+    assert counter.get_table(depth=1).splitlines()[2].split() == ["Sequential", "72.000", "100.00%"]
+
+
+def test_large_numbers_are_shown_by_thousands_and_nothing_by_a_zero():
+    with FlopCounterMode(display=False) as counter:
+        pass
+    assert counter.get_table().splitlines()[-1].split() == ["Global", "0.000", "0%"]
+    with FlopCounterMode(display=False) as counter:
+        tg.ones(100, 50) @ tg.ones(50, 1234)
+    assert counter.get_table().splitlines()[2].split() == ["Global", "12.340M", "100.00%"]
 
 
 def test_projections_of_lstms_are_counted():

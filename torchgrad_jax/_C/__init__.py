@@ -43,10 +43,8 @@ from ..autograd.grad_mode import (
     is_grad_enabled as is_grad_enabled,
     is_inference_mode_enabled as is_inference_mode_enabled,
     is_multithreading_enabled as _is_multithreading_enabled,
-    is_view_replay_enabled as _is_view_replay_enabled,
 )
 from ..autograd.graph import (
-    _current_graph_task_execution_order as _current_graph_task_execution_order,
     _current_graph_task_id as _current_graph_task_id,
     _will_engine_execute_node as _will_engine_execute_node,
     increment_version as _increment_version,
@@ -101,11 +99,6 @@ def _set_fwd_grad_enabled(enabled: bool, /) -> None:
 def _set_multithreading_enabled(enabled: bool, /) -> None:
     """Say whether a backward pass may use several threads."""
     MODES.multithreading = _flag("_set_multithreading_enabled", enabled)
-
-
-def _set_view_replay_enabled(enabled: bool, /) -> None:
-    """Say whether views get their nodes anew by replaying what made them."""
-    MODES.view_replay = _flag("_set_view_replay_enabled", enabled)
 
 
 def _get_tracing_state() -> None:

@@ -25,6 +25,7 @@ _OWN = frozenset(
         "_engine",
         "_functions",
         "_library",
+        "_names",
         "_ops",
         "_settings",
         "_streams",

@@ -107,7 +107,7 @@ METHOD_OVERLOADS: dict[str, tuple[str, ...]] = {
     "is_pinned": ("(input: Tensor, device: _device | str | _int | None = None) -> _bool",),
     "type": (
         "(input: Tensor, dtype: None = None) -> str",
-        "(input: Tensor, dtype: _dtype | str | type, non_blocking: _bool = False) -> Tensor",
+        "(input: Tensor, dtype: _dtype | str | _type, non_blocking: _bool = False) -> Tensor",
     ),
     "view": (
         "(input: Tensor, dtype: _dtype) -> Tensor",

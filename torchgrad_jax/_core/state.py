@@ -54,7 +54,6 @@ class Modes(threading.local):
     """Why hooks of saved tensors are refused, if they are."""
     grad_layout: bool = True
     """Whether gradients take the layout of their leaves."""
-    view_replay: bool = False
     multithreading: bool = True
     graph_task: Any = None
     """The backward pass that runs."""
@@ -232,11 +231,6 @@ def steady(context: C) -> C:
 
     context.__enter__, context.__exit__ = __enter__, __exit__
     return context
-
-
-def coming_sequence_nr() -> int:
-    """The number that the next node will get; nothing is counted."""
-    return int(repr(_sequence)[len("count(") : -1])
 
 
 WRITE_LOCK = threading.RLock()

@@ -359,13 +359,15 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 
 @_functional(name="softmax")
-def _softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax_with_implicit_dim(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """Exponentials along `dim`, divided by their sum."""
     return softmax(input, _implicit_dim("softmax", input._m.ndim) if dim is None else dim, dtype)
 
 
 @_functional(name="log_softmax")
-def _log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def log_softmax_with_implicit_dim(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     """The logarithm of `softmax`."""
     return log_softmax(input, _implicit_dim("log_softmax", input._m.ndim) if dim is None else dim, dtype)
 

@@ -14,38 +14,14 @@ from ..func._modules import check_ensemble
 from ..nn import Module
 
 
-def _names(module: Any, walk: str) -> dict[str, list[str]]:
-    """All names of each tensor, by the first of them."""
-    first: dict[int, str] = {}
-    found: dict[str, list[str]] = {}
-    for name, t in getattr(module, walk)(remove_duplicate=False):
-        found.setdefault(first.setdefault(id(t), name), []).append(name)
-    return found
-
-
 class FunctionalModuleWithBuffers(Module):
     """A module as a function of parameters, buffers and arguments."""
 
-    def __init__(
-        self,
-        stateless_model: Any,
-        param_names: tuple[str, ...],
-        buffer_names: tuple[str, ...],
-        param_names_map: dict[str, list[str]],
-        buffer_names_map: dict[str, list[str]],
-    ) -> None:
+    def __init__(self, stateless_model: Any, params: dict[str, list[str]], buffers: dict[str, list[str]]) -> None:
         super().__init__()
         self.stateless_model = stateless_model
-        self.param_names, self.buffer_names = param_names, buffer_names
-        self.all_names_map = {**param_names_map, **buffer_names_map}
-
-    @staticmethod
-    def _create_from(model: Any, disable_autograd_tracking: bool = False) -> Any:
-        model = copy.deepcopy(model)
-        params, buffers = _names(model, "named_parameters"), _names(model, "named_buffers")
-        made = FunctionalModuleWithBuffers(model, tuple(params), tuple(buffers), params, buffers)
-        values = _values(model, params, "named_parameters", disable_autograd_tracking)
-        return made, values, _values(model, buffers, "named_buffers", False)
+        self.param_names, self.buffer_names = tuple(params), tuple(buffers)
+        self.all_names_map = {**params, **buffers}
 
     def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         given = dict(zip((*self.param_names, *self.buffer_names), (*params, *buffers)))
@@ -55,28 +31,23 @@ class FunctionalModuleWithBuffers(Module):
 class FunctionalModule(Module):
     """A module without buffers as a function of parameters and arguments."""
 
-    def __init__(self, stateless_model: Any, param_names: tuple[str, ...], names_map: dict[str, list[str]]) -> None:
+    def __init__(self, stateless_model: Any, params: dict[str, list[str]]) -> None:
         super().__init__()
         self.stateless_model = stateless_model
-        self.param_names, self.names_map = param_names, names_map
-
-    @staticmethod
-    def _create_from(model: Any, disable_autograd_tracking: bool = False) -> Any:
-        model = copy.deepcopy(model)
-        params = _names(model, "named_parameters")
-        made = FunctionalModule(model, tuple(params), params)
-        return made, _values(model, params, "named_parameters", disable_autograd_tracking)
+        self.param_names, self.names_map = tuple(params), params
 
     def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         return functional_call(self.stateless_model, dict(zip(self.param_names, params)), args, kwargs)
 
 
-def _values(model: Any, names: dict[str, Any], walk: str, detach: bool) -> tuple[Any, ...]:
-    held = dict(getattr(model, walk)(remove_duplicate=False))
-    found = tuple(held[n] for n in names)
-    for p in found if detach else ():
-        p.requires_grad_(False)
-    return found
+def _names_and_values(named: Any) -> tuple[dict[str, list[str]], tuple[Any, ...]]:
+    """All names of each tensor, by the first of them, and the tensors."""
+    names: dict[int, list[str]] = {}
+    tensors: dict[int, Any] = {}
+    for name, t in named:
+        names.setdefault(id(t), []).append(name)
+        tensors[id(t)] = t
+    return {of_one[0]: of_one for of_one in names.values()}, tuple(tensors.values())
 
 
 def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, tuple[Any, ...]]:
@@ -90,7 +61,9 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
         raise RuntimeError(
             "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
         )
-    return FunctionalModule._create_from(model, disable_autograd_tracking)
+    made, params, _ = make_functional_with_buffers(model, disable_autograd_tracking)
+    names = {name: made.all_names_map[name] for name in made.param_names}
+    return FunctionalModule(made.stateless_model, names), params
 
 
 def make_functional_with_buffers(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, Any, Any]:
@@ -100,7 +73,12 @@ def make_functional_with_buffers(model: Any, disable_autograd_tracking: bool = F
         model: the module.
         disable_autograd_tracking: whether the parameters shall not require gradients.
     """
-    return FunctionalModuleWithBuffers._create_from(model, disable_autograd_tracking)
+    model = copy.deepcopy(model)
+    names, params = _names_and_values(model.named_parameters(remove_duplicate=False))
+    buffer_names, buffers = _names_and_values(model.named_buffers(remove_duplicate=False))
+    for p in params if disable_autograd_tracking else ():
+        p.requires_grad_(False)
+    return FunctionalModuleWithBuffers(model, names, buffer_names), params, buffers
 
 
 def _stacked(tensors: tuple[tuple[Tensor, ...], ...]) -> tuple[Tensor, ...]:

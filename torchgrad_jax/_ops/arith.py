@@ -214,22 +214,22 @@ def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     return _divide_widely(divide, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
-def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options: Any) -> None:
+def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options: Any) -> Any:
     """The overload with a C++ number, which torch's own compositions call: the number has no edge."""
 
     def impl(input: Array, other: Scalar) -> Array:
         return fn(input, other)
 
     impl.__name__ = impl.__qualname__ = name
-    elementwise_op(
+    return elementwise_op(
         name=name, promote=promote, promoted=("input", "other"), function=False, method=False, node=node, **options
     )(impl)
 
 
-_with_number("mul_number", mul, "MulBackward1", numbers=Numbers(dtype=NumberDtype.WIDE))
-_with_number("div_number", true_divide, "DivBackward1", FLOAT, numbers=Numbers(dtype=NumberDtype.WIDE))
-_with_number("add_number", add, "AddBackward1")
-_with_number("sub_number", sub, "SubBackward1")
+mul_number = _with_number("mul_number", mul, "MulBackward1", numbers=Numbers(dtype=NumberDtype.WIDE))
+div_number = _with_number("div_number", true_divide, "DivBackward1", FLOAT, numbers=Numbers(dtype=NumberDtype.WIDE))
+add_number = _with_number("add_number", add, "AddBackward1")
+sub_number = _with_number("sub_number", sub, "SubBackward1")
 
 
 def _floor_div(x: Array, y: Array) -> Array:

@@ -45,22 +45,22 @@ def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
     return refusing(fn, f"{name}_cpu", COMPLEX)
 
 
-def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
+def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> Any:
     """A comparison. Its result is bool; in place the result is a float that depends on nothing, so the gradient of what
     was overwritten is zero."""
 
     def node(args: dict[str, Any]) -> str:
         return f"{name.capitalize()}Backward{int(args['other'] == 'tensor')}"
 
-    compare(name, fn, operators=(f"__{name}__",), grad=Grad.IN_PLACE, node=node, **options)
+    return compare(name, fn, operators=(f"__{name}__",), grad=Grad.IN_PLACE, node=node, **options)
 
 
-_ordering("eq", lax.eq)
-_ordering("ne", lax.ne, aliases=("not_equal",))
-_ordering("lt", _ordered(lax.lt, "lt"), aliases=("less",))
-_ordering("le", _ordered(lax.le, "le"), aliases=("less_equal",))
-_ordering("gt", _ordered(lax.gt, "gt"), aliases=("greater",))
-_ordering("ge", _ordered(lax.ge, "ge"), aliases=("greater_equal",))
+eq = _ordering("eq", lax.eq)
+ne = _ordering("ne", lax.ne, aliases=("not_equal",))
+lt = _ordering("lt", _ordered(lax.lt, "lt"), aliases=("less",))
+le = _ordering("le", _ordered(lax.le, "le"), aliases=("less_equal",))
+gt = _ordering("gt", _ordered(lax.gt, "gt"), aliases=("greater",))
+ge = _ordering("ge", _ordered(lax.ge, "ge"), aliases=("greater_equal",))
 
 
 def _truth(x: Array) -> Array:
@@ -70,7 +70,7 @@ def _truth(x: Array) -> Array:
 for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
     # Each side keeps its own dtype here, since promotion would turn a huge integer into a float.
     compare(f"logical_{_name}", lambda x, y, fn=_fn: fn(_truth(x), _truth(y)), promote=NONE, scalar=False)
-unary("logical_not", lambda x: ~_truth(x), promote=NONE, grad=Grad.NO)
+logical_not = unary("logical_not", lambda x: ~_truth(x), promote=NONE, grad=Grad.NO)
 
 
 def _float_test(test: Callable[[Array], Array], integers: bool) -> Callable[[Array], Array]:
@@ -102,12 +102,12 @@ def _isreal(x: Array) -> Array:
 
 
 _predicate = functools.partial(unary, grad=Grad.NO, inplace=False, out=False)
-_predicate("isnan", _float_test(lambda x: x != x, False))
-_predicate("isinf", _float_test(lambda x: lax.abs(x) == jnp.inf, False))
-_predicate("isfinite", _float_test(lax.is_finite, True))
-_predicate("isreal", _isreal, layout=elementwise(preserved))
-unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False)
-unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
+isnan = _predicate("isnan", _float_test(lambda x: x != x, False))
+isinf = _predicate("isinf", _float_test(lambda x: lax.abs(x) == jnp.inf, False))
+isfinite = _predicate("isfinite", _float_test(lax.is_finite, True))
+isreal = _predicate("isreal", _isreal, layout=elementwise(preserved))
+isposinf = unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False)
+isneginf = unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
 
 
 @elementwise_op(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
@@ -158,7 +158,7 @@ def heaviside(input: Array, values: Array) -> Array:
 # --- integers and bits --------------------------------------------------------------------------
 
 
-def _bitwise(name: str, fn: Callable[..., Array], kernel: str, *refused: int, **options: Any) -> None:
+def _bitwise(name: str, fn: Callable[..., Array], kernel: str, *refused: int, **options: Any) -> Any:
     """A bitwise op of two tensors, or of a tensor and a number in either order."""
 
     def impl(input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -167,7 +167,7 @@ def _bitwise(name: str, fn: Callable[..., Array], kernel: str, *refused: int, **
         return fn(x, y)
 
     impl.__name__ = impl.__qualname__ = name
-    elementwise_op(impl, name=name, promote=COMMON, grad=Grad.NO, inplace=True, **options)
+    return elementwise_op(impl, name=name, promote=COMMON, grad=Grad.NO, inplace=True, **options)
 
 
 def _shift_right(x: Array, y: Array) -> Array:
@@ -180,9 +180,13 @@ for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax
         f"bitwise_{_name}", _fn, f"bitwise_{_name}_cpu", operators=(f"__{_name}__", f"__r{_name}__", f"__i{_name}__")
     )
 # No reflected operator: these do not commute.
-_bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL, operators=("__lshift__", "__ilshift__"))
-_bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL, operators=("__rshift__", "__irshift__"))
-unary("bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
+bitwise_left_shift = _bitwise(
+    "bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL, operators=("__lshift__", "__ilshift__")
+)
+bitwise_right_shift = _bitwise(
+    "bitwise_right_shift", _shift_right, "rshift_cpu", BOOL, operators=("__rshift__", "__irshift__")
+)
+bitwise_not = unary("bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
 
 
 def _size(x: Array) -> Array:
@@ -210,8 +214,8 @@ def _lcm(x: Array, y: Array) -> Array:
     return choose(none, 0, _size(lax.div(x, by) * y).astype(divisor.dtype))
 
 
-binary("gcd", refusing(_gcd, "gcd_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
-binary("lcm", refusing(_lcm, "lcm_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
+gcd = binary("gcd", refusing(_gcd, "gcd_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
+lcm = binary("lcm", refusing(_lcm, "lcm_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
 
 # --- the larger, the smaller --------------------------------------------------------------------
 
@@ -262,26 +266,26 @@ def _tangent_of_ties(x: Array, y: Array, tx: Array, ty: Array, wins: Array) -> A
 
 
 _pair = functools.partial(binary, scalar=False, inplace=False, compares=Compares.INPUTS)
-_pair(
+maximum = _pair(
     "maximum",
     _maximum,
     rule=lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x < y, x > y),
     forward=lambda x, y, out, tx, ty: _tangent_of_ties(x, y, tx, ty, x > y),
 )
-_pair(
+minimum = _pair(
     "minimum",
     _minimum,
     rule=lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x > y, x < y),
     forward=lambda x, y, out, tx, ty: _tangent_of_ties(x, y, tx, ty, x < y),
 )
 # Of equal operands torch's reverse mode takes the first. Its forward mode does that for `fmin`, but not for `fmax`.
-_pair(
+fmax = _pair(
     "fmax",
     _fmax,
     rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty),
     forward=lambda x, y, out, tx, ty: choose((x > y) | (y != y), tx, ty),
 )
-_pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
+fmin = _pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
 
 
 def _larger(x: Array, low: Array) -> Array:

@@ -155,20 +155,22 @@ def _i1_jvp(primals: Any, tangents: Any) -> Any:
     return y, t * where(small, 0.5, jsp.i0(x) - y / where(small, 1, x))
 
 
-unary("sigmoid", _sigmoid, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))
-unary("erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
-unary("erfc", refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
-unary(
+sigmoid = unary("sigmoid", _sigmoid, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))
+erf_ = unary("erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
+erfc = unary("erfc", refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
+erfinv = unary(
     "erfinv",
     refusing(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX),
     promote=FLOAT,
     # the slope reads the input and not the result, since torch saves the input
     rule=lambda x, y, t: t * (0.5 * math.sqrt(math.pi)) * lax.exp(lax.square(lax.erf_inv(x))),
 )
-unary("lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT, rule=lambda x, y, t: t * _polygamma(0, x))
-unary("digamma", refusing(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX), promote=FLOAT)
+lgamma = unary(
+    "lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT, rule=lambda x, y, t: t * _polygamma(0, x)
+)
+digamma = unary("digamma", refusing(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX), promote=FLOAT)
 # JAX's slope of i0 at 0 is not 0
-unary(
+i0 = unary(
     "i0",
     refusing(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX),
     promote=FLOAT,

@@ -129,7 +129,7 @@ def _slope_in_a(a: Array, x: Array) -> Array:
     return _split(a, x, near, lax.igamma_grad_a)
 
 
-def _declare(name: str, fn: Callable[[Array, Array], Array], sign: float) -> None:
+def _declare(name: str, fn: Callable[[Array, Array], Array], sign: float) -> Any:
     """Declare the row. torch has the slope in the second argument only; the other one is JAX's."""
 
     @custom_jvp
@@ -153,8 +153,8 @@ def _declare(name: str, fn: Callable[[Array, Array], Array], sign: float) -> Non
 
     impl.__name__ = impl.__qualname__ = name
     impl.__doc__ = "The regularised incomplete gamma function."
-    op(impl, promote=COMMON, inplace=True, layout=Layout.ELEMENTWISE)
+    return op(impl, promote=COMMON, inplace=True, layout=Layout.ELEMENTWISE)
 
 
-_declare("igamma", _igamma, 1.0)
-_declare("igammac", _igammac, -1.0)
+igamma = _declare("igamma", _igamma, 1.0)
+igammac = _declare("igammac", _igammac, -1.0)

@@ -287,7 +287,7 @@ def max_pool2d_with_indices(
     input: Array,
     kernel_size: Dims,
     stride: Dims = (),
-    padding: Dims = 0,
+    padding: Dims = 0,  # type: ignore[assignment] - made tuples when called
     dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
     ceil_mode: bool = False,
 ) -> tuple[Array, Array]:
@@ -317,7 +317,7 @@ def max_pool3d_with_indices(
     input: Array,
     kernel_size: Dims,
     stride: Dims = (),
-    padding: Dims = 0,
+    padding: Dims = 0,  # type: ignore[assignment] - made tuples when called
     dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
     ceil_mode: bool = False,
 ) -> tuple[Array, Array]:

@@ -49,16 +49,18 @@ def _exp2(x: Array) -> Array:
     return complexes.exp(_scaled_parts(x, LN2)) if category(x) == COMPLEX else lax.pow(jnp.full_like(x, 2), x)
 
 
-unary("reciprocal", lambda x: divide(jnp.ones_like(x), x), promote=FLOAT, rule=lambda x, y, t: -t * (y * y))
-unary("sqrt", complexes.sqrt, promote=FLOAT)
-unary("rsqrt", half_as_float(complexes.rsqrt), promote=FLOAT, rule=lambda x, y, t: -0.5 * t * (y * y * y))
-unary("exp", complexes.exp, promote=FLOAT)
-unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
-unary("expm1", complexes.expm1, promote=FLOAT)
-unary("log", lax.log, promote=FLOAT)
-unary("log2", half_as_float(_log2), promote=FLOAT, rule=lambda x, y, t: t / (x * LN2))
-unary("log10", half_as_float(_log10), promote=FLOAT, rule=lambda x, y, t: t / (x * math.log(10.0)))
-unary("log1p", complexes.log1p, promote=FLOAT, node="Log1PBackward0")
+reciprocal = unary(
+    "reciprocal", lambda x: divide(jnp.ones_like(x), x), promote=FLOAT, rule=lambda x, y, t: -t * (y * y)
+)
+sqrt = unary("sqrt", complexes.sqrt, promote=FLOAT)
+rsqrt = unary("rsqrt", half_as_float(complexes.rsqrt), promote=FLOAT, rule=lambda x, y, t: -0.5 * t * (y * y * y))
+exp_ = unary("exp", complexes.exp, promote=FLOAT)
+exp2 = unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
+expm1 = unary("expm1", complexes.expm1, promote=FLOAT)
+log = unary("log", lax.log, promote=FLOAT)
+log2 = unary("log2", half_as_float(_log2), promote=FLOAT, rule=lambda x, y, t: t / (x * LN2))
+log10 = unary("log10", half_as_float(_log10), promote=FLOAT, rule=lambda x, y, t: t / (x * math.log(10.0)))
+log1p_ = unary("log1p", complexes.log1p, promote=FLOAT, node="Log1PBackward0")
 
 _EXACT = 8
 """Whole exponents up to this size are products; larger ones, like torch's above 3, a `pow`."""
@@ -178,7 +180,7 @@ def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
 
 
 # torch allocates the result of a number to the power of a tensor as row-major, whatever the tensor's strides are.
-variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
+pow_tensor = variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
 
 
 def _log_add(exp: Callable[[Array], Array], log1p: Callable[[Array], Array]) -> Callable[..., Array]:
@@ -215,8 +217,8 @@ def _logaddexp2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Ar
     return tx / (1 + lax.exp2(y - x)) + ty / (1 + lax.exp2(x - y))
 
 
-binary("logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule)
-binary(
+logaddexp = binary("logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule)
+logaddexp2 = binary(
     "logaddexp2",
     refusing(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX),
     scalar=False,

@@ -510,7 +510,9 @@ def _norm_input(x: Array, dtype: Any) -> Array:
 
 
 # torch computes distances by this overload, which takes an order and dimensions.
-variant("linalg_vector_norm", "_norm_of_differences", node="NormBackward1", namespace="", function=False, out=False)
+linalg_vector_norm_ = variant(
+    "linalg_vector_norm", "_norm_of_differences", node="NormBackward1", namespace="", function=False, out=False
+)
 
 
 def _counts_differences(_: Any, p: Any = 2, **__: Any) -> tuple[int, ...]:

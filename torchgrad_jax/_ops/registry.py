@@ -447,7 +447,7 @@ def unary(
     rule: Callable[..., Any] | None = None,
     inplace: InPlace | bool = True,
     **options: Any,
-) -> None:
+) -> Callable[..., Any]:
     """An elementwise op of one tensor. ``rule(x, y, t)`` gives the tangent of ``y = fn(x)``."""
     body = with_rule(fn, rule) if rule else fn
 
@@ -456,7 +456,7 @@ def unary(
 
     impl.__name__ = impl.__qualname__ = name
     options.setdefault("layout", Layout.ELEMENTWISE)
-    op(impl, name=name, promote=promote, inplace=inplace, **options)
+    return op(impl, name=name, promote=promote, inplace=inplace, **options)
 
 
 def binary(
@@ -469,7 +469,7 @@ def binary(
     scalar: bool = True,
     forward: Callable[..., Any] | None = None,
     **options: Any,
-) -> None:
+) -> Callable[..., Any]:
     """An elementwise op of a tensor and a tensor or number, broadcasting.
 
     ``rule(x, y, out, tx, ty)`` gives the tangent of ``out = fn(x, y)``; x and y arrive broadcast
@@ -494,13 +494,13 @@ def binary(
     impl.__name__ = impl.__qualname__ = name
     impl.__annotations__["other"] = Array | Scalar if scalar else Array
     options.setdefault("layout", Layout.ELEMENTWISE)
-    op(impl, name=name, promote=promote, inplace=inplace, **options)
+    return op(impl, name=name, promote=promote, inplace=inplace, **options)
 
 
-def compare(name: str, fn: Callable[[Array, Array], Any], **options: Any) -> None:
+def compare(name: str, fn: Callable[[Array, Array], Any], **options: Any) -> Callable[..., Any]:
     """A binary op with a bool result and no derivative."""
     options.setdefault("grad", Grad.NO)
-    binary(name, fn, **options)
+    return binary(name, fn, **options)
 
 
 def variant(of: str, name: str, **options: Any) -> None:

@@ -34,10 +34,10 @@ def _trunc(x: Array) -> Array:
     return lax.select(x < 0, lax.ceil(x), lax.floor(x))
 
 
-unary("ceil", _integers_stay(lax.ceil, "ceil"))
-unary("floor", _integers_stay(lax.floor, "floor"))
-unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",))
-unary("frac", refusing(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
+ceil = unary("ceil", _integers_stay(lax.ceil, "ceil"))
+floor = unary("floor", _integers_stay(lax.floor, "floor"))
+trunc = unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",))
+frac = unary("frac", refusing(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
 
 
 @elementwise_op(
@@ -69,7 +69,9 @@ def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arr
     return where(x == y, 0, tx)
 
 
-binary("nextafter", refusing(nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False, rule=_nextafter_rule)
+nextafter_ = binary(
+    "nextafter", refusing(nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False, rule=_nextafter_rule
+)
 
 
 def _ldexp(x: Array, y: Array) -> Array:
@@ -87,7 +89,7 @@ _rest_of_power = with_rule(
 )
 
 
-binary(
+ldexp = binary(
     "ldexp",
     half_as_float(_ldexp),
     promote=FLOAT,

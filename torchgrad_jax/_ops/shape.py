@@ -439,7 +439,7 @@ def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-variant("_to_copy", "_to_copy_contiguous", layout=Layout.CONTIGUOUS)
+_to_copy = variant("_to_copy", "_to_copy_contiguous", layout=Layout.CONTIGUOUS)
 
 
 @inner_op(
@@ -477,8 +477,8 @@ def fill_tensor(input: Array, value: Array) -> Array:
     return jnp.broadcast_to(helpers.convert(value, input.dtype), input.shape)
 
 
-variant("fill_value", "fill_value_copy", node="FillBackward0", inplace=False)
-variant("fill_tensor", "fill_tensor_copy", node="FillBackward1", inplace=False)
+fill_value_ = variant("fill_value", "fill_value_copy", node="FillBackward0", inplace=False)
+fill_tensor_ = variant("fill_tensor", "fill_tensor_copy", node="FillBackward1", inplace=False)
 
 
 @inner_op(inplace=InPlace(overlaps=Overlap.FINE), node="ZeroBackward0")

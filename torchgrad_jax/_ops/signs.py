@@ -97,7 +97,7 @@ def _contiguous_of_complex(metas: Sequence[Meta], shape: tuple[int, ...]) -> tup
     return None if m.dtype.is_complex else shapes.elementwise_strides(shape, [(m.shape, m.strides)])
 
 
-unary(
+abs_ = unary(
     "abs",
     refusing(_abs, "abs_cpu", BOOL),
     rule=_abs_rule,
@@ -106,10 +106,10 @@ unary(
     inplace=InPlace(check=_no_complex_abs),
     layout=_as_empty_like,
 )
-unary("neg", _neg, operators=("__neg__",), aliases=("negative",))
-unary("sign", refusing_complex(_unit, _SIGN_COMPLEX))
-unary("sgn", _unit, keeps=("input", "result"))
-unary(
+neg = unary("neg", _neg, operators=("__neg__",), aliases=("negative",))
+sign = unary("sign", refusing_complex(_unit, _SIGN_COMPLEX))
+sgn = unary("sgn", _unit, keeps=("input", "result"))
+signbit = unary(
     "signbit",
     refusing_complex(_signbit, "signbit is not implemented for complex tensors."),
     grad=Grad.NO,
@@ -122,7 +122,7 @@ def _copysign_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arra
     return tx * where(x == 0, 0, out / x)
 
 
-binary(
+copysign = binary(
     "copysign",
     refusing(jnp.copysign, "copysign_cpu", COMPLEX),
     promote=FLOAT,
@@ -132,7 +132,7 @@ binary(
 )
 
 
-unary(
+conj_physical = unary(
     "conj_physical",
     lambda x: lax.conj(x) if category(x) == COMPLEX else x,
     inplace=InPlace(node="ConjPhysicalBackward1"),
@@ -158,7 +158,9 @@ def _angle_rule(x: Array, y: Array, t: Array) -> Array:
     return where(flat, 0, lax.imag(t / safe))
 
 
-unary("angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False, keeps=("input",), layout=_contiguous_of_complex)
+angle_ = unary(
+    "angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False, keeps=("input",), layout=_contiguous_of_complex
+)
 
 
 def _same_real(first: Array, second: Array) -> None:

@@ -63,18 +63,20 @@ def _log_ndtr_slope(x: Array, y: Array) -> Array:
     return lax.exp(-(y + x * x / 2)) / math.sqrt(2 * math.pi)
 
 
-_special("special_entr", _kernel(_entr, "entr"), rule=half_as_float(lambda x, y, t: t * (-lax.log(x) - 1)))
-_special(
+special_entr = _special(
+    "special_entr", _kernel(_entr, "entr"), rule=half_as_float(lambda x, y, t: t * (-lax.log(x) - 1))
+)
+special_erfcx = _special(
     "special_erfcx",
     _kernel(_in_double(jsp.erfcx), "erfcx", half=False),
     rule=lambda x, y, t: t * (2 * x * y - 2 / math.sqrt(math.pi)),
 )
-_special(
+special_log_ndtr = _special(
     "special_log_ndtr",
     _kernel(_in_double(_log_ndtr), "log_ndtr", half=False),
     rule=lambda x, y, t: t * _log_ndtr_slope(x, y),
 )
-_special(
+special_ndtri = _special(
     "special_ndtri",
     _kernel(jsp.ndtri, "ndtri", half=False),
     rule=lambda x, y, t: t * (math.sqrt(2 * math.pi) * lax.exp(y * y / 2)),
@@ -230,14 +232,14 @@ def _i1(x: Array) -> Array:
 
 _i1.defjvp(lambda p, t: ((y := _i1(*p)), t[0] * _i1_slope(p[0], y)))
 
-_special(
+special_i0e = _special(
     "special_i0e",
     _kernel(_i0e, "i0e"),
     node="SpecialI0EBackward0",
     rule=half_as_float(lambda x, y, t: t * _i0e_slope(x, y)),
 )
-_special("special_i1", _kernel(_i1, "i1"), rule=half_as_float(lambda x, y, t: t * _i1_slope(x, y)))
-_special(
+special_i1 = _special("special_i1", _kernel(_i1, "i1"), rule=half_as_float(lambda x, y, t: t * _i1_slope(x, y)))
+special_i1e = _special(
     "special_i1e",
     _kernel(_i1e, "i1e"),
     node="SpecialI1EBackward0",
@@ -406,9 +408,15 @@ for _name, _fn in {
     "airy_ai": _airy_ai,
 }.items():
     _special(f"special_{_name}", _kernel(_in_double(_fn), _name, half=False), grad=Grad.NO)
-_special("special_modified_bessel_i0", _kernel(jsp.i0, "modified_bessel_i0", half=False), grad=Grad.NO)
-_special("special_modified_bessel_i1", _kernel(jsp.i1, "modified_bessel_i1", half=False), grad=Grad.NO)
-_special("special_spherical_bessel_j0", _kernel(_spherical_j0, "spherical_bessel_j0", half=False), grad=Grad.NO)
+special_modified_bessel_i0 = _special(
+    "special_modified_bessel_i0", _kernel(jsp.i0, "modified_bessel_i0", half=False), grad=Grad.NO
+)
+special_modified_bessel_i1 = _special(
+    "special_modified_bessel_i1", _kernel(jsp.i1, "modified_bessel_i1", half=False), grad=Grad.NO
+)
+special_spherical_bessel_j0 = _special(
+    "special_spherical_bessel_j0", _kernel(_spherical_j0, "spherical_bessel_j0", half=False), grad=Grad.NO
+)
 
 
 # --- orthogonal polynomials ---------------------------------------------------------------------
@@ -490,4 +498,6 @@ _SAME = {
 for _of, _names in _SAME.items():
     for _name in _names:
         variant(_of, _name, namespace="special", method=False, function=True, inplace=False, aliases=(), operators=())
-variant("round", "special_round", namespace="special", method=False, inplace=False, operators=(), node="RoundBackward1")
+round_ = variant(
+    "round", "special_round", namespace="special", method=False, inplace=False, operators=(), node="RoundBackward1"
+)

@@ -32,18 +32,18 @@ def _sinc_rule(x: Array, y: Array, t: Array) -> Array:
     return where(area == 0, jnp.zeros_like(t), t) * where(area == 0, jnp.zeros_like(x), slope)
 
 
-unary("sin", complexes.sin, promote=FLOAT)
-unary("cos", complexes.cos, promote=FLOAT)
-unary("tan", complexes.tan, promote=FLOAT)
-unary("asin", half_as_float(complexes.asin), promote=FLOAT, aliases=("arcsin",))
-unary("acos", complexes.acos, promote=FLOAT, aliases=("arccos",))
-unary("atan", complexes.atan, promote=FLOAT, aliases=("arctan",))
-unary("sinh", complexes.sinh, promote=FLOAT)
-unary("cosh", complexes.cosh, promote=FLOAT)
-unary("tanh", complexes.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (1 - y * y)))
-unary("asinh", complexes.asinh, promote=FLOAT, aliases=("arcsinh",), **_no_derivative_in_place("asinh"))
-unary("acosh", complexes.acosh, promote=FLOAT, aliases=("arccosh",), **_no_derivative_in_place("acosh"))
-unary(
+sin = unary("sin", complexes.sin, promote=FLOAT)
+cos = unary("cos", complexes.cos, promote=FLOAT)
+tan = unary("tan", complexes.tan, promote=FLOAT)
+asin = unary("asin", half_as_float(complexes.asin), promote=FLOAT, aliases=("arcsin",))
+acos = unary("acos", complexes.acos, promote=FLOAT, aliases=("arccos",))
+atan = unary("atan", complexes.atan, promote=FLOAT, aliases=("arctan",))
+sinh = unary("sinh", complexes.sinh, promote=FLOAT)
+cosh = unary("cosh", complexes.cosh, promote=FLOAT)
+tanh = unary("tanh", complexes.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (1 - y * y)))
+asinh = unary("asinh", complexes.asinh, promote=FLOAT, aliases=("arcsinh",), **_no_derivative_in_place("asinh"))
+acosh = unary("acosh", complexes.acosh, promote=FLOAT, aliases=("arccosh",), **_no_derivative_in_place("acosh"))
+atanh = unary(
     "atanh",
     complexes.atanh,
     promote=FLOAT,
@@ -51,15 +51,15 @@ unary(
     aliases=("arctanh",),
     **_no_derivative_in_place("atanh"),
 )
-unary("sinc", half_as_float(jnp.sinc), promote=FLOAT, rule=half_as_float(_sinc_rule))
-unary(
+sinc = unary("sinc", half_as_float(jnp.sinc), promote=FLOAT, rule=half_as_float(_sinc_rule))
+deg2rad = unary(
     "deg2rad",
     refusing_complex(lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError),
     promote=FLOAT,
     layout=elementwise(preserved),
     node="Deg2RadBackward0",
 )
-unary(
+rad2deg = unary(
     "rad2deg",
     refusing_complex(lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError),
     promote=FLOAT,
@@ -85,7 +85,7 @@ def _atan2_forward(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arra
     return (tx * y - ty * x) / (x * x + y * y)
 
 
-binary(
+atan2 = binary(
     "atan2",
     refusing(lax.atan2, "atan2_cpu", COMPLEX),
     promote=FLOAT,
@@ -94,4 +94,4 @@ binary(
     forward=_atan2_forward,
     aliases=("arctan2",),
 )
-binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * x / out + ty * y / out)
+hypot = binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * x / out + ty * y / out)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from .._core import state as _state
-from .._core.arrays.shapes import Size
 from .._core.errors import messages as errors, warn
 from .._core.state import MODES
 from .._engine.entry.overrides import public as overridable
@@ -26,13 +24,11 @@ from ._passes import Engine, as_tuple, make_grads, run_backward, run_batched
 from .anomaly_mode import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
 from .function import Function as Function, NestedIOFunction as NestedIOFunction
 from .grad_mode import (
-    _force_original_view_tracking as _force_original_view_tracking,
     _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
     enable_grad as enable_grad,
     enforce_grad_layout_policy as enforce_grad_layout_policy,
     inference_mode as inference_mode,
     is_multithreading_enabled as is_multithreading_enabled,
-    is_view_replay_enabled as is_view_replay_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
     set_multithreading_enabled as set_multithreading_enabled,
@@ -42,19 +38,10 @@ from .graph import GradientEdge
 from .profiler import _profiler_enabled as _profiler_enabled
 from .variable import Variable as Variable
 
-_get_sequence_nr = _state.coming_sequence_nr  # under torch's name
-
 
 def kineto_available() -> bool:
     """Whether `torch.profiler` can record: always."""
     return True
-
-
-def _calculate_shape(output: Tensor | GradientEdge, grad: Tensor, is_grads_batched: bool) -> tuple[Any, Any]:
-    """The shape of an output, and that of a gradient of it; of one row, where there is a batch of gradients."""
-    if isinstance(output, GradientEdge):
-        output = output.node._input_metadata[output.output_nr]
-    return Size(output.shape), grad.shape[1:] if is_grads_batched else grad.shape
 
 
 _TensorOrEdges = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]

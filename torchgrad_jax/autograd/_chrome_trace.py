@@ -4,87 +4,61 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._profiler_recorder import BACKWARD_FUNCTION, FUNCTION, Recorder, Span
-from .profiler_util import MEMORY_EVENT_NAME
 
-
-def trace(recorder: Recorder, path: str, facts: dict[str, Any]) -> dict[str, Any]:
-    """The whole file; `facts` are more entries at its top."""
+def trace(events: Sequence[Any], memory: Sequence[Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole file: events and `MemoryRecord`s, each by time, and facts that stand at its top."""
     pid = os.getpid()
-    spans = sorted(recorder.spans, key=lambda s: (s.start, -s.end))
-    rows = _names(pid, sorted({s.thread for s in spans}))
-    rows += [_span(s, pid, i) for i, s in enumerate(spans)]
-    rows += _arrows(spans, pid)
-    rows += _memory(recorder, pid)
-    return {
-        "schemaVersion": 1,
-        "deviceProperties": [],
-        **facts,
-        "displayTimeUnit": "ms",
-        "baseTimeNanoseconds": 0,
-        "traceEvents": rows,
-        "traceName": path,
-    }
+    calls = [e for e in events if e.name != "[memory]"]
+    rows = [_name("process_name", 0, os.path.basename(sys.executable))]
+    rows += [_name("thread_name", t, f"thread {t}") for t in sorted({e.thread for e in calls})]
+    rows += [_call(e) for e in calls]
+    rows += _arrows(calls)
+    rows += _memory(memory)
+    for row in rows:
+        row["pid"] = pid
+    return {"schemaVersion": 1, "deviceProperties": [], **facts, "displayTimeUnit": "ms", "traceEvents": rows}
 
 
-def _names(pid: int, threads: list[int]) -> list[dict[str, Any]]:
-    process = {"name": "process_name", "tid": 0, "args": {"name": os.path.basename(sys.executable)}}
-    rows = [process, *[{"name": "thread_name", "tid": t, "args": {"name": f"thread {t}"}} for t in threads]]
-    return [{"ph": "M", "pid": pid, "ts": 0, **row} for row in rows]
+def _name(kind: str, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "ts": 0, "tid": thread, "name": kind, "args": {"name": name}}
 
 
-def _span(s: Span, pid: int, index: int) -> dict[str, Any]:
-    args: dict[str, Any] = {"External id": s.id, "Record function id": 0, "Ev Idx": index}
-    if s.seq >= 0:
-        args |= {"Sequence number": s.seq, "Fwd thread id": s.fwd_thread}
-    if s.shapes:
-        args |= {"Input Dims": s.shapes, "Input Strides": s.strides, "Input type": s.dtypes}
-    if s.stack:
-        args["Call stack"] = ";".join(s.stack)
-    if s.flops:
-        args["flops"] = s.flops
-    return {
-        "ph": "X",
-        "cat": s.activity,
-        "name": s.name,
-        "pid": pid,
-        "tid": s.thread,
-        "ts": s.start / 1000,
-        "dur": (s.end - s.start) / 1000,
-        "args": args,
-    }
+def _call(e: Any) -> dict[str, Any]:
+    args: dict[str, Any] = {"External id": e.id}
+    if e.sequence_nr >= 0:
+        args |= {"Sequence number": e.sequence_nr, "Fwd thread id": e.fwd_thread}
+    if e.input_shapes:
+        args["Input Dims"] = e.input_shapes
+    if e.stack:
+        args["Call stack"] = ";".join(e.stack)
+    if e.flops:
+        args["flops"] = e.flops
+    span = {"ts": e.time_range.start, "dur": e.time_range.elapsed_us(), "tid": e.thread}
+    category = "user_annotation" if e.is_user_annotation else "cpu_op"
+    return {"ph": "X", "cat": category, "name": e.trace_name, **span, "args": args}
 
 
-def _arrows(spans: list[Span], pid: int) -> list[dict[str, Any]]:
+def _arrows(calls: Sequence[Any]) -> list[dict[str, Any]]:
     """From each operation to its node in the backward pass."""
-    made = {s.seq: s for s in reversed(spans) if s.scope == FUNCTION and s.seq >= 0 and not s.fwd_thread}
+    made = {e.sequence_nr: e for e in reversed(calls) if e.scope == 0 and e.sequence_nr >= 0 and not e.fwd_thread}
     rows = []
-    for s in spans:
-        source = made.get(s.seq)
-        if s.scope == BACKWARD_FUNCTION and source is not None:
-            both = {"id": s.id, "pid": pid, "cat": "fwdbwd", "name": "fwdbwd"}
-            rows.append({"ph": "s", "tid": source.thread, "ts": source.start / 1000, **both})
-            rows.append({"ph": "f", "tid": s.thread, "ts": s.start / 1000, "bp": "e", **both})
+    for e in calls:
+        source = made.get(e.sequence_nr)
+        if e.scope == 1 and source is not None:
+            both = {"id": e.id, "cat": "fwdbwd", "name": "fwdbwd"}
+            rows.append({"ph": "s", "tid": source.thread, "ts": source.time_range.start, **both})
+            rows.append({"ph": "f", "tid": e.thread, "ts": e.time_range.start, "bp": "e", **both})
     return rows
 
 
-def _memory(recorder: Recorder, pid: int) -> list[dict[str, Any]]:
+def _memory(records: Sequence[Any]) -> list[dict[str, Any]]:
     rows, total = [], {True: 0, False: 0}
-    for r in recorder.records:
-        total[r.is_host] += r.bytes
-        args = {"Total Allocated": total[r.is_host], "Bytes": r.bytes, "Device Type": 0 if r.is_host else 1}
-        rows.append(
-            {
-                "ph": "i",
-                "cat": "cpu_instant_event",
-                "s": "t",
-                "name": MEMORY_EVENT_NAME,
-                "pid": pid,
-                "tid": r.thread,
-                "ts": r.time / 1000,
-                "args": args,
-            }
-        )
+    for r in records:
+        total[r.on_host] += r.bytes
+        args = {"Total Allocated": total[r.on_host], "Bytes": r.bytes, "Device Type": 0 if r.on_host else 1}
+        what = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]"}
+        rows.append({**what, "tid": r.thread, "ts": r.time, "args": args})
     return rows

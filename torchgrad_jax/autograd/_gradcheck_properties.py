@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from .._bridge.vmap import vmap
 from .._core.arrays.meta import meta
-from .._core.arrays.transfer import filled
 from .._core.errors import warn
-from .._engine.memory.strided import read
-from .._engine.memory.tensor import Tensor, make
+from .._engine.graph.record import zeros_for
+from .._engine.memory.tensor import Tensor
 from .._engine.passes.custom import UndefinedGrad
-from . import forward_ad
-from ._gradcheck_compare import GradcheckError, flat
-from ._jacobians import as_tuple, checked, differentiable, is_complex, pull, push, tensor_like, values_of
-from ._passes import run_backward
+from ._gradcheck_compare import GradcheckError
+from ._jacobians import checked, differentiable, flat, is_complex, pull, push, tensor_like, values_of
+from ._passes import run_backward, run_batched
 
 
-def _wanted(inputs: Sequence[Any]) -> list[Tensor]:
-    found = [inputs[i] for i in checked(inputs)]
-    if not found:
-        raise GradcheckError("no Tensors requiring grad found in input")
-    return found
+def _zero_gradients(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> tuple[Any, ...]:
+    return run_backward(outputs, [zeros_for(o._m) for o in outputs], True, False, wanted, True, False)
 
 
-def _zeros(t: Tensor) -> Tensor:
-    return make(filled(t._m, 0), meta(t._m.shape, t._m.dtype, t._m.device))
-
-
-def check_linear(outputs: Sequence[Tensor], inputs: Sequence[Any]) -> None:
+def check_linear(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
     """Zero gradients must give zero gradients."""
-    wanted = _wanted(inputs)
     if not outputs:
         return
-    found = run_backward(outputs, [_zeros(o) for o in outputs], True, False, wanted, True, False)
-    for g, t in zip(found, wanted):
+    for g, t in zip(_zero_gradients(outputs, wanted), wanted):
         if g is None:
             continue
         if values_of(g).any():
@@ -62,23 +52,21 @@ def _warn_undefined() -> None:
     )
 
 
-def check_undefined(fn: Any, outputs: Sequence[Tensor], inputs: Sequence[Any]) -> None:
+def check_undefined(fn: Any, outputs: Sequence[Tensor], inputs: Sequence[Any], wanted: Sequence[Tensor]) -> None:
     """Undefined gradients must be taken as zeros."""
-    wanted = _wanted(inputs)
 
     def attempt(outs: Sequence[Tensor]) -> None:
         try:
-            found = run_backward(outs, [_zeros(o) for o in outs], True, False, wanted, True, False)
+            found = _zero_gradients(outs, wanted)
         except RuntimeError as error:
             _warn_undefined()
             raise GradcheckError(f"Expected backward function to handle undefined output grads. {_NOTES}") from error
-        for g in found:
-            if g is not None and values_of(g).any():
-                _warn_undefined()
-                raise GradcheckError(
-                    "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
-                    + _NOTES
-                )
+        if any(g is not None and values_of(g).any() for g in found):
+            _warn_undefined()
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
+                + _NOTES
+            )
 
     undefined = UndefinedGrad()
     if outputs:
@@ -88,62 +76,52 @@ def check_undefined(fn: Any, outputs: Sequence[Tensor], inputs: Sequence[Any]) -
             attempt([undefined(t) if i == k else t for i, t in enumerate(differentiable(fn(*inputs)))])
 
 
-def check_batched(inputs: Sequence[Any], output: Tensor, index: int) -> None:
-    """The backward under `jax.vmap` must equal the backward row by row."""
-    wanted = _wanted(inputs)
-    rng = np.random.default_rng(3)
-    m = output._m
-    noise = rng.standard_normal((2, *m.shape)) + (1j * rng.standard_normal((2, *m.shape)) if is_complex(output) else 0)
-    rows = [tensor_like(m, r) for r in noise]
-    columns = zip(*[pull(output, wanted, r) for r in rows])
-    expected = [np.stack([flat(g, t) for g in gs]) for gs, t in zip(columns, wanted)]
-
-    def one(row: Any) -> list[Any]:
-        found = pull(output, wanted, make(row, meta(m.shape, m.dtype, m.device)))
-        return [filled(t._m, 0) if g is None else read(g) for g, t in zip(found, wanted)]
-
-    try:
-        got = jax.vmap(one)(jnp.stack([read(r) for r in rows]))
-    except (RuntimeError, TypeError, jax.errors.JAXTypeError) as error:
-        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
-    for j, (g, e) in enumerate(zip(got, expected)):
-        _same_batch(np.asarray(g).reshape(2, -1), e, index, j)
-
+# --- under vmap -----------------------------------------------------------------------------------
 
 _BATCHED = (
-    "gradcheck or gradgradcheck failed while testing batched gradient computation: the derivative ran under jax.vmap, "
+    "gradcheck or gradgradcheck failed while testing batched gradient computation: the derivative ran under vmap, "
     "where code must not depend on the values of tensors. Pass check_batched_grad=False (or "
     "check_batched_forward_grad=False) to leave this out."
 )
 
 
-def _same_batch(got: np.ndarray, expected: np.ndarray, output: int, input: int) -> None:
-    if not np.allclose(got, expected, rtol=1e-5, atol=1e-8, equal_nan=True):
-        raise GradcheckError(
-            f"For output {output} and input {input}:\n\n{_BATCHED}\n\nGot:\n{got}\n\nExpected:\n{expected}\n"
-        )
+def check_batched(output: Tensor, index: int, wanted: Sequence[Tensor]) -> None:
+    """The backward of two gradients at once must equal that of one after the other."""
+    rows, batch = _two_like(output)
+    expected = [[flat(g, t) for g, t in zip(pull(output, wanted, r), wanted)] for r in rows]
+    got = _under_vmap(run_batched, [output], [batch], True, False, wanted, True)
+    for j, g in enumerate(got):
+        _same_batch(g, [e[j] for e in expected], index, j)
 
 
 def check_batched_forward(fn: Any, inputs: Sequence[Any]) -> None:
-    """Forward mode under `jax.vmap` must equal forward mode direction by direction."""
-    rng = np.random.default_rng(3)
+    """Forward mode along two tangents at once must equal that along one after the other."""
     for i in checked(inputs):
-        t = inputs[i]
-        rows = rng.standard_normal((2, *t._m.shape)).astype(t._m.dtype.np)
-        expected = [push(fn, inputs, i, r) for r in rows]
-
-        def one(row: Any, i: int = i, t: Tensor = t) -> list[Any]:
-            plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-            with forward_ad.dual_level():
-                plain[i] = forward_ad.make_dual(plain[i], make(row, meta(t._m.shape, t._m.dtype, t._m.device)))
-                outs = [
-                    forward_ad.unpack_dual(x) for x in as_tuple(fn(*plain)) if x.is_floating_point() or is_complex(x)
-                ]
-            return [jnp.zeros(p._m.shape, p._m.dtype.np) if d is None else read(d) for p, d in outs]
-
-        try:
-            got = jax.vmap(one)(jnp.asarray(rows))
-        except (RuntimeError, TypeError, jax.errors.JAXTypeError) as error:
-            raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
+        rows, batch = _two_like(inputs[i])
+        expected = [[values_of(t).reshape(-1) for t in push(fn, inputs, i, r)] for r in rows]
+        got = _under_vmap(vmap(functools.partial(push, fn, inputs, i)), batch)
         for k, g in enumerate(got):
-            _same_batch(np.asarray(g).reshape(2, -1), np.stack([e[k] for e in expected]), k, i)
+            _same_batch(g, [e[k] for e in expected], k, i)
+
+
+def _two_like(t: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Two tensors of random numbers like one, and both as a batch."""
+    rng, m = np.random.default_rng(3), t._m
+    noise = rng.standard_normal((2, *m.shape)) + (1j * rng.standard_normal((2, *m.shape)) if is_complex(t) else 0)
+    return [tensor_like(m, row) for row in noise], tensor_like(meta((2, *m.shape), m.dtype, m.device), noise)
+
+
+def _under_vmap(run: Callable[..., Sequence[Any]], *args: Any) -> Sequence[Any]:
+    try:
+        return run(*args)
+    except (RuntimeError, TypeError, jax.errors.JAXTypeError) as error:
+        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
+
+
+def _same_batch(got: Tensor | None, rows: Sequence[np.ndarray], output: int, input: int) -> None:
+    expected = np.stack(rows)
+    found = np.zeros_like(expected) if got is None else values_of(got).reshape(2, -1)
+    if not np.allclose(found, expected, rtol=1e-5, atol=1e-8, equal_nan=True):
+        raise GradcheckError(
+            f"For output {output} and input {input}:\n\n{_BATCHED}\n\nGot:\n{found}\n\nExpected:\n{expected}\n"
+        )

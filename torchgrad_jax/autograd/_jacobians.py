@@ -1,4 +1,4 @@
-"""Jacobians by finite differences, by rows of backward, and by columns of forward mode."""
+"""Jacobians by finite differences, by backward, and by forward mode: whole ones, or their products with directions."""
 
 from __future__ import annotations
 
@@ -11,22 +11,30 @@ import numpy as np
 from .._core.arrays import dtypes
 from .._core.arrays.meta import Meta, meta
 from .._engine.graph.history import requires_grad_of
+from .._engine.graph.record import zeros_for
 from .._engine.memory.strided import read, write
 from .._engine.memory.tensor import Tensor, make
 from . import forward_ad
 from ._passes import run_backward
 
 Fn = Callable[..., Any]
+Directions = Sequence[tuple[np.ndarray, np.ndarray]]
+"""Directions to move an input along: of its real part, and of its imaginary part."""
 
 
 def as_tuple(x: Any) -> tuple[Any, ...]:
     """A tuple or list as a tuple; anything else as a tuple of one."""
-    return x if isinstance(x, tuple) else tuple(x) if isinstance(x, list) else (x,)
+    return tuple(x) if isinstance(x, tuple | list) else (x,)
 
 
 def is_complex(t: Tensor) -> bool:
     """Whether a tensor has a complex dtype."""
     return t._m.dtype.category == dtypes.COMPLEX
+
+
+def is_inexact(t: Tensor) -> bool:
+    """Whether a tensor has a dtype that has derivatives."""
+    return t._m.dtype.category >= dtypes.FLOATING
 
 
 def differentiable(outputs: Any) -> tuple[Tensor, ...]:
@@ -50,72 +58,53 @@ def values_of(t: Tensor) -> np.ndarray:
     return host if host.dtype.kind in "biufc" else host.astype(np.float32)
 
 
+def units(t: Tensor) -> Directions:
+    """The directions that give a whole Jacobian: one per element."""
+    return [(unit, unit) for unit in np.eye(t._m.numel)]
+
+
 # --- finite differences ---------------------------------------------------------------------------
 
-
-def _floats(outputs: Any) -> list[np.ndarray | None]:
-    return [values_of(o) if o._m.dtype.category >= dtypes.FLOATING else None for o in as_tuple(outputs)]
-
-
-BOOL_DIFFERENCE = (
+_BOOL_DIFFERENCE = (
     "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
     "instead."
 )
 
 
-class Nudged:
-    """Runs a function with one input moved, in place, so that closures over it see the change."""
-
-    def __init__(self, fn: Fn, inputs: Sequence[Any], which: int, eps: float, moved: Tensor | None = None) -> None:
-        self.fn, self.inputs, self.eps = fn, inputs, eps
-        self.input = inputs[which] if moved is None else moved
-        self.before = read(self.input)
-        self.outputs: Any = ()
-
-    def _at(self, values: np.ndarray) -> list[np.ndarray | None]:
-        m = self.input._m
-        try:
-            write(self.input, jnp.asarray(values.astype(m.dtype.np)), bump=False)
-            self.outputs = self.fn(*self.inputs)
-            return _floats(self.outputs)
-        finally:
-            write(self.input, self.before, bump=False)
-
-    def derivative(self, direction: np.ndarray) -> list[np.ndarray | None]:
-        """Central difference of every output along a direction; None for outputs that are integers."""
-        here = np.asarray(self.before)
-        here = here if here.dtype.kind in "fc" else here.astype(np.float32)
-        step = direction * self.eps
-        low, high = self._at(here - step), self._at(here + step)
-        if any(o._m.dtype is dtypes.bool_ for o in as_tuple(self.outputs)):
-            raise RuntimeError(BOOL_DIFFERENCE)
-        with np.errstate(all="ignore"):  # infinities and NaN are for the comparison to see
-            return [None if a is None or b is None else (a - b) / (2 * self.eps) for a, b in zip(high, low)]
+def _outputs_at(fn: Fn, inputs: Sequence[Any], t: Tensor, values: Any) -> list[np.ndarray | None]:
+    """The outputs with an input moved, in place, so that closures over it see the change; None for integers."""
+    before = read(t)
+    try:
+        write(t, jnp.asarray(values).astype(t._m.dtype.np), bump=False)
+        outputs = as_tuple(fn(*inputs))
+        if any(o._m.dtype is dtypes.bool_ for o in outputs):
+            raise RuntimeError(_BOOL_DIFFERENCE)
+        return [values_of(o) if is_inexact(o) else None for o in outputs]
+    finally:
+        write(t, before, bump=False)
 
 
-def numerical(fn: Fn, inputs: Sequence[Any], eps: float, forward: bool = False, which: Any = None) -> list[list[Any]]:
-    """``jacobians[input][output]``, each of shape (input numel, output numel)."""
-    return [numerical_rows(Nudged(fn, inputs, i, eps), forward) for i in (checked(inputs) if which is None else which)]
+def _difference(fn: Fn, inputs: Sequence[Any], t: Tensor, step: np.ndarray, eps: float) -> list[np.ndarray | None]:
+    """Central difference of every output along a step of an input."""
+    here, step = values_of(t), step.reshape(t._m.shape) * eps
+    low, high = _outputs_at(fn, inputs, t, here - step), _outputs_at(fn, inputs, t, here + step)
+    with np.errstate(all="ignore"):  # infinities and NaN are for the comparison to see
+        return [None if a is None or b is None else ((a - b) / (2 * eps)).reshape(-1) for a, b in zip(high, low)]
 
 
-def numerical_rows(nudged: Nudged, forward: bool) -> list[Any]:
-    """Per output the derivatives by every element of the moved input, stacked; None for integers."""
-    t = nudged.input
-    rows = [column(nudged, t, unit, unit, forward) for unit in np.eye(t._m.numel)]
+def numerical(fn: Fn, inputs: Sequence[Any], which: int, along: Directions, eps: float, forward: bool) -> list[Any]:
+    """Per output a row per direction of one input; None for integers. Of complex inputs with respect to conj(w)."""
+    t, rows = inputs[which], []
+    for real, imag in along:
+        row = _difference(fn, inputs, t, real, eps)
+        if is_complex(t) and not forward:
+            across = _difference(fn, inputs, t, imag * 1j, eps)
+            row = [None if a is None or b is None else a + 1j * b for a, b in zip(row, across)]
+        rows.append(row)
     if not rows:
-        outs = _floats(nudged.fn(*nudged.inputs))
+        outs = [values_of(o) if is_inexact(o) else None for o in as_tuple(fn(*inputs))]
         return [None if o is None else np.zeros((0, o.size), o.dtype) for o in outs]
-    return [None if o is None else np.stack([r[j] for r in rows]) for j, o in enumerate(rows[0])]
-
-
-def column(nudged: Nudged, t: Tensor, real: np.ndarray, imag: np.ndarray, forward: bool) -> list[Any]:
-    """Derivatives of all outputs along a direction; of complex inputs, with respect to conj(w)."""
-    shape = t._m.shape
-    along = nudged.derivative(real.reshape(shape))
-    if is_complex(t) and not forward:
-        across = nudged.derivative(imag.reshape(shape) * 1j)
-        along = [None if a is None or b is None else a + 1j * b for a, b in zip(along, across)]
-    return [None if a is None else a.reshape(-1) for a in along]
+    return [None if column[0] is None else np.stack(column) for column in zip(*rows)]
 
 
 # --- backward -------------------------------------------------------------------------------------
@@ -126,47 +115,43 @@ def pull(output: Tensor, inputs: Sequence[Tensor], v: Tensor) -> tuple[Any, ...]
     return run_backward((output,), (v,), True, False, inputs, True, False)
 
 
-def analytical(inputs: Sequence[Any], output: Tensor) -> tuple[list[np.ndarray], bool, bool]:
-    """Jacobians of one output by all inputs, and whether gradients had the right sizes and dtypes."""
-    wanted = [inputs[i] for i in checked(inputs)]
-    jacobians = [np.zeros((t._m.numel, output._m.numel), t._m.dtype.np) for t in wanted]
+def flat(g: Tensor | None, t: Tensor) -> np.ndarray:
+    """The values of a gradient of `t` in a row."""
+    return np.zeros(t._m.numel, t._m.dtype.np) if g is None else values_of(g).reshape(-1)
+
+
+def analytical(
+    inputs: Sequence[Tensor], output: Tensor, vectors: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], bool, bool]:
+    """Per input a column per gradient of one output, and whether all had the right sizes and dtypes."""
+    jacobians = [np.zeros((t._m.numel, len(vectors)), t._m.dtype.np) for t in inputs]
     sizes = types = True
-    for k in range(output._m.numel):
-        unit = np.zeros(output._m.numel)
-        unit[k] = 1
-        for t, g, jac in zip(wanted, pull(output, wanted, tensor_like(output._m, unit)), jacobians):
+    for k, v in enumerate(vectors):
+        for t, g, jac in zip(inputs, pull(output, inputs, tensor_like(output._m, v)), jacobians):
             if g is None:
                 continue
             types = types and g._m.dtype is t._m.dtype
             if g._m.shape != t._m.shape:
                 sizes = False
             else:
-                jac[:, k] = values_of(g).reshape(-1)
+                jac[:, k] = flat(g, t)
     return jacobians, sizes, types
 
 
 # --- forward mode ---------------------------------------------------------------------------------
 
 
-def push(fn: Fn, inputs: Sequence[Any], which: int, direction: np.ndarray) -> list[np.ndarray]:
+def push(fn: Fn, inputs: Sequence[Any], which: int, tangent: Tensor) -> tuple[Tensor, ...]:
     """Tangents of the differentiable outputs for a tangent of one input."""
     plain = [t.detach() if isinstance(t, Tensor) and requires_grad_of(t) else t for t in inputs]
     with forward_ad.dual_level():
-        plain[which] = forward_ad.make_dual(plain[which], tensor_like(inputs[which]._m, direction))
-        out = []
-        for o in as_tuple(fn(*plain)):
-            if o._m.dtype.category < dtypes.FLOATING:
-                continue
-            primal, tangent = forward_ad.unpack_dual(o)
-            out.append(np.zeros(primal._m.shape, primal._m.dtype.np) if tangent is None else values_of(tangent))
-    return [o.reshape(-1) for o in out]
+        plain[which] = forward_ad.make_dual(plain[which], tangent)
+        duals = [forward_ad.unpack_dual(o) for o in as_tuple(fn(*plain)) if is_inexact(o)]
+        return tuple(zeros_for(p._m) if t is None else t for p, t in duals)
 
 
-def by_forward_mode(fn: Fn, inputs: Sequence[Any]) -> list[list[np.ndarray]]:
-    """``jacobians[input][output]``, each of shape (input numel, output numel)."""
-    out = []
-    for i in checked(inputs):
-        n = inputs[i]._m.numel
-        rows = [push(fn, inputs, i, row) for row in np.eye(n)]
-        out.append([np.stack([r[j] for r in rows]) for j in range(len(rows[0]))] if rows else [])
-    return out
+def by_forward_mode(fn: Fn, inputs: Sequence[Any], which: int, along: Directions) -> list[np.ndarray]:
+    """Per differentiable output a row per direction of one input."""
+    m = inputs[which]._m
+    rows = [push(fn, inputs, which, tensor_like(m, real)) for real, _ in along]
+    return [np.stack([values_of(t).reshape(-1) for t in column]) for column in zip(*rows)]

@@ -324,30 +324,7 @@ def _check(i: int, m: Meta, g: Tensor, batched: bool) -> None:
 
 
 class Engine:
-    """What some public code calls on ``Variable._execution_engine``."""
-
-    def run_backward(
-        self,
-        tensors: Any,
-        grad_tensors: Any,
-        keep_graph: bool,
-        create_graph: bool,
-        inputs: Any = (),
-        allow_unreachable: bool = False,
-        accumulate_grad: bool = False,
-    ) -> tuple[Any, ...] | None:
-        """One pass; see `torch.autograd.backward` and `grad`."""
-        for name, given in (("tensors", tensors), ("grad_tensors", grad_tensors)):
-            if not isinstance(given, tuple):
-                raise RuntimeError(f"{name} argument is expected to be a tuple, but got {type(given).__name__}")
-        if inputs is not None and not isinstance(inputs, tuple):
-            raise RuntimeError("inputs to run_backward must be a tuple")
-        if not accumulate_grad and not inputs and len(tensors) == len(grad_tensors):
-            raise RuntimeError("grad requires non-empty inputs.")
-        found = run_backward(
-            tensors, grad_tensors, keep_graph, create_graph, inputs or (), allow_unreachable, accumulate_grad
-        )
-        return None if accumulate_grad else found
+    """What public code calls on ``Variable._execution_engine``: trl and torchtune queue callbacks."""
 
     def queue_callback(self, callback: Any) -> None:
         """Call `callback` when the running pass is done."""

@@ -185,11 +185,6 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
         (True, False)
         >>> set_anomaly_enabled(False)
     """
-    for i, (name, value) in enumerate((("enabled", enabled), ("check_nan", check_nan))):
-        if not isinstance(value, bool):
-            raise TypeError(
-                f"set_anomaly_enabled(): argument '{name}' (position {i + 1}) must be bool, not {type(value).__name__}"
-            )
     _set(enabled, check_nan, False)
 
 

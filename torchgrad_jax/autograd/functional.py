@@ -1,9 +1,13 @@
-"""Derivatives of functions over tensors, as in torch.autograd.functional."""
+"""Derivatives of functions over tensors, as in torch.autograd.functional.
+
+The names that begin with an underscore and torch's own are those that packages with Jacobians of their own take.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, overload
 
 from .._bridge.basis import basis
 from .._bridge.vmap import vmap
@@ -11,7 +15,7 @@ from .._core.arrays import dtypes
 from .._core.arrays.meta import meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors
-from .._core.state import GRAD, MODES
+from .._core.state import MODES
 from .._engine.entry.bind import ops
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import zeros_for
@@ -19,26 +23,58 @@ from .._engine.memory.tensor import Tensor, alias_of, count_like, make, plain_al
 from .._functions.shape import movedim
 from .._functions.splitting import split
 from . import forward_ad
-from ._passes import compiled_rows, make_grads, ones_like, run_backward, run_batched
+from ._passes import compiled_rows, make_grads, run_backward, run_batched
 from .grad_mode import enable_grad
 
 _Tensors = Tensor | tuple[Tensor, ...]
+_OUTPUTS = "outputs of the user-provided function"
 
 
 # --- arguments and results ------------------------------------------------------------------------
 
 
-def _tupled(x: Any, what: str, fn: str) -> tuple[bool, tuple[Any, ...]]:
-    """Whether `x` is a tuple, and as one."""
-    was = isinstance(x, tuple)
-    values = x if was else (x,)
+def _as_tuple_nocheck(x: Any) -> tuple[Any, ...]:
+    """A tuple as it is, a list as one, anything else alone in one."""
+    return tuple(x) if isinstance(x, tuple | list) else (x,)
+
+
+@overload
+def _as_tuple(inp: Any) -> tuple[Any, ...]: ...
+@overload
+def _as_tuple(inp: Any, arg_name: str, fn_name: str) -> tuple[bool, tuple[Any, ...]]: ...
+def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> Any:
+    """Whether `inp` is a tuple, and as one; without names only the tuple, whatever it holds."""
+    if arg_name is None and fn_name is None:
+        return _as_tuple_nocheck(inp)
+    was = isinstance(inp, tuple)
+    values = inp if was else (inp,)
     for i, t in enumerate(values):
         if not isinstance(t, Tensor):
-            complaint = f"The {what} given to {fn} must be either a Tensor or a tuple of Tensors but the"
-            if was:
-                raise TypeError(f"{complaint} value at index {i} has type {type(t)}.")
-            raise TypeError(f"{complaint} given {what} has type {type(t)}.")
+            which = f"value at index {i}" if was else f"given {arg_name}"
+            raise TypeError(
+                f"The {arg_name} given to {fn_name} must be either a Tensor or a tuple of Tensors but the {which} has "
+                f"type {type(t)}."
+            )
     return was, tuple(values)
+
+
+def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
+    """Results as the arguments came: `to_unpack` tells of which levels were tuples, the outer one first."""
+    if not isinstance(to_unpack, tuple):
+        return res if to_unpack else res[0]
+    outer, inner = to_unpack
+    if not inner:
+        res = tuple([r[0] for r in res])
+    return res if outer else res[0]
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    """Results, outside of the graph unless they are to be differentiated."""
+    if isinstance(inputs, tuple | list):
+        return tuple(_grad_postprocess(r, create_graph) for r in inputs)
+    if create_graph or not requires_grad_of(inputs):
+        return inputs
+    return alias_of(inputs, inputs._m, plain_alias(inputs), inputs._vc)
 
 
 def _variables(inputs: Sequence[Tensor], create: bool, needed: bool = True) -> tuple[Tensor, ...]:
@@ -61,68 +97,102 @@ def _variables(inputs: Sequence[Tensor], create: bool, needed: bool = True) -> t
     return tuple(out)
 
 
-def _finished(result: Any, create: bool) -> Any:
-    """The result as the caller gets it: outside of the graph unless that was asked for."""
-    if isinstance(result, tuple | list):
-        return tuple(_finished(r, create) for r in result)
-    if create or not requires_grad_of(result):
-        return result
-    return alias_of(result, result._m, plain_alias(result), result._vc)
-
-
-def _as_given(values: Sequence[Any], was_tuple: bool) -> Any:
-    return tuple(values) if was_tuple else values[0]
-
-
-def _check_direction(v: Sequence[Tensor], like: Sequence[Tensor], like_is_tuple: bool) -> None:
-    if len(v) != len(like):
+def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str, create: bool) -> Any:
+    """`v`, joined to the given one as `_variables` are; it must be given unless there is one number to be `like`."""
+    if v is None:
+        if len(like) != 1 or like[0]._m.numel != 1:
+            where = "user-provided function returns" if fn == "vjp" else "input to the user-provided function is"
+            raise RuntimeError(f"The vector v can only be None if the {where} a single Tensor with a single element.")
+        return None
+    given = _variables(_as_tuple(v, "v", fn)[1], create, False)
+    if len(given) != len(like):
         if like_is_tuple:
-            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(v)}.")
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
         raise RuntimeError("The given v should contain a single Tensor.")
-    for i, (a, b) in enumerate(zip(v, like)):
+    for i, (a, b) in enumerate(zip(given, like)):
         if a._m.shape != b._m.shape:
             which = f"Entry {i} in v" if like_is_tuple else "v"
             raise RuntimeError(f"{which} has invalid size: should be {b._m.size} but got {a._m.size}.")
+    return given
 
 
-def _check_depends(tensors: Sequence[Any], what: str, strict: bool) -> None:
-    """In strict mode: complain about what does not depend on the inputs."""
-    if not strict:
-        return
-    for i, t in enumerate(tensors):
-        if what == "outputs":
-            if not requires_grad_of(t):
-                raise RuntimeError(
-                    f"Output {i} of the user-provided function does not require gradients. The outputs must be "
-                    "computed in a differentiable manner from the input when running in strict mode."
-                )
-        elif t is None:
-            raise RuntimeError(
-                f"The output of the user-provided function is independent of input {i}. This is not allowed in strict "
-                "mode."
-            )
-        elif not requires_grad_of(t):
-            if what == "hessian":
-                raise RuntimeError(
-                    f"The hessian of the user-provided function with respect to input {i} is independent of the input. "
-                    "This is not allowed in strict mode when create_graph=True."
-                )
-            if what == "jacobian":
-                raise RuntimeError(
-                    "While computing the hessian, found that the jacobian of the user-provided function with "
-                    f"respect to input {i} is independent of the input. This is not allowed in strict mode. You "
-                    "should ensure that your function is twice differentiable and that the jacobian depends on the "
-                    "inputs (this would be violated by a linear function for example)."
-                )
+def _evaluate(
+    func: Callable[..., Any], inputs: Sequence[Tensor], fn: str, strict: bool
+) -> tuple[bool, tuple[Tensor, ...]]:
+    """Whether a function gives a tuple, and what it gives."""
+    was, outputs = _as_tuple(func(*inputs), _OUTPUTS, fn)
+    if strict:
+        _check("outputs", outputs)
+    return was, outputs
 
 
-def _gradients(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], v: Any = None, *, create: bool = False
-) -> tuple[Any, ...]:
-    """Gradients of the inputs; None where the outputs do not depend on them."""
-    at = [i for i, t in enumerate(outputs) if requires_grad_of(t)]
-    if v is not None:
-        at = [i for i in at if v[i] is not None]
+def _scalar(func: Callable[..., Any], inputs: Any, fn: str, strict: bool) -> Tensor:
+    """What a function of scalar value gives."""
+    was, outputs = _evaluate(func, inputs, fn, strict)
+    if was:
+        raise RuntimeError(f"The function given to {fn} should return a single Tensor")
+    if outputs[0]._m.numel != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {fn} should contain a single element")
+    return outputs[0]
+
+
+# --- strict mode ----------------------------------------------------------------------------------
+
+_NOT_ALLOWED = "This is not allowed in strict mode"
+_OUTPUT = "{output} of the user-provided function is independent of input {i}. " + _NOT_ALLOWED + "."
+_JACOBIAN = "The jacobian of the user-provided function is independent of input {i}. " + _NOT_ALLOWED
+_HESSIAN = (
+    "The hessian of the user-provided function with respect to input {i} is independent of the input. "
+    f"{_NOT_ALLOWED} when create_graph=True."
+)
+_HESSIAN_OF = "The hessian of the user-provided function is independent of "
+_TRICK = (
+    "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the double "
+    f"backward trick to compute forward mode gradients. {_NOT_ALLOWED}."
+)
+_PREVENTS = " as it prevents from using the double backward trick to replace forward mode AD."
+
+# What was computed: torch's words where it is None, and where it does not require grad.
+_COMPLAINTS: dict[str, tuple[str, str | None]] = {
+    "outputs": (
+        "",
+        "Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+        "differentiable manner from the input when running in strict mode.",
+    ),
+    "grad_inputs": (_OUTPUT, None),
+    "jacobian": (
+        _OUTPUT,
+        "While computing the hessian, found that the jacobian of the user-provided function with respect to input {i} "
+        f"is independent of the input. {_NOT_ALLOWED}. You should ensure that your function is twice differentiable "
+        "and that the jacobian depends on the inputs (this would be violated by a linear function for example).",
+    ),
+    "hessian": (_OUTPUT, _HESSIAN),
+    "back": (_OUTPUT, f"{_JACOBIAN} when create_graph=True."),
+    "back_trick": (_TRICK, f"{_JACOBIAN} when create_graph=True."),
+    "double_back": (f"{_JACOBIAN}.", _HESSIAN_OF + "input {i}. " + f"{_NOT_ALLOWED} when create_graph=True."),
+    "double_back_trick": (
+        _HESSIAN_OF + "entry {i} in the grad_jacobian. " + _NOT_ALLOWED + _PREVENTS,
+        _HESSIAN_OF + "input {i}. " + f"{_NOT_ALLOWED} when create_graph=True.",
+    ),
+}
+
+
+def _check(what: str, found: Sequence[Any], create: bool = True, output: str = "The output") -> None:
+    """Complain about what does not depend on the inputs, or, if it is to be differentiated, is constant."""
+    absent, constant = _COMPLAINTS[what]
+    for i, t in enumerate(found):
+        if t is None:
+            raise RuntimeError(absent.format(i=i, output=output))
+        if create and constant is not None and not requires_grad_of(t):
+            raise RuntimeError(constant.format(i=i))
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def _gradients(outputs: Sequence[Any], inputs: Sequence[Tensor], v: Any = None, create: bool = True) -> tuple[Any, ...]:
+    """Gradients of the inputs for those outputs that there are; None where they do not depend on them."""
+    at = [i for i, t in enumerate(outputs) if t is not None and requires_grad_of(t)]
     if not at:
         return (None,) * len(inputs)
     roots = [outputs[i] for i in at]
@@ -130,78 +200,20 @@ def _gradients(
     return run_backward(roots, given, create, create, inputs, True, False)
 
 
-def _filled(
-    grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create: bool, stage: str = ""
-) -> tuple[Tensor, ...]:
-    """Zeros for None, or in strict mode an error that says what is independent of what."""
-    out = []
-    for i, (g, t) in enumerate(zip(grads, like)):
-        if g is None:
-            if strict:
-                raise RuntimeError(_INDEPENDENT[stage].format(i=i))
-            g = zeros_for(t._m)
-        elif strict and create and not requires_grad_of(g):
-            raise RuntimeError(_CONSTANT[stage].format(i=i))
-        out.append(g)
-    return tuple(out)
+def _transposed(outputs: Sequence[Any], inputs: Sequence[Tensor], like: Sequence[Tensor]) -> tuple[Any, Any]:
+    """Gradients of the inputs, and the gradients of the outputs that they are linear in."""
+    dummies = _variables([zeros_for(t._m) for t in like], False)
+    return _gradients(outputs, inputs, dummies), dummies
 
 
-_INDEPENDENT = {
-    "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
-    "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using "
-    "the double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
-    "double_back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
-    "strict mode.",
-    "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. "
-    "This is not allowed in strict mode as it prevents from using the double backward trick to replace forward mode "
-    "AD.",
-}
-_CONSTANT = {
-    "back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict "
-    "mode when create_graph=True.",
-    "back_trick": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
-    "strict mode when create_graph=True.",
-    "double_back": "The hessian of the user-provided function is independent of input {i}. This is not allowed in "
-    "strict mode when create_graph=True.",
-    "double_back_trick": "The hessian of the user-provided function is independent of input {i}. This is not "
-    "allowed in strict mode when create_graph=True.",
-}
-
-
-def _evaluate(
-    func: Callable[..., Any], inputs: Sequence[Tensor], fn: str, strict: bool
-) -> tuple[bool, tuple[Tensor, ...]]:
-    what = "outputs of the user-provided function"
-    was, outputs = _tupled(func(*inputs), what, fn)
-    _check_depends(outputs, "outputs", strict)
-    return was, outputs
-
-
-def _scalar(func: Callable[..., Any], inputs: Any, fn: str, strict: bool) -> tuple[Tensor, ...]:
-    was, outputs = _evaluate(func, inputs, fn, strict)
-    if was:
-        raise RuntimeError(f"The function given to {fn} should return a single Tensor")
-    if outputs[0]._m.numel != 1:
-        raise RuntimeError(f"The Tensor returned by the function given to {fn} should contain a single element")
-    return outputs
-
-
-def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str, create: bool) -> Any:
-    """`v` over the inputs, or ones where that is clear; joined to the given one as `_variables` are."""
-    if v is None:
-        if len(like) != 1 or like[0]._m.numel != 1:
-            raise RuntimeError(
-                "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
-                "single element."
-            )
-        return (ones_like(like[0]._m),)
-    _, given = _tupled(v, "v", fn)
-    given = _variables(given, create, False)
-    _check_direction(given, like, like_is_tuple)
-    return given
-
-
-# --- products -------------------------------------------------------------------------------------
+def _product(outputs: Sequence[Any], inputs: Any, v: Any, what: str, create: bool, strict: bool) -> Any:
+    """Gradients of the inputs as results: zeros for None, or in strict mode an error."""
+    with enable_grad() if create else nullcontext():
+        found = _gradients(outputs, inputs, v, create)
+        if strict:
+            _check(what, found, create)
+        found = [zeros_for(t._m) if g is None else g for g, t in zip(found, inputs)]
+    return _grad_postprocess(found, create)
 
 
 def vjp(
@@ -222,23 +234,12 @@ def vjp(
         (tensor([0., 0.]), tensor([1., 1.]))
     """
     with enable_grad():
-        was, inputs = _tupled(inputs, "inputs", "vjp")
+        was, inputs = _as_tuple(inputs, "inputs", "vjp")
         inputs = _variables(inputs, create_graph)
         out_was, outputs = _evaluate(func, inputs, "vjp", strict)
-        if v is not None:
-            _, v = _tupled(v, "v", "vjp")
-            v = _variables(v, create_graph, False)
-            _check_direction(v, outputs, out_was)
-        elif len(outputs) != 1 or outputs[0]._m.numel != 1:
-            raise RuntimeError(
-                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                "element."
-            )
-    with _recording(create_graph):
-        found = _gradients(outputs, inputs, v, create=create_graph)
-        found = _filled(found, inputs, strict, create_graph, "back")
-    outputs, found = _finished(outputs, create_graph), _finished(found, create_graph)
-    return _as_given(outputs, out_was), _as_given(found, was)
+        v = _direction(v, outputs, out_was, "vjp", create_graph)
+    found = _product(outputs, inputs, v, "back", create_graph, strict)
+    return _tuple_postprocess(_grad_postprocess(outputs, create_graph), out_was), _tuple_postprocess(found, was)
 
 
 def jvp(
@@ -249,11 +250,8 @@ def jvp(
     Computed as the transpose of the transpose, as torch does; `torch.func.jvp` is forward mode.
 
     Args:
-        func: takes and returns tensors.
-        inputs: where to evaluate it: a tensor, or a tuple of them.
         v: like the inputs; may be left out for one input of one element.
-        create_graph: whether the results can be differentiated.
-        strict: raise where an output does not depend on an input, instead of giving zeros.
+        func, inputs, create_graph, strict: as for `vjp`.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -261,18 +259,15 @@ def jvp(
         (tensor([0., 0.]), tensor([1., 1.]))
     """
     with enable_grad():
-        was, inputs = _tupled(inputs, "inputs", "jvp")
+        was, inputs = _as_tuple(inputs, "inputs", "jvp")
         inputs = _variables(inputs, create_graph)
         v = _direction(v, inputs, was, "jvp", create_graph)
         out_was, outputs = _evaluate(func, inputs, "jvp", strict)
-        dummies = _variables([zeros_for(t._m) for t in outputs], False)
-        pulled = _gradients(outputs, inputs, dummies, create=True)
-        _check_depends(pulled, "grad_inputs", strict)
-    with _recording(create_graph):
-        found = _pulled(pulled, dummies, v, create_graph)
-        found = _filled(found, outputs, strict, create_graph, "back_trick")
-    outputs, found = _finished(outputs, create_graph), _finished(found, create_graph)
-    return _as_given(outputs, out_was), _as_given(found, out_was)
+        pulled, dummies = _transposed(outputs, inputs, outputs)
+        if strict:
+            _check("grad_inputs", pulled)
+    found = _product(pulled, dummies, v, "back_trick", create_graph, strict)
+    return _tuple_postprocess(_grad_postprocess(outputs, create_graph), out_was), _tuple_postprocess(found, out_was)
 
 
 def vhp(
@@ -282,10 +277,8 @@ def vhp(
 
     Args:
         func: returns a tensor of one element.
-        inputs: where to evaluate it: a tensor, or a tuple of them.
         v: like the inputs; may be left out for one input of one element.
-        create_graph: whether the results can be differentiated.
-        strict: raise where an output does not depend on an input, instead of giving zeros.
+        inputs, create_graph, strict: as for `vjp`.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -293,12 +286,9 @@ def vhp(
         (tensor(2.), tensor([6., 6.]))
     """
     with enable_grad():
-        was, inputs, v, outputs, slopes = _sloped(func, inputs, v, "vhp", create_graph, strict)
-    with _recording(create_graph):
-        found = _pulled(slopes, inputs, v, create_graph)
-        found = _filled(found, inputs, strict, create_graph, "double_back")
-    outputs, found = _finished(outputs, create_graph), _finished(found, create_graph)
-    return outputs[0], _as_given(found, was)
+        was, inputs, v, output, slopes = _sloped(func, inputs, v, "vhp", create_graph, strict)
+    found = _product(slopes, inputs, v, "double_back", create_graph, strict)
+    return _grad_postprocess(output, create_graph), _tuple_postprocess(found, was)
 
 
 def hvp(
@@ -307,11 +297,7 @@ def hvp(
     """What a function of scalar value returns, and the product of its Hessian with `v`.
 
     Args:
-        func: returns a tensor of one element.
-        inputs: where to evaluate it: a tensor, or a tuple of them.
-        v: like the inputs; may be left out for one input of one element.
-        create_graph: whether the results can be differentiated.
-        strict: raise where an output does not depend on an input, instead of giving zeros.
+        func, inputs, v, create_graph, strict: as for `vhp`.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -319,53 +305,36 @@ def hvp(
         (tensor(2.), tensor([6., 6.]))
     """
     with enable_grad():
-        was, inputs, v, outputs, slopes = _sloped(func, inputs, v, "hvp", create_graph, strict)
-        dummies = _variables([zeros_for(t._m) for t in inputs], False)
-        pulled = _pulled(slopes, inputs, dummies, True)
-        _check_depends(pulled, "hessian", strict)
-    with _recording(create_graph):
-        found = _pulled(pulled, dummies, v, create_graph)
-        found = _filled(found, inputs, strict, create_graph, "double_back_trick")
-    outputs, found = _finished(outputs, create_graph), _finished(found, create_graph)
-    return outputs[0], _as_given(found, was)
-
-
-def _pulled(outputs: Sequence[Any], inputs: Any, v: Any, create: bool) -> Any:
-    """Gradients of those outputs that there are."""
-    at = [i for i, t in enumerate(outputs) if t is not None]
-    return _gradients([outputs[i] for i in at], inputs, [v[i] for i in at], create=create)
+        was, inputs, v, output, slopes = _sloped(func, inputs, v, "hvp", create_graph, strict)
+        pulled, dummies = _transposed(slopes, inputs, inputs)
+        if strict:
+            _check("hessian", pulled)
+    found = _product(pulled, dummies, v, "double_back_trick", create_graph, strict)
+    return _grad_postprocess(output, create_graph), _tuple_postprocess(found, was)
 
 
 def _sloped(
     func: Any, inputs: Any, v: Any, fn: str, create: bool, strict: bool
-) -> tuple[bool, tuple[Tensor, ...], Any, tuple[Tensor, ...], Any]:
+) -> tuple[bool, tuple[Tensor, ...], Any, Tensor, tuple[Any, ...]]:
     """A function of scalar value and its gradient, ready to be differentiated again: whether the inputs
     came as a tuple, the inputs, the direction, the value, the gradient."""
-    was, inputs = _tupled(inputs, "inputs", fn)
+    was, inputs = _as_tuple(inputs, "inputs", fn)
     inputs = _variables(inputs, create)
     v = _direction(v, inputs, was, fn, create)
-    outputs = _scalar(func, inputs, fn, strict)
-    slopes = _gradients(outputs, inputs, create=True)
-    _check_depends(slopes, "jacobian", strict)
-    return was, inputs, v, outputs, slopes
-
-
-class _recording:
-    """Recording on if the results are to be differentiated, else as it is."""
-
-    def __init__(self, create: bool) -> None:
-        self.create = create
-
-    def __enter__(self) -> None:
-        self.bits = MODES.bits
-        if self.create:
-            MODES.bits |= GRAD
-
-    def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~GRAD | self.bits & GRAD
+    output = _scalar(func, inputs, fn, strict)
+    slopes = _gradients([output], inputs)
+    if strict:
+        _check("jacobian", slopes)
+    return was, inputs, v, output, slopes
 
 
 # --- whole matrices -------------------------------------------------------------------------------
+
+_STRATEGIES = ("forward-mode", "reverse-mode")
+_TOGETHER = (
+    'torch.autograd.functional.jacobian: `{0}=True` and `strategy="forward-mode"` are not supported together (yet). '
+    'Please either set `{0}=False` or `strategy="reverse-mode"`.'
+)
 
 
 def jacobian(
@@ -379,10 +348,7 @@ def jacobian(
     """The Jacobian of a function, for each output and input.
 
     Args:
-        func: takes and returns tensors.
-        inputs: where to evaluate it: a tensor, or a tuple of them.
-        create_graph: whether the result can be differentiated.
-        strict: raise where an output does not depend on an input, instead of giving zeros.
+        func, inputs, create_graph, strict: as for `vjp`.
         vectorize: compute all rows (or columns) in one vectorised pass instead of one by one.
         strategy: "reverse-mode", or "forward-mode" together with `vectorize`.
 
@@ -396,33 +362,31 @@ def jacobian(
         tensor([[1., 0.],
                 [0., 1.]])
     """
-    if strategy not in ("forward-mode", "reverse-mode"):
+    if strategy not in _STRATEGIES:
         raise AssertionError(
             'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
             'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
         )
     if strategy == "forward-mode":
         if create_graph:
-            raise NotImplementedError(
-                'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not '
-                'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
-            )
-        return _forward_jacobian(func, inputs, strict, vectorize)
+            raise NotImplementedError(_TOGETHER.format("create_graph"))
+        if strict:
+            raise RuntimeError(_TOGETHER.format("strict"))
+        return _forward_jacobian(func, inputs, vectorize)
     with enable_grad():
-        was, inputs = _tupled(inputs, "inputs", "jacobian")
+        was, inputs = _as_tuple(inputs, "inputs", "jacobian")
         inputs = _variables(inputs, create_graph)
         out_was, outputs = _evaluate(func, inputs, "jacobian", strict)
+        if vectorize and strict:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+                "Please either set `strict=False` or `vectorize=False`."
+            )
         if vectorize:
-            if strict:
-                raise RuntimeError(
-                    "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                    "together. Please either set `strict=False` or `vectorize=False`."
-                )
             rows = _all_rows(outputs, inputs, create_graph)
         else:
             rows = [_block(t, i, inputs, strict, create_graph) for i, t in enumerate(outputs)]
-    found = _finished(rows, create_graph)
-    return _as_given([_as_given(row, was) for row in found], out_was)
+    return _tuple_postprocess(_grad_postprocess(rows, create_graph), (out_was, was))
 
 
 _MOST_ROWS = 1024
@@ -431,19 +395,14 @@ _MOST_ROWS = 1024
 
 def _block(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool) -> tuple[Tensor, ...]:
     """One output's block per input: its rows at once where nobody can tell the difference."""
-    n = out._m.numel
     told_apart = strict or create or out._m.dtype.is_complex or not requires_grad_of(out)
     found = None
-    if not told_apart and 1 < n <= _MOST_ROWS:
+    if not told_apart and 1 < out._m.numel <= _MOST_ROWS:
         found = compiled_rows([out], basis([out]), [out._m], True, inputs)
     if found is None:
         return _rows(out, i, inputs, strict, create)
-    blocks = []
-    for array, x in zip(found, inputs):
-        m = meta((*out._m.shape, *x._m.shape), x._m.dtype, x._m.device)
-        block = filled(m, 0) if array is None else array.reshape(m.shape)
-        blocks.append(make(block, m))
-    return tuple(blocks)
+    metas = [meta((*out._m.shape, *x._m.shape), x._m.dtype, x._m.device) for x in inputs]
+    return tuple(make(filled(m, 0) if a is None else a.reshape(m.shape), m) for a, m in zip(found, metas))
 
 
 def _rows(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool) -> tuple[Tensor, ...]:
@@ -451,29 +410,17 @@ def _rows(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: b
     flat = out
     if out._m.ndim:
         flat = ops.view(out, (-1,)) if out._m.contiguous else out.reshape(-1)
-    blocks: list[list[Tensor]] = [[] for _ in inputs]
+    rows = []
     for j in range(out._m.numel):
-        one = [ops.select(flat, 0, j) if out._m.ndim else out]
-        found: tuple[Any, ...] = (None,) * len(inputs)
+        one = ops.select(flat, 0, j) if out._m.ndim else out
+        found: Sequence[Any] = (None,) * len(inputs)
         if requires_grad_of(out):
-            given = make_grads(one, (None,), False)
-            found = run_backward(one, given, True, create, inputs, True, False)
-        for k, (g, x) in enumerate(zip(found, inputs)):
-            if g is not None:
-                if strict and create and not requires_grad_of(g):
-                    raise RuntimeError(
-                        f"The jacobian of the user-provided function is independent of input {k}. This is not "
-                        "allowed in strict mode when create_graph=True."
-                    )
-            elif strict:
-                raise RuntimeError(
-                    f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in "
-                    "strict mode."
-                )
-            else:
-                g = zeros_for(x._m)
-            blocks[k].append(g)
-    return tuple(ops.view(ops.stack(rows, 0), (*out._m.shape, *x._m.shape)) for rows, x in zip(blocks, inputs))
+            found = run_backward([one], make_grads([one], (None,), False), True, create, inputs, True, False)
+        if strict:
+            _check("back", found, create, f"Output {i}")
+        rows.append([zeros_for(x._m) if g is None else g for g, x in zip(found, inputs)])
+    blocks = zip(*rows) if rows else [[] for _ in inputs]
+    return tuple(ops.view(ops.stack(list(b), 0), (*out._m.shape, *x._m.shape)) for b, x in zip(blocks, inputs))
 
 
 def _all_rows(outputs: Sequence[Tensor], inputs: Sequence[Tensor], create: bool) -> list[tuple[Tensor, ...]]:
@@ -483,15 +430,12 @@ def _all_rows(outputs: Sequence[Tensor], inputs: Sequence[Tensor], create: bool)
     at = [i for i, t in enumerate(outputs) if requires_grad_of(t)]
     found: tuple[Any, ...] = (None,) * len(inputs)
     if at:
-        roots = [outputs[i] for i in at]
-        found = run_batched(roots, [given[i] for i in at], create, create, inputs, True)
+        found = run_batched([outputs[i] for i in at], [given[i] for i in at], create, create, inputs, True)
     columns = []
     for g, x in zip(found, inputs):
         if g is None:
-            shape = (sum(sizes), *x._m.shape)
-            g = zeros_for(meta(shape, x._m.dtype, x._m.device))
-        parts = split(g, sizes)
-        columns.append([ops.view(p, (*t._m.shape, *x._m.shape)) for p, t in zip(parts, outputs)])
+            g = zeros_for(meta((sum(sizes), *x._m.shape), x._m.dtype, x._m.device))
+        columns.append([ops.view(p, (*t._m.shape, *x._m.shape)) for p, t in zip(split(g, sizes), outputs)])
     return list(zip(*columns))
 
 
@@ -502,38 +446,32 @@ def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequ
     return tuple(t.reshape(t._m.shape[0], n) for t, n in zip(basis(tensors), tensor_numels))
 
 
-def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> Any:
-    if strict:
-        raise RuntimeError(
-            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
-            'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
-        )
-    was, inputs = _tupled(inputs, "inputs", "jacobian")
-    returned: list[Any] = []
+def _forward_jacobian(func: Any, inputs: Any, vectorize: bool) -> Any:
+    """All columns at once, with dual numbers."""
+    was, inputs = _as_tuple(inputs, "inputs", "jacobian")
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is"
             "only implemented for `vectorize=True`."
         )
+    out_was = False
 
     def column(*tangents: Tensor) -> tuple[Tensor, ...]:
+        nonlocal out_was
         with forward_ad.dual_level():
             duals = tuple(forward_ad.make_dual(x, ops.view(t, x._m.shape)) for x, t in zip(inputs, tangents))
-            out_was, outputs = _tupled(func(*duals), "outputs", "None")  # in torch's own words
-            returned[:] = [out_was]
+            out_was, outputs = _as_tuple(func(*duals), "outputs", "None")  # in torch's own words
             parts = [forward_ad.unpack_dual(t) for t in outputs]
             return tuple(zeros_for(p.primal._m) if p.tangent is None else p.tangent for p in parts)
 
-    slopes = vmap(column)(*basis(inputs))
     sizes = [x._m.numel for x in inputs]
     rows = []
-    for columns in slopes:
+    for columns in vmap(column)(*basis(inputs)):
         shape = columns._m.shape[1:]
         parts = split(movedim(columns, 0, -1), sizes, -1)
         rows.append([p.reshape((*shape, *x._m.shape)) for p, x in zip(parts, inputs)])
-    if was:  # torch gives lists here, of lists where there are several outputs too
-        return rows if returned[0] else rows[0]
-    return tuple([row[0] for row in rows]) if returned[0] else rows[0][0]
+    # torch gives lists for several inputs, and lists of them for several outputs too.
+    return _tuple_postprocess(rows, out_was) if was else _tuple_postprocess(rows, (out_was, was))
 
 
 def hessian(
@@ -548,11 +486,9 @@ def hessian(
 
     Args:
         func: returns a tensor of one element.
-        inputs: where to evaluate it: a tensor, or a tuple of them.
-        create_graph: whether the result can be differentiated.
-        strict: raise where something does not depend on an input, instead of giving zeros.
         vectorize: compute the outer Jacobian in one vectorised pass.
         outer_jacobian_strategy: "reverse-mode", or "forward-mode" together with `vectorize`.
+        inputs, create_graph, strict: as for `vjp`.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -560,61 +496,24 @@ def hessian(
         tensor([[6., 0.],
                 [0., 6.]])
     """
-    was, inputs = _tupled(inputs, "inputs", "hessian")
-    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+    was, inputs = _as_tuple(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy not in _STRATEGIES:
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
     def scalar(*inp: Tensor) -> Tensor:
-        out_was, outputs = _tupled(func(*inp), "outputs of the user-provided function", "hessian")
-        _check_depends(outputs, "outputs", strict)
-        if out_was:
-            raise RuntimeError("The function given to hessian should return a single Tensor")
-        if outputs[0]._m.numel != 1:
-            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
-        return outputs[0].reshape(())
+        return _scalar(func, inp, "hessian", strict).reshape(())
 
     def slopes(*inp: Tensor) -> tuple[Tensor, ...]:
         if outer_jacobian_strategy == "forward-mode":
             with enable_grad():
                 inp = tuple(t if requires_grad_of(t) else _variable_of(t) for t in inp)
         found = jacobian(scalar, inp, create_graph=True)
-        _check_depends(found, "jacobian", strict)
+        if strict:
+            _check("jacobian", found)
         return found
 
-    found = jacobian(
-        slopes, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize, strategy=outer_jacobian_strategy
-    )
-    return found if was else found[0][0]
-
-
-# --- what packages with Jacobians of their own take from here, next to the basis above ----------------
-
-
-def _as_tuple_nocheck(x: Any) -> tuple[Any, ...]:
-    """A tuple as it is, a list as one, anything else alone in one."""
-    return tuple(x) if isinstance(x, tuple | list) else (x,)
-
-
-def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> Any:
-    """Whether `inp` is a tuple, and as one; without names only the tuple, whatever it holds."""
-    if arg_name is None and fn_name is None:
-        return _as_tuple_nocheck(inp)
-    return _tupled(inp, str(arg_name), str(fn_name))
-
-
-def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
-    """Results as the arguments came: `to_unpack` tells of which levels were tuples, the outer one first."""
-    if not isinstance(to_unpack, tuple):
-        return res if to_unpack else res[0]
-    outer, inner = to_unpack
-    if not inner:
-        res = tuple([r[0] for r in res])
-    return res if outer else res[0]
-
-
-def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
-    """Results, outside of the graph unless they are to be differentiated."""
-    return _finished(inputs, create_graph)
+    found = jacobian(slopes, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return _tuple_postprocess(found, (was, was))
 
 
 def _variable_of(t: Tensor) -> Tensor:

@@ -259,35 +259,6 @@ def is_multithreading_enabled() -> bool:
     return MODES.multithreading
 
 
-class _force_original_view_tracking(DecoratorContext):
-    """Whether a view whose base was written to gets a node named after the operation that made the view.
-
-    Args:
-        mode: True for that name; False for ``AsStridedBackward0``, the default.
-    """
-
-    def __init__(self, mode: bool) -> None:
-        self.prev = MODES.view_replay
-        self.mode = MODES.view_replay = _flag("set_view_replay_enabled", mode)
-
-    def __enter__(self) -> None:
-        MODES.view_replay = self.mode
-
-    def __exit__(self, *exc: object) -> None:
-        MODES.view_replay = self.prev
-
-    def clone(self) -> _force_original_view_tracking:
-        """The same mode again."""
-        out = object.__new__(type(self))
-        out.mode, out.prev = self.mode, MODES.view_replay
-        return out
-
-
-def is_view_replay_enabled() -> bool:
-    """What `_force_original_view_tracking` last said."""
-    return MODES.view_replay
-
-
 class _unsafe_preserve_version_counter(DecoratorContext):
     """Hide writes to tensors inside from autograd: afterwards their versions are what they were.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import threading
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal
@@ -13,14 +12,15 @@ from typing import Any, Literal
 import jax
 
 from .._core.arrays.devices import to_jax
+from .._core.arrays.meta import Meta
 from .._core.state import INFERENCE, MODES, PACKING, steady
-from .._engine.graph.history import edge_of
+from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.graph.node import Node as _EngineNode
-from .._engine.memory.strided import read, storage_offset
+from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, check_counted, make
-from ._lowering import to_jaxpr as to_jaxpr
-from ._passes import Engine, GradientEdge as GradientEdge
+from .._engine.passes.segments import Compiled, whole_graph
+from ._passes import GradientEdge as GradientEdge, ones_like
 from .variable import Variable as Variable
 
 GradientEdge.__module__ = "torch.autograd.graph"
@@ -207,50 +207,15 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, Non
         MODES.hooks_disabled = before
 
 
-class _Kept:
-    """What a value saved for backward was when it was saved."""
-
-    __slots__ = ("__weakref__", "array", "counter", "m", "version")
-
-    def __init__(self, t: Tensor) -> None:
-        self.array, self.m = read(t), t._m
-        self.counter, self.version = t._vc, t._vc.version
-
-
 class _AllowMutationOnSavedContext:
-    """What is saved within `allow_mutation_on_saved_tensors`, for those who want to look at it."""
+    """What is saved within `allow_mutation_on_saved_tensors`."""
 
-    def __init__(self) -> None:
-        self.open = True
-        self._kept: weakref.WeakValueDictionary[Any, _Kept] = weakref.WeakValueDictionary()
-
-    def keep(self, t: Tensor) -> _Kept:
-        """The value of a tensor; the same object for the same value."""
-        key = (id(t._vc), t._vc.version, id(t._st), storage_offset(t), t._m)
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = _Kept(t)
-        return found
-
-    @property
-    def cloned(self) -> dict[_Kept, Any]:
-        """Saved values whose tensors were written to since."""
-        return {k: k.array for k in self._kept.values() if k.counter.version != k.version}
-
-    @property
-    def original(self) -> dict[_Kept, Any]:
-        """Saved values that their tensors still have."""
-        return {k: k.array for k in self._kept.values() if k.counter.version == k.version}
-
-    @property
-    def tid_to_weakhandle(self) -> dict[Any, _Kept]:
-        """All saved values, by what tells them apart."""
-        return dict(self._kept)
+    open = True
+    """Whether graphs recorded in the context can run backward."""
 
     def clear(self) -> None:
-        """Forget what was saved; graphs recorded in the context can no longer run backward."""
+        """Forget what was saved."""
         self.open = False
-        self._kept.clear()
 
 
 _allowing = threading.local()
@@ -278,18 +243,21 @@ def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext,
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     ctx = _AllowMutationOnSavedContext()
 
-    def unpack(kept: _Kept) -> Tensor:
+    def pack(t: Tensor) -> tuple[Any, Meta]:
+        return read(t), t._m
+
+    def unpack(kept: tuple[Any, Meta]) -> Tensor:
         if not ctx.open:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
                 "in which the graph was originally recorded."
             )
-        m = kept.m
-        return make(kept.array, m if m.dense else m.like(shape=m.shape))
+        array, m = kept
+        return make(array, m if m.dense else m.like(shape=m.shape))
 
     _allowing.on = True
     try:
-        with saved_tensors_hooks(ctx.keep, unpack):
+        with saved_tensors_hooks(pack, unpack):
             yield ctx
     finally:
         _allowing.on = False  # before any call, where a signal would come
@@ -330,20 +298,6 @@ def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> Any:
 def _current_graph_task_id() -> int:
     task = MODES.graph_task
     return -1 if task is None else task.id
-
-
-def _current_graph_task_execution_order() -> list[_EngineNode]:
-    """The nodes of the running pass, in order; passes are not run by several threads meanwhile."""
-    task = MODES.graph_task
-    if task is None:
-        raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
-    if MODES.multithreading:
-        raise RuntimeError(
-            "get_current_graph_task_execution_order expects the current backward to be executed with multithreading "
-            "disabled, e.g. by running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n...     "
-            "torch.autograd.grad(...)\n"
-        )
-    return [n for n in task.order if task.needed is None or n in task.needed]
 
 
 def _will_engine_execute_node(node: Any) -> bool:
@@ -430,12 +384,6 @@ def _forget_later(table: dict[int, Any], task: int) -> None:
     MODES.graph_task.callbacks.append(lambda: table.pop(task, None))
 
 
-def _engine_run_backward(
-    t_outputs: Sequence[Tensor | GradientEdge], *args: Any, **kwargs: Any
-) -> tuple[Tensor, ...] | None:
-    return Engine().run_backward(tuple(t_outputs), *args, **kwargs)
-
-
 # --- settings of devices with streams -------------------------------------------------------------
 
 _stream_settings = {"warn": True, "override": False}
@@ -469,6 +417,38 @@ def region_activation_memory_budget(budget: float) -> contextlib.AbstractContext
     if not 0 <= budget <= 1:
         raise ValueError(f"{name}: must be in [0, 1], got {budget}")
     raise RuntimeError(f"{name} can only be used inside a torch.compile region; it has no effect in eager mode.")
+
+
+# --- not in torch ---------------------------------------------------------------------------------
+
+
+def to_jaxpr(tensor: Tensor) -> Any:
+    """What the backward pass from a tensor lowers to, as one jaxpr.
+
+    Its inputs are the gradient of the tensor and what the graph saved; its outputs the gradients of the leaves.
+
+    Raises:
+        RuntimeError: where Python code takes part in the pass: hooks, custom Functions.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> print(torch.autograd.graph.to_jaxpr(x.sin()).jaxpr.eqns[0].primitive)
+        jit
+    """
+    if not requires_grad_of(tensor) or grad_fn_of(tensor) is None:
+        raise RuntimeError("to_jaxpr: the tensor has no graph")
+    roots = [(grad_fn_of(tensor), tensor._onr)]
+    grads = [ones_like(tensor._m)]
+    found = whole_graph(roots, grads, None)
+    if found is None:
+        raise RuntimeError(
+            "to_jaxpr: this graph is not one JAX function: it has hooks, custom Functions, packed or freed values, "
+            "or more nodes than are compiled as one"
+        )
+    segment = found[1]
+    compiled = Compiled(segment.key)
+    return jax.make_jaxpr(compiled.fn)(segment.given, segment.args, [None] * len(segment.leaves))
 
 
 __all__ = [

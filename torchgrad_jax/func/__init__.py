@@ -10,8 +10,7 @@ from ._modules import (
     replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_,
     stack_module_state as stack_module_state,
 )
-from ._programs import debug_unwrap as debug_unwrap, functionalize as functionalize
-from ._rearrange import rearrange as rearrange
+from ._programs import debug_unwrap as debug_unwrap, functionalize as functionalize, rearrange as rearrange
 from ._transforms import grad as grad, grad_and_value as grad_and_value, jvp as jvp, vjp as vjp
 
 __all__ = [

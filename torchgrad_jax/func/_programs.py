@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._bridge.vmap import batch_outside
+from .._core.errors.absent import refusal
 from .._core.state import MODES
 from .._engine.memory.tensor import Tensor
 
@@ -63,4 +64,6 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     return tensor.detach() if MODES.transforms and tensor.requires_grad else tensor
 
 
-__all__ = ["debug_unwrap", "functionalize"]
+rearrange = refusal("torch.func.rearrange", "einops.rearrange takes the same patterns", NotImplementedError)
+
+__all__ = ["debug_unwrap", "functionalize", "rearrange"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._engine.entry.bind import NAMESPACES
 from . import _reduction
 
 _Reduction = _reduction  # under torch's name
+
+if TYPE_CHECKING:  # for editors: where each function is declared
+    from .._names.nn_functional import *  # noqa: F403
 
 globals().update(NAMESPACES.get("nn.functional", {}))
 __all__ = sorted(NAMESPACES.get("nn.functional", {}))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..autograd.profiler import KinetoStepTracker as KinetoStepTracker, record_function as record_function
+from typing import Any as _Any
+
+from .._core.errors.messages import no_such_name as _no_such_name
+from ..autograd.profiler import record_function as record_function
 from ..autograd.profiler_util import DeviceType as DeviceType
-from . import itt as itt
 from .compiled import CompiledProfile as CompiledProfile, profile_compiled as profile_compiled
 from .profiler import (
-    ExecutionTraceObserver as ExecutionTraceObserver,
     ProfilerAction as ProfilerAction,
     ProfilerActivity as ProfilerActivity,
     profile as profile,
@@ -22,17 +23,5 @@ def kineto_available() -> bool:
     return False
 
 
-__all__ = [
-    "CompiledProfile",
-    "DeviceType",
-    "ExecutionTraceObserver",
-    "ProfilerAction",
-    "ProfilerActivity",
-    "kineto_available",
-    "profile",
-    "profile_compiled",
-    "record_function",
-    "schedule",
-    "supported_activities",
-    "tensorboard_trace_handler",
-]
+def __getattr__(name: str) -> _Any:
+    raise AttributeError(_no_such_name(f"torch.profiler.{name}"))

@@ -88,17 +88,14 @@ def _duration(microseconds: float) -> str:
 
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>A compiled step</title><style>
-:root {{ color-scheme: light dark; --back: #ffffff; --fore: #1c2430; --soft: #5b6675; --line: #d8dde4; --bar: #3572a5 }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --back: #12161c; --fore: #e4e8ee; --soft: #9aa6b5; --line: #313a46; --bar: #6cb0ff }} }}
-body {{ margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem; background: var(--back); color: var(--fore);
-  font: 15px/1.5 system-ui, sans-serif }}
+:root {{ color-scheme: light dark }} small {{ display: block; color: GrayText }}
+body {{ margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem; font: 15px/1.5 system-ui, sans-serif }}
 h1 {{ font-size: 1.35rem }} div {{ overflow-x: auto }} table {{ border-collapse: collapse; width: 100% }}
-td {{ padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap }}
+td {{ padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; vertical-align: top; white-space: nowrap }}
 td:first-child {{ width: 25%; min-width: 5rem }} td:nth-child(2), td:nth-child(3) {{ text-align: right }}
 td:last-child {{ width: 60%; min-width: 16rem; white-space: normal; overflow-wrap: anywhere }}
-.bar {{ display: inline-block; height: .7rem; background: var(--bar) }} .line .bar {{ opacity: .6 }}
-.function td {{ font-weight: 600; padding-top: 1rem }} small {{ display: block; color: var(--soft) }}
+.bar {{ display: inline-block; height: .7rem; background: #5090d0 }} .line .bar {{ opacity: .6 }}
+.function td {{ font-weight: 600; padding-top: 1rem }}
 </style></head><body><h1>{total} in one call, all threads together</h1><div><table>
 {rows}
 </table></div></body></html>
@@ -199,10 +196,9 @@ class _Places:
 
     def __init__(self, text: str) -> None:
         self.module = (re.search(r"HloModule ([\w.<>-]+)", text) or ["", ""])[1]
-        self._files = _strings(text, "FileNames")
-        self._functions = _strings(text, "FunctionNames")
-        self._locations = _fields(text, "FileLocations")
-        self._frames = _fields(text, "StackFrames")
+        self._files = {number: rest.strip('"') for number, rest in _section(text, "FileNames")}
+        self._functions = {number: rest.strip('"') for number, rest in _section(text, "FunctionNames")}
+        self._locations, self._frames = _fields(text, "FileLocations"), _fields(text, "StackFrames")
         self._descriptions: dict[str, tuple[int, str]] = {}
         """By instruction: its frame, and its operation."""
         self._inner: dict[str, str] = {}
@@ -250,10 +246,6 @@ def _section(text: str, name: str) -> list[tuple[int, str]]:
     found = re.search(rf"^{name}\n((?:\d+ .*\n)*)", text, re.MULTILINE)
     rows = [row.partition(" ") for row in (found[1] if found else "").splitlines()]
     return [(int(number), rest) for number, _, rest in rows]
-
-
-def _strings(text: str, name: str) -> dict[int, str]:
-    return {number: rest.strip('"') for number, rest in _section(text, name)}
 
 
 def _fields(text: str, name: str) -> dict[int, dict[str, int]]:

@@ -11,42 +11,27 @@ from typing import Any
 from .._core.arrays.devices import device as _device
 from .._core.errors import warn as _warn
 from .._core.errors.messages import no_such_name as _no_such_name
-from ..types import FileLike as _FileLike, Storage as _Storage
+from ..types import Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from, pickle_of as _pickle_of
 from ._options import (
-    LoadEndianness as LoadEndianness,
-    check_module_version_greater_or_equal as check_module_version_greater_or_equal,
-    default_restore_location as default_restore_location,
-    get_crc32_options as get_crc32_options,
-    get_default_load_endianness as get_default_load_endianness,
     get_default_mmap_options as get_default_mmap_options,
-    location_tag as location_tag,
-    mkdtemp as mkdtemp,
     register_package as register_package,
-    set_crc32_options as set_crc32_options,
-    set_default_load_endianness as set_default_load_endianness,
     set_default_mmap_options as set_default_mmap_options,
     skip_data as skip_data,
-    validate_cuda_device as validate_cuda_device,
 )
 from ._save import save_to as _save_to
 from ._survey import unsafe_names as _unsafe_names
 from ._tensors import Tensors as _Tensors
 
 __all__ = [
-    "LoadEndianness", "SourceChangeWarning", "add_safe_globals", "check_module_version_greater_or_equal",
-    "clear_safe_globals", "default_restore_location", "get_crc32_options", "get_default_load_endianness",
-    "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
-    "mkdtemp", "register_package", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
-    "set_default_mmap_options", "skip_data", "validate_cuda_device",
+    "add_safe_globals", "clear_safe_globals", "get_default_mmap_options", "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint", "load", "register_package", "safe_globals", "save", "set_default_mmap_options",
+    "skip_data",
 ]  # fmt: skip
 
 _safe: dict[str, Any] = {}
 
 DEFAULT_PROTOCOL = 2
-MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
-PROTOCOL_VERSION = 1001
-FILE_LIKE = _FileLike
 MAP_LOCATION = Callable[[_Storage, str], _Storage] | _device | str | dict[str, str] | None
 
 
@@ -172,10 +157,6 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """
     tensors = _Tensors(lambda key, size: b"", lambda location: _device("cpu"))
     return _unsafe_names(_pickle_of(f), _safe, tensors)
-
-
-class SourceChangeWarning(Warning):
-    """That the source of a class is not what it was; sources are not kept in checkpoints any more."""
 
 
 def __getattr__(name: str) -> Any:

@@ -23,21 +23,6 @@ class StorageKind:
         self.dtype = dtype
 
 
-STORAGES: dict[str, dtypes.dtype] = {
-    "FloatStorage": dtypes.float32,
-    "DoubleStorage": dtypes.float64,
-    "HalfStorage": dtypes.float16,
-    "BFloat16Storage": dtypes.bfloat16,
-    "CharStorage": dtypes.int8,
-    "ByteStorage": dtypes.uint8,
-    "ShortStorage": dtypes.int16,
-    "IntStorage": dtypes.int32,
-    "LongStorage": dtypes.int64,
-    "BoolStorage": dtypes.bool_,
-    "ComplexFloatStorage": dtypes.complex64,
-    "ComplexDoubleStorage": dtypes.complex128,
-}
-STORAGE_OF: dict[dtypes.dtype, str] = {d: name for name, d in STORAGES.items()}
 DTYPES: dict[str, dtypes.dtype] = {
     **{d.name: d for d in dtypes.ALL},
     **{n: d for n, d in dtypes.ALIASES.items() if isinstance(d, dtypes.dtype)},

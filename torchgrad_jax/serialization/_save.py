@@ -27,9 +27,9 @@ from .._engine.memory.strided import storage_offset, to_flat
 from .._engine.memory.tensor import Storage, Tensor
 from .._engine.tensor.attributes import layout
 from .._engine.tensor.storages import UntypedStorage
-from .._functions.typed_storage import TypedStorage
+from .._functions.typed_storage import NAME_OF, TypedStorage
 from ..nn.parameter import Parameter
-from ._names import LEGACY_PROTOCOL, MAGIC, STORAGE_OF
+from ._names import LEGACY_PROTOCOL, MAGIC
 
 ALIGNMENT = 64
 _PACKAGE = "torchgrad_jax"
@@ -125,7 +125,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
         if not isinstance(obj, _StorageRef):
             return None
         numel = obj.numel()
-        name, count = STORAGE_OF.get(obj.dtype), numel
+        name, count = NAME_OF.get(obj.dtype), numel
         if name is None:
             kind, count = _Global("torch.storage", "UntypedStorage"), numel * obj.dtype.itemsize
         else:
@@ -189,7 +189,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
         place = (storage_offset(t), tuple(m.shape), tuple(m.strides), needs, OrderedDict())
         ref = self.ref(t._st, m.dtype)
         bits = {n: True for n in ("conj", "neg") if al is not None and getattr(al, n)}
-        if m.dtype not in STORAGE_OF:
+        if m.dtype not in NAME_OF:
             return _REBUILD_TYPED, (ref, *place, m.dtype)
         return _REBUILD, (ref, *place, *([bits] if bits else []))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._names import STORAGES
+from .._functions.typed_storage import STORAGES
 from ._pickles import Machine, Refused
 from ._unpickler import PLAIN, full_name, special
 

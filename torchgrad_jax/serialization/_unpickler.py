@@ -20,8 +20,9 @@ from .._core.arrays import devices, formats
 from .._core.arrays.shapes import Size
 from .._engine.memory.tensor import Tensor
 from .._engine.tensor.attributes import strided_layout
+from .._functions.typed_storage import STORAGES
 from ..nn.parameter import Buffer, Parameter
-from ._names import DEVICE, DTYPES, STORAGES, StorageKind
+from ._names import DEVICE, DTYPES, StorageKind
 from ._pickles import Machine, Refused
 from ._tensors import Tensors, names_for_attributes
 

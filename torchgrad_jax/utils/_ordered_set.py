@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableSet, Reversible
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -16,10 +16,8 @@ class OrderedSet(MutableSet[T], Reversible[T]):
         ['b', 'a', 'n', 'u', 't']
     """
 
-    __slots__ = ("_dict",)
-
     def __init__(self, iterable: Iterable[T] | None = None) -> None:
-        self._dict: dict[T, None] = dict.fromkeys(iterable if iterable is not None else ())
+        self._dict: dict[T, None] = dict.fromkeys(iterable or ())
 
     def __contains__(self, elem: object) -> bool:
         return elem in self._dict
@@ -40,15 +38,9 @@ class OrderedSet(MutableSet[T], Reversible[T]):
         """Add an element at the end, unless it is there."""
         self._dict[elem] = None
 
-    add_ = add
-
     def discard(self, elem: T) -> None:
         """Take an element away, if it is there."""
         self._dict.pop(elem, None)
-
-    def clear(self) -> None:
-        """Take all elements away."""
-        self._dict.clear()
 
     def pop(self) -> T:
         """Take the last element away."""
@@ -80,21 +72,3 @@ class OrderedSet(MutableSet[T], Reversible[T]):
         """The elements that all others have."""
         kept = [set(o) for o in others]
         return OrderedSet(x for x in self if all(x in k for k in kept))
-
-    def symmetric_difference(self, other: Iterable[T]) -> OrderedSet[T]:
-        """The elements that only one of both has."""
-        there = OrderedSet(other)
-        return self.difference(there).union(there.difference(self))
-
-    def issubset(self, other: Any) -> bool:
-        """Whether another has all of these elements."""
-        return self <= set(other)
-
-    def issuperset(self, other: Any) -> bool:
-        """Whether this set has all elements of another."""
-        return self >= set(other)
-
-    @classmethod
-    def union_all(cls, sets: Iterable[OrderedSet[T]]) -> OrderedSet[T]:
-        """The elements of all sets."""
-        return cls(x for s in sets for x in s)

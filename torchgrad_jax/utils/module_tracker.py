@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +12,6 @@ from ..autograd.graph import _current_graph_task_id, register_multi_grad_hook
 from ..autograd.variable import Variable
 from ..nn.modules._hooks import remove_module_hooks
 from ..nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
-
-_logger = logging.getLogger(__name__)
 
 
 def _differentiable(values: Any) -> list[Tensor]:
@@ -90,44 +87,32 @@ class ModuleTracker:
 
     def _before(self, module: Module, inputs: Any) -> None:
         name = self._name_of(module)
-        self._enter(name, False)
+        self.parents.add(name)
         tensors = _differentiable(inputs)
         if tensors:
             self._hooks.append(register_multi_grad_hook(tensors, self._leaving(name)))
 
     def _after(self, module: Module, inputs: Any, output: Any) -> None:
         name = self._name_of(module)
-        self._leave(name, False)
+        self.parents.discard(name)
         tensors = _differentiable(output)
         if tensors:
             entering = self._entering(name)
             self._hooks.append(register_multi_grad_hook(tensors, entering, mode="any"))
 
     def _entering(self, name: str) -> Callable[..., None]:
-        return lambda grads: self._enter(name, True)
+        return lambda grads: self._enter(name)
 
     def _leaving(self, name: str) -> Callable[..., None]:
-        return lambda grads: self._leave(name, True)
+        return lambda grads: self.parents.discard(name)
 
-    def _enter(self, name: str, backward: bool) -> None:
-        if backward and not self._resets:
+    def _enter(self, name: str) -> None:
+        """Be in a module in the backward pass."""
+        if not self._resets:
             # What no gradient of an input ends is left when the pass is done.
             Variable._execution_engine.queue_callback(self._reset)
             self._resets = True
-        if name in self.parents:
-            self._doubt("entered", name, backward)
         self.parents.add(name)
-
-    def _leave(self, name: str, backward: bool) -> None:
-        if name in self.parents:
-            self.parents.remove(name)
-        else:
-            self._doubt("left", name, backward)
-
-    @staticmethod
-    def _doubt(what: str, name: str, backward: bool) -> None:
-        where = "backward" if backward else "forward"
-        _logger.info("%s is %s out of turn in the %s pass: modules overlap", name, what, where)
 
     def _reset(self) -> None:
         self.parents = {"Global"}

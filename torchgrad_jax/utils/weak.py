@@ -6,8 +6,6 @@ import weakref
 from collections.abc import Iterator, MutableMapping
 from typing import Any, Generic, TypeVar
 
-from .._engine.memory.tensor import Tensor
-
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -90,19 +88,3 @@ class WeakIdKeyDictionary(MutableMapping[K, V]):
     def keyrefs(self) -> list[Any]:
         """The weak references to the keys."""
         return list(self.data)
-
-
-WeakTensorKeyDictionary = WeakIdKeyDictionary
-WeakTensorRefKey = WeakIdRef
-
-
-class TensorWeakRef:
-    """A weak reference to a tensor."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        if not isinstance(tensor, Tensor):
-            raise AssertionError(f"expected torch.Tensor, got {type(tensor)}.")
-        self.ref: Any = weakref.ref(tensor)
-
-    def __call__(self) -> Tensor | None:
-        return self.ref()

@@ -97,7 +97,7 @@ def check_program(program: Any) -> None:
 
 def _refused(text: str) -> Iterator[str]:
     """What a module may not have."""
-    from jax._src.interpreters.mlir import make_ir_context
+    from jax.interpreters.mlir import make_ir_context
 
     found: list[str] = []
 

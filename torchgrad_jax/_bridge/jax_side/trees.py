@@ -15,6 +15,7 @@ import numpy as np
 from ..._core.arrays import devices, dtypes
 from ..._core.arrays.meta import meta
 from ..._core.errors.messages import HOOK_UNDER_JAX
+from ..._core.jax import private
 from ..._core.jax.traces import HOME_OF_JAX, began, running
 from ..._core.state import GRAD, MODES, TRACED, Modes
 from ..._engine.graph.history import grad_fn_of, requires_grad_of
@@ -143,27 +144,12 @@ def _new_class(cls: type[Tensor], **kwargs: Any) -> None:
 
 
 def _teach_jax() -> None:
-    """Let JAX's own functions take tensors for arrays, and `jax.grad` a tensor for a result.
-
-    JAX has no public way to say so. Where its internals have moved, its functions refuse tensors as
-    before, and `to_jax` is the way.
-    """
-    try:
-        from jax._src import core, dtypes as jax_dtypes
-        from jax._src.lax import lax as jax_lax
-
-        seed = jax_lax._one_vjp
-        core.pytype_aval_mappings[Tensor] = lambda t: core.typeof(read(t))
-        jax_dtypes.canonicalize_value_handlers[Tensor] = array_for_jax
-    except (ImportError, AttributeError):
-        return
-
-    @functools.wraps(seed)
-    def one(x: Any) -> Any:
-        """The gradient that `jax.grad` starts from, with the structure of the result."""
-        return jax.tree.map(seed, x) if isinstance(x, Tensor) else seed(x)
-
-    jax_lax._one_vjp = one
+    """Let JAX's own functions take tensors for arrays, and `jax.grad` a tensor for a result."""
+    private.AVALS[Tensor] = lambda t: jax.typeof(read(t))
+    private.CANONICAL[Tensor] = array_for_jax
+    private.SEED.wrap(lambda seed: lambda x: jax.tree.map(seed, x) if isinstance(x, Tensor) else seed(x))
+    # Tensors index JAX's arrays: `array[tensor]`, `array.at[tensor]`.
+    private.INDICES.wrap(lambda parse: lambda indices, *args: parse(tuple(map(_index, indices)), *args))
 
 
 def _teach_custom_derivatives() -> None:
@@ -186,22 +172,6 @@ def _refusing(call: Any) -> Any:
     return checked
 
 
-def _teach_indexing() -> None:
-    """Let tensors index JAX's arrays (`array[tensor]`, `array.at[tensor]`); not where JAX's internals have moved."""
-    try:
-        from jax._src.numpy import indexing
-
-        parse = indexing._parse_indices
-    except (ImportError, AttributeError):
-        return
-
-    @functools.wraps(parse)
-    def parse_indices(indices: Any, *args: Any) -> Any:
-        return parse(tuple(map(_index, indices)), *args)
-
-    indexing._parse_indices = parse_indices
-
-
 def _index(x: Any) -> Any:
     """A part of an index, with arrays in the place of tensors."""
     if isinstance(x, slice):
@@ -212,16 +182,10 @@ def _index(x: Any) -> Any:
 def _teach_trees() -> None:
     """Let trees of JAX's match where one has a parameter and the other a plain tensor or an array; modules likewise.
 
-    A node of JAX's matches only nodes of its own class, and each adds a step to the paths of its leaves. Neither can be
-    said otherwise when a class is registered. Where JAX's internals have moved, both are as JAX has them.
+    A node of JAX's matches only nodes of its own class, and each adds a step to the paths of its leaves.
     """
-    try:
-        from jax._src.tree_util import default_registry
 
-        definition = type(jax.tree.structure(0))
-        match, flatten = definition.flatten_up_to, type(default_registry).flatten_with_path
-
-        @functools.wraps(match)
+    def matching(match: Any) -> Any:
         def flatten_up_to(self: Any, tree: Any) -> list[Any]:
             try:
                 return match(self, tree)
@@ -231,7 +195,9 @@ def _teach_trees() -> None:
                     raise
                 return found
 
-        @functools.wraps(flatten)
+        return flatten_up_to
+
+    def naming(flatten: Any) -> Any:
         def flatten_with_path(self: Any, *args: Any, **kwargs: Any) -> Any:
             found, treedef = flatten(self, *args, **kwargs)
             if isinstance(args[0], Tensor) and any(map(callable, (*args[1:], *kwargs.values()))):
@@ -239,10 +205,10 @@ def _teach_trees() -> None:
                 return [(_FIRST_CHILD, leaf) for _, leaf in found], treedef
             return [(_without_own(path), leaf) for path, leaf in found], treedef
 
-        definition.flatten_up_to = flatten_up_to
-        type(default_registry).flatten_with_path = flatten_with_path
-    except (ImportError, AttributeError, TypeError):
-        return
+        return flatten_with_path
+
+    private.MATCH.wrap(matching)
+    private.PATHS.wrap(naming)
 
 
 def _without_own(path: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -308,7 +274,6 @@ register(Tensor)
 _new_class.__name__ = "__init_subclass__"
 Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 _teach_jax()
-_teach_indexing()
 _teach_custom_derivatives()
 _teach_trees()
 

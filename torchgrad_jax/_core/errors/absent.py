@@ -33,6 +33,8 @@ class Absent:
     """What functions return whatever they are called with, by name."""
     works: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Functions that do what torch's do, by name."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """Values that are no functions, by name."""
 
 
 def _shape_as_tensor(x: Any) -> Any:
@@ -62,6 +64,18 @@ _QUANTIZATION = Absent(
 )
 
 MODULES: dict[str, Absent] = {
+    "autograd._functions": Absent(
+        "write an autograd.Function of your own, or use Tensor.type and Tensor.view", "Resize Type"
+    ),
+    **dict.fromkeys(
+        (
+            "_functorch.apis",
+            "_functorch.batch_norm_replacement",
+            "_functorch.eager_transforms",
+            "_functorch.functional_call",
+        ),
+        Absent("the transforms, and modules as functions, are in torch.func"),
+    ),
     "ao": Absent(_QUANTIZED),
     "ao.quantization": _QUANTIZATION,
     "quantization": _QUANTIZATION,
@@ -145,6 +159,22 @@ MODULES: dict[str, Absent] = {
         _DISPATCHER, "LoggingTensor LoggingTensorMode LoggingTensorReentrant capture_logs"
     ),
     "testing._internal.two_tensor": Absent(_DISPATCHER, "TwoTensor TwoTensorMode"),
+    "utils._triton": Absent(
+        "XLA makes the kernels, and those of Triton do not run on JAX arrays",
+        answers={"has_triton": False, "has_triton_package": False},
+    ),
+    "utils.cpp_extension": Absent(
+        "extensions in C++ are compiled against torch itself; torch.library registers operators written in Python, and "
+        "from_jax takes JAX functions",
+        "load load_inline CppExtension CUDAExtension SyclExtension BuildExtension include_paths",
+        answers={"is_ninja_available": False},
+        constants={"CUDA_HOME": None, "ROCM_HOME": None, "IS_HIP_EXTENSION": False},
+    ),
+    "profiler.itt": Absent(
+        "ranges for Intel's tools are not emitted; torch.profiler.record_function names a stretch",
+        "mark range range_pop range_push",
+        answers={"is_available": False},
+    ),
     "mps": Absent(
         "Apple's GPUs are not supported", answers={"is_available": False, "device_count": 0, "manual_seed": None}
     ),
@@ -220,6 +250,7 @@ class _Finder:
             **{n: refusal(f"{path}.{n}", row.reason, row.error) for n in row.refused.split()},
             **{n: _answer(f"{path}.{n}", value) for n, value in row.answers.items()},
             **{n: _called(fn, f"{path}.{n}") for n, fn in row.works.items()},
+            **row.constants,
         }
 
         def missing(attribute: str) -> Any:

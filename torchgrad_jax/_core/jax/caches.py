@@ -13,7 +13,6 @@ the oldest generations are dropped where the limit asks for it. A program whose 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import gc
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from .homes import home_of
+from .private import LOWERED, TRACED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -344,38 +344,27 @@ _PACKAGE = str(Path(__file__).resolve().parents[2])
 
 
 def drop_lowerings() -> None:
-    """Let JAX forget the MLIR modules of this package's kernels: 1 MB each, of no use once they are compiled.
-
-    JAX does not promise these names. Where they are others, the modules go with the kernels.
-    """
-    with contextlib.suppress(ImportError, AttributeError, TypeError):
-        from jax._src import pjit
-        from jax._src.interpreters import pxla
-
-        for cache in (pjit._pjit_lower, pxla._cached_lowering_to_hlo):
-            for key in cache.cache_keys():
-                traced = key[0]()
-                if traced is not None and _is_ours(traced):
-                    cache.evict_weakref(traced)
+    """Let JAX forget the MLIR modules of this package's kernels: 1 MB each, of no use once they are compiled."""
+    for cache in LOWERED:
+        for key in cache.cache_keys():
+            traced = key[0]()
+            if traced is not None and _is_ours(traced):
+                cache.evict_weakref(traced)
 
 
 def drop_traces(most: int | None = None) -> None:
     """Let JAX forget its traces of its own functions (`jnp.where`) and of this package's, once there are so many.
 
     JAX keeps one for each shape for as long as the function lives, without a limit. What needs one again makes it
-    again; traces of the user's functions stay. JAX does not promise these names.
+    again; traces of the user's functions stay.
     """
-    with contextlib.suppress(ImportError, AttributeError, TypeError):
-        from jax._src.interpreters import partial_eval
-
-        cache: Any = partial_eval.trace_to_jaxpr
-        if cache.cache_info().currsize < (_TRACES if most is None else most):
-            return
-        homes = ("jax.", f"{__name__.partition('.')[0]}.")
-        functions = {id(fn): fn for key in cache.cache_keys() if (fn := key[0]()) is not None}
-        for fn in functions.values():
-            if str(home_of(fn)).startswith(homes):
-                cache.evict_weakref(fn)
+    if TRACED.cache_info().currsize < (_TRACES if most is None else most):
+        return
+    homes = ("jax.", f"{__name__.partition('.')[0]}.")
+    functions = {id(fn): fn for key in TRACED.cache_keys() if (fn := key[0]()) is not None}
+    for fn in functions.values():
+        if str(home_of(fn)).startswith(homes):
+            TRACED.evict_weakref(fn)
 
 
 def _is_ours(traced: Any) -> bool:

@@ -24,6 +24,7 @@ from typing import Any
 import jax
 
 from ..errors.messages import users_place
+from .private import KERNEL_LOGGER
 
 PROGRESS = "TORCHGRAD_JAX_PROGRESS"
 LOGS = "TORCHGRAD_JAX_LOGS"
@@ -206,9 +207,8 @@ def _show_progress(progress: Progress) -> None:
 
 
 def _list_kernels(listing: Listing) -> None:
-    logger = logging.getLogger("jax._src.interpreters.pxla")
-    before = logger.getEffectiveLevel()
-    logger.setLevel(min(before, logging.DEBUG))
+    before = KERNEL_LOGGER.getEffectiveLevel()
+    KERNEL_LOGGER.setLevel(min(before, logging.DEBUG))
 
     def heard(record: logging.LogRecord) -> bool:
         listing.note_shapes(record)
@@ -222,7 +222,7 @@ def _list_kernels(listing: Listing) -> None:
         if event == _READ:
             listing.read()
 
-    logger.addFilter(heard)
+    KERNEL_LOGGER.addFilter(heard)
     jax.monitoring.register_event_duration_secs_listener(ended)
     jax.monitoring.register_event_listener(happened)
 

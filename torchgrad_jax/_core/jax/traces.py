@@ -6,9 +6,7 @@ numbered as storages are (`Storage.born`): a storage with a lower number was mad
 
 from __future__ import annotations
 
-import functools
 import os
-import sys
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +14,8 @@ from typing import Any
 
 import jax
 
-from ..errors import warn
 from ..state import MODES, TRACED, next_level
+from .private import watch_traces
 
 _BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
 """Of each running trace, by identity: a weak reference to it, its number, and the running traces of its thread."""
@@ -66,14 +64,14 @@ def unwatch(trace: Any) -> None:
 
 def _enter(context: Any) -> None:
     """The user's function is about to be called, if this is the first time that a trace is entered since it began."""
-    found = _outermost()
+    found = _outermost() if _OUTERMOST else None
     if found is not None and found.context is None and began(context.trace):
         found.context = context
 
 
 def _leave(context: Any, failed: bool) -> None:
     """The user's function has returned or raised, if this is where it was called: its traces are over."""
-    found = _outermost()
+    found = _outermost() if _OUTERMOST else None
     if found is None or found.context is not context:
         return
     try:
@@ -156,73 +154,9 @@ def is_running() -> bool:
 HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"
 
 
-def _watch_traces() -> None:
-    """Number JAX's traces from now on.
-
-    A trace ends when JAX invalidates it or the trace that it is part of, or drops it, or when the outermost function
-    that is traced has returned or raised. JAX alone may drop it much later: the jaxpr of a function with
-    derivatives of its own holds its trace for as long as a kernel lives, and so does an exception that somebody keeps.
-
-    JAX has no public way to ask for that. Where its internals have changed, a warning says what is no longer noticed.
-    """
-    try:
-        make = jax.core.Trace.__init__
-        home = sys.modules[jax.core.Trace.__module__]  # `jax.extend` would make the import slower
-        entered = type(home.set_current_trace(None))
-        enter, leave, there = entered.__enter__, entered.__exit__, home.trace_ctx
-    except (AttributeError, KeyError, TypeError):
-        warn.to_user(
-            f"torchgrad_jax does not know JAX {jax.__version__}: code under jax.jit, jax.grad and the like that writes "
-            "to a tensor from outside is not refused, and leaves a tracer there"
-        )
-        return
-
-    @functools.wraps(make)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        if self.__class__.__module__.startswith("jax."):
-            _begin(self)
-
-    jax.core.Trace.__init__ = made  # type: ignore[method-assign]
-    for cls in (jax.core.Trace, *jax.core.Trace.__subclasses__()):
-        invalidate = vars(cls).get("invalidate")
-        if invalidate is not None:
-            cls.invalidate = _then_end(invalidate)
-
-    # Where a signal comes in between, what JAX traces is what it was outside of the block: JAX would trace all
-    # later code otherwise. Tests of signals leave out where Python begins and ends a block, and know it by these names.
-    def __enter__(self: Any) -> Any:
-        outside = there.trace
-        if _OUTERMOST:
-            _enter(self)
-        try:
-            return enter(self)
-        except BaseException:
-            there.set_trace(outside)
-            raise
-
-    def __exit__(self: Any, kind: Any, value: Any, tb: Any) -> Any:
-        try:
-            out = leave(self, kind, value, tb)
-        except BaseException:
-            there.set_trace(self.prev)
-            raise
-        if _OUTERMOST:
-            _leave(self, kind is not None)
-        return out
-
-    entered.__enter__, entered.__exit__ = __enter__, __exit__
-
-
-def _then_end(invalidate: Any) -> Any:
-    @functools.wraps(invalidate)
-    def invalidated(self: Any) -> None:
-        invalidate(self)
-        _end(id(self))
-
-    return invalidated
-
-
-_watch_traces()
+# A trace ends when JAX invalidates it or the trace that it is part of, or drops it, or when the outermost function that
+# is traced has returned or raised. JAX alone may drop it much later: the jaxpr of a function with derivatives of its
+# own holds its trace for as long as a kernel lives, and so does an exception that somebody keeps.
+watch_traces(_begin, _end, _enter, _leave)
 
 __all__ = ["HOME_OF_JAX", "began", "is_running", "running"]

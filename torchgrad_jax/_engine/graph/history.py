@@ -96,10 +96,10 @@ def _regenerate(t: Tensor) -> None:
     """Make the view's node anew: as_strided of the base as it is now."""
     al, base = t._al, t._al.base
     edge = edge_of(base)
-    if al.chain and not MODES.view_replay:
+    if al.chain:
         node = _replayed(edge, base, al.chain)
     else:
-        plain = t._m.dtype is base._m.dtype and not MODES.view_replay
+        plain = t._m.dtype is base._m.dtype
         name = "AsStridedBackward0" if plain else (al.replay or "AsStridedBackward0")
         node = view_node(edge, base, t, name)
     t._fn, t._onr, t._rg = node, 0, True

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from ..._core.arrays import placement
+from ..._core.arrays import devices, dtypes, placement
 from ..._core.arrays.meta import Meta, meta
 from ..._core.state import INFERENCE, LIFT, MODES, TRACED
 
@@ -381,8 +381,6 @@ def mark_inference(t: Tensor) -> None:
 
 def wrap_array(array: Any) -> Tensor:
     """A tensor around a JAX array (or tracer), by reference."""
-    from ..._core.arrays import devices, dtypes
-
     if array.__class__ is np.ndarray:
         dev = devices.CPU
     else:
@@ -403,6 +401,5 @@ def wrap_beside(array: Any, dev: Any) -> Tensor:
     free = isinstance(array, jax.Array) and not isinstance(array, Tracer) and not array.committed
     if t._m.device is dev or not free or dev.type == "meta":
         return t
-    from ..._core.arrays import devices
 
     return make(jax.device_put(array, devices.to_jax(dev)), t._m.like(device=dev))

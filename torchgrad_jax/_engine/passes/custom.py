@@ -15,12 +15,13 @@ from ..._core.arrays.formats import contiguous_format
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors, warn
 from ..._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
+from ..graph import saved_attributes  # noqa: F401 - gives nodes their `_saved_*`
 from ..graph.fitting import validated
 from ..graph.history import _regenerate, _relative, check_inplace, edge_of, move_hooks, requires_grad_of
 from ..graph.node import Node
-from ..graph.record import save_general
+from ..graph.record import save_general, zeros_for
 from ..graph.saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
-from ..graph.views import make_view
+from ..graph.views import as_strided_view, make_view, reinterpreted_view
 from ..memory.shared import saved_tensor
 from ..memory.shared_values import LIVE, VersionAndValues
 from ..memory.strided import storage_offset
@@ -37,6 +38,7 @@ from ..memory.tensor import (
     uncounted,
 )
 from ..modes.lift import beside
+from ..surface import METHODS, ops
 from ..tensor import dual
 
 # --- nodes ----------------------------------------------------------------------------------------
@@ -248,8 +250,6 @@ class PyNode(Node):
         m = self.outs[k]
         if t is not None or m is None or not self._materialize:
             return t
-        from ..graph.record import zeros_for
-
         zeros = zeros_for(m)
         zeros._st.version = 1  # torch makes it empty and fills it, which counts as a write
         return zeros
@@ -305,9 +305,6 @@ class CopySlices(Node):
 
     def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
         """The base's gradient with the view's part replaced by what the Function says."""
-        from ..entry.bind import METHODS, ops
-        from ..graph.views import as_strided_view, reinterpreted_view
-
         if self.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
         (g,) = tensors
@@ -646,7 +643,6 @@ def _push_tangents(
     ctx: PyNode, args: Sequence[Any], given: dict[int, Any], outputs: Sequence[Any], wrapped: Sequence[Any], jvp: Any
 ) -> None:
     """Give the outputs the tangents that the user's jvp says."""
-    from ..graph.record import zeros_for
 
     tangents = []
     for a in args:

@@ -18,6 +18,7 @@ from ..memory.strided import check_writable, placement_of_tensor, read, write
 from ..memory.tensor import Tensor, born, check_counted, make, placement_of
 from ..run import executors
 from ..run.trace import Call
+from ..surface import ops
 from .hooks import hook_name, pre_hooks, replaced, same_or_error
 
 _add_call = Call(
@@ -97,8 +98,6 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
             if (old._m.dtype, old._m.shape) == (g._m.dtype, g._m.shape):
                 put_sum(leaf, executors.add(read(old), read(g)))
                 return
-            from ..entry.bind import ops
-
             warn_of_layout(old, leaf._m)
             ops.add_(old, g)
     else:
@@ -119,8 +118,6 @@ def become_grad(leaf: Tensor, g: Tensor) -> None:
 
 def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A gradient as a leaf of that shape takes it: copied into memory of its shape."""
-    from ..entry.bind import ops
-
     both = shapes.broadcast_shapes(shape, g._m.shape)
     if both != shape:
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}")

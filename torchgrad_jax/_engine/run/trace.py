@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._core.arrays import dtypes, shapes
-from ..._core.arrays.devices import FakeDevice, fake
+from ..._core.arrays.devices import FakeDevice, fake, to_jax
 from ..._core.arrays.layouts import keeps_lines
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.numbers import check_fits, check_read, may_not_fit
@@ -476,7 +476,5 @@ def _forwarding(jaxpr: Any) -> Callable[..., Any] | None:
 
 def _moving(fwd: Callable[..., Any], dev: Any) -> Callable[..., Any]:
     """Wrap a forward whose 0-dim CPU operands join tensors on another device."""
-    from ..._core.arrays.devices import to_jax
-
     target = to_jax(dev)
     return lambda *xs: fwd(*[jax.device_put(x, target) if isinstance(x, jax.Array | np.ndarray) else x for x in xs])

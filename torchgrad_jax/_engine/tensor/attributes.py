@@ -24,7 +24,9 @@ from ..memory.escapes import before_gradients, hold_outside, refuse_escape
 from ..memory.strided import is_direct, read, storage_offset
 from ..memory.tensor import UNSET, Alias, Tensor, Version, alias_of, born, extras, leave_storage, uncounted, watchers
 from ..modes.lift import is_batched, is_hidden
+from ..surface import ops
 from . import printing, tensor_hooks
+from .dual import tangent_of
 from .storages import UntypedStorage as UntypedStorage, is_shared, readable, share_memory_, untyped_storage
 from .values import (
     contains,
@@ -468,8 +470,6 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
     parameter = getattr(type(self), "_is_parameter", False) or getattr(self, "_is_param", False)
     tangent = None
     if MODES.bits & DUAL:
-        from .dual import tangent_of
-
         tangent = tangent_of(self)
     return printing.format_tensor(
         shown,
@@ -543,8 +543,6 @@ def get_name(self: Tensor) -> str | None:
 
 def reversed_(self: Tensor) -> Tensor:
     """The tensor with every dimension reversed."""
-    from ..entry.bind import ops
-
     return self if self._m.ndim == 0 else ops.flip(self, tuple(range(self._m.ndim)))
 
 

@@ -23,6 +23,7 @@ from ..memory.shared import view_of
 from ..memory.strided import is_direct, read
 from ..memory.tensor import Tensor
 from ..modes.lift import is_batched
+from ..surface import ops
 from .storages import UntypedStorage as UntypedStorage
 
 
@@ -282,7 +283,5 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
 def contains(self: Tensor, element: Any) -> bool:
     """Whether some element equals a number or a tensor broadcast against this one."""
     if isinstance(element, Tensor | int | float | complex | bool):
-        from ..entry.bind import ops
-
         return bool(item(ops.any(ops.eq(self, element))))
     raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")

@@ -1,0 +1,193 @@
+"""Every private name of JAX that the package uses. For a new version of JAX, this is the one file to change.
+
+For example, `jnp.sin` takes a tensor because `AVALS[Tensor]` says how JAX describes one, and JAX has no public way to
+say so. Each name is taken once, when the package is imported, and its shape is checked. Where JAX has moved one, the
+import ends with an `UnknownJax` that says which name is missing, and which versions of JAX are known.
+
+Whatever could be said with public names is said with them, elsewhere: `jax.extend.core.take_current_trace` and
+`set_current_trace`, `jax.interpreters.{ad,batching,mlir}`, `jax.monitoring`, `jax.tree_util.default_registry`.
+What remains is below, each with the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+KNOWN = "0.10.2 to 0.12.0"
+"""The versions of JAX with which the tests were run; `pyproject.toml` allows these."""
+
+
+class UnknownJax(ImportError):
+    """The installed JAX lacks something that the package needs."""
+
+
+def _take(module: str, name: str, *parts: str) -> Any:
+    """`module.name`, which must have the attributes `parts`."""
+    try:
+        found = getattr(importlib.import_module(f"jax.{module}"), name)
+        missing = [part for part in parts if not hasattr(found, part)]
+    except (ImportError, AttributeError):
+        found, missing = None, [""]
+    if missing:
+        what = ".".join(filter(None, ("jax", module, name, missing[0])))
+        raise UnknownJax(
+            f"torchgrad_jax does not know JAX {jax.__version__}: {what} is not there. It was tested with JAX {KNOWN}; "
+            "pip install 'jax>=0.10.2,<0.13' gives one of these."
+        )
+    return found
+
+
+# --- faster ways to what is public ---------------------------------------------------------------------
+
+DEBUG_NANS = _take("_src.config", "debug_nans", "value")
+DEBUG_INFS = _take("_src.config", "debug_infs", "value")
+"""`jax.config.jax_debug_nans` takes three times as long, and each kernel asks."""
+
+ArrayImpl = _take("_src.array", "ArrayImpl")
+"""The class of arrays with values. `isinstance(x, jax.Array)` runs Python code in each call."""
+
+batched_device_put = _take("_src.lib", "xla_client", "batched_device_put").batched_device_put
+"""What `jnp.asarray` does in the end: 2 us instead of 40."""
+
+
+# --- what JAX keeps, and would keep for ever -----------------------------------------------------------
+
+LOWERED = (
+    _take("_src.pjit", "_pjit_lower", "cache_keys", "evict_weakref"),
+    _take("_src.interpreters.pxla", "_cached_lowering_to_hlo", "cache_keys", "evict_weakref"),
+)
+"""Modules that kernels were compiled from: 1 MB each. `jax.clear_caches()` would take the user's with them."""
+
+TRACED = _take("_src.interpreters.partial_eval", "trace_to_jaxpr", "cache_info", "cache_keys", "evict_weakref")
+"""Traces of functions, one for each shape, without a limit."""
+
+
+# --- what JAX asks of values ---------------------------------------------------------------------------
+
+AVALS = _take("_src.core", "pytype_aval_mappings", "__setitem__")
+"""How JAX describes a value of a class. JAX has no public register of classes that are arrays."""
+
+CANONICAL = _take("_src.dtypes", "canonicalize_value_handlers", "__setitem__")
+"""How JAX makes an array of a value of a class."""
+
+
+class Function:
+    """A function of JAX's that is replaced by one around it, because JAX has no hook there."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def wrap(self, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Put `make(function)` in the place of the function."""
+        now = getattr(self._owner, self._name)
+        setattr(self._owner, self._name, functools.wraps(now)(make(now)))
+
+
+def _function(module: str, name: str) -> Function:
+    _take(module, name, "__call__")
+    return Function(importlib.import_module(f"jax.{module}"), name)
+
+
+SEED = _function("_src.lax.lax", "_one_vjp")
+"""The gradient that `jax.grad` starts from: it refuses results that are no arrays."""
+
+INDICES = _function("_src.numpy.indexing", "_parse_indices")
+"""Reads the index of `array[...]` and `array.at[...]`: it refuses what is no array."""
+
+_take("tree_util", "default_registry", "flatten_with_path")
+PATHS = Function(type(jax.tree_util.default_registry), "flatten_with_path")
+"""Key paths of a tree. A registered class cannot say that it adds no step to them."""
+
+MATCH = Function(type(jax.tree.structure(0)), "flatten_up_to")
+"""What a tree has in the place of each leaf of another one. A registered class cannot say that it matches another."""
+
+
+# --- traces --------------------------------------------------------------------------------------------
+
+KERNEL_LOGGER = _take("_src.interpreters.pxla", "logger", "addFilter")
+"""Says the shapes of each kernel that is compiled; `jax.monitoring` says its name alone."""
+
+_HERE = _take("_src.core", "trace_ctx", "trace", "set_trace")
+_CONTEXT = type(_take("_src.core", "set_current_trace")(None))
+
+
+def watch_traces(
+    begun: Callable[[Any], None],
+    ended: Callable[[int], None],
+    entered: Callable[[Any], None],
+    left: Callable[[Any, bool], None],
+) -> None:
+    """Tell of each trace of JAX's when it is made and over, and of each block in which one is the current trace.
+
+    `begun` is given the trace, `ended` its identity, `entered` the block, whose attribute `trace` is the trace, and
+    `left` the block and whether an exception left it. `get_opaque_trace_state` and `take_current_trace` say which trace
+    is the current one, but not when that changes, and a trace has to be known before the user's function runs in it.
+
+    Where a signal comes between two steps of a block, the current trace is what it was outside of the block: JAX would
+    trace all later code otherwise. Tests of signals leave out where Python itself begins and ends a block, and know
+    these places by the names `__enter__` and `__exit__`.
+    """
+    make, enter, leave = jax.core.Trace.__init__, _CONTEXT.__enter__, _CONTEXT.__exit__
+
+    @functools.wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        if self.__class__.__module__.startswith("jax."):
+            begun(self)
+
+    def __enter__(self: Any) -> Any:
+        outside = _HERE.trace
+        entered(self)
+        try:
+            return enter(self)
+        except BaseException:
+            _HERE.set_trace(outside)
+            raise
+
+    def __exit__(self: Any, kind: Any, value: Any, tb: Any) -> Any:
+        try:
+            out = leave(self, kind, value, tb)
+        except BaseException:
+            _HERE.set_trace(self.prev)
+            raise
+        left(self, kind is not None)
+        return out
+
+    def then_ended(invalidate: Any) -> Any:
+        @functools.wraps(invalidate)
+        def invalidated(self: Any) -> None:
+            invalidate(self)
+            ended(id(self))
+
+        return invalidated
+
+    jax.core.Trace.__init__ = made  # type: ignore[method-assign]
+    for cls in (jax.core.Trace, *jax.core.Trace.__subclasses__()):
+        if "invalidate" in vars(cls):
+            cls.invalidate = then_ended(cls.invalidate)
+    _CONTEXT.__enter__, _CONTEXT.__exit__ = __enter__, __exit__
+
+
+__all__ = [
+    "AVALS",
+    "CANONICAL",
+    "DEBUG_INFS",
+    "DEBUG_NANS",
+    "INDICES",
+    "KERNEL_LOGGER",
+    "KNOWN",
+    "LOWERED",
+    "MATCH",
+    "PATHS",
+    "SEED",
+    "TRACED",
+    "ArrayImpl",
+    "UnknownJax",
+    "batched_device_put",
+    "watch_traces",
+]

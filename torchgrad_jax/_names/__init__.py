@@ -1,0 +1,1 @@
+"""Where public names are declared, for editors. See `_codegen/homes.py`."""

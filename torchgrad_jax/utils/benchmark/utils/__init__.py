@@ -1,1 +1,0 @@
-"""The parts of torch.utils.benchmark, where torch has them."""

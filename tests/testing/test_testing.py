@@ -1,6 +1,5 @@
 """torchgrad_jax.testing: comparisons and what they say."""
 
-import warnings
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -9,7 +8,6 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax.testing import assert_close, assert_matches_jax, assert_matches_torch, make_tensor
-from torchgrad_jax.testing._internal.common_utils import TestCase
 
 t = torch.tensor
 nan = float("nan")
@@ -188,37 +186,3 @@ def test_bounds_beyond_what_a_dtype_has_are_cut():
         assert make_tensor(2, dtype=torch.float32, device="cpu", low=3, high=3).tolist() == [3, 3]
     with pytest.raises(TypeError, match="The requested dtype 'float' is not supported"):
         make_tensor(2, dtype=cast("Any", "float"), device="cpu")
-
-
-def test_alerts_of_operators_without_a_deterministic_implementation():
-    class Case(TestCase):
-        def runTest(self):
-            pass
-
-    def alerting():  # as operators of torch do; here all of them are deterministic
-        text = "put_ does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms'"
-        if torch.is_deterministic_algorithms_warn_only_enabled():
-            warnings.warn(text, UserWarning, stacklevel=2)
-        elif torch.are_deterministic_algorithms_enabled():
-            raise RuntimeError(text)
-
-    case = Case()
-    case.check_nondeterministic_alert(alerting, "put_")
-    case.check_nondeterministic_alert(lambda: torch.ones(2).sin(), "sin", should_alert=False)
-    with pytest.raises(AssertionError):
-        case.check_nondeterministic_alert(lambda: torch.ones(2).sin(), "sin")
-    with pytest.raises(RuntimeError, match="put_ does not have a deterministic implementation"):
-        case.check_nondeterministic_alert(alerting, "put_", should_alert=False)
-    assert not torch.are_deterministic_algorithms_enabled()
-
-
-def test_texts_of_a_test_case():
-    class Case(TestCase):
-        def runTest(self):
-            pass
-
-    case = Case()
-    assert case.remove_empty_lines("a\n\n  \nb") == "a\nb"
-    assert case.remove_comment_lines("a\n # c\nb") == "a\nb"
-    with pytest.raises(AssertionError, match="no warning caught"), case.assertWarnsOnceRegex(UserWarning):
-        pass

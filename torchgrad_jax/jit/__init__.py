@@ -12,7 +12,6 @@ from typing import Any, Final as Final
 from .._core.errors import warn
 from .._core.errors.messages import NO_SCRIPT as _NO_SCRIPT, missing as _missing
 from .._engine.memory.tensor import Tensor
-from .casts import with_casts as _with_casts
 
 Attribute = tuple
 
@@ -66,20 +65,12 @@ def is_tracing() -> bool:
 def script(
     obj: Any = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> Any:
-    """The class or module as it is; of a function, one whose arguments become the numbers that are annotated.
+    """The class or module as it is; a function as one that runs in Python.
 
-    An int becomes a float where a float is annotated, a tensor of one element too, also in lists, tuples,
-    dictionaries and where None may be given.
-
-    Differs from torch: nothing is compiled, and what TorchScript would refuse is not noticed. Use
-    torch.compile for speed.
-
-    Raises:
-        RuntimeError: on a call, when an argument does not become the number that is annotated.
+    Differs from torch: nothing is compiled, what TorchScript would refuse is not noticed, and an int that is passed
+    for a float stays one. Use torch.compile for speed.
     """
-    if not builtins.isinstance(obj, types.FunctionType):
-        return obj
-    return ScriptFunction(_with_casts(obj))
+    return ScriptFunction(obj) if builtins.isinstance(obj, types.FunctionType) else obj
 
 
 def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:

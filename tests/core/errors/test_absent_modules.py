@@ -66,3 +66,18 @@ for missing in ("from torch.ao import surely_not_there", "import torch.onnx.sure
 def test_they_are_the_same_modules_under_the_alias():
     """In a process of its own: here torch itself may be imported."""
     subprocess.run([sys.executable, "-c", UNDER_THE_ALIAS], check=True)
+
+
+def test_what_a_pass_returned_is_read_by_name():
+    found = importlib.import_module("torchgrad_jax.fx.passes.infra.pass_base").PassResult("module", modified=True)
+    assert found == ("module", True)
+    assert (found.graph_module, found.modified) == ("module", True)
+
+
+def test_tensors_that_carry_their_mask_are_refused():
+    x = tg.ones(2)
+    for name in ("MaskedTensor", "as_masked_tensor", "masked_tensor"):
+        with pytest.raises(NotImplementedError, match=f"torch.masked.{name}"):
+            getattr(tg.masked, name)(x, x > 0)
+    assert not tg.masked.is_masked_tensor(x)
+    assert not isinstance(x, vars(tg.masked)["MaskedTensor"])

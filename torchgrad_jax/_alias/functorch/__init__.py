@@ -14,7 +14,6 @@ from ..._functorch.make_functional import (
     FunctionalModule as FunctionalModule,
     FunctionalModuleWithBuffers as FunctionalModuleWithBuffers,
 )
-from ...fx.experimental.proxy_tensor import make_fx as make_fx
 
 __version__ = version.torch
 

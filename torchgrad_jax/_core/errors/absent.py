@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import sys
-from collections.abc import Callable, Mapping
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn
@@ -50,8 +51,12 @@ _SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
 _NESTED = "nested and jagged tensors are out of scope"
 _WINDOWS = "torch.hann_window and its relatives make windows; scipy.signal.windows has the others"
 _QUANTIZED = "quantized tensors are out of scope"
+_PASSES = "passes over graphs of torch.fx are out of scope; change the graph, or derive from torch.fx.Transformer"
 _PIPES = "data pipes are out of scope; a DataLoader takes iterable datasets"
 _ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
+_TABLES = "tables of torch's own operators, modules and optimizers are out of scope"
+_DISPATCHER = "it needs torch's dispatcher, which is not there"
+_DEVICES = "tests are not repeated for kinds of devices; use parametrize of torch.testing._internal.common_utils"
 _QUANTIZATION = Absent(
     _QUANTIZED,
     "convert fuse_modules get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize quantize_dynamic "
@@ -112,6 +117,50 @@ MODULES: dict[str, Absent] = {
         "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",
     ),
+    **dict.fromkeys(("fx.passes", "fx.passes.infra", "fx.passes.utils", "fx.experimental"), Absent(_PASSES)),
+    # Programs read what a pass of their own returned.
+    "fx.passes.infra.pass_base": Absent(
+        _PASSES, "PassBase", works={"PassResult": namedtuple("PassResult", ("graph_module", "modified"))}
+    ),
+    "fx.passes.infra.pass_manager": Absent(_PASSES, "PassManager"),
+    "fx.passes.graph_drawer": Absent(_PASSES, "FxGraphDrawer"),
+    "fx.passes.shape_prop": Absent(_PASSES, "ShapeProp"),
+    "fx.passes.split_module": Absent(_PASSES, "split_module"),
+    "fx.passes.utils.matcher_utils": Absent(_PASSES, "SubgraphMatcher"),
+    "fx.subgraph_rewriter": Absent(_PASSES, "replace_pattern replace_pattern_with_filters"),
+    "fx.experimental.optimization": Absent(_PASSES, "fuse optimize_for_inference remove_dropout"),
+    "fx.experimental.proxy_tensor": Absent(
+        "programs are not traced below autograd; torch.fx.symbolic_trace records calls of public functions",
+        "make_fx",
+        answers={"get_proxy_mode": None},
+    ),
+    **dict.fromkeys(("testing._internal.opinfo", "testing._internal.opinfo.definitions"), Absent(_TABLES)),
+    "testing._internal.opinfo.core": Absent(
+        _TABLES, "BinaryUfuncInfo OpInfo ReductionOpInfo SampleInput UnaryUfuncInfo"
+    ),
+    "testing._internal.common_methods_invocations": Absent(_TABLES, "op_db"),
+    "testing._internal.common_modules": Absent(_TABLES, "ModuleInfo ModuleInput module_db modules"),
+    "testing._internal.common_nn": Absent(_TABLES, "ModuleTest NNTestCase"),
+    "testing._internal.common_optimizers": Absent(_TABLES, "OptimizerInfo OptimizerInput optim_db optims"),
+    "testing._internal.autograd_function_db": Absent(_TABLES, "autograd_function_db"),
+    "testing._internal.common_device_type": Absent(
+        _DEVICES,
+        "deviceCountAtLeast dtypes dtypesIfCPU dtypesIfCUDA instantiate_device_type_tests onlyCPU onlyCUDA "
+        "onlyNativeDeviceTypes ops precisionOverride skipCPUIf skipCUDAIf skipIf skipMeta toleranceOverride",
+    ),
+    "testing._internal.common_dtype": Absent(
+        "groups of dtypes for tests are out of scope; list the dtypes",
+        "all_types all_types_and all_types_and_complex all_types_and_complex_and floating_and_complex_types "
+        "floating_and_complex_types_and floating_types floating_types_and get_all_dtypes integral_types",
+    ),
+    "testing._internal.common_cuda": Absent(
+        "libraries of CUDA are not chosen here; XLA chooses", "tf32_off tf32_on tf32_on_and_off with_tf32_off"
+    ),
+    "testing._internal.common_mkldnn": Absent("there is no mkldnn", "bf32_on_and_off reduced_f32_on_and_off"),
+    "testing._internal.logging_tensor": Absent(
+        _DISPATCHER, "LoggingTensor LoggingTensorMode LoggingTensorReentrant capture_logs"
+    ),
+    "testing._internal.two_tensor": Absent(_DISPATCHER, "TwoTensor TwoTensorMode"),
     "utils._triton": Absent(
         "XLA makes the kernels, and those of Triton do not run on JAX arrays",
         answers={"has_triton": False, "has_triton_package": False},

@@ -1,1 +1,0 @@
-"""The part of torch.fx.experimental that works on graphs of public functions, or that packages ask for."""

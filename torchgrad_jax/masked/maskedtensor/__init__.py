@@ -1,3 +1,0 @@
-"""Tensors that carry a mask."""
-
-from .core import MaskedTensor as MaskedTensor, is_masked_tensor as is_masked_tensor

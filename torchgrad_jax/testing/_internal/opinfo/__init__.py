@@ -1,1 +1,0 @@
-"""torch.testing._internal.opinfo: what suites know about operators."""

@@ -369,8 +369,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_engine/entry/parser.py", "_engine/entry/overrides.py", "_engine/surface.py", "_codegen/homes.py",
         "_engine/entry/return_types.py", "_engine/graph/record.py", "_functions/fresh.py", "_functions/shape.py",
         "ops.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
-        "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py", "_codegen/homes.py",
-        "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
+        "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py", "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
     },
     "what the user registers": {
         "_core/arrays/tree.py", "_library/registry.py", "distributions/_kl_registry.py", "library.py",

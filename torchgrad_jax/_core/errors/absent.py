@@ -10,7 +10,7 @@ import importlib
 import importlib.machinery
 import sys
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core.errors.messages.absent import MODULES
+from torchgrad_jax._core.errors.absent import MODULES
 
 
 @pytest.mark.parametrize("name", MODULES)

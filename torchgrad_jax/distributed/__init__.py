@@ -48,21 +48,6 @@ def is_xccl_available() -> bool:
     return False
 
 
-_NONE = (
-    "this part of torch.distributed is not available in torchgrad_jax; to use several devices of one process, shard "
-    "arrays with JAX"
-)
-
-
-def _refuse(*args: Any, **kwargs: Any) -> Any:
-    """Refused: nothing is built here.
-
-    Raises:
-        RuntimeError: always.
-    """
-    raise RuntimeError(_NONE)
-
-
 def __getattr__(name: str) -> Any:
     if name in ("DeviceMesh", "init_device_mesh"):
         return getattr(importlib.import_module(f"{__name__}.device_mesh"), name)

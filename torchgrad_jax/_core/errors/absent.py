@@ -47,6 +47,7 @@ def _no_exporter(*descriptors: str) -> Callable[[Any], Any]:
 _SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
 _NESTED = "nested and jagged tensors are out of scope"
 _QUANTIZED = "quantized tensors are out of scope"
+_REMOTE = "calls and gradients between processes are out of scope; use torch.distributed's collectives"
 _PIPES = "data pipes are out of scope; a DataLoader takes iterable datasets"
 _ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
 _QUANTIZATION = Absent(
@@ -92,6 +93,17 @@ MODULES: dict[str, Absent] = {
     "onnx.symbolic_opset11": Absent(_ONNX),
     **dict.fromkeys(("utils.data.datapipes", "utils.data.datapipes.iter"), Absent(_PIPES)),
     "utils.data.datapipes.iter.combinatorics": Absent(_PIPES, "ShufflerIterDataPipe SamplerIterDataPipe"),
+    "distributed.rpc": Absent(
+        _REMOTE, "get_worker_info init_rpc remote rpc_async rpc_sync shutdown", answers={"is_available": False}
+    ),
+    "distributed.autograd": Absent(_REMOTE, "backward context get_gradients", answers={"is_available": False}),
+    "distributed._composable.replicate": Absent(
+        "modules are wrapped for several processes; use DistributedDataParallel", "replicate"
+    ),
+    "distributed.algorithms.model_averaging.hierarchical_model_averager": Absent(
+        "parameters are averaged over one group; use PeriodicModelAverager", "HierarchicalModelAverager"
+    ),
+    "distributed.tensor.device_mesh": Absent("it is an older place of torch.distributed.device_mesh"),
     "distributed.checkpoint.hf_storage": Absent(
         "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",

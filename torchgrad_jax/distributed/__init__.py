@@ -10,7 +10,6 @@ from .._core.errors.messages import no_such_name as _no_such_name
 from . import distributed_c10d as distributed_c10d
 from ._groups import is_backend_available as is_backend_available
 from .distributed_c10d import *  # noqa: F403 - the names that the module lists
-from .distributed_c10d import _coalescing_manager as _coalescing_manager
 
 
 def is_available() -> bool:

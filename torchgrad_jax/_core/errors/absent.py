@@ -103,7 +103,8 @@ MODULES: dict[str, Absent] = {
     "distributed.algorithms.model_averaging.hierarchical_model_averager": Absent(
         "parameters are averaged over one group; use PeriodicModelAverager", "HierarchicalModelAverager"
     ),
-    "distributed.tensor.device_mesh": Absent("it is an older place of torch.distributed.device_mesh"),
+    "distributed.tensor.device_mesh": Absent("use torch.distributed.device_mesh", "DeviceMesh init_device_mesh"),
+    "distributed.tensor.parallel.loss": Absent("use torch.distributed.tensor.parallel", "loss_parallel"),
     "distributed.checkpoint.hf_storage": Absent(
         "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",

@@ -15,8 +15,8 @@ from ...nn.modules.module import Module
 from .._groups import get_world_size, is_initialized
 from .._jax_processes import check_mesh
 from ..device_mesh import DeviceMesh, init_device_mesh
-from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy, check_reduction
 from ._rules import Group, enter, leave, owned, replicate_others, split_parameters
+from .api import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy, check_reduction
 
 _GROUP = "_fsdp_group"
 

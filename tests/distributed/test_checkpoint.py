@@ -92,11 +92,14 @@ def modules_and_optimizers(m, d):
 
 
 @together
-def some_names_alone(m, d):
+def all_names(m, d):
     dcp, folder, rank = saving(m), shared_folder(d), d.get_rank()
     dcp.save(state(m, rank), checkpoint_id=folder)
-    read = importlib.import_module(dcp.__name__ + ".state_dict_loader")._load_state_dict_from_keys
-    return [read(keys, checkpoint_id=folder) for keys in ("model", {"model.w", "step"}, {"own 1"})]
+    utils, found = importlib.import_module(dcp.__name__ + ".format_utils"), {}
+    reader, planner = dcp.FileSystemReader(folder), utils._EmptyStateDictLoadPlanner()
+    utils._load_state_dict(found, storage_reader=reader, planner=planner, no_dist=True)
+    d.barrier()
+    return found
 
 
 @together

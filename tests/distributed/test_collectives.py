@@ -289,56 +289,5 @@ def stores(m, d):
 
 
 @together
-def methods_of_a_group(m, d):
-    before = d.get_pg_count()
-    pg, made = d.new_group([2, 0], sort_ranks=False), d.get_pg_count() - before
-    if d.get_rank() == 1:
-        return made
-    last = d.AllreduceOptions()
-    last.reduceOp = d.ReduceOp.MAX
-    first = d.BroadcastOptions()
-    first.rootRank = 1
-    a, b, c, e, f, g = (mine(m, d, 2).float() for _ in range(6))
-    pg.allreduce([a]).wait()
-    pg.allreduce(b, d.ReduceOp.PRODUCT).wait()
-    pg.allreduce([c], last).wait()
-    pg.broadcast([e], first).wait()
-    pg.broadcast(f, 0).wait()
-    pg.reduce(g, 1).wait()
-    return a, b, c, e, f, g * pg.rank(), pg.rank(), pg.size(), pg.name(), made
-
-
-@together
-def methods_of_a_group_with_lists(m, d):
-    pg = d.group.WORLD
-    n, root = pg.size(), pg.rank() == 1
-    x, wide = mine(m, d, 2).float(), mine(m, d, 6).float()
-    out = [m.zeros(2) for _ in range(8)]
-    lists = [[m.zeros(2) for _ in range(n)] for _ in range(3)]
-    gather, scatter = d.GatherOptions(), d.ScatterOptions()
-    gather.rootRank = scatter.rootRank = 1
-    joined, swapped = m.zeros(6), m.zeros(6)
-    pg.allgather([lists[0]], [x]).wait()
-    pg.allgather(lists[1], x).wait()
-    pg.gather([lists[2]] if root else [], [x], gather).wait()
-    pg.scatter([out[0]], [[x * i for i in range(n)]] if root else [], scatter).wait()
-    pg.reduce_scatter([out[1]], [[x + i for i in range(n)]]).wait()
-    pg._reduce_scatter_base(out[2], wide).wait()
-    pg._allgather_base(joined, x).wait()
-    pg.alltoall_base(swapped, wide, [], []).wait()
-    pg.barrier().wait()
-    pg.barrier(d.BarrierOptions()).wait()
-    if not root:
-        (pg.send if pg.rank() else pg.recv)([x], 2 - pg.rank(), 5).wait()
-    return lists, out[:3], joined, swapped, x
-
-
-@together
-def options_of_methods(m, d):
-    found = []
-    kinds = ("Allreduce", "Broadcast", "Reduce", "Gather", "Scatter", "ReduceScatter", "AllToAll", "Barrier")
-    for name in kinds:
-        options = getattr(d, name + "Options")()
-        found.append({k: getattr(options, k, None) for k in ("rootRank", "timeout", "asyncOp")})
-        found.append(complaint(lambda o=options: setattr(o, "nothing", 1))[0])
-    return found, isinstance(d.ReduceOp.MAX, d.ReduceOp), d.supports_complex(d.ReduceOp.MAX)
+def kinds_of_reductions(m, d):
+    return isinstance(d.ReduceOp.MAX, d.ReduceOp), d.supports_complex(d.ReduceOp.MAX)

@@ -161,7 +161,7 @@ NEW = {
     "all_to_all": ((4,), lambda f, x, g: f.all_to_all_single(x, None, None, g)),
     "all_to_all, uneven": ((4, 2), lambda f, x, g: f.all_to_all_single(x, *uneven(g.rank()), g)),
     "permute": ((2,), lambda f, x, g: f.permute_tensor(x, [1, 0], g)),
-    "several": ((2,), lambda f, x, g: sum(f.all_reduce_coalesced([x, x * 3], "sum", g))),
+    "several": ((2,), lambda f, x, g: sum(f.all_reduce(y, "sum", g) for y in (x, x * 3))),
 }
 
 
@@ -190,18 +190,6 @@ def values_and_gradients(m, d):
         leaves = [(x + rank).requires_grad_() for x in starts]
         results.append([run(*leaves), [leaf.grad for leaf in leaves]])
     return results
-
-
-@together
-def in_place(m, d):
-    f = importlib.import_module(m.__name__ + ".distributed._functional_collectives")
-    x, group = m.arange(4.0) + d.get_rank(), d.group.WORLD
-    gathered, part = m.zeros(8), m.zeros(2)
-    f.all_gather_tensor_inplace(gathered, x, group)
-    f.reduce_scatter_tensor_inplace(part, x, "sum", group)
-    f.all_reduce_inplace(x, "max", group)
-    wrong = complaint(lambda: f.all_reduce_inplace(x, "sum", group, async_op=True))
-    return x, gathered, part, wrong
 
 
 @together

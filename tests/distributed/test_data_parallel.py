@@ -178,10 +178,7 @@ def trained(m, d, hook, state=None, steps=4):
     """The parameters after some steps of a model whose gradients a hook reduces."""
     net = model(m, d).eval()
     ddp = wrap(m, net)
-    if isinstance(hook, hooks_of(m).DDPCommHookType):
-        hooks_of(m).register_ddp_comm_hook(hook, ddp, state)
-    else:
-        ddp.register_comm_hook(state, hook)
+    ddp.register_comm_hook(state, hook)
     optimizer = m.optim.SGD(net.parameters(), 0.1)
     for step in range(steps):
         optimizer.zero_grad()
@@ -199,9 +196,7 @@ def hooks_that_are_there(m, d):
         "wrapped": default.fp16_compress_wrapper(default.allreduce_hook),
         "none": hooks_of(m, ".debugging_hooks").noop_hook,
     }
-    kinds = hooks_of(m).DDPCommHookType
-    named = {kind.name: kind for kind in (kinds.FP16_COMPRESS, kinds.ALLREDUCE, kinds.NOOP)}
-    return {name: trained(m, d, hook) for name, hook in {**plain, **named}.items()}
+    return {name: trained(m, d, hook) for name, hook in plain.items()}
 
 
 @together
@@ -230,28 +225,6 @@ def what_packages_read(m, d):
     return backends, same, told
 
 
-@together
-def modules_that_are_replicated_in_place(m, d):
-    """`replicate` with some modules left alone, without an exchange in some steps, and with a hook."""
-    replicate = importlib.import_module(f"{m.__name__}.distributed._composable.replicate").replicate
-    found = []
-    for hook in (False, True):
-        net = model(m, d)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            same = replicate(net, ignored_modules=[net[3]])
-        if hook:
-            net.register_comm_hook(None, hooks_of(m, ".default_hooks").fp16_compress_hook)
-        for step in range(3):
-            net.set_requires_gradient_sync(step != 1)
-            net(batch(m, d, step)).square().mean().backward()
-            found.append(gradients(net))
-        found.append([same is net, type(net).__name__, list(net.state_dict()), isinstance(net, m.nn.Sequential)])
-        found.append([complaint(lambda net=net: copy.deepcopy(net)), type(net[:2]).__name__])
-    wrong = complaint(lambda: replicate(model(m, d), device_id="cpu"))
-    return found, wrong, complaint(lambda: replicate(net)), gradients(net)
-
-
 LOW_RANKS = {
     "rank 1": {},
     "rank 3": {"matrix_approximation_rank": 3},
@@ -273,24 +246,8 @@ def gradients_of_low_rank(m, d):
         after = trained(m, d, power.powerSGD_hook, state)
         again = pickle.loads(pickle.dumps(state))
         found[name] = after, again.iter, again.process_group is d.group.WORLD
-    by_name = trained(m, d, hooks_of(m).DDPCommHookType.POWER_SGD_RANK2)
-    return found, by_name, complaint(lambda: power.PowerSGDState(None, start_powerSGD_iter=1))
-
-
-@together
-def averages_among_few_and_all(m, d):
-    averaging = f"{m.__name__}.distributed.algorithms.model_averaging.hierarchical_model_averager"
-    kind = importlib.import_module(averaging).HierarchicalModelAverager
-    m.manual_seed(d.get_rank())
-    net, found = m.nn.Linear(2, 1), []
-    averager = kind({2: 1, 3: 2}, warmup_steps=1)
-    for step in range(7):
-        net(m.ones(1, 2) * (step + d.get_rank())).sum().backward()
-        m.optim.SGD(net.parameters(), 0.1).step()
-        averager.average_parameters(net.parameters())
-        found.append(net.weight.detach().clone())
-    wrong = [complaint(lambda g=g: kind(g)) for g in ({}, {0: 2}, {2: 1}, {1: 1, 2: 3})]
-    return found, wrong, complaint(lambda: kind({2: 2}, warmup_steps=-1))
+    named = callable(power.batched_powerSGD_hook)  # accelerate reads it, whichever hook it registers
+    return found, named, complaint(lambda: power.PowerSGDState(None, start_powerSGD_iter=1))
 
 
 @together
@@ -427,10 +384,5 @@ def pipelines_of_several_tensors(m, d):
 
 
 @together
-def collectives_in_one_block(m, d):
-    x, y = m.ones(2) * d.get_rank(), m.ones(3)
-    with d._coalescing_manager(async_ops=True) as block:
-        d.all_reduce(x)
-        d.all_reduce(y)
-    block.wait()
-    return x, y, d.get_backend_config(), d.get_debug_level().name
+def what_is_asked_of_a_group(m, d):
+    return d.get_backend_config(), d.get_debug_level().name

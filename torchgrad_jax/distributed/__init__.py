@@ -9,7 +9,6 @@ from .._core.errors.messages import missing as _missing
 from . import distributed_c10d as distributed_c10d
 from ._groups import is_backend_available as is_backend_available
 from .distributed_c10d import *  # noqa: F403 - the names that the module lists
-from .distributed_c10d import _coalescing_manager as _coalescing_manager
 
 
 def is_available() -> bool:
@@ -45,21 +44,6 @@ def is_ucc_available() -> bool:
 def is_xccl_available() -> bool:
     """False."""
     return False
-
-
-_NONE = (
-    "this part of torch.distributed is not available in torchgrad_jax; to use several devices of one process, shard "
-    "arrays with JAX"
-)
-
-
-def _refuse(*args: Any, **kwargs: Any) -> Any:
-    """Refused: nothing is built here.
-
-    Raises:
-        RuntimeError: always.
-    """
-    raise RuntimeError(_NONE)
 
 
 # `device_mesh` and `optim` need what is above this package.

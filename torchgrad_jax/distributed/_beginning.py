@@ -13,6 +13,7 @@ from . import _jax_processes, _rendezvous, _wires
 from ._groups import (
     Backend,
     GroupMember,
+    ProcessGroup,
     _file,
     _groups,
     _made,
@@ -24,7 +25,6 @@ from ._groups import (
     member_of,
     outside,
 )
-from ._process_group import ProcessGroup
 from ._stores import PrefixStore, Store, seconds
 
 
@@ -274,38 +274,3 @@ def new_subgroups_by_enumeration(
             owner[rank] = ranks
     made = [new_group(r, timeout, backend, group_desc=group_desc) for r in ranks_per_subgroup_list]
     return next((g for g in made if not outside(g)), None), made
-
-
-def split_group(
-    parent_pg: Any = None,
-    split_ranks: Sequence[Sequence[int]] | None = None,
-    timeout: Any = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-    backend: str | None = None,
-) -> Any:
-    """The group that this process is in after a group was split; None if it is in no part. All its processes call this.
-
-    Args:
-        parent_pg: the group that is split; the default group if None.
-        split_ranks: the ranks of each part, as ranks in that group.
-        timeout: how long the processes wait for each other; that of the default group if None.
-        pg_options: nothing here reads it.
-        group_desc: a description.
-        backend: that of the parts; that of the default group if None.
-
-    Differs from torch: it works with any backend; torch's needs NCCL.
-
-    Raises:
-        ValueError: there are no parts.
-    """
-    if not split_ranks:
-        raise ValueError("split_ranks cannot be None or empty")
-    parent = member_of(parent_pg)
-    for ranks in split_ranks:
-        _check_members(ranks, parent.size())
-    mine = [sorted(ranks) for ranks in split_ranks if parent.rank() in ranks]
-    if not mine:
-        return None
-    members = [parent._members[r] for r in mine[0]]
-    return new_group(members, timeout, backend, use_local_synchronization=True, group_desc=group_desc)

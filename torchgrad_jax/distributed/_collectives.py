@@ -140,15 +140,6 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_
     return perform(async_op, [tensor], run)
 
 
-def all_reduce_coalesced(
-    tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Any:
-    """`all_reduce` of several tensors."""
-    for x in tensors_of(tensors, "tensors"):
-        work = all_reduce(x, op, group)
-    return Work(tensors) if async_op else work
-
-
 def reduce(
     tensor: Tensor,
     dst: int | None = None,
@@ -316,18 +307,6 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
             assign(out, array)
 
     return perform(async_op, tensor_list, run)
-
-
-def all_gather_coalesced(
-    output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
-) -> Any:
-    """`all_gather` of several tensors; of the lists, each is for what one process has."""
-    inputs = tensors_of(input_tensor_list, "tensor_list")
-    if any(len(outputs) != len(inputs) for outputs in output_tensor_lists):
-        raise RuntimeError(f"all_gather_coalesced: a list does not have {len(inputs)} tensors, as the input list has")
-    for i, x in enumerate(inputs):
-        all_gather([outputs[i] for outputs in output_tensor_lists], x, group)
-    return Work(output_tensor_lists) if async_op else None
 
 
 def all_gather_single(

@@ -218,72 +218,9 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
     return _Linear.apply(self, moved(to, source), moved(source, to))
 
 
-def all_reduce_coalesced(self: list[Tensor], reduceOp: str, group: Any, tag: str = "") -> list[Tensor]:
-    """`all_reduce` of several tensors."""
-    return [all_reduce(x, reduceOp, group, tag) for x in self]
-
-
-def all_gather_single_coalesced(self: list[Tensor], group: Any, tag: str = "") -> list[Tensor]:
-    """`all_gather_single` of several tensors along their first dimensions."""
-    return [all_gather_single(x, 0, group, tag) for x in self]
-
-
-def reduce_scatter_single_coalesced(
-    inputs: list[Tensor], reduceOp: str, scatter_dim: list[int], group: Any, tag: str = ""
-) -> list[Tensor]:
-    """`reduce_scatter_single` of several tensors, each along its own dimension."""
-    if len(scatter_dim) != len(inputs):
-        raise AssertionError(f"Length of scatter_dim ({len(scatter_dim)}) must equal length of inputs ({len(inputs)})")
-    return [reduce_scatter_single(x, reduceOp, dim, group, tag) for x, dim in zip(inputs, scatter_dim)]
-
-
-all_gather_tensor = all_gather_tensor_autograd = all_gather_single_autograd = all_gather_single
-reduce_scatter_tensor = reduce_scatter_tensor_autograd = reduce_scatter_single
-reduce_scatter_single_autograd = reduce_scatter_single
+all_gather_tensor = all_gather_single
+reduce_scatter_tensor = reduce_scatter_single
 all_to_all_single_autograd = all_to_all_single
-all_gather_into_tensor_coalesced = all_gather_single_coalesced
-reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
-
-
-# --- in place -------------------------------------------------------------------------------------
-
-
-def all_gather_tensor_inplace(
-    output_tensor: Tensor,
-    input_tensor: Tensor,
-    group: Any = None,
-    async_op: bool = False,
-    tag: str = "",
-    gather_dim: int = 0,
-) -> Tensor:
-    """Write the tensors of all processes into one."""
-    if async_op:
-        raise AssertionError("Can't remap async version of inplace op to functional collective")
-    return output_tensor.copy_(all_gather_single(input_tensor, gather_dim, member_of(group), tag))
-
-
-def reduce_scatter_tensor_inplace(
-    output: Tensor,
-    input: Tensor,
-    op: str = "sum",
-    group: Any = None,
-    async_op: bool = False,
-    scatter_dim: int = 0,
-    tag: str = "",
-) -> Tensor:
-    """Write this process's part of the sum of all tensors."""
-    if async_op:
-        raise AssertionError("Can't remap async version of inplace op to functional collective")
-    return output.copy_(reduce_scatter_single(input, op, scatter_dim, member_of(group), tag))
-
-
-def all_reduce_inplace(
-    tensor: Tensor, op: str = "sum", group: Any = None, async_op: bool = False, tag: str = ""
-) -> Tensor:
-    """Write the sum of all processes' tensors."""
-    if async_op:
-        raise AssertionError("Can't remap async version of inplace op to functional collective")
-    return tensor.copy_(all_reduce(tensor, op, member_of(group), tag))
 
 
 class AsyncCollectiveTensor:

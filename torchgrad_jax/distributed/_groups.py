@@ -172,11 +172,6 @@ def get_global_rank(group: Any, group_rank: int) -> int:
     return members[group_rank]
 
 
-def get_pg_count() -> int:
-    """How many groups have been made since the first one, with that one."""
-    return _made["groups"] + is_initialized()
-
-
 def get_default_backend_for_device(device: Any) -> str:
     """The backend that torch takes for a device: `gloo` for the CPU, `nccl` for a GPU."""
     kind = str(getattr(device, "type", device)).partition(":")[0]

@@ -1,7 +1,5 @@
 """torch.distributed.distributed_c10d: process groups and what they do together, under the name of their module."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 from ._arguments import ReduceOp, reduce_op, supports_complex
@@ -11,16 +9,13 @@ from ._beginning import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
-    split_group,
 )
 from ._buckets import BuiltinCommHookType, GradBucket
 from ._collectives import (
     all_gather,
-    all_gather_coalesced,
     all_gather_into_tensor,
     all_gather_single,
     all_reduce,
-    all_reduce_coalesced,
     all_to_all,
     all_to_all_single,
     barrier,
@@ -38,6 +33,7 @@ from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreErr
 from ._groups import (
     Backend,
     GroupMember,
+    ProcessGroup,
     default_pg_timeout,
     get_backend,
     get_backend_config,
@@ -45,7 +41,6 @@ from ._groups import (
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
-    get_pg_count,
     get_process_group_ranks,
     get_rank,
     get_world_size,
@@ -55,30 +50,12 @@ from ._groups import (
 )
 from ._messages import P2POp, batch_isend_irecv, irecv, isend, recv, recv_object_list, send, send_object_list
 from ._objects import all_gather_object, broadcast_object_list, gather_object, scatter_object_list
-from ._options import (
-    AllgatherOptions as AllgatherOptions,
-    AllreduceCoalescedOptions,
-    AllreduceOptions,
-    AllToAllOptions,
-    BarrierOptions,
-    BroadcastOptions,
-    GatherOptions,
-    ReduceOptions,
-    ReduceScatterOptions,
-    ScatterOptions,
-)
-from ._process_group import ProcessGroup
 from ._rendezvous import register_rendezvous_handler, rendezvous
 from ._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from ._work import Work
 
 __all__ = [
-    "AllToAllOptions",
-    "AllreduceCoalescedOptions",
-    "AllreduceOptions",
     "Backend",
-    "BarrierOptions",
-    "BroadcastOptions",
     "BuiltinCommHookType",
     "DebugLevel",
     "DistBackendError",
@@ -86,7 +63,6 @@ __all__ = [
     "DistNetworkError",
     "DistStoreError",
     "FileStore",
-    "GatherOptions",
     "GradBucket",
     "GroupMember",
     "HashStore",
@@ -94,19 +70,14 @@ __all__ = [
     "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
-    "ReduceOptions",
-    "ReduceScatterOptions",
-    "ScatterOptions",
     "Store",
     "TCPStore",
     "Work",
     "all_gather",
-    "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
     "all_gather_single",
     "all_reduce",
-    "all_reduce_coalesced",
     "all_to_all",
     "all_to_all_single",
     "barrier",
@@ -124,7 +95,6 @@ __all__ = [
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
-    "get_pg_count",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
@@ -152,7 +122,6 @@ __all__ = [
     "send_object_list",
     "set_debug_level",
     "set_debug_level_from_env",
-    "split_group",
     "supports_complex",
 ]
 
@@ -165,21 +134,3 @@ def _get_default_group() -> Any:
 def _get_default_store() -> Store:
     """The store of the default group, with keys of its own."""
     return _member_of(None).store
-
-
-class _CoalescingManager:
-    """What `_coalescing_manager` gives: collectives inside of it have run when the block ends."""
-
-    def append(self, work: Work | None = None) -> None:
-        """Wait for a collective that was begun inside."""
-        if work is not None:
-            work.wait()
-
-    def wait(self) -> None:
-        """Nothing is left to wait for."""
-
-
-@contextlib.contextmanager
-def _coalescing_manager(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator[_CoalescingManager]:
-    """A block of collectives that torch may send together; here each is sent by itself."""
-    yield _CoalescingManager()

@@ -363,26 +363,27 @@ def test_other_threads_may_clear_at_any_time(limits):
 
 BOUNDED_BY_THEIR_KEYS = {
     "one per dtype, device, mesh, group, kind of node, name, module, or class of modules or batches": {
-        "_core/arrays/devices.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py", "_core/random/rng.py",
-        "_core/random/rounding.py", "_core/arrays/transfer.py", "_core/arrays/division.py", "_core/jax/caches.py",
-        "_core/jax/homes.py", "_ops/registry.py", "_engine/memory/derivative_stops.py", "_engine/graph/node.py",
-        "_engine/entry/parser.py", "_engine/entry/overrides.py", "_engine/surface.py", "_codegen/homes.py",
-        "_engine/entry/return_types.py", "_engine/graph/record.py", "_functions/fresh.py", "_functions/shape.py",
-        "ops.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
-        "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py", "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
+        "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py", "_codegen/homes.py",
+        "_core/arrays/devices.py", "_core/arrays/division.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py",
+        "_core/arrays/transfer.py", "_core/jax/caches.py", "_core/jax/homes.py", "_core/random/rng.py",
+        "_core/random/rounding.py", "_engine/entry/overrides.py", "_engine/entry/parser.py",
+        "_engine/entry/return_types.py", "_engine/graph/node.py", "_engine/graph/record.py",
+        "_engine/memory/derivative_stops.py", "_engine/surface.py", "_functions/fresh.py", "_functions/shape.py",
+        "_ops/registry.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
+        "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
+        "ops.py",
     },
     "what the user registers": {
-        "_core/arrays/tree.py", "_library/registry.py", "distributions/_kl_registry.py", "library.py",
-        "utils/_tree_nodes.py", "utils/flop_counter.py", "serialization/__init__.py", "fx/_symbolic_trace.py",
-        "nn/utils/parametrize.py", "distributed/_rendezvous.py", "_bridge/jax_side/trees.py",
-        "_bridge/jax_side/modules.py",
+        "_bridge/jax_side/modules.py", "_bridge/jax_side/trees.py", "_core/arrays/tree.py", "_library/registry.py",
+        "distributed/_rendezvous.py", "distributions/_kl_registry.py", "fx/_symbolic_trace.py", "library.py",
+        "nn/utils/parametrize.py", "serialization/__init__.py", "utils/_tree_nodes.py", "utils/flop_counter.py",
     },
     "as long as something else lives": {
-        "_core/jax/traces.py", "_engine/passes/walk.py", "_engine/graph/saved.py",
-        "_engine/tensor/storages.py", "distributed/_stores.py",
+        "_core/jax/traces.py", "_engine/graph/saved.py", "_engine/passes/walk.py", "_engine/tensor/storages.py",
+        "distributed/_stores.py",
     },
     "emptied by hand when they are full": {
-        "optim/_scalars.py", "autograd/_passes.py", "_bridge/vmap.py", "_engine/passes/segments.py",
+        "_bridge/vmap.py", "_engine/passes/segments.py", "autograd/_passes.py", "optim/_scalars.py",
     },
 }  # fmt: skip
 """Files with dictionaries that start empty, or with functions that keep all of their results, and why they may."""

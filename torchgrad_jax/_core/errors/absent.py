@@ -52,6 +52,7 @@ _NESTED = "nested and jagged tensors are out of scope"
 _WINDOWS = "torch.hann_window and its relatives make windows; scipy.signal.windows has the others"
 _QUANTIZED = "quantized tensors are out of scope"
 _PASSES = "passes over graphs of torch.fx are out of scope; change the graph, or derive from torch.fx.Transformer"
+_REMOTE = "calls and gradients between processes are out of scope; use torch.distributed's collectives"
 _PIPES = "data pipes are out of scope; a DataLoader takes iterable datasets"
 _ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
 _TABLES = "tables of torch's own operators, modules and optimizers are out of scope"
@@ -113,6 +114,18 @@ MODULES: dict[str, Absent] = {
     "onnx.symbolic_opset11": Absent(_ONNX),
     **dict.fromkeys(("utils.data.datapipes", "utils.data.datapipes.iter"), Absent(_PIPES)),
     "utils.data.datapipes.iter.combinatorics": Absent(_PIPES, "ShufflerIterDataPipe SamplerIterDataPipe"),
+    "distributed.rpc": Absent(
+        _REMOTE, "get_worker_info init_rpc remote rpc_async rpc_sync shutdown", answers={"is_available": False}
+    ),
+    "distributed.autograd": Absent(_REMOTE, "backward context get_gradients", answers={"is_available": False}),
+    "distributed._composable.replicate": Absent(
+        "modules are wrapped for several processes; use DistributedDataParallel", "replicate"
+    ),
+    "distributed.algorithms.model_averaging.hierarchical_model_averager": Absent(
+        "parameters are averaged over one group; use PeriodicModelAverager", "HierarchicalModelAverager"
+    ),
+    "distributed.tensor.device_mesh": Absent("use torch.distributed.device_mesh", "DeviceMesh init_device_mesh"),
+    "distributed.tensor.parallel.loss": Absent("use torch.distributed.tensor.parallel", "loss_parallel"),
     "distributed.checkpoint.hf_storage": Absent(
         "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",

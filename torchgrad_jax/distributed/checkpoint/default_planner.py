@@ -34,14 +34,7 @@ from .planner import (
     WriteItemType,
 )
 
-__all__ = [
-    "DefaultLoadPlanner",
-    "DefaultSavePlanner",
-    "create_default_global_load_plan",
-    "create_default_global_save_plan",
-    "create_default_local_load_plan",
-    "create_default_local_save_plan",
-]
+__all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +52,6 @@ def _writes(fqn: str, value: Any) -> list[WriteItem]:
         WriteItem(MetadataIndex(fqn, c.offsets), kind, tensor_data=TensorWriteData(c, properties, size))
         for c in _chunks.chunks_of(value)
     ]
-
-
-def create_default_local_save_plan(state_dict: dict[str, Any], is_coordinator: bool) -> SavePlan:
-    """All that this process could write of a flat dictionary."""
-    return SavePlan([item for fqn, value in state_dict.items() for item in _writes(fqn, value)])
 
 
 def _without_doubles(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
@@ -85,9 +73,7 @@ def _without_doubles(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
     ]
 
 
-def create_default_global_save_plan(
-    all_plans: list[SavePlan], rewrite_index_hints: bool = True
-) -> tuple[list[SavePlan], Metadata]:
+def _described(all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
     """The metadata of what the plans write; each item learns its number among the parts of its tensor."""
     described: dict[str, Any] = {}
     plans = []
@@ -100,9 +86,8 @@ def create_default_global_save_plan(
             else:
                 new = TensorStorageMetadata(data.properties, data.size, [])
                 parts = described.setdefault(fqn, new).chunks
-                if rewrite_index_hints:
-                    index = dataclasses.replace(item.index, offset=item.index.offset, index=len(parts))
-                    item = dataclasses.replace(item, index=index)
+                index = dataclasses.replace(item.index, offset=item.index.offset, index=len(parts))
+                item = dataclasses.replace(item, index=index)
                 parts.append(data.chunk)
             items.append(item)
         plans.append(dataclasses.replace(plan, items=items))
@@ -163,7 +148,7 @@ class DefaultSavePlanner(SavePlanner):
 
     def create_local_plan(self) -> SavePlan:
         """All that this process could write."""
-        plan = create_default_local_save_plan(self.state_dict, self.is_coordinator)
+        plan = SavePlan([item for fqn, value in self.state_dict.items() for item in _writes(fqn, value)])
         if self.flatten_state_dict:
             plan = dataclasses.replace(plan, planner_data=self.mappings)
         self.plan = plan
@@ -176,7 +161,7 @@ class DefaultSavePlanner(SavePlanner):
             ValueError: the parts of a tensor overlap, or do not make up all of it.
         """
         plans = _without_doubles(all_plans, self.dedup_save_to_lowest_rank)
-        plans, metadata = create_default_global_save_plan(plans)
+        plans, metadata = _described(plans)
         if self.flatten_state_dict:
             metadata.planner_data = {k: v for p in reversed(plans) for k, v in p.planner_data.items()}
         if wrong := _complaints(metadata, len(plans) > 1):
@@ -212,7 +197,7 @@ class DefaultSavePlanner(SavePlanner):
 # --- reading --------------------------------------------------------------------------------------
 
 
-def create_default_local_load_plan(state_dict: dict[str, Any], metadata: Metadata, strict: bool = True) -> LoadPlan:
+def _local_load_plan(state_dict: dict[str, Any], metadata: Metadata, strict: bool) -> LoadPlan:
     """What this process needs for a flat dictionary.
 
     Raises:
@@ -239,11 +224,6 @@ def _reads(fqn: str, saved: Any, value: Any) -> list[ReadItem]:
     if saved.size != value.size():
         raise ValueError(f"Size mismatch between saved {saved.size} and current: {value.size()} for {fqn}")
     return list(_chunks.reads(fqn, saved.chunks, _chunks.chunks_of(value)))
-
-
-def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]:
-    """The plans as they are: each process reads what it needs."""
-    return all_plans
 
 
 class DefaultLoadPlanner(LoadPlanner):
@@ -283,11 +263,11 @@ class DefaultLoadPlanner(LoadPlanner):
             flat, mappings = flatten_state_dict(self.original_state_dict, old=True)
             if flat.keys() & (there.keys() - self.state_dict.keys()):
                 self.state_dict, self.mappings = flat, mappings
-        return create_default_local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)
+        return _local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)
 
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
         """The plans as they are."""
-        return create_default_global_load_plan(global_plan)
+        return global_plan
 
     def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
         """Take the plan."""
@@ -348,16 +328,10 @@ def _with_memory(state: Any) -> Any:
 
 
 class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
-    """Loads everything that is in a checkpoint into an empty dictionary.
+    """Loads everything that is in a checkpoint into an empty dictionary."""
 
-    Args:
-        keys: only entries with these names, or below them; all if it is None.
-        options: those of `DefaultLoadPlanner`.
-    """
-
-    def __init__(self, keys: Any = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.keys = keys
+    def __init__(self) -> None:
+        super().__init__()
 
     def set_up_planner(
         self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
@@ -367,14 +341,8 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
         assert metadata is not None
         paths = metadata.planner_data or {}
         for key, saved in metadata.state_dict_metadata.items():
-            path = paths.get(key, (key,))
-            if self._wanted(key, path):
-                set_element(state_dict, path, _room_for(saved))
+            set_element(state_dict, paths.get(key, (key,)), _room_for(saved))
         super().set_up_planner(state_dict, metadata, is_coordinator)
-
-    def _wanted(self, key: str, path: Any) -> bool:
-        names = {key, *(".".join(map(str, path[:n])) for n in range(1, len(path) + 1))}
-        return self.keys is None or not names.isdisjoint(self.keys)
 
 
 def _room_for(saved: Any) -> Any:

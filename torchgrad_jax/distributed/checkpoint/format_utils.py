@@ -13,7 +13,7 @@ from ...serialization import load, save
 from ._together import Together
 from .default_planner import DefaultSavePlanner, _EmptyStateDictLoadPlanner
 from .filesystem import FileSystemReader, FileSystemWriter
-from .state_dict_loader import _load
+from .state_dict_loader import _load_state_dict
 from .state_dict_saver import _save
 
 __all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
@@ -29,8 +29,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir: Name, torch_save_path: Name) -> None:
         torch_save_path: the file.
     """
     found: dict[str, Any] = {}
-    alone = Together(None, alone=True)
-    _load(found, FileSystemReader(dcp_checkpoint_dir), alone, _EmptyStateDictLoadPlanner())
+    _load_state_dict(found, FileSystemReader(dcp_checkpoint_dir), no_dist=True, planner=_EmptyStateDictLoadPlanner())
     save(found, torch_save_path)
 
 

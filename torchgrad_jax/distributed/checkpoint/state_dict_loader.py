@@ -8,7 +8,7 @@ from typing import Any
 from ..._core.errors import warn
 from ._storages import reader_for
 from ._together import Together, alone
-from .default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner
+from .default_planner import DefaultLoadPlanner
 from .metadata import Metadata
 from .planner import LoadPlan, LoadPlanner
 from .stateful import Stateful
@@ -31,8 +31,7 @@ def load_state_dict(
         FutureWarning,
     )
     storage_reader.reset()
-    together = Together(process_group, no_dist, coordinator_rank)
-    _load(state_dict, storage_reader, together, planner or DefaultLoadPlanner())
+    _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
 
 
 def load(
@@ -62,9 +61,8 @@ def load(
     """
     by_itself = alone(no_dist, to="load")
     reader = reader_for(storage_reader, checkpoint_id)
-    together = Together(process_group, by_itself)
     states = {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in sorted(state_dict.items())}
-    _load(states, reader, together, planner or DefaultLoadPlanner())
+    _load_state_dict(states, reader, process_group, no_dist=by_itself, planner=planner)
     for key, state in states.items():
         value = state_dict[key]
         if isinstance(value, Stateful):
@@ -73,20 +71,31 @@ def load(
             state_dict[key] = state
 
 
-def _load(state: dict[str, Any], reader: StorageReader, together: Together, planner: LoadPlanner) -> None:
+def _load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: StorageReader,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: LoadPlanner | None = None,
+) -> None:
+    """Read entries as they are. Lightning and Accelerate call this, for what a checkpoint of unknown names has."""
+    reader, together = storage_reader, Together(process_group, no_dist, coordinator_rank)
+    plans = DefaultLoadPlanner() if planner is None else planner
+
     def local() -> LoadPlan:
         metadata, shared = _metadata(reader, together.rank)
-        planner.set_up_planner(state, metadata, together.is_coordinator)
+        plans.set_up_planner(state_dict, metadata, together.is_coordinator)
         reader.set_up_storage_reader(metadata, together.is_coordinator, rank=together.rank, use_collectives=shared)
-        return reader.prepare_local_plan(planner.create_local_plan())
+        return reader.prepare_local_plan(plans.create_local_plan())
 
-    def decide(plans: list[LoadPlan]) -> list[LoadPlan]:
-        return reader.prepare_global_plan(planner.create_global_plan(plans))
+    def decide(local_plans: list[LoadPlan]) -> list[LoadPlan]:
+        return reader.prepare_global_plan(plans.create_global_plan(local_plans))
 
     def read(plan: LoadPlan) -> None:
-        reader.read_data(planner.finish_plan(plan), planner).wait()
-        if isinstance(planner, DefaultLoadPlanner):
-            planner._finish_reading()
+        reader.read_data(plans.finish_plan(plan), plans).wait()
+        if isinstance(plans, DefaultLoadPlanner):
+            plans._finish_reading()
 
     plan = together.shared_out("plan", local, decide)
     together.all_done("read", lambda: read(plan))
@@ -103,25 +112,3 @@ def _metadata(reader: StorageReader, rank: int) -> tuple[Metadata, bool]:
             raise AssertionError(
                 f"metadata is None; global metadata read failed: {everybody}; rank local metadata read failed: {own}"
             ) from None
-
-
-def _load_state_dict_from_keys(
-    keys: set[str] | str | None = None,
-    *,
-    checkpoint_id: str | os.PathLike[str] | None = None,
-    storage_reader: StorageReader | None = None,
-    process_group: Any = None,
-) -> dict[str, Any]:
-    """What is in a checkpoint, in a new dictionary.
-
-    Args:
-        keys: only entries with these names, or below them; all if it is None.
-        checkpoint_id: the folder.
-        storage_reader: reads elsewhere.
-        process_group: which processes.
-    """
-    reader = reader_for(storage_reader, checkpoint_id)
-    found: dict[str, Any] = {}
-    wanted = {keys} if isinstance(keys, str) else keys
-    _load(found, reader, Together(process_group, alone(False)), _EmptyStateDictLoadPlanner(wanted))
-    return found

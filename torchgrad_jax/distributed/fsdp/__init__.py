@@ -10,7 +10,7 @@ from ._fully_shard import (
     register_fsdp_forward_method as register_fsdp_forward_method,
     share_comm_ctx as share_comm_ctx,
 )
-from ._policies import (
+from .api import (
     BackwardPrefetch as BackwardPrefetch,
     CPUOffload as CPUOffload,
     CPUOffloadPolicy as CPUOffloadPolicy,

@@ -15,8 +15,8 @@ from ...nn.modules.module import Module
 from .._groups import get_world_size, is_initialized
 from .._jax_processes import check_mesh
 from ..device_mesh import DeviceMesh, init_device_mesh
-from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy, check_reduction
 from ._rules import Group, enter, leave, owned, replicate_others, split_parameters
+from .api import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy, check_reduction
 
 _GROUP = "_fsdp_group"
 
@@ -46,14 +46,6 @@ def check_forward(module: Module, by: str) -> None:
     """Complain about a container that is never called itself."""
     if isinstance(module, ModuleList | ModuleDict) and type(module).forward is Module.forward:
         raise ValueError(f"{by} does not support containers that do not implement forward: {module}")
-
-
-def applied_before(by: str, module: Module) -> AssertionError:
-    """The error of a function that changes a module in place and has done so before."""
-    return AssertionError(
-        f"Each distinct composable distributed API can only be applied to a module once. {by} has already been "
-        f"applied to the following module:\n{module}"
-    )
 
 
 def fully_shard(
@@ -101,7 +93,10 @@ def fully_shard(
     for part in parts:
         check_forward(part, "fully_shard")
         if group_of(part) is not None:
-            raise applied_before("fully_shard", part)
+            raise AssertionError(
+                "Each distinct composable distributed API can only be applied to a module once. fully_shard has "
+                f"already been applied to the following module:\n{part}"
+            )
     policy = mp_policy or MixedPrecisionPolicy()
     check_reduction(policy, mesh)
     left_out = list(ignored_params or ())
@@ -150,21 +145,18 @@ class UnshardHandle:
         """Nothing is left to wait for."""
 
 
-def of_original_class(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Make an instance of the class that a module had before it was changed in place: `model[:2]` calls this."""
-    original: Any = cls.__mro__[2]
-    made = original.__new__(original, *args, **kwargs)
-    made.__init__(*args, **kwargs)
-    return made
-
-
 class FSDPModule:
     """What a module is, besides its own class, after `fully_shard`.
 
     Hints about when to communicate are taken and change nothing: XLA decides when it moves data.
     """
 
-    __new__ = of_original_class
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An instance of the class that the module had before: `model[:2]` calls this."""
+        original: Any = cls.__mro__[2]
+        made = original.__new__(original, *args, **kwargs)
+        made.__init__(*args, **kwargs)
+        return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (type(self).__mro__[2],), self.__dict__

@@ -9,7 +9,7 @@ import jax
 from ..._engine.memory.tensor import Tensor
 from ...nn.modules.module import Module
 from ..tensor._dtensor import DTensor
-from ._policies import (
+from .api import (
     FullOptimStateDictConfig,
     FullStateDictConfig,
     LocalOptimStateDictConfig,

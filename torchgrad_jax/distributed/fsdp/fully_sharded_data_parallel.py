@@ -19,7 +19,8 @@ from ..device_mesh import DeviceMesh
 from ..tensor._sources import values_of
 from . import _state_dicts
 from ._fully_shard import group_of, whole_world
-from ._policies import (
+from ._rules import Group, cast, enter, leave, owned, replicate_others, split_parameters
+from .api import (
     BackwardPrefetch as BackwardPrefetch,
     CPUOffload as CPUOffload,
     FullOptimStateDictConfig as FullOptimStateDictConfig,
@@ -36,7 +37,6 @@ from ._policies import (
     StateDictType as StateDictType,
     check_reduction,
 )
-from ._rules import Group, cast, enter, leave, owned, replicate_others, split_parameters
 from .wrap import wrap_children
 
 _WRAPPED = _state_dicts.WRAPPED

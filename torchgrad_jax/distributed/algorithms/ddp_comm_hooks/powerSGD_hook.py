@@ -25,7 +25,7 @@ from ..._buckets import GradBucket
 from ..._collectives import all_reduce
 from ..._groups import ProcessGroup, member_of
 
-__all__ = ["PowerSGDState", "powerSGD_hook"]
+__all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 _log = logging.getLogger(__name__)
 
 
@@ -139,6 +139,15 @@ def _report(state: PowerSGDState, bucket: GradBucket) -> None:
     if bucket.is_last() and state.iter >= state.next_stats_report:
         state.next_stats_report = state.iter + state.compression_stats_logging_frequency
         _log.info("Compression stats: iter %s, rate %s, %s elements became %s", state.iter, *state.compression_stats())
+
+
+def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
+    """Not supported: one matrix of all gradients of a bucket. Accelerate names it beside the hook that it registers.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("batched_powerSGD_hook; use powerSGD_hook")
 
 
 # --- what is sent ---------------------------------------------------------------------------------

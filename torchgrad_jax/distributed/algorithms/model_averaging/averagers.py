@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from .... import cat
 from ...._core.errors import warn
-from ..._groups import member_of
-from . import utils
+from ...._engine.memory.tensor import Tensor
+from ..._collectives import all_reduce
+from ..._groups import ProcessGroup, member_of
 
 __all__ = ["ModelAverager", "PeriodicModelAverager"]
 _EACH_STEP = (
@@ -61,5 +63,22 @@ class PeriodicModelAverager(ModelAverager):
         """
         after = self.step - self.warmup_steps
         if after >= 0 and after % self.period == 0:
-            utils.average_parameters_or_parameter_groups(params, self.process_group)
+            _average(_with_gradients(params), self.process_group)
         self.step += 1
+
+
+def _with_gradients(params: Iterable[Any]) -> list[Tensor]:
+    """Those of some parameters, or of an optimizer's groups of parameters, that have a gradient."""
+    found = [p for x in params for p in (x["params"] if isinstance(x, dict) else [x])]
+    for p in found:
+        if not isinstance(p, Tensor):
+            raise NotImplementedError(f"Parameter input of type {type(p)} is not supported")
+    return [p for p in found if p.grad is not None]
+
+
+def _average(params: list[Tensor], pg: ProcessGroup) -> None:
+    """Replace parameters by their averages over the processes of a group."""
+    flat = cat([p.data.reshape(-1) for p in params]).div_(pg.size())
+    all_reduce(flat, group=pg)
+    for p, mean in zip(params, flat.split([p.numel() for p in params])):
+        p.data = mean.view_as(p).type_as(p)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .api import parallelize_module as parallelize_module
-from .loss import loss_parallel as loss_parallel
+from .api import loss_parallel as loss_parallel, parallelize_module as parallelize_module
 from .style import (
     ColwiseParallel as ColwiseParallel,
     ParallelStyle as ParallelStyle,

@@ -1,7 +1,9 @@
-"""`parallelize_module`: which layers of a module get which style."""
+"""`parallelize_module`: which layers of a module get which style; and `loss_parallel`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from typing import Any
 
@@ -64,3 +66,13 @@ def _matching(module: Module, path: str) -> list[Module]:
             f"skipping this plan entry."
         )
     return [found for child in children for found in _matching(child, rest)]
+
+
+@contextmanager
+def loss_parallel() -> Iterator[None]:
+    """Let `cross_entropy` take logits that are split over their classes.
+
+    XLA does so inside and outside of this block: maxima and sums are reduced over the devices, and the logits are
+    not gathered. The block is for programs written for PyTorch, which need it.
+    """
+    yield

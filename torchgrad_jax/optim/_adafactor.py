@@ -6,7 +6,7 @@ from typing import Any
 
 from .._core.arrays.dtypes import finfo
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, check_lr, hyper, insist, is_on
+from ._ruled import Ruled, check_lr, hyper, insist
 from ._rules import add_, descent, larger, mean, norm, run_by_step, smaller
 from .optimizer import ParamsT
 
@@ -70,19 +70,7 @@ class Adafactor(Ruled):
             if p.grad is not None and p.is_complex():
                 raise RuntimeError("Adafactor does not support complex parameters")
         columns = self._collect(group, "row_var", "col_var", "variance", "step")
-        adafactor(
-            *columns,
-            d=group["d"],
-            lr=group["lr"],
-            beta2_decay=group["beta2_decay"],
-            weight_decay=group["weight_decay"],
-            eps1=group["eps"][0],
-            eps2=group["eps"][1],
-            foreach=group["foreach"],
-            maximize=group["maximize"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-        )
+        self._run(adafactor, group, columns, eps1=group["eps"][0], eps2=group["eps"][1])
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -142,16 +130,7 @@ def adafactor(
     if not params:
         return
     eps1 = finfo(params[0].dtype).eps if eps1 is None else eps1
-    h = hyper(
-        d=d,
-        lr=lr,
-        beta2_decay=beta2_decay,
-        weight_decay=weight_decay,
-        eps1=eps1,
-        eps2=eps2,
-        maximize=maximize,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(d=d, lr=lr, beta2_decay=beta2_decay, weight_decay=weight_decay, eps1=eps1, eps2=eps2, maximize=maximize)
     columns = {"row_var": row_vars, "col_var": col_vars, "variance": variances}
     run_by_step(_rule, params, grads, columns, state_steps, h)
 

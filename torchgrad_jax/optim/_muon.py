@@ -73,8 +73,7 @@ class Muon(Ruled):
             if p.grad is not None and p.is_complex():
                 raise RuntimeError("Muon does not support complex parameters")
         columns = self._collect(group, "momentum_buffer")
-        names = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
-        muon(*columns, has_complex=False, **{k: group[k] for k in names})
+        self._run(muon, group, columns, has_complex=False)
 
 
 def _orthogonal(x: Any, h: Any) -> Any:

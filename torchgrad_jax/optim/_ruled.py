@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ from .._engine.entry.bind import NAMESPACES
 from .._engine.memory.tensor import Tensor, make
 from ..autograd.grad_mode import enable_grad
 from ._scalars import number, scalar_tensor
-from .optimizer import Optimizer, _use_grad_for_differentiable
+from .optimizer import Optimizer, ParamsT, _use_grad_for_differentiable
 
 _CAPTURABLE = ("cuda", "xpu", "hpu", "privateuseone", "xla")
 _FUSED = ["mps", "cuda", "xpu", "hpu", "cpu", "privateuseone"]
@@ -102,7 +104,9 @@ def amp(grads: list[Any], grad_scale: Any, found_inf: Any, fused: Any) -> bool:
 
 
 def hyper(**values: Any) -> dict[str, Any]:
-    """Hyperparameters as numbers; tensors stay tensors where the step is recorded."""
+    """Hyperparameters as numbers, and whether weights decay; tensors stay tensors where the step is recorded."""
+    if "weight_decay" in values:
+        values["decays"] = is_on(values["weight_decay"])
     return values if MODES.bits & GRAD else {k: number(v) for k, v in values.items()}
 
 
@@ -125,6 +129,11 @@ CAPTURABLE_DEFAULTS: dict[str, Any] = {"foreach": None, "maximize": False, "diff
 """Options that state from older versions of most optimizers may lack."""
 
 
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
 class Ruled(Optimizer):
     """An optimizer that updates its groups one after the other.
 
@@ -135,11 +144,15 @@ class Ruled(Optimizer):
     """What a new parameter's state holds as zeros, after its scalars."""
     _SCALARS: tuple[tuple[str, float], ...] = (("step", 0.0),)
     """Its scalars, and where they start."""
-    _OPTIONS: tuple[str, ...] = ()
-    """Options of a group that the functional form takes by name, beside those that all have."""
 
     _GROUP_DEFAULTS: dict[str, Any] = {"maximize": False, "foreach": None, "differentiable": False}
     """Options that state from older versions may lack."""
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        if defaults.get("fused"):
+            check_fused(True, defaults["foreach"], defaults["differentiable"])
+            self._step_supports_amp_scaling = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -208,11 +221,12 @@ class Ruled(Optimizer):
         columns = [[state.get(name) for state in states] for name in names]
         return [params, [p.grad for p in params], *columns]
 
-    def _given(self, group: dict[str, Any]) -> dict[str, Any]:
-        """The options of a group as the functional form takes them."""
+    def _run(self, function: Callable[..., None], group: dict[str, Any], columns: Sequence[Any], **more: Any) -> None:
+        """Call a functional form with columns of state and those options of the group that it has parameters for."""
         beta1, beta2 = group.get("betas", (None, None))
-        known = {**group, "beta1": beta1, "beta2": beta2}
-        return {k: known[k] for k in (*self._OPTIONS, "foreach", "maximize", "differentiable")}
+        scaler = {"grad_scale": getattr(self, "grad_scale", None), "found_inf": getattr(self, "found_inf", None)}
+        known = {**group, "beta1": beta1, "beta2": beta2, **scaler, **more}
+        function(*columns, **{k: known[k] for k in _parameters(function)[len(columns) :] if k in known})
 
     def _update(self, group: dict[str, Any]) -> None:
         raise NotImplementedError

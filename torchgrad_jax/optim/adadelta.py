@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist
 from ._rules import add_, addcmul_, as_real, descent, penalized, run
 from ._scalars import advance
 from .optimizer import ParamsT
@@ -27,7 +27,6 @@ class Adadelta(Ruled):
     """
 
     _STATE = ("square_avg", "acc_delta")
-    _OPTIONS = ("lr", "rho", "eps", "weight_decay", "capturable")
     _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
@@ -47,21 +46,11 @@ class Adadelta(Ruled):
         insist(0.0 <= rho <= 1.0, f"Invalid rho value: {rho}")
         insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
-        options = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, options)
+        flags = {"maximize": maximize, "capturable": capturable, "foreach": foreach, "differentiable": differentiable}
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, **flags})
 
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, *self._STATE, "step")
-        adadelta(*columns, **self._given(group))
+        self._run(adadelta, group, self._collect(group, *self._STATE, "step"))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -99,7 +88,7 @@ def adadelta(
     """
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps, xla=False)
-    h = hyper(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, decays=is_on(weight_decay))
+    h = hyper(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
     advance(state_steps)
     run(_rule, params, grads, {"square_avg": square_avgs, "acc_delta": acc_deltas}, h)
 

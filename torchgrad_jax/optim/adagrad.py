@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, amp, call, check_fused, check_fused_param, check_lr, check_steps, hyper, insist, is_on
+from ._ruled import Ruled, amp, call, check_fused_param, check_lr, check_steps, hyper, insist
 from ._rules import addcdiv_, addcmul_, as_real, descent, penalized, run_by_step
 from .optimizer import ParamsT
 
@@ -47,24 +47,15 @@ class Adagrad(Ruled):
         start = initial_accumulator_value
         insist(start >= 0.0, f"Invalid initial_accumulator_value value: {start}")
         insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
+        flags = {"foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused}
         options = {
             "lr": lr,
             "lr_decay": lr_decay,
             "eps": eps,
             "weight_decay": weight_decay,
             "initial_accumulator_value": start,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
         }
-        super().__init__(params, options)
-        if fused:
-            check_fused(fused, foreach, differentiable)
-            self._step_supports_amp_scaling = True
-        for group in self.param_groups:
-            for p in group["params"]:
-                self._start(vars(self)["state"][p], group, p)
+        super().__init__(params, options | flags)
 
     def share_memory(self) -> None:
         """Move the sums to memory that processes share."""
@@ -82,19 +73,7 @@ class Adagrad(Ruled):
         if group["fused"]:
             for p in columns[0][:1]:
                 check_fused_param(p)
-        adagrad(
-            *columns,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            lr_decay=group["lr_decay"],
-            eps=group["eps"],
-            maximize=group["maximize"],
-            foreach=group["foreach"],
-            differentiable=group["differentiable"],
-            fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-        )
+        self._run(adagrad, group, columns)
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -135,9 +114,7 @@ def adagrad(
     check_steps(state_steps)
     if not amp(grads, grad_scale, found_inf, fused):
         return
-    h = hyper(
-        lr=lr, weight_decay=weight_decay, lr_decay=lr_decay, eps=eps, maximize=maximize, decays=is_on(weight_decay)
-    )
+    h = hyper(lr=lr, weight_decay=weight_decay, lr_decay=lr_decay, eps=eps, maximize=maximize)
     run_by_step(_rule, params, grads, {"sum": state_sums}, state_steps, h)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, amp, check_adam, check_capturable, check_fused, check_steps, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, amp, check_adam, check_capturable, check_steps, hyper, insist
 from ._rules import addcdiv_, as_real, average, decayed, descent, kept, root, run_by_step
 from .optimizer import ParamsT
 
@@ -39,15 +39,7 @@ class Adam(Ruled):
     """
 
     _STATE = ("exp_avg", "exp_avg_sq")
-    _GROUP_DEFAULTS = {
-        "amsgrad": False,
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "fused": None,
-    }
+    _GROUP_DEFAULTS = {"amsgrad": False, **CAPTURABLE_DEFAULTS, "decoupled_weight_decay": False, "fused": None}
 
     def __init__(
         self,
@@ -78,12 +70,7 @@ class Adam(Ruled):
                 insist(capturable or not foreach, _UNCAPTURABLE.format(f"betas[{i}]"))
                 insist(b._m.numel == 1, f"Tensor betas[{i}] must be 1-element")
         scalars: Any = tuple(b.squeeze() if isinstance(b, Tensor) and b._m.ndim else b for b in betas)
-        options = {
-            "lr": lr,
-            "betas": scalars,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
+        flags = {
             "maximize": maximize,
             "foreach": foreach,
             "capturable": capturable,
@@ -91,10 +78,8 @@ class Adam(Ruled):
             "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
         }
-        super().__init__(params, options)
-        if fused:
-            check_fused(fused, foreach, differentiable)
-            self._step_supports_amp_scaling = True
+        options = {"lr": lr, "betas": scalars, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        super().__init__(params, options | flags)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
         super()._start(state, group, p)
@@ -102,35 +87,12 @@ class Adam(Ruled):
             state["max_exp_avg_sq"] = self._zeros(p)
 
     def _update(self, group: dict[str, Any]) -> None:
-        names = ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"]
-        params, grads, averages, squares, largest, steps = self._collect(group, *names)
-        if group["differentiable"] and any(t.requires_grad for t in steps):
+        columns = self._collect(group, *self._STATE, "max_exp_avg_sq", "step")
+        if group["differentiable"] and any(t.requires_grad for t in columns[-1]):
             raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
         if group["foreach"] and isinstance(self._group_of(group)["lr"], Tensor) and not group["capturable"]:
             raise RuntimeError(_UNCAPTURABLE.format("lr"))
-        beta1, beta2 = group["betas"]
-        adam(
-            params,
-            grads,
-            averages,
-            squares,
-            largest if group["amsgrad"] else [],
-            steps,
-            amsgrad=group["amsgrad"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=group["maximize"],
-            foreach=group["foreach"],
-            capturable=group["capturable"],
-            differentiable=group["differentiable"],
-            fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-        )
+        self._run(adam, group, columns)
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -176,7 +138,6 @@ def adam(
         maximize=maximize,
         amsgrad=amsgrad,
         decoupled=decoupled_weight_decay,
-        decays=is_on(weight_decay),
     )
     columns = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
     if amsgrad:

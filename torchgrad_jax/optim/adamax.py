@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper
 from ._rules import addcdiv_, as_real, descent, kept, penalized, run_by_step
 from .optimizer import ParamsT
 
@@ -26,7 +26,6 @@ class Adamax(Ruled):
     """
 
     _STATE = ("exp_avg", "exp_inf")
-    _OPTIONS = ("lr", "beta1", "beta2", "eps", "weight_decay", "capturable")
     _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
@@ -43,21 +42,11 @@ class Adamax(Ruled):
         capturable: bool = False,
     ) -> None:
         check_adam(lr, eps, betas, weight_decay)
-        options = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, options)
+        flags = {"foreach": foreach, "maximize": maximize, "differentiable": differentiable, "capturable": capturable}
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **flags})
 
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, *self._STATE, "step")
-        adamax(*columns, **self._given(group))
+        self._run(adamax, group, self._collect(group, *self._STATE, "step"))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -95,15 +84,7 @@ def adamax(
     """
     check_steps(state_steps)
     check_capturable(capturable, "params and state_steps", params, state_steps)
-    h = hyper(
-        lr=lr,
-        beta1=beta1,
-        beta2=beta2,
-        eps=eps,
-        weight_decay=weight_decay,
-        maximize=maximize,
-        decays=is_on(weight_decay),
-    )
+    h = hyper(lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize)
     columns = {"exp_avg": exp_avgs, "exp_inf": exp_infs}
     run_by_step(_rule, params, grads, columns, state_steps, h)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, hyper, insist
 from ._rules import add_, as_real, descent, larger, penalized, run
 from ._scalars import advance, alike, in_default_dtype, number, scalar_tensor, take, update
 from .optimizer import ParamsT
@@ -27,7 +27,6 @@ class ASGD(Ruled):
         differentiable: record the step.
     """
 
-    _OPTIONS = ("lambd", "lr", "t0", "alpha", "weight_decay", "capturable")
     _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
@@ -45,18 +44,9 @@ class ASGD(Ruled):
     ) -> None:
         check_lr(lr)
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
-        options = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, options)
+        flags = {"foreach": foreach, "maximize": maximize, "differentiable": differentiable, "capturable": capturable}
+        options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        super().__init__(params, options | flags)
 
     def _scalar(self, group: dict[str, Any], p: Any, value: float) -> Tensor:
         return scalar_tensor(value, p)
@@ -68,8 +58,7 @@ class ASGD(Ruled):
         state["ax"] = self._zeros(p)
 
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, "ax", "mu", "eta", "step")
-        asgd(*columns, **self._given(group))
+        self._run(asgd, group, self._collect(group, "ax", "mu", "eta", "step"))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -111,7 +100,7 @@ def asgd(
         maximize, differentiable, capturable, lambd, lr, t0, alpha, weight_decay: as in `ASGD`.
     """
     check_capturable(capturable, "params, mus, etas, and state_steps", params, mus, etas, state_steps)
-    h = hyper(lambd=lambd, weight_decay=weight_decay, maximize=maximize, decays=is_on(weight_decay))
+    h = hyper(lambd=lambd, weight_decay=weight_decay, maximize=maximize)
     rate = number(lr)
     now = advance(state_steps)
     eta, mu = [number(t) for t in etas], [number(t) for t in mus]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, insist
 from ._rules import addcdiv_, as_real, average, decayed, descent, run
 from ._scalars import advance, alike, as_held, take, update
 from .optimizer import ParamsT
@@ -30,7 +30,6 @@ class NAdam(Ruled):
 
     _SCALARS = (("step", 0.0), ("mu_product", 1.0))
     _STATE = ("exp_avg", "exp_avg_sq")
-    _OPTIONS = ("lr", "beta1", "beta2", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay", "capturable")
     _GROUP_DEFAULTS = {**CAPTURABLE_DEFAULTS, "decoupled_weight_decay": False}
 
     def __init__(
@@ -50,6 +49,7 @@ class NAdam(Ruled):
     ) -> None:
         check_adam(lr, eps, betas, weight_decay)
         insist(momentum_decay >= 0.0, f"Invalid momentum_decay value: {momentum_decay}")
+        flags = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
         options = {
             "lr": lr,
             "betas": betas,
@@ -57,16 +57,11 @@ class NAdam(Ruled):
             "weight_decay": weight_decay,
             "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
         }
-        super().__init__(params, options)
+        super().__init__(params, options | flags)
 
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, *self._STATE, "mu_product", "step")
-        nadam(*columns, **self._given(group))
+        self._run(nadam, group, self._collect(group, *self._STATE, "mu_product", "step"))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -105,7 +100,6 @@ def nadam(
         weight_decay=weight_decay,
         maximize=maximize,
         decoupled=decoupled_weight_decay,
-        decays=is_on(weight_decay),
     )
 
     def mu(step: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper
 from ._rules import add_, as_real, average, decayed, descent, root, run
 from ._scalars import advance, alike, take
 from .optimizer import ParamsT
@@ -28,7 +28,6 @@ class RAdam(Ruled):
     """
 
     _STATE = ("exp_avg", "exp_avg_sq")
-    _OPTIONS = ("lr", "beta1", "beta2", "eps", "weight_decay", "decoupled_weight_decay", "capturable")
     _GROUP_DEFAULTS = {**CAPTURABLE_DEFAULTS, "decoupled_weight_decay": False}
 
     def __init__(
@@ -46,22 +45,17 @@ class RAdam(Ruled):
         differentiable: bool = False,
     ) -> None:
         check_adam(lr, eps, betas, weight_decay)
-        options = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
+        flags = {
             "maximize": maximize,
             "foreach": foreach,
             "capturable": capturable,
             "decoupled_weight_decay": decoupled_weight_decay,
             "differentiable": differentiable,
         }
-        super().__init__(params, options)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **flags})
 
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, *self._STATE, "step")
-        radam(*columns, **self._given(group))
+        self._run(radam, group, self._collect(group, *self._STATE, "step"))
 
 
 def _certainty(step: Any, beta2: Any) -> tuple[Any, Any]:
@@ -124,7 +118,6 @@ def radam(
         weight_decay=weight_decay,
         maximize=maximize,
         decoupled=decoupled_weight_decay,
-        decays=is_on(weight_decay),
     )
     now = advance(state_steps)
     for part in alike(now) if now else []:

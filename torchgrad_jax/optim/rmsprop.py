@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist, is_on
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist
 from ._rules import add_, addcdiv_, addcmul_, as_real, descent, penalized, run
 from ._scalars import advance
 from .optimizer import ParamsT
@@ -29,7 +29,6 @@ class RMSprop(Ruled):
     """
 
     _STATE = ("square_avg",)
-    _OPTIONS = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "capturable")
     _GROUP_DEFAULTS = {"momentum": 0, "centered": False, **CAPTURABLE_DEFAULTS}
 
     def __init__(
@@ -51,6 +50,7 @@ class RMSprop(Ruled):
         insist(momentum >= 0.0, f"Invalid momentum value: {momentum}")
         insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
         insist(alpha >= 0.0, f"Invalid alpha value: {alpha}")
+        flags = {"capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable}
         options = {
             "lr": lr,
             "momentum": momentum,
@@ -58,12 +58,8 @@ class RMSprop(Ruled):
             "eps": eps,
             "centered": centered,
             "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
         }
-        super().__init__(params, options)
+        super().__init__(params, options | flags)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
         super()._start(state, group, p)
@@ -73,8 +69,7 @@ class RMSprop(Ruled):
             state["grad_avg"] = self._zeros(p)
 
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, "square_avg", "grad_avg", "momentum_buffer", "step")
-        rmsprop(*columns, **self._given(group))
+        self._run(rmsprop, group, self._collect(group, "square_avg", "grad_avg", "momentum_buffer", "step"))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
@@ -136,7 +131,6 @@ def rmsprop(
         centered=centered,
         maximize=maximize,
         moves=moves,
-        decays=is_on(weight_decay),
     )
     columns = {"square_avg": square_avgs}
     if centered:

@@ -41,16 +41,8 @@ class Rprop(Ruled):
     ) -> None:
         check_lr(lr)
         insist(0.0 < etas[0] < 1.0 < etas[1], f"Invalid eta values: {etas[0]}, {etas[1]}")
-        options = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, options)
+        flags = {"foreach": foreach, "maximize": maximize, "differentiable": differentiable, "capturable": capturable}
+        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, **flags})
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
         lr = self._rate(group)
@@ -62,17 +54,7 @@ class Rprop(Ruled):
         columns = self._collect(group, "prev", "step_size", "step")
         shrink, grow = group["etas"]
         low, high = group["step_sizes"]
-        rprop(
-            *columns,
-            step_size_min=low,
-            step_size_max=high,
-            etaminus=shrink,
-            etaplus=grow,
-            foreach=group["foreach"],
-            maximize=group["maximize"],
-            differentiable=group["differentiable"],
-            capturable=group["capturable"],
-        )
+        self._run(rprop, group, columns, step_size_min=low, step_size_max=high, etaminus=shrink, etaplus=grow)
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.memory.tensor import Tensor
-from ._ruled import Ruled, amp, check_fused, check_fused_param, check_lr, hyper, insist, is_on
+from ._ruled import Ruled, amp, check_fused_param, check_lr, hyper, insist
 from ._rules import add, add_, descent, penalized, run
 from .optimizer import ParamsT
 
@@ -57,21 +57,15 @@ class SGD(Ruled):
             not nesterov or (momentum > 0 and dampening == 0),
             "Nesterov momentum requires a momentum and zero dampening",
         )
+        flags = {"maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused}
         options = {
             "lr": lr,
             "momentum": momentum,
             "dampening": dampening,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
         }
-        super().__init__(params, options)
-        if fused:
-            self._step_supports_amp_scaling = True
-            check_fused(fused, foreach, differentiable)
+        super().__init__(params, options | flags)
 
     def _update(self, group: dict[str, Any]) -> None:
         params, grads = self._collect(group)
@@ -83,21 +77,7 @@ class SGD(Ruled):
         old = [held[p].get("momentum_buffer") for p in params] if moving else []
         old = [self._momentum(group, p) if b is None else b for p, b in zip(params, old)]
         buffers = list(old)
-        sgd(
-            params,
-            grads,
-            buffers,
-            weight_decay=group["weight_decay"],
-            momentum=group["momentum"],
-            lr=group["lr"],
-            dampening=group["dampening"],
-            nesterov=group["nesterov"],
-            maximize=group["maximize"],
-            foreach=group["foreach"],
-            fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-        )
+        self._run(sgd, group, [params, grads, buffers])
         for p, before, buffer in zip(params, old, buffers):
             if before is not buffer:
                 held[p]["momentum_buffer"] = buffer
@@ -164,7 +144,6 @@ def sgd(
         nesterov=nesterov,
         maximize=maximize,
         moves=moves,
-        decays=is_on(weight_decay),
     )
     run(_rule, params, d_p_list, {"momentum_buffer": momentum_buffer_list} if moves else {}, h)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
 from ..._core.errors import warn
@@ -10,6 +9,7 @@ from ..._engine.memory.tensor import Tensor
 from .. import functional as F, init
 from .._top import torch
 from ..parameter import Parameter
+from ._parts import Named
 from .attention import MultiheadAttention as MultiheadAttention
 from .module import Module
 
@@ -77,21 +77,7 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}{_inplace(self, ', ')}"
 
 
-class _Named:
-    """Errors about arguments name the class itself, not the one that its constructor is shared with."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        shared: Any = cls.__init__
-        if cls.__module__ == __name__ and "__init__" not in cls.__dict__:
-            own = FunctionType(shared.__code__, shared.__globals__, "__init__", shared.__defaults__, shared.__closure__)
-            own.__qualname__ = f"{cls.__qualname__}.__init__"
-            own.__annotations__, own.__doc__ = shared.__annotations__, shared.__doc__
-            own.__kwdefaults__, own.__module__ = shared.__kwdefaults__, __name__
-            type.__setattr__(cls, "__init__", own)
-
-
-class _Rectifier(_Named, Module):
+class _Rectifier(Named, Module):
     """A nonlinearity whose only argument is whether it overwrites its input."""
 
     __constants__ = ["inplace"]
@@ -389,7 +375,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class _Shrink(_Named, Module):
+class _Shrink(Named, Module):
     __constants__ = ["lambd"]
     lambd: float
 
@@ -533,7 +519,7 @@ class Tanhshrink(Module):
         return F.tanhshrink(input)
 
 
-class _Along(_Named, Module):
+class _Along(Named, Module):
     """A function along a dimension, which may be left to be guessed."""
 
     __constants__ = ["dim"]

@@ -11,6 +11,7 @@ from .. import functional as F, init
 from .._top import torch
 from ..common_types import _size_any_t
 from ..parameter import Parameter, UninitializedParameter
+from ._parts import Named
 from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _ntuple, _reverse_repeat_tuple, _single
@@ -173,7 +174,7 @@ _ARGS = """
     """
 
 
-class _Conv(_ConvNd):
+class _Conv(Named, _ConvNd):
     """What `Conv1d` and the others are, which say over how many dimensions they go and what convolves."""
 
     _spatial_dims: int
@@ -298,7 +299,7 @@ _TRANSPOSED_ARGS = """
     """
 
 
-class _ConvTranspose(_ConvTransposeNd):
+class _ConvTranspose(Named, _ConvTransposeNd):
     """What `ConvTranspose1d` and the others are, which say over how many dimensions they go and what convolves."""
 
     _spatial_dims: int
@@ -422,7 +423,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
 _LAZY = " that takes the number of input channels from its first input; see there for the arguments."
 
 
-class _LazyConv(_LazyConvXdMixin):
+class _LazyConv(Named, _LazyConvXdMixin):
     def __init__(
         self,
         out_channels: int,
@@ -440,7 +441,7 @@ class _LazyConv(_LazyConvXdMixin):
         self._make_lazy(out_channels, bias, device, dtype)
 
 
-class _LazyConvTranspose(_LazyConvXdMixin):
+class _LazyConvTranspose(Named, _LazyConvXdMixin):
     def __init__(
         self,
         out_channels: int,

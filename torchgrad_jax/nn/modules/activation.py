@@ -87,6 +87,10 @@ class _Rectifier(Named, Module):
         super().__init__()
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        """Its argument."""
+        return _inplace(self)
+
 
 class ReLU(_Rectifier):
     """The larger of the input and 0.
@@ -98,10 +102,6 @@ class ReLU(_Rectifier):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.relu(input, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
 
 
 class RReLU(Module):
@@ -210,6 +210,10 @@ class Hardsigmoid(_Rectifier):
         """Apply it."""
         return F.hardsigmoid(input, self.inplace)
 
+    def extra_repr(self) -> str:
+        """Nothing: torch does not show the argument here."""
+        return ""
+
 
 class Tanh(Module):
     """The hyperbolic tangent."""
@@ -230,10 +234,6 @@ class SiLU(_Rectifier):
         """Apply it."""
         return F.silu(input, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
-
 
 class Mish(_Rectifier):
     """``x * tanh(softplus(x))``.
@@ -245,10 +245,6 @@ class Mish(_Rectifier):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.mish(input, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
 
 
 class Hardswish(_Rectifier):
@@ -262,8 +258,28 @@ class Hardswish(_Rectifier):
         """Apply it."""
         return F.hardswish(input, self.inplace)
 
+    def extra_repr(self) -> str:
+        """Nothing: torch does not show the argument here."""
+        return ""
 
-class ELU(Module):
+
+class _Exponential(Named, Module):
+    """A nonlinearity that tends to a value below 0, which `alpha` says."""
+
+    __constants__ = ["alpha", "inplace"]
+    alpha: float
+    inplace: bool
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def extra_repr(self) -> str:
+        """Its arguments."""
+        return f"alpha={self.alpha}{_inplace(self, ', ')}"
+
+
+class ELU(_Exponential):
     """The input where positive, ``alpha * (exp(x) - 1)`` elsewhere.
 
     Args:
@@ -271,24 +287,12 @@ class ELU(Module):
         inplace: whether the input is overwritten.
     """
 
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        """Its arguments."""
-        return f"alpha={self.alpha}{_inplace(self, ', ')}"
 
-
-class CELU(Module):
+class CELU(_Exponential):
     """The input where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 
     Args:
@@ -296,21 +300,9 @@ class CELU(Module):
         inplace: whether the input is overwritten.
     """
 
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.celu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its arguments."""
-        return f"alpha={self.alpha}{_inplace(self, ', ')}"
 
 
 class SELU(_Rectifier):
@@ -323,10 +315,6 @@ class SELU(_Rectifier):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.selu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
 
 
 class GLU(Module):

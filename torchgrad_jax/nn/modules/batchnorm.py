@@ -72,10 +72,7 @@ class _NormBase(Module):
         self.affine, self.track_running_stats = affine, track_running_stats
         kind = {"device": device, "dtype": dtype}
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(torch.empty(num_features, **kind)))
-            else:
-                self.register_parameter(name, None)
+            self.register_parameter(name, Parameter(torch.empty(num_features, **kind)) if wanted else None)
         if track_running_stats:
             self.register_buffer("running_mean", torch.zeros(num_features, **kind))
             self.register_buffer("running_var", torch.ones(num_features, **kind))

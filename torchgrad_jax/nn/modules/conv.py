@@ -120,10 +120,7 @@ class _ConvNd(Module):
         if not transposed:
             first, second = second, first
         self.weight = Parameter(torch.empty((first, second // groups, *kernel_size), **kind))
-        if bias:
-            self.bias = Parameter(torch.empty(out_channels, **kind))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(torch.empty(out_channels, **kind)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

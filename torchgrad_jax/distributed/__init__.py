@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from .._core.errors.messages import missing as _missing
 from . import distributed_c10d as distributed_c10d

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
 from ..._core.errors import warn
@@ -10,6 +9,7 @@ from ..._engine.memory.tensor import Tensor
 from .. import functional as F, init
 from .._top import torch
 from ..parameter import Parameter
+from ._parts import Named
 from .attention import MultiheadAttention as MultiheadAttention
 from .module import Module
 
@@ -51,21 +51,7 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}{_inplace(self, ', ')}"
 
 
-class _Named:
-    """Errors about arguments name the class itself, not the one that its constructor is shared with."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        shared: Any = cls.__init__
-        if cls.__module__ == __name__ and "__init__" not in cls.__dict__:
-            own = FunctionType(shared.__code__, shared.__globals__, "__init__", shared.__defaults__, shared.__closure__)
-            own.__qualname__ = f"{cls.__qualname__}.__init__"
-            own.__annotations__, own.__doc__ = shared.__annotations__, shared.__doc__
-            own.__kwdefaults__, own.__module__ = shared.__kwdefaults__, __name__
-            type.__setattr__(cls, "__init__", own)
-
-
-class _Rectifier(_Named, Module):
+class _Rectifier(Named, Module):
     """A nonlinearity whose only argument is whether it overwrites its input."""
 
     __constants__ = ["inplace"]
@@ -74,6 +60,10 @@ class _Rectifier(_Named, Module):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        """Its argument."""
+        return _inplace(self)
 
 
 class ReLU(_Rectifier):
@@ -86,10 +76,6 @@ class ReLU(_Rectifier):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.relu(input, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
 
 
 class RReLU(Module):
@@ -198,6 +184,10 @@ class Hardsigmoid(_Rectifier):
         """Apply it."""
         return F.hardsigmoid(input, self.inplace)
 
+    def extra_repr(self) -> str:
+        """Nothing: torch does not show the argument here."""
+        return ""
+
 
 class Tanh(Module):
     """The hyperbolic tangent."""
@@ -218,10 +208,6 @@ class SiLU(_Rectifier):
         """Apply it."""
         return F.silu(input, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
-
 
 class Mish(_Rectifier):
     """``x * tanh(softplus(x))``.
@@ -233,10 +219,6 @@ class Mish(_Rectifier):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.mish(input, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
 
 
 class Hardswish(_Rectifier):
@@ -250,8 +232,28 @@ class Hardswish(_Rectifier):
         """Apply it."""
         return F.hardswish(input, self.inplace)
 
+    def extra_repr(self) -> str:
+        """Nothing: torch does not show the argument here."""
+        return ""
 
-class ELU(Module):
+
+class _Exponential(Named, Module):
+    """A nonlinearity that tends to a value below 0, which `alpha` says."""
+
+    __constants__ = ["alpha", "inplace"]
+    alpha: float
+    inplace: bool
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def extra_repr(self) -> str:
+        """Its arguments."""
+        return f"alpha={self.alpha}{_inplace(self, ', ')}"
+
+
+class ELU(_Exponential):
     """The input where positive, ``alpha * (exp(x) - 1)`` elsewhere.
 
     Args:
@@ -259,24 +261,12 @@ class ELU(Module):
         inplace: whether the input is overwritten.
     """
 
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        """Its arguments."""
-        return f"alpha={self.alpha}{_inplace(self, ', ')}"
 
-
-class CELU(Module):
+class CELU(_Exponential):
     """The input where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 
     Args:
@@ -284,21 +274,9 @@ class CELU(Module):
         inplace: whether the input is overwritten.
     """
 
-    __constants__ = ["alpha", "inplace"]
-    alpha: float
-    inplace: bool
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.celu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its arguments."""
-        return f"alpha={self.alpha}{_inplace(self, ', ')}"
 
 
 class SELU(_Rectifier):
@@ -311,10 +289,6 @@ class SELU(_Rectifier):
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
         return F.selu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return _inplace(self)
 
 
 class GLU(Module):
@@ -363,7 +337,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class _Shrink(_Named, Module):
+class _Shrink(Named, Module):
     __constants__ = ["lambd"]
     lambd: float
 
@@ -507,7 +481,7 @@ class Tanhshrink(Module):
         return F.tanhshrink(input)
 
 
-class _Along(_Named, Module):
+class _Along(Named, Module):
     """A function along a dimension, which may be left to be guessed."""
 
     __constants__ = ["dim"]

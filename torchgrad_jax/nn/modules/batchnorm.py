@@ -42,6 +42,8 @@ class _NormBase(Module):
 
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    _input_dims: tuple[int, ...] = ()
+    """How many dimensions an input may have."""
     num_features: int
     eps: float
     momentum: float | None
@@ -70,10 +72,7 @@ class _NormBase(Module):
         self.affine, self.track_running_stats = affine, track_running_stats
         kind = {"device": device, "dtype": dtype}
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            if wanted:
-                setattr(self, name, Parameter(torch.empty(num_features, **kind)))
-            else:
-                self.register_parameter(name, None)
+            self.register_parameter(name, Parameter(torch.empty(num_features, **kind)) if wanted else None)
         if track_running_stats:
             self.register_buffer("running_mean", torch.zeros(num_features, **kind))
             self.register_buffer("running_var", torch.ones(num_features, **kind))
@@ -99,7 +98,11 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Any) -> None:
-        raise NotImplementedError
+        if not self._input_dims:
+            raise NotImplementedError
+        if input.dim() not in self._input_dims:
+            wanted = " or ".join(f"{n}D" for n in self._input_dims)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
 
     def extra_repr(self) -> str:
         """Its arguments."""
@@ -212,12 +215,6 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         self.reset_parameters()
 
 
-def _expect(input: Any, *ndims: int) -> None:
-    if input.dim() not in ndims:
-        wanted = " or ".join(f"{n}D" for n in ndims)
-        raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
-
-
 _ARGS = """
 
     Args:
@@ -236,49 +233,40 @@ _LAZY = " that takes the number of channels from its first input; see there for 
 class BatchNorm1d(_BatchNorm):
     __doc__ = "Batch normalisation of (batch, channels) or (batch, channels, length)." + _ARGS
 
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     __doc__ = "A `BatchNorm1d`" + _LAZY
 
     cls_to_become = BatchNorm1d
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
     __doc__ = "Batch normalisation of (batch, channels, height, width)." + _ARGS
 
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 4)
+    _input_dims = (4,)
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     __doc__ = "A `BatchNorm2d`" + _LAZY
 
     cls_to_become = BatchNorm2d
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 4)
+    _input_dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
     __doc__ = "Batch normalisation of (batch, channels, depth, height, width)." + _ARGS
 
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 5)
+    _input_dims = (5,)
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     __doc__ = "A `BatchNorm3d`" + _LAZY
 
     cls_to_become = BatchNorm3d
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 5)
+    _input_dims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):

@@ -9,16 +9,27 @@ from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from .. import functional as F, init
 from .._top import torch
-from ..common_types import _size_1_t, _size_2_t, _size_3_t
+from ..common_types import _size_any_t
 from ..parameter import Parameter, UninitializedParameter
+from ._parts import Named
 from .lazy import LazyModuleMixin
 from .module import Module
-from .utils import _pair, _reverse_repeat_tuple, _single, _triple
+from .utils import _ntuple, _reverse_repeat_tuple, _single
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
-    "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
-]  # fmt: skip
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
 
 _PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 _PADDING_STRINGS = {"same", "valid"}
@@ -56,9 +67,16 @@ class _ConvNd(Module):
     """What all convolutions share: parameters, checks, initial values, repr."""
 
     __constants__ = [
-        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
         "kernel_size",
-    ]  # fmt: skip
+    ]
     in_channels: int
     _reversed_padding_repeated_twice: list[int]
     out_channels: int
@@ -102,10 +120,7 @@ class _ConvNd(Module):
         if not transposed:
             first, second = second, first
         self.weight = Parameter(torch.empty((first, second // groups, *kernel_size), **kind))
-        if bias:
-            self.bias = Parameter(torch.empty(out_channels, **kind))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(torch.empty(out_channels, **kind)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -138,14 +153,6 @@ class _ConvNd(Module):
         if not hasattr(self, "padding_mode"):
             self.padding_mode = "zeros"
 
-    def _convolve(self, run: Any, input: Tensor, weight: Tensor, bias: Any, once: Any) -> Tensor:
-        """Run a convolution, padding before it where the mode is not "zeros"."""
-        padding = self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = once
-        return run(input, weight, bias, self.stride, padding, self.dilation, self.groups)
-
 
 _ARGS = """
 
@@ -164,136 +171,76 @@ _ARGS = """
     """
 
 
-class Conv1d(_ConvNd):
+class _Conv(Named, _ConvNd):
+    """What `Conv1d` and the others are, which say over how many dimensions they go and what convolves."""
+
+    _spatial_dims: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_any_t,
+        stride: _size_any_t = 1,
+        padding: str | _size_any_t = 0,
+        dilation: _size_any_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        each = _ntuple(self._spatial_dims)
+        sizes = each(kernel_size), each(stride), padding if isinstance(padding, str) else each(padding), each(dilation)
+        super().__init__(in_channels, out_channels, *sizes, False, each(0), groups, bias, padding_mode, device, dtype)
+
+    def _convolve(self, run: Any, input: Tensor, weight: Tensor, bias: Any) -> Tensor:
+        """Run a convolution, padding before it where the mode is not "zeros"."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = (0,) * self._spatial_dims
+        return run(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Convolve."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv1d(_Conv):
     __doc__ = "Convolution over (batch, channels, length)." + _ARGS
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_1_t,
-        stride: _size_1_t = 1,
-        padding: str | _size_1_t = 0,
-        dilation: _size_1_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        sizes = (
-            _single(kernel_size),
-            _single(stride),
-            padding if isinstance(padding, str) else _single(padding),
-            _single(dilation),
-        )
-        super().__init__(
-            in_channels, out_channels, *sizes, False, _single(0), groups, bias, padding_mode, device, dtype
-        )
+    _spatial_dims = 1
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return self._convolve(F.conv1d, input, weight, bias, _single(0))
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Convolve."""
-        return self._conv_forward(input, self.weight, self.bias)
+        return self._convolve(F.conv1d, input, weight, bias)
 
 
-class Conv2d(_ConvNd):
+class Conv2d(_Conv):
     __doc__ = "Convolution over (batch, channels, height, width)." + _ARGS
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_2_t,
-        stride: _size_2_t = 1,
-        padding: str | _size_2_t = 0,
-        dilation: _size_2_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        sizes = (
-            _pair(kernel_size),
-            _pair(stride),
-            padding if isinstance(padding, str) else _pair(padding),
-            _pair(dilation),
-        )
-        super().__init__(in_channels, out_channels, *sizes, False, _pair(0), groups, bias, padding_mode, device, dtype)
+    _spatial_dims = 2
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return self._convolve(F.conv2d, input, weight, bias, _pair(0))
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Convolve."""
-        return self._conv_forward(input, self.weight, self.bias)
+        return self._convolve(F.conv2d, input, weight, bias)
 
 
-class Conv3d(_ConvNd):
+class Conv3d(_Conv):
     __doc__ = "Convolution over (batch, channels, depth, height, width)." + _ARGS
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_3_t,
-        stride: _size_3_t = 1,
-        padding: str | _size_3_t = 0,
-        dilation: _size_3_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        sizes = (
-            _triple(kernel_size),
-            _triple(stride),
-            padding if isinstance(padding, str) else _triple(padding),
-            _triple(dilation),
-        )
-        super().__init__(
-            in_channels, out_channels, *sizes, False, _triple(0), groups, bias, padding_mode, device, dtype
-        )
+    _spatial_dims = 3
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return self._convolve(F.conv3d, input, weight, bias, _triple(0))
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Convolve."""
-        return self._conv_forward(input, self.weight, self.bias)
+        return self._convolve(F.conv3d, input, weight, bias)
 
 
 # --- transposed -----------------------------------------------------------------------------------
 
 
 class _ConvTransposeNd(_ConvNd):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        transposed: bool,
-        output_padding: Any,
-        groups: int,
-        bias: bool,
-        padding_mode: Any,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        sizes = kernel_size, stride, padding, dilation
-        super().__init__(
-            in_channels, out_channels, *sizes, transposed, output_padding, groups, bias, padding_mode, device, dtype
-        )
-
     def _output_padding(
         self,
         input: Any,
@@ -330,14 +277,6 @@ class _ConvTransposeNd(_ConvNd):
                 )
         return [size - low for size, low in zip(output_size, shortest)]
 
-    def _transpose(self, run: Any, input: Tensor, output_size: Any, n: int) -> Tensor:
-        if self.padding_mode != "zeros":
-            raise ValueError(f"Only `zeros` padding mode is supported for ConvTranspose{n}d")
-        if not isinstance(self.padding, tuple):
-            raise AssertionError("self.padding must be a tuple")
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, n, self.dilation)
-        return run(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
-
 
 _TRANSPOSED_ARGS = """
 
@@ -357,88 +296,71 @@ _TRANSPOSED_ARGS = """
     """
 
 
-class ConvTranspose1d(_ConvTransposeNd):
+class _ConvTranspose(Named, _ConvTransposeNd):
+    """What `ConvTranspose1d` and the others are, which say over how many dimensions they go and what convolves."""
+
+    _spatial_dims: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_any_t,
+        stride: _size_any_t = 1,
+        padding: _size_any_t = 0,
+        output_padding: _size_any_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _size_any_t = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        each = _ntuple(self._spatial_dims)
+        sizes = each(kernel_size), each(stride), each(padding), each(dilation)
+        extra = each(output_padding)
+        super().__init__(in_channels, out_channels, *sizes, True, extra, groups, bias, padding_mode, device, dtype)
+
+    def _transpose(self, run: Any, input: Tensor, output_size: Any) -> Tensor:
+        n = self._spatial_dims
+        if self.padding_mode != "zeros":
+            raise ValueError(f"Only `zeros` padding mode is supported for ConvTranspose{n}d")
+        if not isinstance(self.padding, tuple):
+            raise AssertionError("self.padding must be a tuple")
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, n, self.dilation)
+        return run(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+
+
+class ConvTranspose1d(_ConvTranspose):
     __doc__ = "Transposed convolution over (batch, channels, length)." + _TRANSPOSED_ARGS
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_1_t,
-        stride: _size_1_t = 1,
-        padding: _size_1_t = 0,
-        output_padding: _size_1_t = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: _size_1_t = 1,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        sizes = _single(kernel_size), _single(stride), _single(padding), _single(dilation)
-        super().__init__(
-            in_channels, out_channels, *sizes, True, _single(output_padding), groups, bias, padding_mode, device, dtype
-        )
+    _spatial_dims = 1
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply it; `output_size` chooses among the sizes that fit."""
-        return self._transpose(F.conv_transpose1d, input, output_size, 1)
+        return self._transpose(F.conv_transpose1d, input, output_size)
 
 
-class ConvTranspose2d(_ConvTransposeNd):
+class ConvTranspose2d(_ConvTranspose):
     __doc__ = "Transposed convolution over (batch, channels, height, width)." + _TRANSPOSED_ARGS
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_2_t,
-        stride: _size_2_t = 1,
-        padding: _size_2_t = 0,
-        output_padding: _size_2_t = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: _size_2_t = 1,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        sizes = _pair(kernel_size), _pair(stride), _pair(padding), _pair(dilation)
-        super().__init__(
-            in_channels, out_channels, *sizes, True, _pair(output_padding), groups, bias, padding_mode, device, dtype
-        )
+    _spatial_dims = 2
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply it; `output_size` chooses among the sizes that fit."""
-        return self._transpose(F.conv_transpose2d, input, output_size, 2)
+        return self._transpose(F.conv_transpose2d, input, output_size)
 
 
-class ConvTranspose3d(_ConvTransposeNd):
+class ConvTranspose3d(_ConvTranspose):
     __doc__ = "Transposed convolution over (batch, channels, depth, height, width)." + _TRANSPOSED_ARGS
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_3_t,
-        stride: _size_3_t = 1,
-        padding: _size_3_t = 0,
-        output_padding: _size_3_t = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: _size_3_t = 1,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        sizes = _triple(kernel_size), _triple(stride), _triple(padding), _triple(dilation)
-        super().__init__(
-            in_channels, out_channels, *sizes, True, _triple(output_padding), groups, bias, padding_mode, device, dtype
-        )
+    _spatial_dims = 3
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Apply it; `output_size` chooses among the sizes that fit."""
-        return self._transpose(F.conv_transpose3d, input, output_size, 3)
+        return self._transpose(F.conv_transpose3d, input, output_size)
 
 
 # --- lazy -----------------------------------------------------------------------------------------
@@ -498,142 +420,76 @@ class _LazyConvXdMixin(LazyModuleMixin):
 _LAZY = " that takes the number of input channels from its first input; see there for the arguments."
 
 
-class LazyConv1d(_LazyConvXdMixin, Conv1d):
+class _LazyConv(Named, _LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: _size_any_t,
+        stride: _size_any_t = 1,
+        padding: str | _size_any_t = 0,
+        dilation: _size_any_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(Named, _LazyConvXdMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: _size_any_t,
+        stride: _size_any_t = 1,
+        padding: _size_any_t = 0,
+        output_padding: _size_any_t = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _size_any_t = 1,
+        padding_mode: _PaddingMode = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
+        )
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConv, Conv1d):
     __doc__ = "A `Conv1d`" + _LAZY
 
     cls_to_become = Conv1d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _size_1_t,
-        stride: _size_1_t = 1,
-        padding: _size_1_t = 0,
-        dilation: _size_1_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._make_lazy(out_channels, bias, device, dtype)
 
-
-class LazyConv2d(_LazyConvXdMixin, Conv2d):
+class LazyConv2d(_LazyConv, Conv2d):
     __doc__ = "A `Conv2d`" + _LAZY
 
     cls_to_become = Conv2d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _size_2_t,
-        stride: _size_2_t = 1,
-        padding: _size_2_t = 0,
-        dilation: _size_2_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._make_lazy(out_channels, bias, device, dtype)
 
-
-class LazyConv3d(_LazyConvXdMixin, Conv3d):
+class LazyConv3d(_LazyConv, Conv3d):
     __doc__ = "A `Conv3d`" + _LAZY
 
     cls_to_become = Conv3d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _size_3_t,
-        stride: _size_3_t = 1,
-        padding: _size_3_t = 0,
-        dilation: _size_3_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._make_lazy(out_channels, bias, device, dtype)
 
-
-class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     __doc__ = "A `ConvTranspose1d`" + _LAZY
 
     cls_to_become = ConvTranspose1d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _size_1_t,
-        stride: _size_1_t = 1,
-        padding: _size_1_t = 0,
-        output_padding: _size_1_t = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: _size_1_t = 1,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )
-        self._make_lazy(out_channels, bias, device, dtype)
 
-
-class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     __doc__ = "A `ConvTranspose2d`" + _LAZY
 
     cls_to_become = ConvTranspose2d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _size_2_t,
-        stride: _size_2_t = 1,
-        padding: _size_2_t = 0,
-        output_padding: _size_2_t = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int = 1,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )
-        self._make_lazy(out_channels, bias, device, dtype)
 
-
-class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     __doc__ = "A `ConvTranspose3d`" + _LAZY
 
     cls_to_become = ConvTranspose3d
-
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: _size_3_t,
-        stride: _size_3_t = 1,
-        padding: _size_3_t = 0,
-        output_padding: _size_3_t = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: _size_3_t = 1,
-        padding_mode: _PaddingMode = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
-        )
-        self._make_lazy(out_channels, bias, device, dtype)

@@ -7,7 +7,7 @@ from typing import Any
 from ..._core.errors import warn
 from ..._engine.memory.tensor import Tensor
 from .. import functional as F
-from .batchnorm import _expect, _LazyNormBase, _NormBase
+from .batchnorm import _LazyNormBase, _NormBase
 
 __all__ = [
     "InstanceNorm1d",
@@ -35,7 +35,9 @@ class _InstanceNorm(_NormBase):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _get_no_batch_dim(self) -> int:
-        raise NotImplementedError
+        if not self._input_dims:
+            raise NotImplementedError
+        return self._input_dims[0]
 
     def _handle_no_batch_input(self, input: Tensor) -> Tensor:
         return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
@@ -118,64 +120,37 @@ _LAZY = " that takes the number of channels from its first input; see there for 
 class InstanceNorm1d(_InstanceNorm):
     __doc__ = "Normalisation of each channel of (batch, channels, length)." + _ARGS
 
-    def _get_no_batch_dim(self) -> int:
-        return 2
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     __doc__ = "An `InstanceNorm1d`" + _LAZY
 
     cls_to_become = InstanceNorm1d
-
-    def _get_no_batch_dim(self) -> int:
-        return 2
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 2, 3)
+    _input_dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
     __doc__ = "Normalisation of each channel of (batch, channels, height, width)." + _ARGS
 
-    def _get_no_batch_dim(self) -> int:
-        return 3
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 3, 4)
+    _input_dims = (3, 4)
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     __doc__ = "An `InstanceNorm2d`" + _LAZY
 
     cls_to_become = InstanceNorm2d
-
-    def _get_no_batch_dim(self) -> int:
-        return 3
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 3, 4)
+    _input_dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
     __doc__ = "Normalisation of each channel of (batch, channels, depth, height, width)." + _ARGS
 
-    def _get_no_batch_dim(self) -> int:
-        return 4
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 4, 5)
+    _input_dims = (4, 5)
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     __doc__ = "An `InstanceNorm3d`" + _LAZY
 
     cls_to_become = InstanceNorm3d
-
-    def _get_no_batch_dim(self) -> int:
-        return 4
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 4, 5)
+    _input_dims = (4, 5)

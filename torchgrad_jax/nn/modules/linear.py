@@ -55,10 +55,7 @@ class Linear(Module):
         self.in_features, self.out_features = in_features, out_features
         kind = {"device": device, "dtype": dtype}
         self.weight = Parameter(torch.empty((out_features, in_features), **kind))
-        if bias:
-            self.bias = Parameter(torch.empty(out_features, **kind))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(torch.empty(out_features, **kind)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -116,10 +113,7 @@ class Bilinear(Module):
         self.out_features = out_features
         kind = {"device": device, "dtype": dtype}
         self.weight = Parameter(torch.empty((out_features, in1_features, in2_features), **kind))
-        if bias:
-            self.bias = Parameter(torch.empty(out_features, **kind))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(torch.empty(out_features, **kind)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -109,12 +109,9 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
+        kind = {"device": device, "dtype": dtype}
         for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            if wanted:
-                empty = torch.empty(self.normalized_shape, device=device, dtype=dtype)
-                setattr(self, name, Parameter(empty))
-            else:
-                self.register_parameter(name, None)
+            self.register_parameter(name, Parameter(torch.empty(self.normalized_shape, **kind)) if wanted else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -173,12 +170,9 @@ class GroupNorm(Module):
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
+        kind = {"device": device, "dtype": dtype}
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            if wanted:
-                empty = torch.empty(num_channels, device=device, dtype=dtype)
-                setattr(self, name, Parameter(empty))
-            else:
-                self.register_parameter(name, None)
+            self.register_parameter(name, Parameter(torch.empty(num_channels, **kind)) if wanted else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -229,8 +223,7 @@ class RMSNorm(Module):
         self.normalized_shape = _shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         if elementwise_affine:
-            empty = torch.empty(self.normalized_shape, device=device, dtype=dtype)
-            self.weight = Parameter(empty)
+            self.weight = Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
         self.reset_parameters()

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..._engine.memory.tensor import Tensor
 from .. import functional as F
-from ..common_types import _size_2_t, _size_4_t, _size_6_t
+from ..common_types import _size_any_t
+from ._parts import Named
 from .module import Module
-from .utils import _ntuple, _pair, _quadruple
+from .utils import _ntuple
 
 __all__ = [
     "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
@@ -17,14 +18,23 @@ __all__ = [
     "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
 
-_sextuple = _ntuple(6)
-
 _ARGS = """
 
     Args:
         padding: how much is added: one number for all sides, or one for each, the last dimension first.
     """
 _CONSTANT_ARGS = _ARGS.rstrip() + "\n        value: what is added.\n    "
+
+
+class _Pad(Named, Module):
+    """The constructor of layers that say how many dimensions they pad; torch's private bases have none."""
+
+    _padded_dims: int
+    padding: Sequence[int]
+
+    def __init__(self, padding: _size_any_t) -> None:
+        super().__init__()
+        self.padding = _ntuple(2 * self._padded_dims)(padding)
 
 
 class _PadNd(Module):
@@ -37,8 +47,12 @@ class _PadNd(Module):
 
 
 class _CircularPadNd(_PadNd):
+    _padded_dims: int
+
     def _check_input_dim(self, input: Any) -> None:
-        raise NotImplementedError
+        n = self._padded_dims
+        if input.dim() not in (n + 1, n + 2):
+            raise ValueError(f"expected {n + 1}D or {n + 2}D input (got {input.dim()}D input)")
 
     def forward(self, input: Tensor) -> Tensor:
         """Pad."""
@@ -46,48 +60,25 @@ class _CircularPadNd(_PadNd):
         return F.pad(input, self.padding, "circular")
 
 
-def _expect(input: Any, low: int) -> None:
-    if input.dim() not in (low, low + 1):
-        raise ValueError(f"expected {low}D or {low + 1}D input (got {input.dim()}D input)")
-
-
-class CircularPad1d(_CircularPadNd):
+class CircularPad1d(_Pad, _CircularPadNd):
     __doc__ = "Repeats the last dimension, as if it were a circle." + _ARGS
 
+    _padded_dims = 1
     padding: tuple[int, int]
 
-    def __init__(self, padding: _size_2_t) -> None:
-        super().__init__()
-        self.padding = _pair(padding)
 
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 2)
-
-
-class CircularPad2d(_CircularPadNd):
+class CircularPad2d(_Pad, _CircularPadNd):
     __doc__ = "Repeats the last two dimensions, as if they were circles." + _ARGS
 
+    _padded_dims = 2
     padding: tuple[int, int, int, int]
 
-    def __init__(self, padding: _size_4_t) -> None:
-        super().__init__()
-        self.padding = _quadruple(padding)
 
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 3)
-
-
-class CircularPad3d(_CircularPadNd):
+class CircularPad3d(_Pad, _CircularPadNd):
     __doc__ = "Repeats the last three dimensions, as if they were circles." + _ARGS
 
+    _padded_dims = 3
     padding: tuple[int, int, int, int, int, int]
-
-    def __init__(self, padding: _size_6_t) -> None:
-        super().__init__()
-        self.padding = _sextuple(padding)
-
-    def _check_input_dim(self, input: Any) -> None:
-        _expect(input, 4)
 
 
 class _ConstantPadNd(Module):
@@ -108,34 +99,33 @@ class _ConstantPadNd(Module):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPadNd):
+class _ConstantPad(Named, _ConstantPadNd):
+    _padded_dims: int
+
+    def __init__(self, padding: _size_any_t, value: float) -> None:
+        super().__init__(value)
+        self.padding = _ntuple(2 * self._padded_dims)(padding)
+
+
+class ConstantPad1d(_ConstantPad):
     __doc__ = "Adds a value around the last dimension." + _CONSTANT_ARGS
 
+    _padded_dims = 1
     padding: tuple[int, int]
 
-    def __init__(self, padding: _size_2_t, value: float) -> None:
-        super().__init__(value)
-        self.padding = _pair(padding)
 
-
-class ConstantPad2d(_ConstantPadNd):
+class ConstantPad2d(_ConstantPad):
     __doc__ = "Adds a value around the last two dimensions." + _CONSTANT_ARGS
 
+    _padded_dims = 2
     padding: tuple[int, int, int, int]
 
-    def __init__(self, padding: _size_4_t, value: float) -> None:
-        super().__init__(value)
-        self.padding = _quadruple(padding)
 
-
-class ConstantPad3d(_ConstantPadNd):
+class ConstantPad3d(_ConstantPad):
     __doc__ = "Adds a value around the last three dimensions." + _CONSTANT_ARGS
 
+    _padded_dims = 3
     padding: tuple[int, int, int, int, int, int]
-
-    def __init__(self, padding: _size_6_t, value: float) -> None:
-        super().__init__(value)
-        self.padding = _sextuple(padding)
 
 
 class _ReflectionPadNd(_PadNd):
@@ -144,34 +134,25 @@ class _ReflectionPadNd(_PadNd):
         return F.pad(input, self.padding, "reflect")
 
 
-class ReflectionPad1d(_ReflectionPadNd):
+class ReflectionPad1d(_Pad, _ReflectionPadNd):
     __doc__ = "Adds the mirror image of the last dimension." + _ARGS
 
+    _padded_dims = 1
     padding: tuple[int, int]
 
-    def __init__(self, padding: _size_2_t) -> None:
-        super().__init__()
-        self.padding = _pair(padding)
 
-
-class ReflectionPad2d(_ReflectionPadNd):
+class ReflectionPad2d(_Pad, _ReflectionPadNd):
     __doc__ = "Adds the mirror image of the last two dimensions." + _ARGS
 
+    _padded_dims = 2
     padding: tuple[int, int, int, int]
 
-    def __init__(self, padding: _size_4_t) -> None:
-        super().__init__()
-        self.padding = _quadruple(padding)
 
-
-class ReflectionPad3d(_ReflectionPadNd):
+class ReflectionPad3d(_Pad, _ReflectionPadNd):
     __doc__ = "Adds the mirror image of the last three dimensions." + _ARGS
 
+    _padded_dims = 3
     padding: tuple[int, int, int, int, int, int]
-
-    def __init__(self, padding: _size_6_t) -> None:
-        super().__init__()
-        self.padding = _sextuple(padding)
 
 
 class _ReplicationPadNd(_PadNd):
@@ -180,64 +161,43 @@ class _ReplicationPadNd(_PadNd):
         return F.pad(input, self.padding, "replicate")
 
 
-class ReplicationPad1d(_ReplicationPadNd):
+class ReplicationPad1d(_Pad, _ReplicationPadNd):
     __doc__ = "Repeats the edges of the last dimension." + _ARGS
 
+    _padded_dims = 1
     padding: tuple[int, int]
 
-    def __init__(self, padding: _size_2_t) -> None:
-        super().__init__()
-        self.padding = _pair(padding)
 
-
-class ReplicationPad2d(_ReplicationPadNd):
+class ReplicationPad2d(_Pad, _ReplicationPadNd):
     __doc__ = "Repeats the edges of the last two dimensions." + _ARGS
 
+    _padded_dims = 2
     padding: tuple[int, int, int, int]
 
-    def __init__(self, padding: _size_4_t) -> None:
-        super().__init__()
-        self.padding = _quadruple(padding)
 
-
-class ReplicationPad3d(_ReplicationPadNd):
+class ReplicationPad3d(_Pad, _ReplicationPadNd):
     __doc__ = "Repeats the edges of the last three dimensions." + _ARGS
 
+    _padded_dims = 3
     padding: tuple[int, int, int, int, int, int]
 
-    def __init__(self, padding: _size_6_t) -> None:
-        super().__init__()
-        self.padding = _sextuple(padding)
+
+class _ZeroPad(_ConstantPad):
+    def __init__(self, padding: _size_any_t) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        """Its argument."""
+        return f"{self.padding}"
 
 
-class ZeroPad1d(ConstantPad1d):
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
     __doc__ = "Adds zeros around the last dimension." + _ARGS
 
-    def __init__(self, padding: _size_2_t) -> None:
-        super().__init__(padding, 0.0)
 
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return f"{self.padding}"
-
-
-class ZeroPad2d(ConstantPad2d):
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
     __doc__ = "Adds zeros around the last two dimensions." + _ARGS
 
-    def __init__(self, padding: _size_4_t) -> None:
-        super().__init__(padding, 0.0)
 
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return f"{self.padding}"
-
-
-class ZeroPad3d(ConstantPad3d):
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
     __doc__ = "Adds zeros around the last three dimensions." + _ARGS
-
-    def __init__(self, padding: _size_6_t) -> None:
-        super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        """Its argument."""
-        return f"{self.padding}"

@@ -6,9 +6,10 @@ from typing import Any
 
 from ..._engine.memory.tensor import Tensor
 from .. import functional as F
-from ..common_types import _ratio_2_t, _ratio_3_t, _size_1_t, _size_2_t, _size_3_t, _size_any_opt_t, _size_any_t
+from ..common_types import _ratio_any_t, _size_1_t, _size_any_opt_t, _size_any_t
+from ._parts import Named
 from .module import Module
-from .utils import _pair, _single, _triple
+from .utils import _ntuple, _single
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -53,15 +54,8 @@ class _MaxPoolNd(Module):
         )
 
     def _pool(self, run: Any, input: Tensor) -> Any:
-        return run(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
-        )
+        sizes = self.kernel_size, self.stride, self.padding, self.dilation
+        return run(input, *sizes, ceil_mode=self.ceil_mode, return_indices=self.return_indices)
 
 
 _MAX_ARGS = """
@@ -110,6 +104,17 @@ class _MaxUnpoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+class _MaxUnpool(Named, _MaxUnpoolNd):
+    _spatial_dims: int
+
+    def __init__(self, kernel_size: _size_any_t, stride: _size_any_t | None = None, padding: _size_any_t = 0) -> None:
+        super().__init__()
+        each = _ntuple(self._spatial_dims)
+        self.kernel_size = each(kernel_size)
+        self.stride = each(stride if stride is not None else kernel_size)
+        self.padding = each(padding)
+
+
 _UNPOOL_ARGS = """
 
     Args:
@@ -119,42 +124,30 @@ _UNPOOL_ARGS = """
     """
 
 
-class MaxUnpool1d(_MaxUnpoolNd):
+class MaxUnpool1d(_MaxUnpool):
     __doc__ = "Puts maxima over 1-D windows back to where they came from." + _UNPOOL_ARGS
 
-    def __init__(self, kernel_size: _size_1_t, stride: _size_1_t | None = None, padding: _size_1_t = 0) -> None:
-        super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(stride if stride is not None else kernel_size)
-        self.padding = _single(padding)
+    _spatial_dims = 1
 
     def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Unpool."""
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class MaxUnpool2d(_MaxUnpoolNd):
+class MaxUnpool2d(_MaxUnpool):
     __doc__ = "Puts maxima over 2-D windows back to where they came from." + _UNPOOL_ARGS
 
-    def __init__(self, kernel_size: _size_2_t, stride: _size_2_t | None = None, padding: _size_2_t = 0) -> None:
-        super().__init__()
-        self.kernel_size = _pair(kernel_size)
-        self.stride = _pair(stride if stride is not None else kernel_size)
-        self.padding = _pair(padding)
+    _spatial_dims = 2
 
     def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Unpool."""
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class MaxUnpool3d(_MaxUnpoolNd):
+class MaxUnpool3d(_MaxUnpool):
     __doc__ = "Puts maxima over 3-D windows back to where they came from." + _UNPOOL_ARGS
 
-    def __init__(self, kernel_size: _size_3_t, stride: _size_3_t | None = None, padding: _size_3_t = 0) -> None:
-        super().__init__()
-        self.kernel_size = _triple(kernel_size)
-        self.stride = _triple(stride if stride is not None else kernel_size)
-        self.padding = _triple(padding)
+    _spatial_dims = 3
 
     def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Unpool."""
@@ -211,43 +204,31 @@ class AvgPool1d(_AvgPoolNd):
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
-class _AvgPoolDivisor(_AvgPoolNd):
+class _AvgPoolDivisor(Named, _AvgPoolNd):
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
-
-    def _set(
-        self, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: Any
-    ) -> None:
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding, self.ceil_mode = padding, ceil_mode
-        self.count_include_pad, self.divisor_override = count_include_pad, divisor
-
-    def _pool(self, run: Any, input: Tensor) -> Tensor:
-        return run(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-
-
-class AvgPool2d(_AvgPoolDivisor):
-    __doc__ = "Mean over 2-D windows." + _AVG_DIVISOR_ARGS
 
     def __init__(
         self,
-        kernel_size: _size_2_t,
-        stride: _size_2_t | None = None,
-        padding: _size_2_t = 0,
+        kernel_size: _size_any_t,
+        stride: _size_any_t | None = None,
+        padding: _size_any_t = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
-        self._set(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding, self.ceil_mode = padding, ceil_mode
+        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
+
+    def _pool(self, run: Any, input: Tensor) -> Tensor:
+        sizes = self.kernel_size, self.stride, self.padding
+        return run(input, *sizes, self.ceil_mode, self.count_include_pad, self.divisor_override)
+
+
+class AvgPool2d(_AvgPoolDivisor):
+    __doc__ = "Mean over 2-D windows." + _AVG_DIVISOR_ARGS
 
     def forward(self, input: Tensor) -> Tensor:
         """Pool."""
@@ -256,18 +237,6 @@ class AvgPool2d(_AvgPoolDivisor):
 
 class AvgPool3d(_AvgPoolDivisor):
     __doc__ = "Mean over 3-D windows." + _AVG_DIVISOR_ARGS
-
-    def __init__(
-        self,
-        kernel_size: _size_3_t,
-        stride: _size_3_t | None = None,
-        padding: _size_3_t = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__()
-        self._set(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
     def forward(self, input: Tensor) -> Tensor:
         """Pool."""
@@ -282,22 +251,31 @@ class AvgPool3d(_AvgPoolDivisor):
 # --- fractional -----------------------------------------------------------------------------------
 
 
-class _FractionalMaxPoolNd(Module):
+class _FractionalMaxPoolNd(Named, Module):
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     kernel_size: Any
     return_indices: bool
     output_size: Any
     output_ratio: Any
     _random_samples: Any
+    _spatial_dims: int
 
-    def _set(
-        self, several: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any
+    def __init__(
+        self,
+        kernel_size: _size_any_t,
+        output_size: _size_any_t | None = None,
+        output_ratio: _ratio_any_t | None = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
     ) -> None:
-        self.kernel_size = several(kernel_size)
+        super().__init__()
+        self._check_kernel_size(kernel_size)
+        each = _ntuple(self._spatial_dims)
+        self.kernel_size = each(kernel_size)
         self.return_indices = return_indices
-        self.register_buffer("_random_samples", samples)
-        self.output_size = several(output_size) if output_size is not None else None
-        self.output_ratio = several(output_ratio) if output_ratio is not None else None
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = each(output_size) if output_size is not None else None
+        self.output_ratio = each(output_ratio) if output_ratio is not None else None
         name = type(self).__name__
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
@@ -306,15 +284,12 @@ class _FractionalMaxPoolNd(Module):
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
+    def _check_kernel_size(self, kernel_size: Any) -> None:
+        """Nothing to check, unless a subclass does."""
+
     def _pool(self, run: Any, input: Tensor) -> Any:
-        return run(
-            input,
-            self.kernel_size,
-            self.output_size,
-            self.output_ratio,
-            self.return_indices,
-            _random_samples=self._random_samples,
-        )
+        sizes = self.kernel_size, self.output_size, self.output_ratio
+        return run(input, *sizes, self.return_indices, _random_samples=self._random_samples)
 
 
 _FRACTIONAL_ARGS = """
@@ -330,16 +305,7 @@ _FRACTIONAL_ARGS = """
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     __doc__ = "Maximum over 2-D windows at random places." + _FRACTIONAL_ARGS
 
-    def __init__(
-        self,
-        kernel_size: _size_2_t,
-        output_size: _size_2_t | None = None,
-        output_ratio: _ratio_2_t | None = None,
-        return_indices: bool = False,
-        _random_samples: Any = None,
-    ) -> None:
-        super().__init__()
-        self._set(_pair, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+    _spatial_dims = 2
 
     def forward(self, input: Tensor) -> Any:
         """Pool."""
@@ -349,19 +315,12 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     __doc__ = "Maximum over 3-D windows at random places." + _FRACTIONAL_ARGS
 
-    def __init__(
-        self,
-        kernel_size: _size_3_t,
-        output_size: _size_3_t | None = None,
-        output_ratio: _ratio_3_t | None = None,
-        return_indices: bool = False,
-        _random_samples: Any = None,
-    ) -> None:
-        super().__init__()
+    _spatial_dims = 3
+
+    def _check_kernel_size(self, kernel_size: Any) -> None:
         sizes = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,)
         if not all(k > 0 for k in sizes):
             raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
-        self._set(_triple, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
     def forward(self, input: Tensor) -> Any:
         """Pool."""

@@ -445,10 +445,7 @@ class RNNCellBase(Module):
         self.weight_ih = Parameter(torch.empty((gates, input_size), **kind))
         self.weight_hh = Parameter(torch.empty((gates, hidden_size), **kind))
         for name in ("bias_ih", "bias_hh"):
-            if bias:
-                setattr(self, name, Parameter(torch.empty(gates, **kind)))
-            else:
-                self.register_parameter(name, None)
+            self.register_parameter(name, Parameter(torch.empty(gates, **kind)) if bias else None)
         self.reset_parameters()
 
     def extra_repr(self) -> str:

@@ -448,17 +448,9 @@ class TransformerEncoderLayer(_Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self._make(
-            ("self_attn",),
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            {"bias": bias, "device": device, "dtype": dtype},
-        )
+        kind = {"bias": bias, "device": device, "dtype": dtype}
+        sizes = d_model, nhead, dim_feedforward
+        self._make(("self_attn",), *sizes, dropout, layer_norm_eps, batch_first, norm_first, kind)
         if isinstance(activation, str):
             activation = _get_activation_fn(activation)
         if activation is F.relu or isinstance(activation, ReLU):
@@ -514,17 +506,9 @@ class TransformerDecoderLayer(_Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self._make(
-            ("self_attn", "multihead_attn"),
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            {"bias": bias, "device": device, "dtype": dtype},
-        )
+        kind = {"bias": bias, "device": device, "dtype": dtype}
+        sizes = d_model, nhead, dim_feedforward
+        self._make(("self_attn", "multihead_attn"), *sizes, dropout, layer_norm_eps, batch_first, norm_first, kind)
         named = isinstance(activation, str)
         self.activation = _get_activation_fn(activation) if named else activation
 

@@ -28,6 +28,7 @@ from .registry import (
     Layout,
     NumberDtype,
     Numbers,
+    Out,
     Overlap,
     Scalar,
     binary,
@@ -106,8 +107,8 @@ _predicate("isnan", _float_test(lambda x: x != x, False))
 _predicate("isinf", _float_test(lambda x: lax.abs(x) == jnp.inf, False))
 _predicate("isfinite", _float_test(lax.is_finite, True))
 _predicate("isreal", _isreal, layout=elementwise(preserved))
-unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False)
-unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
+unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False, out=Out.EXACT)
+unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False, out=Out.EXACT)
 
 
 @elementwise_op(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
@@ -182,7 +183,7 @@ for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax
 # No reflected operator: these do not commute.
 _bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL, operators=("__lshift__", "__ilshift__"))
 _bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL, operators=("__rshift__", "__irshift__"))
-unary("bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
+unary("bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO, out=Out.EXACT)
 
 
 def _size(x: Array) -> Array:

@@ -11,10 +11,11 @@ from .._core.arrays import devices, dtypes, shapes
 from .._core.arrays.dtypes import FLOATING, scalar_type_name
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import Tensor
+from .._ops.registry import Out
 from .complex_views import conj
 from .create import from_host
 
-_fft = {"namespace": "fft", "method": False, "out": True}
+_fft = {"namespace": "fft", "method": False, "out": Out.CAST}
 _NONE, _BY_ROOT_N, _BY_N = range(3)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from .._core.errors import warn
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import Tensor
+from .._ops.registry import Out
 from .arguments import no_match, only_tensors, wrong
 from .create import zeros
 from .shape import _reshape
@@ -57,26 +58,26 @@ def atleast_3d(*tensors: Any) -> Any:
     return _atleast_each(3, tensors)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=Out.JOINED)
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join along columns."""
     parts = [_atleast(1, t) for t in _nonempty(tensors, "hstack")]
     return ops.cat(parts, 0 if parts[0]._m.ndim == 1 else 1)
 
 
-@composite(method=False, aliases=("row_stack",), out=True)
+@composite(method=False, aliases=("row_stack",), out=Out.JOINED)
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join along rows."""
     return ops.cat([_atleast(2, t) for t in _nonempty(tensors, "vstack")], 0)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=Out.JOINED)
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join along depth."""
     return ops.cat([_atleast(3, t) for t in _nonempty(tensors, "dstack")], 2)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=Out.JOINED)
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Join, treating vectors as columns."""
     parts = _nonempty(tensors, "column_stack")

@@ -23,6 +23,7 @@ from .._engine.graph.deferred import now_or_later
 from .._engine.graph.history import requires_grad_of
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor
+from .._ops.registry import Out
 from .clones import clone
 from .complex_views import conj
 from .matmul import matmul
@@ -419,7 +420,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # --- least squares, pseudo-inverse, rank, condition --------------------------------------------------
 
 
-@composite(name="lstsq", out=True, **_linalg)
+@composite(name="lstsq", out=Out.CAST, **_linalg)
 def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """Least squares solutions."""
     out = ops.linalg_lstsq(input, b, rcond, driver=driver)
@@ -508,7 +509,7 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     return _power(input, n)
 
 
-@composite(out=True)
+@composite(out=Out.CAST)
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """`linalg.matrix_power`."""
     return _power(input, n)

@@ -24,6 +24,7 @@ from .._engine.graph.resize import resize
 from .._engine.memory.strided import read, write
 from .._engine.memory.tensor import Tensor
 from .._engine.modes.lift import tensor_of_jax
+from .._ops.registry import Out
 from .clones import contiguous
 from .complex_views import conj, imag, real
 from .joining import meshgrid
@@ -164,7 +165,7 @@ functools.update_wrapper(addbmm_, _addbmm_in_place)
 METHODS["addbmm_"] = addbmm_
 
 
-@composite(aliases=("ger",), out=True)
+@composite(aliases=("ger",), out=Out.CAST)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector and one of another."""
     _require_vector("self", input)
@@ -189,7 +190,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"{list(input._m.shape)} and {list(other._m.shape)}"
         )
     result = _tensordot(input, other, (input._m.ndim - 1,), (other._m.ndim - 1,))
-    return result if out is None else _store(out, result, "tensordot")
+    return result if out is None else store_out(out, result)
 
 
 def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int, ...]) -> Tensor:
@@ -282,15 +283,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     first = tuple(shapes.wrap_dim(d, a._m.ndim) for d in first)
     second = tuple(shapes.wrap_dim(d, b._m.ndim) for d in second)
     result = _tensordot(a, b, first, second)
-    return result if out is None else _store(out, result, "tensordot")
+    return result if out is None else store_out(out, result)
 
 
-def _store(out: Tensor, result: Tensor, name: str) -> Tensor:
-    store_out(out, result, name)
-    return out
-
-
-@composite(out=True)
+@composite(out=Out.CAST)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product."""
     n = max(input._m.ndim, other._m.ndim)
@@ -376,7 +372,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than multiple parameters."
     )
     result = matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))
-    return result if out is None else _store(out, result, "chain_matmul")
+    return result if out is None else store_out(out, result)
 
 
 # --- others -----------------------------------------------------------------------------------------
@@ -407,7 +403,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
     result = ops.linalg_cross(input, other, dim=dim)
-    return result if out is None else _store(out, result, "cross")
+    return result if out is None else store_out(out, result)
 
 
 def _weights(name: str, w: Tensor, n: int, integral: bool) -> Tensor:

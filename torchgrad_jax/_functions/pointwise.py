@@ -18,6 +18,7 @@ from .._engine.graph.record import NUMBERS, as_leaf
 from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
 from .._engine.modes.lift import tensor_of_jax
+from .._ops.registry import Out
 
 _HALVES = frozenset(k / 2 for k in range(-8, 17))
 """Exponents worth a kernel of their own; all others share one with a traced exponent."""
@@ -95,7 +96,7 @@ def _pow_in_place(input: Tensor, exponent: Any) -> Tensor:
     return _power(input, exponent, "_")
 
 
-@composite(out=True, inplace=_pow_in_place)
+@composite(out=Out.CAST, inplace=_pow_in_place)
 def pow(input: Any, exponent: Any) -> Tensor:
     """The input to the power `exponent`; either may be a number."""
     return _power(input, exponent)
@@ -128,7 +129,7 @@ def _square_in_place(input: Tensor) -> Tensor:
     return _power(input, 2, "_")
 
 
-@composite(out=True, inplace=_square_in_place)
+@composite(out=Out.CAST, inplace=_square_in_place)
 def square(input: Tensor) -> Tensor:
     """The input times itself."""
     return _power(input, 2)
@@ -175,7 +176,7 @@ def _divide_in_place(input: Tensor, other: Any, *, rounding_mode: str | None = N
     return ops.div_mode_(input, other, rounding_mode)
 
 
-@composite(aliases=("divide",), out=True, inplace=_divide_in_place)
+@composite(aliases=("divide",), out=Out.CAST, inplace=_divide_in_place)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """The quotient, true or rounded ("trunc", "floor")."""
     if rounding_mode is None:
@@ -238,7 +239,7 @@ def _invert_operator(self: Tensor) -> Tensor:
     return ops.bitwise_not(self)
 
 
-@composite(name="polygamma", method=False, out=True)
+@composite(name="polygamma", method=False, out=Out.CAST)
 def _polygamma_function(n: int, input: Tensor) -> Tensor:
     """The `n`-th derivative of digamma."""
     return ops.polygamma(input, n)

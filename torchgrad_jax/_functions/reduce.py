@@ -9,9 +9,9 @@ from .._core.arrays import dtypes, shapes
 from .._core.errors import warn
 from .._engine.entry.arguments import LEFT_OUT, MISSING, as_int
 from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.entry.composite import composite_out
 from .._engine.graph.history import complain_first
 from .._engine.memory.tensor import Tensor
+from .._ops.registry import Out
 from .pointwise import div
 from .splitting import slice_along
 
@@ -33,25 +33,25 @@ def _overloaded(name: str, whole: Any, along: Any, pair: Any, input: Tensor, dim
     raise TypeError(f"{name}() received an invalid combination of arguments - got ({got})")
 
 
-@composite(out=True)
+@composite(out=Out.CAST)
 def max(input: Tensor, dim: Any = MISSING, keepdim: Any = None, *, other: Any = None) -> Any:
     """The largest element; along a dimension with indices; or of two tensors elementwise."""
     return _overloaded("max", ops.max_full, ops.max_dim, ops.maximum, input, dim, keepdim, other)
 
 
-@composite(out=True)
+@composite(out=Out.CAST)
 def min(input: Tensor, dim: Any = MISSING, keepdim: Any = None, *, other: Any = None) -> Any:
     """The smallest element; along a dimension with indices; or of two tensors elementwise."""
     return _overloaded("min", ops.min_full, ops.min_dim, ops.minimum, input, dim, keepdim, other)
 
 
-@composite(out=True)
+@composite(out=Out.CAST)
 def median(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
     """The lower median of all elements, or along a dimension with indices."""
     return _overloaded("median", ops.median_full, ops.median_dim, None, input, dim, keepdim, None)
 
 
-@composite(out=True)
+@composite(out=Out.CAST)
 def nanmedian(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
     """The lower median of the elements that are not NaN, or along a dimension with indices."""
     return _overloaded("nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, input, dim, keepdim, None)
@@ -97,7 +97,7 @@ def _moment(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, co
     return getattr(ops, f"{name}_correction")(input, dim, correction=correction, keepdim=keepdim)
 
 
-def _moments(name: str, doc: str, *, method: bool = True, out: bool = False) -> Any:
+def _moments(name: str, doc: str, *, method: bool = True, out: Out | bool = False) -> Any:
     def moment(
         input: Tensor, dim: Any = MISSING, unbiased: bool = LEFT_OUT, keepdim: bool = False, *, correction: Any = None
     ) -> Any:
@@ -108,8 +108,8 @@ def _moments(name: str, doc: str, *, method: bool = True, out: bool = False) -> 
     return composite(moment, method=method, out=out)
 
 
-std = _moments("std", "Standard deviation, with Bessel's correction unless told otherwise.", out=True)
-var = _moments("var", "Variance, with Bessel's correction unless told otherwise.", out=True)
+std = _moments("std", "Standard deviation, with Bessel's correction unless told otherwise.", out=Out.CAST)
+var = _moments("var", "Variance, with Bessel's correction unless told otherwise.", out=Out.CAST)
 std_mean = _moments("std_mean", "Standard deviation and mean.", method=False)
 var_mean = _moments("var_mean", "Variance and mean.", method=False)
 
@@ -317,19 +317,9 @@ def _ends(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return slice_along(x, dim, 0, n - 1 if n else 0), slice_along(x, dim, 1, None)
 
 
-@composite
-def diff(
-    input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, out: Tensor | None = None
-) -> Tensor:
+@composite(out=Out.CAST)
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """The n-th difference of neighbours along a dimension."""
-    if out is None:
-        return _difference(input, n, dim, prepend, append)
-    # Torch only copies for n = 0, so the dtype stays.
-    kind = _difference if n > 0 else _no_difference
-    return composite_out(kind, (input, n, dim, prepend, append), {}, out)
-
-
-def _difference(input: Tensor, n: int, dim: int, prepend: Any, append: Any) -> Tensor:
     ndim = input._m.ndim
     if not ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -349,14 +339,6 @@ def _difference(input: Tensor, n: int, dim: int, prepend: Any, append: Any) -> T
         low, high = _ends(out, axis)
         out = ops.logical_xor(high, low) if out._m.dtype is dtypes.bool_ else ops.sub(high, low)
     return out
-
-
-def _no_difference(*args: Any) -> Tensor:
-    return _difference(*args)
-
-
-for _kind, _out_name in ((_difference, "sub"), (_no_difference, "diff")):
-    _kind.__name__ = _kind.out_name = _out_name
 
 
 def _check_joined(input: Tensor, extra: Tensor, axis: int) -> None:

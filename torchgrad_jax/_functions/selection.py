@@ -14,6 +14,7 @@ from .._engine.entry.arguments import as_int, as_ints
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
+from .._ops.registry import Out
 from .create import from_host
 from .joining import meshgrid
 from .splitting import slice_along
@@ -177,7 +178,7 @@ def _segment_bounds(shape: tuple[int, ...], axis: int, given: Tensor, name: str,
 # --- chunks ---------------------------------------------------------------------------------------
 
 
-@composite(name="_chunk_cat", method=False, out=True)
+@composite(name="_chunk_cat", method=False, out=Out.JOINED)
 def chunk_cat(tensors: Any, dim: int, num_chunks: int) -> Tensor:
     """Each tensor padded and cut into chunks along `dim`; chunks of one number side by side."""
     if not tensors:

@@ -7,8 +7,9 @@ from typing import Any
 
 from .._engine.entry.bind import NAMESPACES, composite, ops
 from .._engine.memory.tensor import Tensor
+from .._ops.registry import Out
 
-_special = {"namespace": "special", "method": False, "out": True}
+_special = {"namespace": "special", "method": False, "out": Out.CAST}
 
 
 @composite(name="ndtr", **_special)

@@ -18,7 +18,7 @@ from .._core.arrays.layouts import elementwise, preserved
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import broadcast, erf, softplus_with_rule
 from .inner import inner_op
-from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, op, with_rule
+from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, Out, op, with_rule
 
 # Rows that users reach through a Python function of the namespace nn.functional.
 _hidden = functools.partial(inner_op, layout=Layout.ELEMENTWISE, promote=NONE, inplace=True)
@@ -112,7 +112,7 @@ def threshold(input: Array, threshold: float, value: float) -> Array:
     return _threshold(input, _plain(input, threshold), _plain(input, value))
 
 
-@op(layout=Layout.ELEMENTWISE)
+@op(layout=Layout.ELEMENTWISE, out=Out.EXACT)
 def hardshrink(input: Array, lambd: float = 0.5) -> Array:
     """0 on ``[-lambd, lambd]``, the input elsewhere."""
     _float_only(input, "hardshrink_cpu")

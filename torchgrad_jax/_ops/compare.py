@@ -28,6 +28,7 @@ from .registry import (
     Layout,
     NumberDtype,
     Numbers,
+    Out,
     Overlap,
     Scalar,
     binary,
@@ -106,8 +107,8 @@ isnan = _predicate("isnan", _float_test(lambda x: x != x, False))
 isinf = _predicate("isinf", _float_test(lambda x: lax.abs(x) == jnp.inf, False))
 isfinite = _predicate("isfinite", _float_test(lax.is_finite, True))
 isreal = _predicate("isreal", _isreal, layout=elementwise(preserved))
-isposinf = unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False)
-isneginf = unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
+isposinf = unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False, out=Out.EXACT)
+isneginf = unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False, out=Out.EXACT)
 
 
 @elementwise_op(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
@@ -186,7 +187,9 @@ bitwise_left_shift = _bitwise(
 bitwise_right_shift = _bitwise(
     "bitwise_right_shift", _shift_right, "rshift_cpu", BOOL, operators=("__rshift__", "__irshift__")
 )
-bitwise_not = unary("bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
+bitwise_not = unary(
+    "bitwise_not", refusing(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO, out=Out.EXACT
+)
 
 
 def _size(x: Array) -> Array:

@@ -15,7 +15,6 @@ from jax import lax
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.kernels import cpp_name, scalar_name, widen
 from .._core.arrays.layouts import following, with_statics
-from .._core.arrays.outputs import not_castable
 from .._core.errors.messages import legacy_type
 from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .._core.jax.products import precision
@@ -135,7 +134,7 @@ def _check_dtypes(input: Array, weight: Array, bias: Array | None, transposed: b
         expected, found = (scalar_name(a) for a in (input, other))
         raise RuntimeError(f"expected scalar type {expected} but found {found}")
     if bias is not None and apart and not dtypes.can_cast(dtypes.from_np(bias.dtype), kind):
-        raise not_castable("add", dtypes.from_np(bias.dtype), kind)
+        raise dtypes.not_castable(dtypes.from_np(bias.dtype), kind)
 
 
 def _types_differ(input: Array, name: str, other: Array, mkldnn: bool) -> str:

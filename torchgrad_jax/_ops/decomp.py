@@ -36,7 +36,7 @@ from .matrix_helpers import (
     svd_of_finite,
     transposed,
 )
-from .registry import Array, Grad, op, with_rule
+from .registry import Array, Grad, Out, op, with_rule
 
 
 def _imaginary(x: Array) -> Array:
@@ -231,7 +231,7 @@ def _chol_solve_jvp(primals: Any, tangents: Any) -> Any:
     return x, t
 
 
-@op(layout=column_major, keeps={"input": ("input", "input2", "result"), "input2": ("input",)})
+@op(layout=column_major, keeps={"input": ("input", "input2", "result"), "input2": ("input",)}, out=Out.CAST)
 def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
     """Solve with the matrix whose Cholesky factor is `input2`."""
     if input.ndim < 2 or input2.ndim < 2:
@@ -290,7 +290,7 @@ def _check_cholesky_inverse(input: Any, upper: bool = False) -> None:
         _nonzero_diagonal(input)
 
 
-@op(layout=column_major, check=_check_cholesky_inverse)
+@op(layout=column_major, check=_check_cholesky_inverse, out=Out.CAST)
 def cholesky_inverse(input: Array, upper: bool = False) -> Array:
     """Inverse of the matrix whose Cholesky factor is given."""
     require_square("cholesky_inverse", input)

@@ -12,7 +12,7 @@ from jax import lax
 from .._core.arrays import layouts, shapes
 from .._core.arrays.meta import Meta
 from .inner import inner_op
-from .registry import COMMON, Array, Arrays, TorchKernel, op
+from .registry import COMMON, Array, Arrays, Out, TorchKernel, op
 
 
 def _cat_check(tensors: Sequence[Array], dim: int) -> int:
@@ -49,6 +49,7 @@ def _joined(metas: Sequence[Meta], out: tuple[int, ...]) -> tuple[int, ...]:
     method=False,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim) if ndim > 1 else 0, False),
     layout=_joined,
+    out=Out.JOINED,
 )
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
@@ -82,6 +83,7 @@ def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], i
     method=False,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
     layout=_stacked,
+    out=Out.JOINED,
     kernel=TorchKernel(made_as=_stack_made_as),
 )
 def stack(tensors: Arrays, dim: int = 0) -> Array:

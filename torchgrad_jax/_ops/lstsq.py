@@ -14,7 +14,7 @@ from .._core.arrays.matrices import require_matrix, require_square, require_supp
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import is_complex, is_float
 from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, no_tangent, product, svd_of_finite
-from .registry import Array, Grad, NoGradient, Scalar, op
+from .registry import Array, Grad, NoGradient, Out, Scalar, op
 
 
 def _tolerance(values: Array, shape: tuple[int, ...], atol: Any, rtol: Any) -> Array:
@@ -74,7 +74,13 @@ def _converges(input: Any, tolerance: Any = None, hermitian: bool = False, **_: 
         converges_for_svd(input)
 
 
-@op(namespace="linalg", method=False, no_gradient={NoGradient.REFUSED: ("rcond", "atol", "rtol")}, check=_converges)
+@op(
+    namespace="linalg",
+    method=False,
+    no_gradient={NoGradient.REFUSED: ("rcond", "atol", "rtol")},
+    check=_converges,
+    out=Out.CAST,
+)
 def linalg_pinv(
     input: Array,
     rcond: Array | Scalar | None = None,

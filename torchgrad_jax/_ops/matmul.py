@@ -18,7 +18,7 @@ from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.products import precision
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .inner import inner_op
-from .registry import COMMON, Apart, Array, InPlace, Numbers, Static, TorchKernel, op, with_rule
+from .registry import COMMON, Apart, Array, InPlace, Numbers, Out, Static, TorchKernel, op, with_rule
 
 
 def _dot(x: Array, y: Array, contract: tuple[int, int], batch: int = 0) -> Array:
@@ -272,7 +272,13 @@ def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     return shapes.elementwise_strides(shape, operands)
 
 
-@op(inplace=InPlace(apart=Apart.PARTLY), promote=COMMON, numbers=Numbers(first=("beta", "alpha")), layout=_addr_layout)
+@op(
+    inplace=InPlace(apart=Apart.PARTLY),
+    promote=COMMON,
+    numbers=Numbers(first=("beta", "alpha")),
+    layout=_addr_layout,
+    out=Out.CAST,
+)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
     for name, v in (("vec1", vec1), ("vec2", vec2)):

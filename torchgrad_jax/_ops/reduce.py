@@ -29,7 +29,7 @@ from .helpers import (
     numel_along,
     tangent_with_own_gradients,
 )
-from .registry import COMMON, FLOAT, Array, Compares, Dims, Dtype, Grad, Numbers, Static, op, variant, with_rule
+from .registry import COMMON, FLOAT, Array, Compares, Dims, Dtype, Grad, Numbers, Out, Static, op, variant, with_rule
 
 Shape = tuple[int, ...]
 
@@ -75,7 +75,7 @@ def _dim_given(name: str) -> Any:
     return lambda a: f"{name}Backward{int(a['dim'] is not None or a['keepdim'])}"
 
 
-@op(name="sum", node=_dim_given("Sum"))
+@op(name="sum", node=_dim_given("Sum"), out=Out.COMPUTED)
 def sum_(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Sum of the elements, or of those along `dim`; integers and bool sum to int64."""
     dims = shapes.wrap_dims(dim, input.ndim)
@@ -83,7 +83,7 @@ def sum_(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype:
     return _keep(_add_up(x, dims), dims, x.ndim, keepdim)
 
 
-@op(node="NansumBackward0", compares=Compares.IN_GRADIENTS)
+@op(node="NansumBackward0", out=Out.CAST, compares=Compares.IN_GRADIENTS)
 def nansum(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Sum that takes NaN for zero."""
     if is_complex(input):
@@ -115,7 +115,7 @@ def _without_nan_jvp(primals: Any, tangents: Any) -> Any:
     return _without_nan(x), tangent_with_own_gradients(pushed, back, x != x, t)
 
 
-@op(node=_dim_given("Mean"))
+@op(node=_dim_given("Mean"), out=Out.CAST)
 def mean(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Mean of the elements, or of those along `dim`."""
     if not (is_float(dtype or input) or is_complex(dtype or input)):
@@ -219,6 +219,7 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
     numbers=Numbers(left_out=("dim",)),
     keeps=("input", "result"),
     from_inputs=has_zeros,
+    out=Out.COMPUTED,
 )
 def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None) -> Array:
     """Product of the elements, or of those along `dim`; integers and bool give int64."""
@@ -386,7 +387,7 @@ def _logsumexp(x: Array, dims: Shape, keepdim: bool) -> Array:
     return _ruled(x, dims, keepdim, value, tangent)
 
 
-@op(promote=FLOAT)
+@op(promote=FLOAT, out=Out.CAST)
 def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """Logarithm of the summed exponentials along `dim`."""
     return _logsumexp(input, shapes.wrap_dims(dim, input.ndim), keepdim)

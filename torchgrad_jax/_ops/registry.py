@@ -169,6 +169,15 @@ class Apart(enum.Enum):
     WHOLLY = "they share no memory at all"
 
 
+class Out(enum.Enum):
+    """Which dtype an ``out=`` tensor may have."""
+
+    CAST = "any that the result is cast to in an in-place write"
+    EXACT = "that of the result"
+    COMPUTED = "any: it is the dtype to compute in, unless the caller gives another"
+    JOINED = "as CAST, but others are a TypeError"
+
+
 @dataclass(frozen=True)
 class InPlace:
     """The form in place of an op, where it differs from what writing the result would do.
@@ -277,8 +286,8 @@ class OpDef:
     operators: tuple[str, ...] = ()
     """``("__add__", "__radd__", "__iadd__")``: the operator itself first, then the reflected one where operands
     commute, and the one in place."""
-    out: bool = True
-    """Whether it accepts ``out=``."""
+    out: bool | Out = True
+    """Whether it accepts ``out=``. True stands for `Out.CAST` of elementwise ops, and for `Out.EXACT` of others."""
     # --- arguments
     promote: Promote = Promote.NONE
     promoted: tuple[str, ...] | None = None

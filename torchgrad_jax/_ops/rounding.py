@@ -15,7 +15,7 @@ from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.arrays.kernels import category, half_as_float, nextafter, refuse, refusing, where, widen
 from .._core.jax.custom_jvp import custom_jvp
 from .logarithms import LN2
-from .registry import COMMON, FLOAT, Array, Numbers, binary, elementwise_op, unary, with_rule
+from .registry import COMMON, FLOAT, Array, Numbers, Out, binary, elementwise_op, unary, with_rule
 
 
 def _integers_stay(fn: Callable[[Array], Array], name: str) -> Callable[[Array], Array]:
@@ -34,14 +34,15 @@ def _trunc(x: Array) -> Array:
     return lax.select(x < 0, lax.ceil(x), lax.floor(x))
 
 
-ceil = unary("ceil", _integers_stay(lax.ceil, "ceil"))
-floor = unary("floor", _integers_stay(lax.floor, "floor"))
-trunc = unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",))
-frac = unary("frac", refusing(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
+ceil = unary("ceil", _integers_stay(lax.ceil, "ceil"), out=Out.EXACT)
+floor = unary("floor", _integers_stay(lax.floor, "floor"), out=Out.EXACT)
+trunc = unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",), out=Out.EXACT)
+frac = unary("frac", refusing(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX), out=Out.EXACT)
 
 
 @elementwise_op(
     promote=COMMON,
+    out=Out.EXACT,
     inplace=True,
     numbers=Numbers(left_out=("decimals",)),
     node=lambda a: "RoundBackward0" if a.get("decimals") is None else "RoundBackward1",
@@ -128,7 +129,7 @@ def _frexp_jvp(primals: Any, tangents: Any) -> Any:
     return (m, e), (_ldexp(tangents[0], -e.astype(m.dtype)), np.zeros(e.shape, jax.dtypes.float0))
 
 
-@elementwise_op(returns=("mantissa", "exponent"), nondiff=(1,))
+@elementwise_op(returns=("mantissa", "exponent"), nondiff=(1,), out=Out.EXACT)
 def frexp(input: Array) -> Any:
     """Mantissa in [1/2, 1) and exponent of two."""
     if category(input) != FLOATING:

@@ -18,7 +18,7 @@ from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import anywhere, convert, from_zero, has_zeros, is_bool, is_complex, is_float, is_integral
 from .ordering import along, permuting
-from .registry import Array, Dtype, Grad, InPlace, op
+from .registry import Array, Dtype, Grad, InPlace, Out, op
 
 
 def _on_axis(x: Array, dim: int, scan: Callable[[Array, int], Any], ruled: bool = False) -> Any:
@@ -91,7 +91,7 @@ def _no_bool_result(name: str, x: Array, dtype: Any) -> None:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
 
 
-@op(inplace=InPlace(check=_no_bool("cumsum")))
+@op(inplace=InPlace(check=_no_bool("cumsum")), out=Out.COMPUTED)
 def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running sum along `dim`; integers and bool sum to int64."""
     _no_bool_result("cumsum", input, dtype)
@@ -123,7 +123,7 @@ def _running_product(x: Array, axis: int) -> Array:
     return _ruled(x, value, tangent)
 
 
-@op(inplace=InPlace(check=_no_bool("cumprod")), keeps=("input", "result"), from_inputs=has_zeros)
+@op(inplace=InPlace(check=_no_bool("cumprod")), out=Out.COMPUTED, keeps=("input", "result"), from_inputs=has_zeros)
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
     _no_bool_result("cumprod", input, dtype)

@@ -17,7 +17,7 @@ from .._core.arrays.meta import Meta
 from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import broadcast
-from .registry import FLOAT, Array, Grad, InPlace, binary, elementwise_op, unary
+from .registry import FLOAT, Array, Grad, InPlace, Out, binary, elementwise_op, unary
 
 
 def _unit(x: Array) -> Array:
@@ -106,14 +106,15 @@ abs_ = unary(
     inplace=InPlace(check=_no_complex_abs),
     layout=_as_empty_like,
 )
-neg = unary("neg", _neg, operators=("__neg__",), aliases=("negative",))
-sign = unary("sign", refusing_complex(_unit, _SIGN_COMPLEX))
-sgn = unary("sgn", _unit, keeps=("input", "result"))
+neg = unary("neg", _neg, operators=("__neg__",), aliases=("negative",), out=Out.EXACT)
+sign = unary("sign", refusing_complex(_unit, _SIGN_COMPLEX), out=Out.EXACT)
+sgn = unary("sgn", _unit, keeps=("input", "result"), out=Out.EXACT)
 signbit = unary(
     "signbit",
     refusing_complex(_signbit, "signbit is not implemented for complex tensors."),
     grad=Grad.NO,
     inplace=False,
+    out=Out.EXACT,
 )
 
 

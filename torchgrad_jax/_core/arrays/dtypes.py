@@ -308,6 +308,12 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return not (from_.category != BOOL and to.category == BOOL)
 
 
+def not_castable(from_: dtype, to: dtype) -> RuntimeError:
+    """What torch raises when a result of a wider category is to go into a tensor."""
+    what, where = scalar_type_name(from_), scalar_type_name(to)
+    return RuntimeError(f"result type {what} can't be cast to the desired output type {where}")
+
+
 _DIGITS = {"float16": 3, "bfloat16": 2, "float32": 6, "float64": 15}
 """Decimal digits that a dtype always keeps; the float8 types keep none."""
 _REPORTED_EPS = {"float8_e5m2fnuz": 0.125}

@@ -13,6 +13,7 @@ from jax.sharding import Sharding
 from ..._core import events
 from ..._core.arrays import dtypes, shapes
 from ..._core.state import MODES, OBSERVED
+from ..._ops.registry import Out
 from ..graph.record import PLAIN
 from ..memory.tensor import Tensor
 from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter, named
@@ -35,12 +36,13 @@ def composite(
     aliases: Sequence[str] = (),
     inplace: Any = None,
     operator: str | None = None,
-    out: bool = False,
+    out: bool | Out = False,
     known_as: Mapping[str, str] = _NO_NAMES,
 ) -> Any:
     """Register a Python function over tensors under torch's name and signature.
 
-    `known_as` has further names of parameters: torch has several overloads where there is one function here.
+    `out` is whether it accepts ``out=``; True stands for `Out.EXACT`. `known_as` has further names of parameters: torch
+    has several overloads where there is one function here.
     """
     if fn is None:
         return lambda f: composite(
@@ -61,7 +63,7 @@ def composite(
         n: _with_conventions(
             _renamed(fn, n),
             n,
-            out,
+            bool(out),
             prefix + label,
             prefix + n,
             known_as,
@@ -71,7 +73,7 @@ def composite(
     }
     public = made[label]
     for n, each in made.items():
-        each.out_name = f"{namespace}.{n}" if namespace else n
+        each.out = out
         if function:
             shown = _of_sequences(each) if method and each.star else each
             enter(NAMESPACES.setdefault(namespace, {}), n, named(shown, namespace, n))
@@ -287,5 +289,5 @@ def composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
     def call(**named: Any) -> Any:
         return fn(*[named[n] for n in names], **kwargs)
 
-    call.__name__, call.out_name = fn.__name__, fn.out_name
+    call.__name__, call.out = fn.__name__, fn.out
     return write_out(call, args, names, out)

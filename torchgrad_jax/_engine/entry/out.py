@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
-from ..._core.arrays import outputs
+import numpy as np
+
+from ..._core.arrays import dtypes
+from ..._core.arrays.kernels import cpp_name
 from ..._core.errors import messages as errors, warn
-from ..._core.state import DUAL, MODES, WRITE_LOCK
-from ..._ops.registry import Layout
+from ..._core.state import DUAL, GRAD, MODES, WRITE_LOCK
+from ..._ops.registry import Grad, Layout, Out
 from ..graph.history import requires_grad_of
 from ..graph.record import no_grad
 from ..graph.resize import resize
@@ -39,101 +41,68 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
             raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(t)}")
     tensors = [a for a in args if isinstance(a, Tensor)]
     tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
-    name, named = _out_name(me), dict(zip(names, args))
-    tracked = MODES.bits & 1 and name not in outputs.UNTRACKED
-    if tracked and any(requires_grad_of(t) for t in [*tensors, *targets]):
-        raise RuntimeError(errors.untracked_out(me.__name__))
-    followed = MODES.bits & DUAL and any(MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets])
-    metas = [a._m if isinstance(a, Tensor) else a for a in args]
-    kind = outputs.variant(name, metas, named.get("dtype") is not None)
-    if name in outputs.COMPUTED_AS and named.get("dtype") is None:
+    row = me.binding.row if hasattr(me, "binding") else None  # a composition has none
+    elementwise = row is not None and Layout.steps(row.layout)
+    tracked = MODES.bits & GRAD and (row is None or row.grad not in (Grad.NO, Grad.IN_PLACE))
+    tracked = tracked and any(requires_grad_of(t) for t in [*tensors, *targets])
+    rule = row.out if row is not None else me.out
+    if rule is True:
+        rule = Out.CAST if elementwise else Out.EXACT
+    named = dict(zip(names, args))
+    if named.get("dtype") is not None:
+        rule = Out.EXACT
+    elif rule is Out.COMPUTED:
         named["dtype"] = targets[0]._m.dtype
-    result = me(**without_unsaid(me, named))
+    followed = MODES.bits & DUAL and any(MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets])
+    with no_grad():
+        result = me(**without_unsaid(me, named))
     if not isinstance(result, tuple) and not isinstance(out, Tensor):
         raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(out)}")
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
-        if not hasattr(result, "_fields"):  # as many as the arguments say
-            raise RuntimeError(
-                f"{me.__name__}_out expected an out= argument of size {len(results)}, got size {len(targets)}"
-            )
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
-    reads = _reads(me, name, args, tensors)
-    for i, (t, r) in enumerate(zip(targets, results)):
+    if tracked and any(r._m.dtype.is_floating_point or r._m.dtype.is_complex for r in results):
+        raise RuntimeError(errors.untracked_out(me.__name__))
+    for t, r in zip(targets, results):
         if t._m.device is not r._m.device:
             raise RuntimeError(f"Expected out tensor to have device {r._m.device}, but got {t._m.device} instead")
-        refused = outputs.refusal(kind, len(results), r._m.dtype, t._m.dtype, i)
-        if reads is not None and (refused is None or not outputs.refuses_first(kind)):
-            check_writable(t)
-            for read, wholly in reads:
-                check_disjoint(t, read, wholly)
-        if refused is not None:
-            raise refused
-        resized = t._m.shape != r._m.shape
-        if resized and (name in outputs.PLANNED or _elementwise(me)):
-            check_writable(t)
-        if name in outputs.APART:
-            if not (resized and name in outputs.SIZED_FIRST):
-                check_writable(t)
-            if t._m.numel or name not in outputs.UNLESS_EMPTY:
-                check_disjoint(t, tensors, True)
+        check_writable(t)
+        check_disjoint(t, tensors, False)
+        _check_dtype(t, r, rule)
     bits = MODES.bits
     MODES.bits = bits & ~DUAL
     try:
-        with nullcontext() if tracked else no_grad():
+        with no_grad():
             for t, r in zip(targets, results):
-                _store(t, r, name in outputs.ROW_MAJOR)
+                _store(t, r)
     finally:
         MODES.bits = bits
     if followed:  # torch looks for tangents once the values are written
         raise NotImplementedError(errors.no_forward(f"{me.__name__}_out", "it is an out= function"))
-    if name in outputs.SILENT:
-        return None
-    return (
-        out
-        if isinstance(out, Tensor)
-        else return_type(f"{type(result).__name__}_out", result._fields)(*out)
-        if hasattr(result, "_fields")
-        else tuple(out)
-    )
+    if isinstance(out, Tensor):
+        return out
+    fields = getattr(result, "_fields", None)
+    return tuple(out) if fields is None else return_type(f"{type(result).__name__}_out", fields)(*out)
 
 
-def _elementwise(me: Any) -> bool:
-    b = getattr(me, "binding", None)
-    return b is not None and Layout.steps(b.row.layout)
+def _check_dtype(target: Tensor, result: Tensor, rule: Out) -> None:
+    """Refuse an out= tensor of a dtype to which torch does not cast the result."""
+    want, got = result._m.dtype, target._m.dtype
+    if want is got:
+        return
+    if rule is Out.EXACT:
+        names = [cpp_name(np.empty(0, dt.np)) for dt in (want, got)]
+        raise RuntimeError(f"Expected out tensor to have dtype {names[0]}, but got {names[1]} instead")
+    if not dtypes.can_cast(want, got):
+        error = dtypes.not_castable(want, got)
+        raise TypeError(str(error)) if rule is Out.JOINED else error
 
 
-_Reads = tuple[tuple[Sequence[Any], bool], ...]
-
-
-def _reads(me: Any, name: str, args: Sequence[Any], tensors: Sequence[Tensor]) -> _Reads | None:
-    """Which memory is read while ``out=`` is written to, and whether ``out=`` may be just that; None: a copy."""
-    if name in outputs.COPIED_FIRST:
-        return (args[:1], False), (args[1:], True)
-    if name in outputs.INTO_FIRST:
-        return ((args[:1], False),)
-    if name in outputs.NEVER_SAME:
-        return ((tensors, True),)
-    if name in outputs.STEPPED or _elementwise(me):
-        return ((tensors, False),)
-    return None
-
-
-def _out_name(me: Any) -> str:
-    """A function's name with its namespace."""
-    found = getattr(me, "out_name", None)
-    if found is None:
-        b = getattr(me, "binding", None)
-        found = f"{b.row.namespace}.{b.public}" if b is not None and b.row.namespace else me.__name__
-    return found
-
-
-def store_out(target: Tensor, result: Tensor, name: str = "") -> None:
-    """Write a result of the function of that name into an out= tensor."""
-    refused = outputs.refusal(name, 1, result._m.dtype, target._m.dtype)
-    if refused is not None:
-        raise refused
-    _store(target, result, False)
+def store_out(target: Tensor, result: Tensor) -> Tensor:
+    """Write a result into an out= tensor of its dtype."""
+    _check_dtype(target, result, Out.EXACT)
+    _store(target, result)
+    return target
 
 
 def warn_resized(out: Tensor, shape: tuple[int, ...]) -> None:
@@ -147,9 +116,9 @@ def warn_resized(out: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
-def _store(target: Tensor, result: Tensor, row_major: bool) -> None:
+def _store(target: Tensor, result: Tensor) -> None:
     if target._m.shape != result._m.shape:
         warn_resized(target, result._m.shape)
-        resize(target, result._m.shape, None if row_major else result._m.strides)
+        resize(target, result._m.shape, result._m.strides)
     check_writable(target)
     METHODS["copy_"](target, result)

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ..._core import events
-from ..._core.arrays import dtypes, outputs
+from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
 from ..._core.state import DUAL, FAKE, GRAD, MODES, OBSERVED, WRITE_LOCK
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
@@ -104,14 +104,14 @@ class InplacePlan(Plan):
                     _check_shape(keys[0].shape, np.broadcast_shapes(*shapes))
             computed = compute_dtype(call, keys)
             if computed is not None and not dtypes.can_cast(computed, keys[0].dtype):
-                raise outputs.not_castable(call.inner.name, computed, keys[0].dtype) from None
+                raise dtypes.not_castable(computed, keys[0].dtype) from None
             raise
         me, out = keys[0], self.outs[0]
         check = call.rules.check
         castable = check is not None and check(me, out, keys[1:])
         _check_shape(me.shape, out.shape)
         if not castable and not dtypes.can_cast(out.dtype, me.dtype):
-            raise outputs.not_castable(call.inner.name, out.dtype, me.dtype)
+            raise dtypes.not_castable(out.dtype, me.dtype)
         if out.dtype is not me.dtype:
             inner, target = self.fn, me.dtype.np
 

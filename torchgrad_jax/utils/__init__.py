@@ -16,7 +16,6 @@ _LATER = (
     "_foreach_utils",
     "_pytree",
     "benchmark",
-    "collect_env",
     "data",
     "deterministic",
     "dlpack",

@@ -159,6 +159,7 @@ MODULES: dict[str, Absent] = {
         _DISPATCHER, "LoggingTensor LoggingTensorMode LoggingTensorReentrant capture_logs"
     ),
     "testing._internal.two_tensor": Absent(_DISPATCHER, "TwoTensor TwoTensorMode"),
+    "utils.collect_env": Absent("`python -m torchgrad_jax info` prints the report", "get_pretty_env_info main"),
     "utils._triton": Absent(
         "XLA makes the kernels, and those of Triton do not run on JAX arrays",
         answers={"has_triton": False, "has_triton_package": False},

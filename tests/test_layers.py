@@ -85,7 +85,6 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_dynamo",
                 "_functorch",
                 "_higher_order_ops",
-                "_jit_internal",
                 "_vmap_internals",
                 "__main__",
                 "pytest_alias",

@@ -7,15 +7,6 @@ test_same_as_torch = program.test()
 
 
 @program
-def weak_references_to_tensors_expire(m):
-    x = m.ones(2)
-    ref = m._C._WeakTensorRef(x)
-    before = ref.expired()
-    del x
-    return before, ref.expired(), complaint(ref)[0]
-
-
-@program
 def gpus_are_not_prepared_where_there_are_none(m):
     return m.cuda._initialized is m.cuda.is_initialized()
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import FunctionType
 
+import jax
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,6 +195,20 @@ def test_the_command_line(args, code, said, capsys):
     assert main(args) == code
     out, err = capsys.readouterr()
     assert said in out + err
+
+
+def test_what_a_report_of_a_bug_needs(capsys, monkeypatch):
+    from torchgrad_jax import version
+    from torchgrad_jax._alias.run import main
+
+    monkeypatch.setenv("JAX_OF_THIS_TEST", "set")
+    assert main(["info"]) == 0
+    said = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert said["torchgrad_jax"] == f"{version.__version__}, which follows torch {version.torch}"
+    assert said["jax"] == jax.__version__
+    assert all(f"({d.device_kind})" in said["devices"] for d in jax.devices())
+    assert said["JAX_OF_THIS_TEST"] == "set"
+    assert "HOME" not in said
 
 
 GRAPH_BREAKS = """

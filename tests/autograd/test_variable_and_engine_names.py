@@ -271,45 +271,6 @@ def overrides_state(m):
 
 
 @program
-def delayed_errors(m):
-    error, x = m._C._functions.DelayedError, leaf(m, 1.0)
-    y = error("later", 1)(x * 2)
-    a, b = error("both", 2)(x, m.ones(1))
-    return (
-        y,
-        y._is_view(),
-        attempt(lambda: y.sum().backward()),
-        a.grad_fn,
-        b.output_nr,
-        error("none", 1)(m.ones(1)),
-        attempt(lambda: error("m")),
-        attempt(lambda: error("m", 2)(x)),
-        attempt(lambda: error("m", 1)(3)),
-        error("m", 2)(x, None)[1],
-        error("m", 1)(x).grad_fn.next_functions[0][0].name(),
-    )
-
-
-@program
-def undefined_gradients(m):
-    undefined, x = m._C._functions.UndefinedGrad, leaf(m, 1.0)
-    y = undefined()(x * 2)
-    (y * 3 + x).sum().backward()
-    z = undefined()(x)
-    return (
-        y,
-        x.grad,
-        z.grad_fn,
-        z.data_ptr() == x.data_ptr(),
-        undefined()(m.ones(1)),
-        m.autograd.grad(undefined()(x * 2).sum(), x, allow_unused=True),
-        attempt(lambda: undefined(1)),
-        attempt(lambda: undefined()(x, x)),
-        attempt(lambda: undefined()(3)),
-    )
-
-
-@program
 def accumulate_grad_nodes(m):
     node = (leaf(m, 1.0) * 2).grad_fn.next_functions[0][0]
     return isinstance(node, m._C._functions.AccumulateGrad), type(node).__name__

@@ -2,7 +2,7 @@
 
 import importlib
 
-from tests.programs import Programs, complaint
+from tests.programs import Programs
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -18,22 +18,7 @@ def a_wrapper_that_scripts_copy_is_the_function(m):
         return x + 1
 
     marks = internal(m)
-    return [marks._copy_to_script_wrapper(f) is f, marks.unused(f)(1), marks.export(f)(1)]
-
-
-@program
-def a_flag_chooses_between_two_functions(m):
-    def one(x, flag=False):
-        """The one."""
-        return ["one", x]
-
-    def other(x, flag=False):
-        return ["other", x]
-
-    made = internal(m).boolean_dispatch("flag", 1, False, one, other, "here", "either")
-    calls = [made(1), made(1, True), made(1, flag=True), made(x=2, flag=False)]
-    both = complaint(lambda: internal(m).boolean_dispatch("f", 1, True, one, one, "here", "both"))
-    return [calls, made.__doc__, made.__module__, made.__name__, both]
+    return marks._copy_to_script_wrapper(f) is f
 
 
 @program

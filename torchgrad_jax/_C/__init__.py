@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import enum
-import weakref
 from typing import Any
 
 from .._core.arrays import devices, dtypes, formats
@@ -204,17 +203,6 @@ def _is_alias_of(input: Tensor, other: Tensor, /) -> bool:
 def _are_functorch_transforms_active() -> bool:
     """Whether the code runs inside of a transform of torch.func."""
     return MODES.transforming()
-
-
-class _WeakTensorRef:
-    """Whether a tensor is still alive, without keeping it so."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._ref = weakref.ref(tensor)
-
-    def expired(self) -> bool:
-        """Whether the tensor is gone."""
-        return self._ref() is None
 
 
 __getattr__ = _missing(__name__)

@@ -17,10 +17,12 @@ USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
        python -m torchgrad_jax check [--json] PATH ...
        python -m torchgrad_jax compare [--help] [OPTION ...] SCRIPT [ARGUMENT ...]
+       python -m torchgrad_jax info
 
 Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax; with `check`,
 reads its source and lists the names of torch that it uses, without running it; with `compare`, runs it
-here and under torch, and says where the two part.
+here and under torch, and says where the two part; with `info`, prints what a report of a bug should
+say about the machine and its software.
 """
 _OWN = os.path.dirname(os.path.abspath(__file__))
 
@@ -40,6 +42,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
         from ..testing._programs.command import main as compare
 
         return compare(args[1:])
+    if first == "info":
+        from .info import main as info
+
+        return info()
     if first == "--version":
         from .. import version
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from .._bridge.compile.compile import compile as _compile
 from .._bridge.compile.watch.explain import one_program_per_shape as _one_program_per_shape
 from .._core.errors.messages import missing as _missing
 from ..compiler import (
@@ -20,13 +18,6 @@ from ..compiler import (
 from . import config as config, exc as exc
 
 
-def optimize(
-    backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: Any = None
-) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: `torch.compile` under its old name."""
-    return _compile(backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
-
-
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
     """A warning: each shape is compiled for itself, and all are right."""
     _one_program_per_shape("mark_dynamic()")
@@ -36,20 +27,12 @@ def mark_static(t: Any, index: Any = None) -> None:
     """Nothing: each shape is compiled for itself."""
 
 
-maybe_mark_dynamic = mark_dynamic
-
-
 def mark_static_address(t: Any, guard: bool = True) -> None:
     """Nothing: XLA decides where arrays are."""
 
 
 def is_dynamo_supported() -> bool:
     """True: `torch.compile` works wherever this package does."""
-    return True
-
-
-def is_inductor_supported() -> bool:
-    """True: XLA compiles what inductor would."""
     return True
 
 

@@ -5,5 +5,4 @@ from .fake_tensor import (
     DynamicOutputShapeException as DynamicOutputShapeException,
     FakeTensor as FakeTensor,
     FakeTensorMode as FakeTensorMode,
-    UnsupportedFakeTensorException as UnsupportedFakeTensorException,
 )

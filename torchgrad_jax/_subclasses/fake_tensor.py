@@ -29,18 +29,6 @@ from .._engine.tensor.subclass import retyped
 from ..utils._python_dispatch import TorchDispatchMode
 
 
-class UnsupportedFakeTensorException(RuntimeError):
-    """A tensor of a kind that has no fake one."""
-
-
-class UnsupportedOperatorException(RuntimeError):
-    """Declared for programs that catch it: all operators here take fake tensors."""
-
-
-class MetadataMismatchError(RuntimeError):
-    """Declared for programs that catch it: nothing here compares real runs with fake ones."""
-
-
 class _FakeTensorMeta(type):
     """Counts tensors without data of whatever class as fake tensors."""
 

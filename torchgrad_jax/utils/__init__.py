@@ -14,7 +14,6 @@ __getattr__ = _missing(
     "_foreach_utils",
     "_pytree",
     "benchmark",
-    "collect_env",
     "data",
     "deterministic",
     "dlpack",

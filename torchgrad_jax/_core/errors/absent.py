@@ -42,6 +42,11 @@ def _shape_as_tensor(x: Any) -> Any:
     return importlib.import_module(_PACKAGE).tensor(list(x.shape))
 
 
+def _same(fn: Any) -> Any:
+    """The function that is marked for a compiler that is not there."""
+    return fn
+
+
 def _no_exporter(*descriptors: str) -> Callable[[Any], Any]:
     """A decorator that returns the function as it is: nothing is exported, so it is never called."""
     return lambda fn: fn
@@ -77,6 +82,10 @@ MODULES: dict[str, Absent] = {
             "_functorch.functional_call",
         ),
         Absent("the transforms, and modules as functions, are in torch.func"),
+    ),
+    "_jit_internal": Absent(
+        "TorchScript is out of scope; torch.jit has the marks that leave a function as it is",
+        works={"_copy_to_script_wrapper": _same},
     ),
     "ao": Absent(_QUANTIZED),
     "ao.quantization": _QUANTIZATION,
@@ -174,6 +183,7 @@ MODULES: dict[str, Absent] = {
         _DISPATCHER, "LoggingTensor LoggingTensorMode LoggingTensorReentrant capture_logs"
     ),
     "testing._internal.two_tensor": Absent(_DISPATCHER, "TwoTensor TwoTensorMode"),
+    "utils.collect_env": Absent("`python -m torchgrad_jax info` prints the report", "get_pretty_env_info main"),
     "utils._triton": Absent(
         "XLA makes the kernels, and those of Triton do not run on JAX arrays",
         answers={"has_triton": False, "has_triton_package": False},

@@ -57,7 +57,7 @@ def _module(doc: str, functions: dict[str, Any]) -> str:
         if where is not None:
             by_module.setdefault(where[0], []).append(f"{where[1]} as {name}")
     imports = [_import(module, names) for module, names in sorted(by_module.items())]
-    return _HEADER.format(doc=doc) + "\n".join(imports) + "\n\n" + _exported(functions)
+    return _HEADER.format(doc=doc) + "\n".join(imports) + "\n"
 
 
 def _import(module: str, names: list[str]) -> str:
@@ -65,11 +65,6 @@ def _import(module: str, names: list[str]) -> str:
     if len(line) <= 120:
         return line
     return f"from ..{module} import (\n{_filled(names)}\n)"
-
-
-def _exported(functions: dict[str, Any]) -> str:
-    names = [f'"{n}"' for n in sorted(functions) if home(functions[n]) is not None]
-    return f"__all__ = [\n{_filled(names)}\n]\n"
 
 
 def _filled(words: Iterable[str]) -> str:

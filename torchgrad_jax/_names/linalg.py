@@ -23,11 +23,3 @@ from .._ops.lstsq import linalg_matrix_rank as matrix_rank, linalg_pinv as pinv
 from .._ops.matmul import linalg_cross as cross
 from .._ops.matrix_exp import linalg_matrix_exp as matrix_exp
 from .._ops.reduce import linalg_vector_norm as vector_norm
-
-__all__ = [
-    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
-    "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve", "lstsq", "lu", "lu_factor",
-    "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
-    "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
-    "tensorsolve", "vander", "vecdot", "vector_norm",
-]

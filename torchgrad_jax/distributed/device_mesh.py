@@ -260,10 +260,6 @@ class DeviceMesh:
         names = dict(zip(root.axes, root.mesh_dim_names or (), strict=True))
         return root._slice(axes, tuple(names[row] for row in axes))
 
-    def _get_root_mesh(self) -> DeviceMesh:
-        """The whole mesh that this is a slice of."""
-        return self._root
-
     def _get_mesh_dim_by_name(self, mesh_dim_name: str) -> int:
         if not self.mesh_dim_names:
             raise KeyError("No `mesh_dim_names` found.")

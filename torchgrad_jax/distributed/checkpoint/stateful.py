@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["Stateful", "StatefulT"]
+__all__ = ["Stateful"]
 
 
 @runtime_checkable
@@ -22,6 +22,3 @@ class Stateful(Protocol):
             state_dict: the state.
         """
         ...
-
-
-StatefulT = TypeVar("StatefulT", bound=Stateful)

@@ -430,9 +430,6 @@ def bernoulli(input: Tensor | _Number, p: Any = ..., *, generator: _Generator | 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input1 @ weight[k] @ input2`` for each output feature k."""
 
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 0) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits` with a number for the reduction."""
-
 def bincount(input: Tensor, weights: Any = None, minlength: _int = 0) -> Tensor:
     """Count, or sum of weights, of each value in a vector of non-negative integers."""
 
@@ -614,9 +611,6 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def cosh_(input: Tensor) -> Tensor: ...
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 0) -> Tensor:
-    """`nn.functional.cosine_embedding_loss` with a number for the reduction."""
-
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08) -> Tensor:
     """The cosine of the angle between vectors along `dim`."""
 
@@ -631,9 +625,6 @@ def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor 
 
 def crow_indices_copy(*args: Any, **kwargs: Any) -> NoReturn:
     """Refused: sparse layouts are out of scope; only torch.strided is supported."""
-
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: _int = 0, reduction: _int = 0, zero_infinity: _bool = False) -> Tensor:
-    """`nn.functional.ctc_loss` with a number for the reduction."""
 
 def cummax(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.cummax:
     """Running maximum along `dim` and the index of its latest occurrence."""
@@ -935,9 +926,6 @@ def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = (), *, keepdim: _boo
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 left of 0, 1 right of it, `values` on it."""
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 0) -> Tensor:
-    """`nn.functional.hinge_embedding_loss` with a number for the reduction."""
-
 def histc(input: Tensor, bins: _int = 100, min: _Number = 0, max: _Number = 0, *, out: Tensor | None = None) -> Tensor:
     """Counts of the elements in equal bins between `min` and `max`."""
 
@@ -1076,9 +1064,6 @@ def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length
 def kaiser_window(window_length: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Bessel's window: ``kaiser_window(window_length, periodic=True, beta=12.0)``."""
 
-def kl_div(input: Tensor, target: Tensor, reduction: _int = 0, *, log_target: _bool = False) -> Tensor:
-    """`nn.functional.kl_div` with a number for the reduction."""
-
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product."""
 
@@ -1184,9 +1169,6 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unp
 
 def manual_seed(seed: Any) -> Any:
     """Restart the default generators of all devices at a seed; returns that of the CPU."""
-
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 0) -> Tensor:
-    """`nn.functional.margin_ranking_loss` with a number for the reduction."""
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
@@ -1407,9 +1389,6 @@ def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor: ...
 
 def poisson(input: Tensor | _Number, generator: _Generator | None = None) -> Tensor:
     """Poisson counts of the given rates."""
-
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> Tensor:
-    """`nn.functional.poisson_nll_loss` with a number for the reduction."""
 
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``abs * exp(1j * angle)``."""
@@ -1904,9 +1883,6 @@ def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Ten
 
 def tril_indices(row: Any, col: Any, offset: Any = 0, *, dtype: _dtype | None = None, device: _device | str | _int | _Sharding | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> Tensor:
     """Row and column numbers of the lower triangle of a matrix."""
-
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2.0, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 0) -> Tensor:
-    """`nn.functional.triplet_margin_loss` with a number for the reduction."""
 
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 

@@ -1,4 +1,4 @@
-"""Names that torch keeps for old programs, or has twice: removed functions, losses by number, aliases."""
+"""Names that torch keeps for old programs, or has twice: removed functions, aliases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .._core.errors import warn
 from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.memory.tensor import Tensor
 from .._engine.tensor import attributes
-from .loss import divergence
 
 torch = NAMESPACES[""]
 _top = functools.partial(composite, method=False)
@@ -43,12 +42,6 @@ def _removed(name: str, instead: str) -> None:
 
 for _name, _instead in _REMOVED.items():
     _removed(_name, _instead)
-
-
-@_method
-def reinforce(self: Tensor, reward: Any) -> NoReturn:
-    """Removed from torch; its distributions have `log_prob`."""
-    raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead.")
 
 
 # --- detaching ------------------------------------------------------------------------------------
@@ -162,120 +155,11 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
     return self if dtype is None or dtype is self._m.dtype else self.to(dtype)
 
 
-@_method
-def const_data_ptr(self: Tensor) -> int:
-    """`data_ptr` for those who only read."""
-    return self.data_ptr()
-
-
-# --- losses by the number of their reduction ------------------------------------------------------
-
-_REDUCTIONS = {1: "mean", 2: "sum"}
-
-
-def _reduction(number: int) -> str:
-    """Numbers other than those of mean and sum leave the losses as they are, also torch's default."""
-    return _REDUCTIONS.get(number, "none")
-
-
-def _loss(name: str) -> Any:
-    return NAMESPACES["nn.functional"][name]
-
-
-@_top
-def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
-    """`nn.functional.kl_div` with a number for the reduction."""
-    return divergence(input, target, _reduction(reduction), log_target)
-
-
-@_top
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
-    """`nn.functional.hinge_embedding_loss` with a number for the reduction."""
-    return _loss("hinge_embedding_loss")(input, target, margin, reduction=_reduction(reduction))
-
-
-@_top
-def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
-) -> Tensor:
-    """`nn.functional.margin_ranking_loss` with a number for the reduction."""
-    return _loss("margin_ranking_loss")(input1, input2, target, margin, reduction=_reduction(reduction))
-
-
-@_top
-def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
-) -> Tensor:
-    """`nn.functional.cosine_embedding_loss` with a number for the reduction."""
-    return _loss("cosine_embedding_loss")(input1, input2, target, margin, reduction=_reduction(reduction))
-
-
-@_top
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2.0,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: int = 0,
-) -> Tensor:
-    """`nn.functional.triplet_margin_loss` with a number for the reduction."""
-    return _loss("triplet_margin_loss")(
-        anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction)
-    )
-
-
-@_top
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
-    """`nn.functional.poisson_nll_loss` with a number for the reduction."""
-    return _loss("poisson_nll_loss")(
-        input, target, log_input=log_input, full=full, eps=eps, reduction=_reduction(reduction)
-    )
-
-
-@_top
-def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0
-) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits` with a number for the reduction."""
-    return _loss("binary_cross_entropy_with_logits")(
-        input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight
-    )
-
-
-@_top
-def ctc_loss(
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    reduction: int = 0,
-    zero_infinity: bool = False,
-) -> Tensor:
-    """`nn.functional.ctc_loss` with a number for the reduction."""
-    return _loss("ctc_loss")(
-        log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity
-    )
-
-
 # --- attributes -----------------------------------------------------------------------------------
 
 for _name in ("is_ipu", "is_maia", "is_mtia", "is_vulkan", "is_xpu"):
     attributes.PROPERTIES.setdefault(_name, property(lambda self: False))
 attributes.PROPERTIES.setdefault("name", property(lambda self: None))
-
-
-def _volatile(self: Tensor) -> bool:
-    warn.to_user("volatile was removed (Variable.volatile is always False)")
-    return False
-
-
-attributes.PROPERTIES.setdefault("volatile", property(_volatile))
-METHODS.setdefault("__nonzero__", lambda self: bool(self))
-METHODS.setdefault("__long__", lambda self: int(self))
 
 
 @_method(name="_is_zerotensor")

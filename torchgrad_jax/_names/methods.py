@@ -44,10 +44,9 @@ from .._functions.index import (
     nonzero as nonzero, repeat_interleave as repeat_interleave, scatter as scatter, _scatter_inplace as scatter_,
 )
 from .._functions.legacy import (
-    _is_zero_tensor as _is_zerotensor, const_data_ptr as const_data_ptr, dense_dim as dense_dim, dim_order as
-    dim_order, _removed as eig, fill_diagonal_ as fill_diagonal_, _removed as lstsq, reinforce as reinforce, resize as
-    resize, resize_as as resize_as, _removed as solve, sparse_dim as sparse_dim, _removed as symeig, to_dense as
-    to_dense,
+    _is_zero_tensor as _is_zerotensor, dense_dim as dense_dim, dim_order as dim_order, _removed as eig, fill_diagonal_
+    as fill_diagonal_, _removed as lstsq, resize as resize, resize_as as resize_as, _removed as solve, sparse_dim as
+    sparse_dim, _removed as symeig, to_dense as to_dense,
 )
 from .._functions.linalg import (
     cholesky as cholesky, det as det, inverse as inverse, logdet as logdet, lu as lu, lu_solve as lu_solve, matrix_exp

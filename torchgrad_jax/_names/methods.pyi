@@ -451,9 +451,6 @@ def conj_physical(self: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(self: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 
-def const_data_ptr(self: Tensor) -> _int:
-    """`data_ptr` for those who only read."""
-
 def contiguous(self: Tensor, *, memory_format: _memory_format | None = ...) -> Tensor:
     """The tensor itself when it is row-major, else a copy that is."""
 
@@ -1243,9 +1240,6 @@ def reciprocal_(self: Tensor) -> Tensor: ...
 
 def record_stream(self: Tensor, stream: Any) -> None:
     """Do nothing: XLA keeps memory for as long as something that is under way needs it."""
-
-def reinforce(self: Tensor, reward: Any) -> NoReturn:
-    """Removed from torch; its distributions have `log_prob`."""
 
 def relu(self: Tensor) -> Tensor:
     """The larger of the input and 0."""

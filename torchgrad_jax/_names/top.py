@@ -74,12 +74,8 @@ from .._functions.layers import (
     _declare_top as feature_dropout, _declare_top as feature_dropout_, native_dropout as native_dropout,
 )
 from .._functions.legacy import (
-    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits, cosine_embedding_loss as
-    cosine_embedding_loss, ctc_loss as ctc_loss, detach as detach, detach_ as detach_, _removed as eig,
-    hinge_embedding_loss as hinge_embedding_loss, kl_div as kl_div, _removed as lstsq, margin_ranking_loss as
-    margin_ranking_loss, _removed as matrix_rank, poisson_nll_loss as poisson_nll_loss, _removed as solve, _removed as
-    symeig, triplet_margin_loss as triplet_margin_loss, view_as_complex_copy as view_as_complex_copy, view_as_real_copy
-    as view_as_real_copy,
+    detach as detach, detach_ as detach_, _removed as eig, _removed as lstsq, _removed as matrix_rank, _removed as
+    solve, _removed as symeig, view_as_complex_copy as view_as_complex_copy, view_as_real_copy as view_as_real_copy,
 )
 from .._functions.linalg import (
     cholesky as cholesky, det as det, inverse as inverse, logdet as logdet, _lu as lu, lu_solve as lu_solve, matrix_exp

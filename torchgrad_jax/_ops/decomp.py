@@ -80,54 +80,21 @@ def _off_diagonal(x: Array) -> Array:
 
 
 def _leading_minor(a: Array) -> Array:
-    """LAPACK's info: order of the first leading minor that is not positive definite, found by bisection, or 0."""
+    """LAPACK's info of matrices without a factor: the order of the first leading minor that is not positive definite.
+
+    Elimination finds the first pivot that is not positive. Where rounding hides it, that is the last.
+    """
+
+    def eliminate(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        rest, info = state
+        column = lax.dynamic_index_in_dim(rest, k, -1, keepdims=True)
+        pivot = lax.dynamic_index_in_dim(column, k, -2)
+        rest = rest - column * conj_t(column) / pivot
+        return rest, jnp.where((info == n) & ~(jnp.real(pivot[..., 0, 0]) > 0), k + 1, info)
+
     n = a.shape[-1]
-
-    def definite(k: Array) -> Array:
-        return ~_fails(_factor_of_minor(a, k), k)
-
-    def halve(_: Any, span: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = span  # the minor of order `low` is definite, that of order `high` is not
-        middle = (low + high) // 2
-        ok = definite(middle)
-        return jnp.where(ok, middle, low), jnp.where(ok, high, middle)
-
-    span = jnp.zeros(a.shape[:-2], jnp.int32), jnp.full(a.shape[:-2], n, jnp.int32)
-    return control.fori_loop(0, max(1, n.bit_length()), halve, span)[1]
-
-
-def _fails(low: Array, k: Array) -> Array:
-    """Whether the minor of order k has no factor. LAPACK divides by a pivot that is infinite, and stops at
-    the next."""
-    pivots = jnp.real(diagonal_of(low))
-    divided = _rows_before(k - 1, low.shape[-1])
-    return jnp.any(jnp.isnan(pivots) | (jnp.isinf(pivots) & divided), -1)
-
-
-def _rows_before(k: Array, n: int) -> Array:
-    """Which of n rows come before the k-th."""
-    rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (*k.shape, n))
-    return rows < k[..., None]
-
-
-def _factor_of_minor(a: Array, k: Array) -> Array:
-    """The Cholesky factor of the leading minor of order k, continued by an identity."""
-    inside = _rows_before(k, a.shape[-1])
-    minor = jnp.where(inside[..., :, None] & inside[..., None, :], a, identity(a.shape[-1], a))
-    return lax.linalg.cholesky(minor, symmetrize_input=False)
-
-
-def _partial_factor(a: Array, info: Array) -> Array:
-    """What LAPACK leaves of a matrix whose minor of order `info` is the first that is not positive definite: the
-    columns of L before that one, the number whose root could not be taken, and the rest of the matrix as it was."""
-    inside = _rows_before(info - 1, a.shape[-1])
-    rows, columns = inside[..., :, None], inside[..., None, :]
-    low = _factor_of_minor(a, info - 1)
-    below = solve_triangular(low, jnp.where(columns & ~rows, a, 0), lower=True, trans=True, left=False)
-    rest = a - identity(a.shape[-1], a) * jnp.sum(below * jnp.conj(below), -1, keepdims=True)
-    failed = _rows_before(info, a.shape[-1]) & ~inside
-    tail = jnp.where(failed[..., :, None] & failed[..., None, :], jnp.real(rest).astype(a.dtype), a)
-    return jnp.tril(jnp.where(columns, jnp.where(rows, low, below), tail))
+    whole = jnp.tril(a) + conj_t(jnp.tril(a, -1))
+    return control.fori_loop(0, n, eliminate, (whole, jnp.full(a.shape[:-2], n, jnp.int32)))[1]
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
@@ -137,14 +104,8 @@ def _cholesky(a: Array, upper: bool, forward: bool = False) -> tuple[Array, Arra
         return a, none
     a = conj_t(a) if upper else a
     low = lax.linalg.cholesky(a, symmetrize_input=False)
-    bad = _fails(low, none + a.shape[-1])
-
-    def failed(_: Any) -> tuple[Array, Array]:
-        info = _leading_minor(a)
-        partial = _partial_factor(a, info)
-        return jnp.where(bad[..., None, None], partial, low), jnp.where(bad, info, 0)
-
-    low, info = control.cond(jnp.any(bad), failed, lambda _: (low, none), 0)
+    bad = jnp.isnan(diagonal_of(low)).any(-1)
+    info = control.cond(jnp.any(bad), lambda _: jnp.where(bad, _leading_minor(a), 0), lambda _: none, 0)
     return (conj_t(low) if upper else low), info
 
 

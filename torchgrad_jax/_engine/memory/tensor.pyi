@@ -231,8 +231,6 @@ class Tensor:
     def shape(self) -> _Size: ...
     @property
     def sharding(self) -> _Sharding: ...
-    @property
-    def volatile(self) -> _bool: ...
 
     __abs__ = _methods.__abs__
     __add__ = _methods.__add__
@@ -288,7 +286,6 @@ class Tensor:
     __le__ = _methods.__le__
     def __len__(self) -> _int:
         """The size of the first dimension."""
-    def __long__(self) -> Any: ...
     __lshift__ = _methods.__lshift__
     __lt__ = _methods.__lt__
     __matmul__ = _methods.__matmul__
@@ -296,7 +293,6 @@ class Tensor:
     __mul__ = _methods.__mul__
     def __ne__(self, other: Tensor | _Number) -> Tensor: ...  # type: ignore[override]
     __neg__ = _methods.__neg__
-    def __nonzero__(self) -> Any: ...
     __or__ = _methods.__or__
     __pos__ = _methods.__pos__
     __pow__ = _methods.__pow__
@@ -460,7 +456,6 @@ class Tensor:
     conj = _methods.conj
     conj_physical = _methods.conj_physical
     conj_physical_ = _methods.conj_physical_
-    const_data_ptr = _methods.const_data_ptr
     contiguous = _methods.contiguous
     copy_ = _methods.copy_
     copysign = _methods.copysign
@@ -777,7 +772,6 @@ class Tensor:
         """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
     def register_post_accumulate_grad_hook(self, hook: Any) -> _RemovableHandle:
         """Call ``hook(tensor)`` after a gradient was added to this leaf's ``.grad``."""
-    reinforce = _methods.reinforce
     relu = _methods.relu
     relu_ = _methods.relu_
     remainder = _methods.remainder

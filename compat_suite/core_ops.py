@@ -61,8 +61,7 @@ MORE_OPS: tuple[str, ...] = tuple(
     gradient nonzero_static unravel_index _chunk_cat _unsafe_masked_index
     _unsafe_masked_index_put_accumulate segment_reduce fill_diagonal_ dim_order renorm hash_tensor
     histogramdd masked.sum masked.prod masked.amax masked.amin masked.mean masked.median masked.var
-    masked.std masked.norm masked.logsumexp masked.softmax masked.log_softmax masked.softmin
-    masked.normalize masked.cumsum masked.cumprod masked.argmax masked.argmin masked.logaddexp stft
+    masked.std masked.norm masked.logsumexp masked.argmax masked.argmin stft
     istft svd_lowrank pca_lowrank slice _softmax_backward_data
     native_dropout_backward _native_batch_norm_legit _upsample_bilinear2d_aa
     nn.functional.linear_cross_entropy

@@ -161,19 +161,12 @@ REDUCTIONS = (
             "std": (1,),
             "norm": (2.0, 1),
             "logsumexp": (1,),
-            "softmax": (1,),
-            "log_softmax": (1,),
-            "softmin": (1,),
-            "normalize": (2.0, 1),
-            "cumsum": (1,),
-            "cumprod": (1,),
         }.items()
     ),
     *(
         case(f"torch.masked.{name}", s(t(2, 3), 1, mask=b(2, 3, special=(True, False, True))), derivatives=0)
         for name in ("argmax", "argmin")
     ),
-    case("torch.masked.logaddexp", s(t(3), t(3), input_mask=b(3, special=(True, False, True)))),
 )
 
 TRANSFORMS = (

@@ -20,7 +20,7 @@ from .._engine.memory.tensor import Tensor
 from .._engine.run.trace import Call
 from .._ops import TABLE
 from .._ops.helpers import convert
-from .._ops.registry import Layout
+from .._ops.registry import Layout, Out
 from .shape import sizes_of
 from .splitting import clamp_slice, narrow_range, share_memory
 
@@ -93,7 +93,7 @@ def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return ops.narrow_copy_row(input, d, at, length)
 
 
-@_top
+@composite(method=False, out=Out.PARTS)
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Copies of pieces of one length."""
     return ops.split_size_copy(input, split_size, dim)

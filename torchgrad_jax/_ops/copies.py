@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core.arrays import devices, dtypes
 from .._core.arrays.meta import meta
-from .registry import TABLE, Grad
+from .registry import TABLE, Grad, Out
 
 
 def _copied(of: str, function: bool = True) -> None:
@@ -33,7 +33,7 @@ def _copied(of: str, function: bool = True) -> None:
             geometry=None,
             inplace=None,
             aliases=(),
-            out=True,
+            out=Out.PARTS if of in ("split_with_sizes", "unbind") else True,
             function=function,
             method=False,
         )

@@ -175,6 +175,7 @@ class Out(enum.Enum):
     CAST = "any that the result is cast to in an in-place write"
     EXACT = "that of the result"
     COMPUTED = "any: it is the dtype to compute in, unless the caller gives another"
+    PARTS = "as EXACT; the call returns nothing, as torch's copies of parts do"
     JOINED = "as CAST, but others are a TypeError"
 
 

@@ -60,7 +60,8 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
         raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(out)}")
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
-        raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
+        error = RuntimeError if rule is Out.PARTS else TypeError
+        raise error(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
     if tracked and any(r._m.dtype.is_floating_point or r._m.dtype.is_complex for r in results):
         raise RuntimeError(errors.untracked_out(me.__name__))
     for t, r in zip(targets, results):
@@ -79,6 +80,8 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
         MODES.bits = bits
     if followed:  # torch looks for tangents once the values are written
         raise NotImplementedError(errors.no_forward(f"{me.__name__}_out", "it is an out= function"))
+    if rule is Out.PARTS:
+        return None
     if isinstance(out, Tensor):
         return out
     fields = getattr(result, "_fields", None)
@@ -90,7 +93,7 @@ def _check_dtype(target: Tensor, result: Tensor, rule: Out) -> None:
     want, got = result._m.dtype, target._m.dtype
     if want is got:
         return
-    if rule is Out.EXACT:
+    if rule in (Out.EXACT, Out.PARTS):
         names = [cpp_name(np.empty(0, dt.np)) for dt in (want, got)]
         raise RuntimeError(f"Expected out tensor to have dtype {names[0]}, but got {names[1]} instead")
     if not dtypes.can_cast(want, got):

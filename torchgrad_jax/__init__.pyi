@@ -773,11 +773,11 @@ def expm1_(input: Tensor) -> Tensor: ...
 def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
 
-def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int, quant_min: _int, quant_max: _int) -> Tensor:
-    """The same with a scale and a zero point for each index along `axis`."""
+def fake_quantize_per_channel_affine(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refused: quantized tensors are out of scope."""
 
-def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: _int, quant_max: _int) -> Tensor:
-    """Numbers rounded to ``(n - zero_point) * scale`` for the nearest integer `n` in range."""
+def fake_quantize_per_tensor_affine(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refused: quantized tensors are out of scope."""
 
 def feature_alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout`, with torch's order of arguments at the top level."""

@@ -15,14 +15,6 @@ class _cholesky_factor_out(NamedTuple):
     result: Tensor
     info: Tensor
 
-class _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(NamedTuple):
-    output: Tensor
-    mask: Tensor
-
-class _fake_quantize_per_tensor_affine_cachemask_tensor_qparams_out(NamedTuple):
-    output: Tensor
-    mask: Tensor
-
 class _linalg_det(NamedTuple):
     result: Tensor
     LU: Tensor
@@ -103,22 +95,6 @@ class cummin(NamedTuple):
 class cummin_out(NamedTuple):
     values: Tensor
     indices: Tensor
-
-class fake_quantize_per_channel_affine_cachemask(NamedTuple):
-    output: Tensor
-    mask: Tensor
-
-class fake_quantize_per_channel_affine_cachemask_out(NamedTuple):
-    output: Tensor
-    mask: Tensor
-
-class fake_quantize_per_tensor_affine_cachemask(NamedTuple):
-    output: Tensor
-    mask: Tensor
-
-class fake_quantize_per_tensor_affine_cachemask_out(NamedTuple):
-    output: Tensor
-    mask: Tensor
 
 class frexp(NamedTuple):
     mantissa: Tensor

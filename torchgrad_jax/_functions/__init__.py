@@ -8,7 +8,7 @@ FAMILIES = (
     "symbolic", "misc", "indexing", "pointwise", "activation", "loss", "reduce", "sort", "index", "copies", "selection",
     "matmul", "einsum", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers",
     "recurrent", "aten", "histograms", "linear_loss", "lowrank", "eigenpairs", "masked", "spectral",
-    "legacy", "quantize", "unsupported", "replay", "grouped",
+    "legacy", "unsupported", "replay", "grouped",
 )  # fmt: skip
 
 for _family in FAMILIES:

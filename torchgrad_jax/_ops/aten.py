@@ -90,8 +90,6 @@ _REFUSING = {
     "rrelu_with_noise_inplace": "rrelu_with_noise_",
     "fractional_max_pool2d_rows": "fractional_max_pool2d",
     "fractional_max_pool3d_rows": "fractional_max_pool3d",
-    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": "_fake_quantize_per_tensor_affine_"
-    "cachemask_tensor_qparams",
 }
 
 

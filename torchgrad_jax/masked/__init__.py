@@ -10,9 +10,7 @@ from .._engine.entry.bind import NAMESPACES
 
 globals().update(NAMESPACES["masked"])
 _NO_MASKED_TENSOR = "tensors that carry their mask are out of scope; the functions of torch.masked take the mask"
-_NO_REDUCTION = (
-    "torch.masked has the functions that reduce; fill what the mask leaves out with masked_fill first"
-)
+_NO_REDUCTION = "torch.masked has the functions that reduce; fill what the mask leaves out with masked_fill first"
 MaskedTensor, as_masked_tensor, masked_tensor = (
     _refusal(f"torch.masked.{name}", _NO_MASKED_TENSOR, NotImplementedError)
     for name in ("MaskedTensor", "as_masked_tensor", "masked_tensor")

@@ -15,7 +15,6 @@ M = torch.arange(12.0).reshape(4, 3)
 TWO, PLACES = torch.ones(2, 3), torch.tensor([0, 1])
 INF = torch.full((2, 2), float("inf"))
 MASK = torch.tensor([True, True])
-QPARAMS = (torch.tensor([0.1, 0.1, 0.1]), torch.tensor([0, 0, 900], dtype=torch.int32))
 
 
 def ints(*values, kind=torch.int64):
@@ -43,10 +42,6 @@ ROWS = {
     "embedding": (lambda i: F.embedding(i, M), ints(0, -1), ints(0, 3)),
     "embedding_bag": (lambda i: F.embedding_bag(i, M, ints(0)), ints(0, 4), ints(0, 3)),
     "embedding_renorm": (lambda i: F.embedding(i, M.clone(), max_norm=1.0), ints(0, 7), ints(0, 3)),
-    "fake_quantize_per_channel_affine_cachemask": (
-        lambda z: torch.fake_quantize_per_channel_affine(M, QPARAMS[0], z, 1, 0, 255), QPARAMS[1], QPARAMS[1] * 0),
-    "fake_quantize_per_tensor_affine_cachemask": (
-        lambda z: torch.fake_quantize_per_tensor_affine(M, 0.1, z, 0, 255), 900, 0),
     "floor_divide": (lambda y: PLACES // y, ints(1, 0), ints(-1, 2)),
     "fmod": (lambda y: torch.fmod(PLACES, y), ints(1, 0), ints(-1, 2)),
     "gather": (lambda i: M.gather(0, i), ints(4).reshape(1, 1), ints(3).reshape(1, 1)),

@@ -16,18 +16,9 @@ from .schedules import (
 from .stage import PipelineStage as PipelineStage
 
 __all__ = [
-    "Pipe",
-    "PipelineStage",
-    "Schedule1F1B",
-    "ScheduleDualPipeV",
-    "ScheduleGPipe",
-    "ScheduleInterleaved1F1B",
-    "ScheduleInterleavedZeroBubble",
-    "ScheduleLoopedBFS",
-    "ScheduleZBVZeroBubble",
-    "SplitPoint",
-    "pipe_split",
+    "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleDualPipeV", "ScheduleGPipe", "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "ScheduleZBVZeroBubble", "SplitPoint", "pipe_split",
     "pipeline",
-]
+]  # fmt: skip
 
 __getattr__ = _missing(__name__)

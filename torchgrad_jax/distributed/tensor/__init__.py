@@ -24,20 +24,9 @@ from .placement_types import (
 )
 
 __all__ = [
-    "DTensor",
-    "Partial",
-    "Placement",
-    "Replicate",
-    "Shard",
-    "distribute_module",
-    "distribute_tensor",
-    "empty",
-    "full",
-    "ones",
-    "rand",
-    "randn",
-    "zeros",
-]
+    "DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty",
+    "full", "ones", "rand", "randn", "zeros",
+]  # fmt: skip
 
 _install()
 

@@ -63,7 +63,6 @@ MORE_OPS: tuple[str, ...] = tuple(
     histogramdd masked.sum masked.prod masked.amax masked.amin masked.mean masked.median masked.var
     masked.std masked.norm masked.logsumexp masked.argmax masked.argmin stft
     istft svd_lowrank pca_lowrank slice _softmax_backward_data
-    native_dropout_backward _native_batch_norm_legit _upsample_bilinear2d_aa
     nn.functional.linear_cross_entropy
     """.split()  # noqa: SIM905 - a table, not a column
 )

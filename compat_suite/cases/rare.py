@@ -199,14 +199,6 @@ TRANSFORMS = (
 LAYERS = (
     case("torch.ops.aten.slice", s(t(5, 2), 0, 1, None, 2), core="slice"),
     case("torch._softmax_backward_data", s(t(2, 3), t(2, 3), 1, D("float64"))),
-    case("torch.ops.aten.native_dropout_backward", s(t(2, 3), b(2, 3), 2.0), core="native_dropout_backward", jvp=False),
-    case(
-        "torch._native_batch_norm_legit",
-        # The statistics are results too, without a gradient in torch.
-        s(t(3, 2), t(2), t(2), True, 0.1, 1e-5, smooth=False),
-        s(t(3, 2), t(2), t(2), t(2, grad=False), t(2, low=0.5, grad=False), False, 0.1, 1e-5),
-    ),
-    case("torch.ops.aten._upsample_bilinear2d_aa", s(t(1, 1, 4, 4), [2, 3], False), core="_upsample_bilinear2d_aa"),
     case(
         "torch.nn.functional.linear_cross_entropy",
         s(t(4, 3), t(2, 3), i(4, high=2)),

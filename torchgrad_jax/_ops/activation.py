@@ -542,20 +542,12 @@ def _log_softmax_row(input: Array, dim: int) -> Array:
     return _along(_log_softmax, "log_softmax", input, dim)
 
 
-def _backward_data(g: Array, y: Array, dim: int, fn: Callable[..., Array]) -> Array:
-    if g.shape != y.shape:
-        raise RuntimeError("Assertion error: grad_output and output have different shapes")
-    if g.dtype != y.dtype:
-        raise RuntimeError(f"expected scalar type {scalar_name(g)} but found {scalar_name(y)}")
-    axis = shapes.wrap_dim(dim, g.ndim)
-    return fn(widen(g), widen(y), axis if g.ndim else ()).astype(y.dtype)
-
-
 @inner_op(name="_softmax_backward_data_row", node="SoftmaxBackwardDataBackward0")
 def _softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
-    return _backward_data(input, output, dim, lambda g, y, d: g * y - y * _sum(g * y, d))
-
-
-@inner_op(name="_log_softmax_backward_data_row", node="LogSoftmaxBackwardDataBackward0")
-def _log_softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
-    return _backward_data(input, output, dim, lambda g, y, d: g - lax.exp(y) * _sum(g, d))
+    if input.shape != output.shape:
+        raise RuntimeError("Assertion error: grad_output and output have different shapes")
+    if input.dtype != output.dtype:
+        raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(output)}")
+    axis = shapes.wrap_dim(dim, input.ndim) if input.ndim else ()
+    g, y = widen(input), widen(output)
+    return (g * y - y * _sum(g * y, axis)).astype(output.dtype)

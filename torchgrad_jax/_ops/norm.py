@@ -21,7 +21,7 @@ from .._core.errors import messages as errors
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import from_zero, is_float
 from .inner import inner_op
-from .registry import Array, Dims, NoGradient, Scalar, TorchKernel, op, variant
+from .registry import Array, Dims, NoGradient, Scalar, TorchKernel, op
 
 Shape = tuple[int, ...]
 
@@ -185,16 +185,6 @@ def native_batch_norm(
         (mean.astype(var.dtype) * momentum + running_mean.astype(var.dtype) * kept).astype(running_mean.dtype),
         (unbiased * momentum + running_var.astype(var.dtype) * kept).astype(running_var.dtype),
     )
-
-
-# These are torch's further names for the computation. What becomes of the statistics is up to the caller.
-for _form, _node in (
-    ("_legit", "NativeBatchNormLegitBackward0"),
-    ("_legit_no_stats", "NativeBatchNormLegitBackward1"),
-    ("_legit_no_training", "NativeBatchNormLegitNoTrainingBackward0"),
-    ("_with_update", "BatchNormWithUpdateBackward0"),
-):
-    variant("_native_batch_norm", f"_batch_norm{_form}", node=_node)
 
 
 def _check_batch_norm(

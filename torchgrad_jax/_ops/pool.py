@@ -294,18 +294,6 @@ def max_pool2d_with_indices(
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@inner_op(name="max_pool2d_backward_row", node="MaxPool2DWithIndicesBackwardBackward0", layout=following(1))
-def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Array:
-    """A gradient of the maxima sent to where they were in `source`."""
-    height, width = source.shape[-2:]
-    lead = source.shape[:-2]
-    planes, size = math.prod(lead), height * width
-    flat = jnp.zeros((planes, size), input.dtype)
-    at = indices.reshape(planes, -1)
-    row = lax.broadcasted_iota(at.dtype, at.shape, 0)
-    return flat.at[row, at].add(input.reshape(planes, -1), mode="promise_in_bounds").reshape(source.shape)
-
-
 @inner_op(
     node="MaxPool3DWithIndicesBackward0",
     no_gradient={NoGradient.ZEROS: ("input",)},

@@ -122,7 +122,6 @@ def statistics_that_are_returned(m):
     outs = (
         m.native_batch_norm(x, None, None, mean, var, True, 0.1, 1e-5),
         m.native_batch_norm(x, None, None, mean, var, False, 0.1, 1e-5),
-        m._native_batch_norm_legit(x, None, None, mean, var, True, 0.1, 1e-5),
         m.native_layer_norm(x, (6,), None, None, 1e-5),
         m.native_group_norm(x, None, None, 4, 6, 1, 2, 1e-5),
     )

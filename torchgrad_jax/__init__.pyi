@@ -1095,9 +1095,6 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def linspace(start: Any, end: Any, steps: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
 
-def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: Callable[..., None] | None = None, ortho_iparams: dict[str, _int] | None = None, ortho_fparams: dict[str, _float] | None = None, ortho_bparams: dict[str, _bool] | None = None) -> tuple[Tensor, Tensor]:
-    """The `k` largest or smallest eigenvalues of A (or of A x = e B x) and their vectors."""
-
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...

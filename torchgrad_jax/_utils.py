@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ._core.arrays import devices as _devices, dtypes as _dtypes
@@ -30,21 +30,6 @@ def _unflatten_dense_tensors(flat: _Tensor, tensors: Sequence[_Tensor]) -> tuple
         out.append(_METHODS["view_as"](_METHODS["narrow"](flat, 0, at, n), t))
         at += n
     return tuple(out)
-
-
-def _take_tensors(tensors: Iterable[_Tensor], size_limit: int) -> Iterator[list[_Tensor]]:
-    """The tensors in groups of one type, each of at most so many bytes (or of one tensor)."""
-    groups: dict[Any, list[_Tensor]] = defaultdict(list)
-    sizes: dict[Any, int] = defaultdict(int)
-    for t in tensors:
-        key = (t._m.dtype, t._m.device)
-        size = t._m.numel * t._m.dtype.itemsize
-        if groups[key] and sizes[key] + size > size_limit:
-            yield groups.pop(key)
-            sizes.pop(key)
-        groups[key].append(t)
-        sizes[key] += size
-    yield from (g for g in groups.values() if g)
 
 
 def _reorder_tensors_as(tensors: Iterable[_Tensor], ordered_tensors: Iterable[_Tensor]) -> tuple[_Tensor, ...]:

@@ -229,15 +229,6 @@ def _get_current_function_mode_stack() -> list[Any]:
     return list(MODES.function_modes)
 
 
-@contextmanager
-def _enable_torch_function() -> Iterator[None]:
-    before, MODES.functions_disabled = MODES.functions_disabled, _engine.ENABLED
-    try:
-        yield
-    finally:
-        MODES.functions_disabled = before
-
-
 # --- what there is --------------------------------------------------------------------------------
 
 

@@ -161,12 +161,4 @@ def prefixes(m):
     s = m.nn.Sequential(m.nn.Linear(1, 1)).state_dict(prefix="module.")
     quietly(lambda: m.nn.modules.utils.consume_prefix_in_state_dict_if_present(s, "module."))
     u = m.nn.modules.utils
-    return (
-        list(s),
-        sorted(s._metadata),
-        u._pair(3),
-        u._pair([1, 2]),
-        u._reverse_repeat_tuple((1, 2), 2),
-        u._list_with_default([None, 5], [1, 2, 3]),
-        attempt(lambda: u._list_with_default([1, 2], [3])),
-    )
+    return (list(s), sorted(s._metadata), u._pair(3), u._pair([1, 2]), u._reverse_repeat_tuple((1, 2), 2))

@@ -23,11 +23,7 @@ from .._functions.activation import (
     celu as celu, celu_ as celu_, log_softmax as log_softmax, prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu as
     selu, selu_ as selu_, softmax as softmax, threshold as threshold, threshold_ as threshold_,
 )
-from .._functions.aten import (
-    _log_softmax_backward_data as _log_softmax_backward_data, _native_batch_norm_legit as _native_batch_norm_legit,
-    _native_batch_norm_legit_no_training as _native_batch_norm_legit_no_training, _softmax_backward_data as
-    _softmax_backward_data,
-)
+from .._functions.aten import _softmax_backward_data as _softmax_backward_data
 from .._functions.attention import (
     _scaled_dot_product_flash_attention_for_cpu as _scaled_dot_product_flash_attention_for_cpu,
 )
@@ -51,7 +47,6 @@ from .._functions.create import (
     full, full_like as full_like, _constant as ones, _like as ones_like, scalar_tensor as scalar_tensor, tensor as
     tensor, _constant as zeros, _like as zeros_like,
 )
-from .._functions.eigenpairs import lobpcg as lobpcg
 from .._functions.einsum import einsum as einsum
 from .._functions.exchange import (
     as_tensor as as_tensor, asarray as asarray, from_dlpack as from_dlpack, from_numpy as from_numpy, frombuffer as

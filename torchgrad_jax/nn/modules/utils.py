@@ -29,15 +29,6 @@ def _reverse_repeat_tuple(t: Any, n: int) -> tuple[Any, ...]:
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
-def _list_with_default(out_size: list[Any], defaults: list[int]) -> list[int]:
-    """Sizes, None standing for the one at the same place from the end of `defaults`."""
-    if isinstance(out_size, int):
-        return out_size
-    if len(defaults) <= len(out_size):
-        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
-    return [d if v is None else v for v, d in zip(out_size, defaults[-len(out_size) :])]
-
-
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
     """Take a prefix off the names in a state, in place.
 

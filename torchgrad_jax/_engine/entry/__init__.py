@@ -6,5 +6,5 @@ of others; `out.py` for `out=`; `overrides.py` for `__torch_function__`; `signat
 
 May import: `modes/`, `graph/`, `memory/` and `run/`.
 
-Begin with `bind.py`; `torch.add.__code__.co_filename` names the row whose function it is.
+Begin with `bind.py`; the code of one function is made by `generate.py`.
 """

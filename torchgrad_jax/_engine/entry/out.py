@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
     tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
     row = me.binding.row if hasattr(me, "binding") else None  # a composition has none
     elementwise = row is not None and Layout.steps(row.layout)
-    tracked = MODES.bits & GRAD and (row is None or row.grad not in (Grad.NO, Grad.IN_PLACE))
-    tracked = tracked and any(requires_grad_of(t) for t in [*tensors, *targets])
+    recording = MODES.bits & GRAD and (row is None or row.grad not in (Grad.NO, Grad.IN_PLACE))
+    tracked = recording and any(requires_grad_of(t) for t in [*tensors, *targets])
     rule = row.out if row is not None else me.out
     if rule is True:
         rule = Out.CAST if elementwise else Out.EXACT
@@ -54,7 +55,8 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
     elif rule is Out.COMPUTED:
         named["dtype"] = targets[0]._m.dtype
     followed = MODES.bits & DUAL and any(MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets])
-    with no_grad():
+    # Elsewhere `no_grad` would cut the derivatives that a transform of JAX's follows.
+    with no_grad() if tracked else nullcontext():
         result = me(**without_unsaid(me, named))
     if not isinstance(result, tuple) and not isinstance(out, Tensor):
         raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(out)}")
@@ -73,7 +75,7 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
     bits = MODES.bits
     MODES.bits = bits & ~DUAL
     try:
-        with no_grad():
+        with nullcontext() if recording and not tracked else no_grad():
             for t, r in zip(targets, results):
                 _store(t, r)
     finally:

@@ -84,7 +84,7 @@ _SUBMODULES = (
     "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "fx", "hub",
     "interop", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops",
     "optim", "overrides", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization",
-    "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 )  # fmt: skip
 
 # Names whose modules are imported when they are first asked for.

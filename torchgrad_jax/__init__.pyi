@@ -102,6 +102,7 @@ from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
+from . import signal as signal
 from . import sparse as sparse
 from . import special as special
 from . import storage as storage

@@ -90,7 +90,11 @@ MODULES: dict[str, Absent] = {
     "ao": Absent(_QUANTIZED),
     "ao.quantization": _QUANTIZATION,
     "quantization": _QUANTIZATION,
-    **dict.fromkeys(("signal", "signal.windows"), Absent(_WINDOWS)),
+    "signal": Absent(_WINDOWS),
+    "signal.windows": Absent(
+        _WINDOWS,
+        "bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall",
+    ),
     "sparse": Absent(
         _SPARSE,
         "addmm as_sparse_gradcheck check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags spsolve "

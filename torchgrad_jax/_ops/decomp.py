@@ -104,7 +104,8 @@ def _cholesky(a: Array, upper: bool, forward: bool = False) -> tuple[Array, Arra
         return a, none
     a = conj_t(a) if upper else a
     low = lax.linalg.cholesky(a, symmetrize_input=False)
-    bad = jnp.isnan(diagonal_of(low)).any(-1)
+    pivots = jnp.real(diagonal_of(low))  # LAPACK divides by one that is infinite, and stops at the next
+    bad = jnp.isnan(pivots).any(-1) | jnp.isinf(pivots[..., :-1]).any(-1)
     info = control.cond(jnp.any(bad), lambda _: jnp.where(bad, _leading_minor(a), 0), lambda _: none, 0)
     return (conj_t(low) if upper else low), info
 

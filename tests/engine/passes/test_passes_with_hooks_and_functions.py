@@ -222,32 +222,6 @@ def written_parts_that_are_written_again(m):
 
 
 @program
-def out_tensors_that_overlap(m):
-    """Who gives `out=` its size before looking at its memory, and who after."""
-    a = m.arange(6.0, dtype=m.float64).view(2, 3)
-    at = m.tensor([[0, 1]])
-    calls = (
-        lambda o: m.add(a, a, out=o),
-        lambda o: m.exp(a, out=o),
-        lambda o: m.where(a > 2, a, a, out=o),
-        lambda o: m.outer(a[0], a[0], out=o),
-        lambda o: m.addcmul(a, a, a, out=o),
-        lambda o: m.stack([a], out=o),
-        lambda o: m.cat([a, a], out=o),
-        lambda o: m.column_stack([a, a], out=o),
-        lambda o: m.gather(a, 0, at, out=o),
-        lambda o: m.index_select(a, 0, at[0], out=o),
-        lambda o: m.mm(a, a.t(), out=o),
-        lambda o: m.sum(a, 0, out=o),
-    )
-    found = []
-    for call in calls:
-        o = m.ones((), dtype=m.float64).expand(7, 2)
-        found.append((complaint(lambda call=call, o=o: call(o)), list(o.shape), list(o.stride())))
-    return found
-
-
-@program
 def complaints_before_overlaps(m):
     """What an operator says of its arguments comes first, sizes and kernels come after the memory."""
 

@@ -110,6 +110,14 @@ def _add_other_code(commands: Any) -> None:
     packages.add_argument("--state", default="build/packages.json", help="where verdicts are kept")
     packages.add_argument("--no-install", action="store_true", help="they are there already")
     packages.add_argument("--verbose", action="store_true", help="show all lines that differ")
+    compiled = commands.add_parser("compiled", help="published models under torch.compile (a package index)")
+    compiled.add_argument("--name", action="append", help="only models with this in their names (repeatable)")
+    compiled.add_argument("--site", default="build/packages", help="where `packages` has installed them")
+    compiled.add_argument("--jobs", type=int, default=1, help="processes")
+    compiled.add_argument("--seconds", type=float, default=180, help="the time limit of a model")
+    compiled.add_argument("--verbose", action="store_true", help="show whole reasons, and what a process said at last")
+    compiled.add_argument("--json", help="write all that was measured to this file")
+    compiled.add_argument("--write", action="store_true", help="write docs/compiled_models.md")
     suites = commands.add_parser(
         "suites", help="test-suites of others, on both libraries (live torch, a package index)"
     )
@@ -135,6 +143,8 @@ def main(argv: list[str] | None = None) -> int:
             from . import modules as command
         case "packages":
             from . import packages as command
+        case "compiled":
+            from .packages import compiled as command
         case "suites":
             from .packages import suites as command
         case "record":

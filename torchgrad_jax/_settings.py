@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from ._bridge.compile.watch.python_guards import AMBIENT
+from ._bridge.compile.watch.guards import AMBIENT
 from ._core.errors import warn
 from ._core.jax import products
 from ._core.state import SETTINGS

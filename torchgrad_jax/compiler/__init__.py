@@ -8,6 +8,7 @@ from typing import Any
 import numpy as _np
 
 from .._bridge.compile.compile import compile as compile
+from .._bridge.compile.verification import StaleProgramError as StaleProgramError
 from .._bridge.compile.watch.stance import (
     POLICY as _POLICY,
     get_default_backend as get_default_backend,

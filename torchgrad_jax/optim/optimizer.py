@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from .._bridge.compile.watch.python_guards import AMBIENT
+from .._bridge.compile.watch.guards import AMBIENT
 from .._core.arrays import dtypes
 from .._core.arrays.placement import MANY
 from .._core.errors import warn

@@ -8,6 +8,7 @@ import pickle as _pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .._bridge.compile.watch.observer import acts_outside as _acts_outside
 from .._core.arrays.devices import device as _device
 from .._core.errors import warn as _warn
 from .._core.errors.messages import missing as _missing
@@ -160,3 +161,6 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 
 
 __getattr__ = _missing(__name__)
+
+
+_acts_outside(save, load)

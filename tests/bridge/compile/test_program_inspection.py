@@ -166,14 +166,14 @@ def test_what_is_explained(capsys):
     step.explain()
     text = capsys.readouterr().out
     for line in (
-        "1 program; traced 2 times, run 3 times, as it is written 0 times",
+        "1 program; traced once, run 3 times, as it is written 0 times",
         "arguments               float32 (3, 4), int64 (2,)",
         "net.0.weight float32 (4, 4)",
         "opt.state[net.0.weight]['exp_avg'] float32 (4, 4)",
         "replaces gradients of   net.0.weight, net.0.bias",
         "random numbers          1 draws, 12 bytes",
+        "carried numbers         1",
         "checks                  1 before the program, 0 in it",
-        "'n' was 0 and is 1",
     ):
         assert line in text, text
 

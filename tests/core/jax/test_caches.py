@@ -363,7 +363,8 @@ def test_other_threads_may_clear_at_any_time(limits):
 
 BOUNDED_BY_THEIR_KEYS = {
     "one per dtype, device, mesh, group, kind of node, name, module, or class of modules or batches": {
-        "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py", "_codegen/homes.py",
+        "_bridge/compile/trace/equal_steps.py", "_bridge/compile/watch/object_trees.py",
+        "_bridge/compile/watch/pure_calls.py", "_codegen/homes.py",
         "_core/arrays/devices.py", "_core/arrays/division.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py",
         "_core/arrays/transfer.py", "_core/jax/caches.py", "_core/jax/homes.py", "_core/random/rng.py",
         "_core/random/rounding.py", "_engine/entry/overrides.py", "_engine/entry/parser.py",
@@ -379,7 +380,8 @@ BOUNDED_BY_THEIR_KEYS = {
         "nn/utils/parametrize.py", "serialization/__init__.py", "utils/_tree_nodes.py", "utils/flop_counter.py",
     },
     "as long as something else lives": {
-        "_core/jax/traces.py", "_engine/graph/saved.py", "_engine/passes/walk.py", "_engine/tensor/storages.py",
+        "_bridge/compile/watch/code_that_reads.py", "_core/jax/traces.py", "_engine/graph/saved.py",
+        "_engine/passes/walk.py", "_engine/tensor/storages.py",
         "distributed/_stores.py",
     },
     "emptied by hand when they are full": {

@@ -7,7 +7,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -25,6 +25,7 @@ from .program.donation import surely
 from .program.entry import OFTEN_ANEW, Entry
 from .trace.apart import ONE_MEMORY, stand_in
 from .trace.python_watch import PythonWatch
+from .verification import StaleProgramError, Verification, describe_difference
 from .watch import explain, object_trees
 from .watch.array_arguments import is_array_input, tensor_for
 from .watch.function_modes import autocast_off, under_autocast
@@ -33,7 +34,25 @@ from .watch.number_arguments import NeedsPlainNumbers, NumberArguments, is_input
 from .watch.number_log import CHANGED_NUMBER_DECIDES, NumberLog
 from .watch.places import PLAIN_VALUES, place_of
 from .watch.quick_look import look_quickly
+from .watch.reads import NumbersNeeded
 from .watch.stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
+
+
+class Request(NamedTuple):
+    """How a function is to be traced."""
+
+    together: bool = False
+    """Whether an argument that it also knows from elsewhere is one tensor; it is right for no other argument then."""
+    stand_ins: dict[int, Tensor] = {}
+    """Arguments that it also knows from elsewhere, for which others are given to it."""
+
+
+class _Again(BaseException):
+    """The function has to be traced in another way."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__()
+        self.request = request
 
 
 class NeedsOneTensor(Exception):
@@ -54,6 +73,7 @@ class Compiled:
         fullgraph: bool = False,
         written: bool = False,
         checks: bool = True,
+        verify: int | str | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.fn = self._torchdynamo_orig_callable = fn
@@ -64,12 +84,11 @@ class Compiled:
         """Whether the function runs as it is written, since there is no use in compiling it."""
         self.checks = checks
         """Whether what an eager call checks is checked."""
+        self.verification = Verification(verify)
         self._generates = written
         POLICY.compiled.add(self)
         self.carried: dict[Any, tuple[Any, Any]] = {}
         """Places of Python numbers that the function itself was seen to change: (holder, key)."""
-        self.effect: str | None = None
-        """What made the program that was traced last one of no further use."""
         self._run_before = 0
         """`counts["run"]` after the program that was traced last had run."""
         self.wasted = 0
@@ -84,6 +103,8 @@ class Compiled:
         """Whether a warning has said so."""
         self.plain_numbers = False
         """Whether numbers among the arguments are constants, since tracing with other ones failed."""
+        self.plain_places = False
+        """Whether all other numbers are constants, too."""
         self.last: Entry | None = None
         self.reasons: list[str] = []
         """Why it was traced again, in order."""
@@ -266,6 +287,8 @@ class Compiled:
                 if reason is ONE_MEMORY:
                     clashing.append(entry)
                 if reason is None:
+                    if self.verification.is_due() and self._is_stale(whole, entry, (args, kwargs), flat, tensors):
+                        return _AS_WRITTEN
                     self.counts["run"] += 1
                     self.wasted = 0
                     self._used(whole, entry)
@@ -330,7 +353,7 @@ class Compiled:
             x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense and not x.__dict__ for x in args
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
-        if plain and alone and not kwargs and entry.only_reads_arguments:
+        if plain and alone and not kwargs and entry.only_reads_arguments and not self.verification.every:
             look_quickly(entry, mode, args)
             self.last = entry
 
@@ -360,22 +383,29 @@ class Compiled:
             del programs
             caches.KERNELS.program_dropped()
 
-    def _trace(self, *what: Any, together: bool) -> Any:
-        while True:
+    def _trace(
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any, *, together: bool
+    ) -> Any:
+        request = Request(together=together)
+        for _ in range(_MOST_TRACES):
             try:
-                return self._trace_once(*what, together=together)
+                return self._trace_once(key, given, flat, tensors, reason, run, request)
             except NeedsOneTensor:
-                together = True
+                request = Request(together=True)
+            except _Again as again:
+                request = again.request._replace(together=request.together)
             except NeedsPlainNumbers as error:
-                if self.plain_numbers:
-                    raise
+                if self.plain_places:
+                    return self._not_traced("it asks for the type of a number that is followed")
+                self.plain_places = self.plain_numbers
                 self.plain_numbers = True
                 explain.plain_numbers(self.fn, error.__cause__)
-                if any(map(is_array_input, what[2])):  # which are then no inputs either
+                if any(map(is_array_input, flat)):  # which are then no inputs either
                     raise
+        return self._not_traced("it changes other numbers in each trace")
 
     def _trace_once(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any, *, together: bool
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any, request: Request
     ) -> Any:
         """Trace the function, keep the program and run it.
 
@@ -383,64 +413,54 @@ class Compiled:
             key, given, flat, tensors: the kind of the arguments, they themselves, their leaves, the tensors of these.
             reason: why no kept program is the right one.
             run: what to do with the new one.
-            together: whether an argument that the function also knows from elsewhere is one tensor for the program,
-                which is right for no other argument then.
+            request: how it is to be traced.
         """
         known = sum(map(len, self.entries.values()))
         if self.counts["traced"]:
-            why = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
+            why = reason or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(why)
             explain.traced_again(self.fn, why)
         fn = self.fn if isinstance(key[0], int) else under_autocast(self.fn, *key[0][1:])
-        watch = PythonWatch(fn, given, flat)
-        why = watch.describe_unknowable_state()
-        if why is not None:
-            return self._not_traced(why)
+        watch = PythonWatch(fn, given, flat, self.batches.__contains__)
         # Numbers that were changed from outside may change again.
         for entry in self.entries.get(key, ()):
             self._carry(entry.python_guards.drifted_numbers())
         known_twice: dict[int, Tensor] = {}
-        if not together and not watch.guards.compares_identity:
-            given, known_twice = _with_stand_ins(given, watch.guards.reached_tensors)
+        if request.stand_ins:
+            given, known_twice = _with_stand_ins(given, request.stand_ins)
         traced = [known_twice.get(id(t), t) for t in tensors]
-        visited = watch.guards.visited_ids
-        plain = self.plain_numbers or watch.guards.calls_type
-        arguments = NumberArguments(
-            given, flat, tensors, lambda x: id(x) not in visited, plain, self.batches.__contains__
-        )
-        numbers = watch.log_numbers(arguments, self.carried.values())
+        arguments = NumberArguments(given, flat, tensors, self.plain_numbers, self.batches.__contains__)
+        numbers = watch.log_numbers(arguments, () if self.plain_places else self.carried.values())
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
-        watch.prepare_effects(stops=lenient)
         entry: Entry | None = None
         try:
             with watch:
                 entry = Entry(
                     fn,
                     arguments.constants_of_key,
-                    watch.guards,
+                    watch,
                     traced,
                     numbers,
                     self.checks,
                     lambda i: explain.argument(self.fn, key[1], i),
-                    watch.guards.reached_tensors,
-                    watch.knows,
                     given,
                 )
+                self._refuse_unseen(entry, watch, tensors, request, bool(arguments.values))
             if numbers.is_held():
                 self._refuse_held_number(numbers)
-            watch.effects.release_output()
             effect = watch.describe_effect(entry.program, numbers)
             if effect:
-                self._carry(watch.guards.drifted_numbers())
-            entry.single_use = bool(effect)
-            if watch.switches and not effect:
+                self._refuse_effect(effect, watch, numbers)
+            if watch.switches:
                 entry.switches, entry.run_quickly = watch.switches, None
-            self._keep(key, entry, effect, reason, known)
+            self._keep(key, entry, reason, known)
             inputs = [*tensors, *arguments.values]
             if entry.apart.clash(entry.arguments(inputs)):
                 self._refuse_one_memory(entry, bool(known_twice))
             out = self._run(entry, inputs, given, run)
             caches.KERNELS.program()
+            if self.verification.every:  # a second trace finds what the first one has made, such as constants
+                entry.reference = self._traced_again(key, given, flat, tensors)
         except BaseException as error:
             failed = error
             ran = entry is not None and entry.has_run
@@ -451,15 +471,63 @@ class Compiled:
                 if not ran:
                     self._forget(entry)
                     surely(watch.undo_call)
+                if isinstance(error, NumbersNeeded):
+                    raise NeedsPlainNumbers from None
                 if entry is None and numbers.reads_arguments() and isinstance(error, Exception):
                     raise NeedsPlainNumbers from error
                 raise
         else:
             if self.wasted > _PATIENCE:
-                new_state = "it makes tensors that are kept outside, new ones in each call"
-                self._give_up(effect or reason or new_state)
+                self._give_up(reason or "it makes tensors that are kept outside, new ones in each call")
             return out
         return self._as_written(failed, watch)
+
+    def _is_stale(self, key: Any, entry: Entry, given: Any, flat: list[Any], tensors: list[Tensor]) -> bool:
+        """Whether the function no longer does what its program does, where that is to be a warning."""
+        try:
+            difference = describe_difference(entry.reference, self._traced_again(key, given, flat, tensors))
+        except AsWritten as error:
+            difference = f"it cannot be traced any more: {error}"
+        if difference is None:
+            return False
+        text = f"torch.compile: the program of {explain.place(self.fn)} is stale: {difference}"
+        if not self.verification.warns:
+            raise StaleProgramError(text)
+        explain.stale(text)
+        return True
+
+    def _traced_again(self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor]) -> Entry:
+        """The program that another trace gives, which is not run; what the trace did is undone."""
+        fn = self.fn if isinstance(key[0], int) else under_autocast(self.fn, *key[0][1:])
+        watch = PythonWatch(fn, given, flat, self.batches.__contains__)
+        arguments = NumberArguments(given, flat, tensors, self.plain_numbers, self.batches.__contains__)
+        numbers = watch.log_numbers(arguments, self.carried.values())
+        try:
+            with watch:
+                return Entry(fn, arguments.constants_of_key, watch, tensors, numbers, self.checks, str, given)
+        finally:
+            surely(numbers.restore)
+            surely(watch.undo_call)
+
+    def _refuse_unseen(
+        self, entry: Entry, watch: PythonWatch, tensors: list[Tensor], request: Any, numbers: bool
+    ) -> None:
+        """What was reached besides may need another trace."""
+        if numbers and watch.reaches_arguments() and not self.plain_numbers:
+            raise NeedsPlainNumbers
+        reached = watch.guards.reached_tensors
+        twice = {id(t): t for t in tensors if id(t) in reached}
+        if twice and not (request.together or request.stand_ins or watch.guards.compares_identity):
+            raise _Again(Request(stand_ins=twice))
+
+    def _refuse_effect(self, effect: str, watch: PythonWatch, numbers: NumberLog) -> NoReturn:
+        """The function did in Python what a program does not repeat: it is undone, and the function runs as written."""
+        drifted = watch.guards.drifted_numbers()
+        new = [place for place in drifted if place_of(*place) not in self.carried]
+        self._carry(drifted)
+        if new:
+            raise _Again(Request())
+        raise AsWritten(effect, lasting=False)
 
     def _carry(self, places: Iterable[tuple[Any, Any]]) -> None:
         """Remember the places of numbers that the function changes."""
@@ -490,23 +558,17 @@ class Compiled:
         explain.never_compiled(self.fn, why)
         return _AS_WRITTEN
 
-    def _keep(self, key: Any, entry: Entry, effect: Any, reason: Any, known: int) -> None:
-        """Keep a program for later calls, unless the function did in Python what only its own code can do."""
+    def _keep(self, key: Any, entry: Entry, reason: Any, known: int) -> None:
+        """Keep a program for later calls, unless it made state that the next call finds there."""
         if self.counts["run"] > self._run_before:  # programs were of use since
             self.wasted = 0
         self.counts["traced"] += 1
         self.counts["run"] += 1
         self._run_before = self.counts["run"]
-        self.effect = effect
-        wasted = (
-            effect
-            or entry.program.new_state
-            or reason in OFTEN_ANEW
-            or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
-        )
+        wasted = entry.program.new_state or reason in OFTEN_ANEW or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
         self.wasted = self.wasted + 1 if wasted else 0
         # What made state, or changed what it depends on, does other things the next time.
-        if not (entry.program.new_state or entry.program.state_seen or effect):
+        if not (entry.program.new_state or entry.program.state_seen):
             if known >= (self.limit or POLICY.recompile_limit):
                 self._tell_limit(key, entry)
                 self._drop_oldest()
@@ -528,6 +590,19 @@ class Compiled:
             for key, kept in list(self.entries.items()):
                 self.entries[key] = [e for e in kept if e is not entry]
 
+    def _wasted(self, why: Any) -> None:
+        """A trace gave no program. If that goes on, there is no use in compiling the function."""
+        if self.counts["run"] > self._run_before:  # programs were of use since
+            self.wasted = 0
+        self._run_before = self.counts["run"]
+        self.wasted += 1
+        if str(why) not in self.reasons:
+            self.reasons.append(str(why))
+        if self.wasted > _PATIENCE:
+            if self.fullgraph:
+                raise Unsupported(f"torch.compile: {why}")
+            self._give_up(why)
+
     def _give_up(self, why: Any) -> None:
         """Run the function as it is written from now on, and say so once."""
         self.written = True
@@ -544,6 +619,8 @@ class Compiled:
         if not isinstance(error, AsWritten) or error.lasting:
             self.written = True
             self.reasons.append(str(error))
+        elif str(error) != ONE_MEMORY:
+            self._wasted(error)
         if not isinstance(error, AsWritten):
             explain.unsupported(self.fn, error)
         elif error.lasting:
@@ -579,8 +656,6 @@ def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:
     """The arguments, with others in the place of tensors that the function also knows from elsewhere; and those."""
     args, kwargs = given
     known_twice = {id(x): stand_in(x) for x in (*args, *kwargs.values()) if id(x) in reached}
-    if not known_twice:
-        return given, known_twice
     args = tuple([known_twice.get(id(x), x) for x in args])
     return (args, {name: known_twice.get(id(x), x) for name, x in kwargs.items()}), known_twice
 
@@ -591,6 +666,7 @@ _HELD_NUMBER = (
 )
 _AS_WRITTEN = object()
 """Stands for a result where the function is to run as it is written."""
+_MOST_TRACES = 6
 _PATIENCE = 3
 """After how many programs of no further use a function is no longer compiled."""
 
@@ -611,6 +687,7 @@ def compile(
     checks: bool | None = None,
     buckets: dict[str, Any] | None = None,
     shapes: dict[str, str] | None = None,
+    verify: int | str | None = None,
 ) -> Any:
     """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
 
@@ -638,6 +715,9 @@ def compile(
         buckets: sizes by the name of a dimension, as `{"length": (64, 128)}`: tensors are padded with zeros to the
             next of these. For each name the function is given a tensor of bools, `length_mask`, that says what is
             no padding.
+        verify: before every so many runs the function is traced again, and has to give the program that is in use;
+            `StaleProgramError` says where the two part. "warn" checks each run, warns, and runs the function as it is
+            written. `TORCHGRAD_JAX_VERIFY` in the environment says it for every compiled function.
         shapes: the dimensions of the arguments that `buckets` names, as `{"x": "_, length", "y": "..., length"}`.
 
     Returns:
@@ -668,6 +748,7 @@ def compile(
             checks=checks,
             buckets=buckets,
             shapes=shapes,
+            verify=verify,
         )
     asked = checked_mode(mode, options)
     backend = get_default_backend() if backend is None else checked_backend(backend)
@@ -684,11 +765,12 @@ def compile(
             disable=disable,
             recompile_limit=recompile_limit,
             checks=checks,
+            verify=verify,
         )
         return Bucketed(plain, model, buckets or {}, shapes)
     if disable or backend in EAGER:
         return model
-    settings: dict[str, Any] = {"fullgraph": bool(fullgraph), "limit": recompile_limit}
+    settings: dict[str, Any] = {"fullgraph": bool(fullgraph), "limit": recompile_limit, "verify": verify}
     settings["checks"] = bool(asked if checks is None else checks)
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return of_module(model, settings)

@@ -144,8 +144,7 @@ def is_steady(entry: Entry) -> bool:
     """Whether a program may be run again after itself, whatever it computed."""
     program = entry.program
     if (
-        entry.single_use
-        or entry.switches
+        entry.switches
         or entry.kept_tensors
         or entry.returns_given
         or entry.parts is not None

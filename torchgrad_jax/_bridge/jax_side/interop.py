@@ -34,7 +34,8 @@ from ..._engine.run.trace import Call
 from ..._engine.tensor.values import sealed
 from ..compile.watch.array_arguments import tensor_for
 from ..compile.watch.function_modes import autocast_off, under_autocast, under_modes
-from ..compile.watch.python_guards import PythonGuards
+from ..compile.watch.guards import PythonGuards
+from ..compile.watch.observer import CALLER, Observer, of_this_thread
 from . import trees as trees
 from .inner_checks import Frames, OperatorChecks, results_of_checks
 
@@ -103,6 +104,8 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         metas = tuple([x._m if x.__class__ in PLAIN else None for x in args])
         quick = None if kwargs else known.get(metas)
         if quick is not None and quick.reads_the_same():
+            if MODES.run.stateful:
+                quick.tell_what_it_knows()
             return quick.of_tensors(args)
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
         dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
@@ -120,7 +123,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         found.tell_what_it_knows()
         results = found(leaves)
         if found.is_new:
-            found.watch(f, kept)
+            found.has_been_called()
             if None not in metas and not kwargs and found.is_simple():
                 simple.put(metas, found)
         return results
@@ -191,11 +194,15 @@ class _Operator:
 
         noted: list[Any] = []
         reading = FromJax()
-        lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
+        observer = Observer(refuses=False)
+        with observer:
+            for x in (f, *(k.value for k in kept if isinstance(k, _Kept))):
+                observer.reads.root(CALLER, x, from_outside=True)
+            lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
+            self.guards = PythonGuards.of(observer.reads, list(observer.ran.values()))
         n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
         self.captured: list[Tensor] = []
         self.looked, self.shown = reading.looked, reading.shown
-        self.guards: PythonGuards | None = None
         self.is_new = True
         """Whether it has yet to be called."""
         self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
@@ -234,14 +241,9 @@ class _Operator:
             t._al is None and t._fn is None and t._st.born < lifted.birth for t in self.captured[:n_captured]
         ) and not any(is_traced(t._st.array) for t in self.captured[n_captured:])
 
-    def watch(self, f: Any, kept: Sequence[Any]) -> None:
-        """Remember what the function reads of Python besides its arrays, as the first call has left it."""
-        guards = PythonGuards()
-        guards.add_function(f)
-        for k in kept:
-            if isinstance(k, _Kept):
-                guards.add_value(k.value)
-        self.guards = None if guards.watches_nothing() else guards
+    def has_been_called(self) -> None:
+        """What the function reads of Python besides its arrays is compared with what the first call has left."""
+        self.guards.refresh()
         self.is_new = False
 
     def holds(self) -> bool:
@@ -258,7 +260,7 @@ class _Operator:
 
     def reads_the_same(self) -> bool:
         """Whether what the function reads of Python besides its arrays is what it was."""
-        return self.guards is None or self.guards.describe_change() is None
+        return self.guards.describe_change() is None
 
     def is_simple(self) -> bool:
         """Whether it reads no tensors but its arguments, and gives one tensor or a plain tuple of them."""
@@ -278,6 +280,8 @@ class _Operator:
 
     def tell_what_it_knows(self) -> None:
         """Let a run around this call, such as that of `compile`, know which values it depends on."""
+        if (observer := of_this_thread()) is not None:
+            observer.reads.absorb(self.guards)
         for t, _ in self.looked:
             if not MODES.run.inside(t):
                 MODES.run.look_at_values(t)

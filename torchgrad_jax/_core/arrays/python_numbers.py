@@ -11,7 +11,8 @@ import math
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -265,3 +266,46 @@ def tracked(name: str, before: Any) -> Any:
         return before(*args, **kwargs)
 
     return function
+
+
+class _Replaced:
+    """The functions of `math`, replaced while some thread traces: once, however many do."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._put: list[tuple[str, Any, Any]] = []
+
+    def enter(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                for name in MATH:
+                    before = getattr(math, name)
+                    ours = tracked(name, before)
+                    ours.replaces = before
+                    self._put.append((name, before, ours))
+                    setattr(math, name, ours)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                for name, before, ours in self._put:
+                    # Otherwise it is somebody else's function, which may call ours.
+                    if getattr(math, name) is ours:
+                        setattr(math, name, before)
+                self._put.clear()
+
+
+_replaced = _Replaced()
+
+
+@contextmanager
+def following_math() -> Iterator[None]:
+    """Within it functions of `math` write down what they compute of such numbers."""
+    _replaced.enter()
+    try:
+        yield
+    finally:
+        _replaced.leave()

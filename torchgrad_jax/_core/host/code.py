@@ -134,7 +134,7 @@ class _Maker:
         inner = [*self._numbers(), *self.lines, f"return {result}"]
         lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
         lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
-        exec("\n".join(lines), self.space)
+        exec(compile("\n".join(lines), f"{__file__}:kernel", "exec"), self.space)
         made = self.space["kernel"]
         xla = self.space["xla"]
         made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
@@ -144,7 +144,8 @@ class _Maker:
         """NumPy code for the body of a loop, which returns a list of results. The caller has checked the arguments."""
         outs = [self._spread(name) for name in self.outs]
         lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self.lines]]
-        exec("\n".join([*lines, f"    return [{', '.join(outs)}]"]), self.space)
+        text = "\n".join([*lines, f"    return [{', '.join(outs)}]"])
+        exec(compile(text, f"{__file__}:kernel", "exec"), self.space)
         return self.space["body"]
 
     def _argument(self, name: str, aval: Any, otherwise: str) -> list[str]:

@@ -31,7 +31,8 @@ class Inline:
 
     def __call__(self, *xs: Any) -> Any:
         names = [f"x{i}" for i in range(len(xs))]
-        return eval(self.text.format(*names), {"where": np.where, **dict(zip(names, xs))})
+        text = compile(self.text.format(*names), f"{__file__}:step", "eval")
+        return eval(text, {"where": np.where, **dict(zip(names, xs))})
 
 
 SAME = Inline("{0}")

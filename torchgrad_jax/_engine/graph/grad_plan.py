@@ -541,12 +541,12 @@ def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., 
     saved = [f"a{i}" for i in ins] + stores
     vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(outs)
     space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP), "live": LIVE, "with_shared_values": with_shared_values}
-    exec(
+    source = (
         f"def save({', '.join(args + stores)}):\n"
         f"    if live: return (saved := {_tuple(saved)}), with_shared_values(saved, {_tuple(vers)})\n"
-        f"    return {_tuple(saved)}, {_tuple(vers)}",
-        space,
+        f"    return {_tuple(saved)}, {_tuple(vers)}"
     )
+    exec(compile(source, f"{__file__}:save", "exec"), space)
     return space["save"]
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..._bridge.compile.watch.python_guards import AMBIENT
+from ..._bridge.compile.watch.guards import AMBIENT
 from ..._core.errors import warn
 from ..._engine.graph.hooks import enter
 from ..._engine.memory.tensor import Tensor

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ..._bridge.compile.watch.code_that_reads import not_looked_at
+from ..._bridge.compile.watch.observer import tell_of_calls
 from ..._bridge.jax_side import modules as _pytrees
 from ..._core.errors.messages import NO_SCRIPT
 from ..._core.state import MODES, TRACED
@@ -591,3 +593,7 @@ def _forget(name: str, *containers: Any) -> None:
                 del held[name]
             else:
                 held.discard(name)
+
+
+tell_of_calls(Module._wrapped_call_impl)
+not_looked_at(Module._call_impl, Module.__getattr__, Module.__setattr__)

@@ -161,7 +161,7 @@ def _flags_and_classes_that_are_looked_at():
 
 @program
 def _memory_of_c_and_objects_of_the_standard_library():
-    number, shared = ctypes.c_double(1.0), multiprocessing.Value("d", 1.0)
+    number, shared = ctypes.c_double(1.0), multiprocessing.Value("d", 1.0, lock=False)
     parser = configparser.ConfigParser()
     parser["training"] = {"rate": "1.0"}
     objects, context = np.array([[1.0], None], dtype=object), contextlib.nullcontext([1.0])
@@ -448,25 +448,41 @@ def test_changes_are_noticed(name):
     assert fast.counts["run"] > fast.counts["traced"]
 
 
-@pytest.mark.filterwarnings("ignore:torch.compile")
-@pytest.mark.parametrize(
-    "make", [lambda: ctypes.c_long(0), lambda: multiprocessing.Value("l", 0)], ids=["ctypes", "multiprocessing"]
-)
-def test_a_counter_in_memory_of_c_counts(make):
-    counter = make()
+COUNTERS = {"ctypes": lambda: ctypes.c_long(0), "multiprocessing": lambda: multiprocessing.Value("l", 0, lock=False)}
 
+
+def _counting(counter):
     def step(x, fails=False):
         counter.value += 1
         if fails:
             raise ValueError("no more")
         return x * counter.value
 
-    fast = torch.compile(step)
+    return step
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("name", COUNTERS)
+def test_a_counter_in_memory_of_c_counts(name):
+    counter = COUNTERS[name]()
+    fast = torch.compile(_counting(counter))
     with pytest.raises(ValueError, match="no more"):
         fast(torch.ones(1), True)
     assert counter.value == 0
     assert [fast(torch.ones(1)).item() for _ in range(7)] == [1, 2, 3, 4, 5, 6, 7]
     assert counter.value == 7
+
+
+def test_a_counter_under_a_lock_runs_as_written():
+    """An error leaves what it leaves without `compile`."""
+    counter = multiprocessing.Value("l", 0)
+    fast = torch.compile(_counting(counter))
+    with pytest.raises(ValueError, match="no more"):
+        fast(torch.ones(1), True)
+    assert counter.value == 1
+    with pytest.warns(UserWarning, match=r"acquire\(\) of a SemLock was called at .*test_python_guards.py"):
+        assert [fast(torch.ones(1)).item() for _ in range(7)] == [2, 3, 4, 5, 6, 7, 8]
+    assert fast.counts == {"traced": 0, "run": 0, "eager": 8}
 
 
 def test_flags_keep_no_gradient_alive():

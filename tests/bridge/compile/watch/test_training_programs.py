@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import Any
 
 import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import nn
-from torchgrad_jax._bridge.compile.watch.unread_attributes import CodeThatRan
 
 log: list[float] = []
 """A global list with the name of a method that the step calls; each test may make it longer."""
@@ -520,19 +518,3 @@ def test_gradients_that_a_function_looks_at_are_looked_at() -> None:
     assert seen(torch.ones(())).item() == 1
     w.grad = torch.ones(2)
     assert seen(torch.ones(())).item() == 0
-
-
-@pytest.mark.parametrize("module", ["etils.epath.gpath", "typing_extensions", "_distutils_hack"])
-def test_what_jax_imports_late_hides_no_attribute(module: str) -> None:
-    """Such code names `getattr`; were it the user's, any attribute of a trainer might be read."""
-    ran = CodeThatRan()
-    ran.complete = True
-    space: dict[str, Any] = {"__name__": module, "ran": ran, "sys": sys}
-    exec("def f(x):\n    ran.note(sys._getframe())\n    return getattr(x, 'a', 1)", space)
-    assert space["f"](None) == 1
-    assert ran.names() == frozenset()
-    space["__name__"] = "of_the_user"
-    theirs = CodeThatRan()
-    theirs.complete, space["ran"] = True, theirs
-    space["f"](None)
-    assert theirs.names() is None

@@ -36,11 +36,10 @@ from ..trace.outside_results import (
 from ..trace.traced_program import ARGUMENT_IS_A_VIEW, INTO_ARGUMENTS, Program, resolve_argument, trace_program
 from ..watch import object_trees
 from ..watch.array_arguments import put_tensors_for_traced_arrays
-from ..watch.effects import effects_so_far
+from ..watch.guards import PythonGuards
 from ..watch.number_arguments import Constant
 from ..watch.number_log import NumberLog, ReturnedNumber
 from ..watch.places import value_at
-from ..watch.python_guards import PythonGuards
 from ..watch.quick_look import Look, takes_nothing
 from .compiled_backward import (
     BackwardDescription,
@@ -89,18 +88,17 @@ class Entry:
         self,
         fn: Any,
         kept_arguments: list[Any],
-        python_guards: PythonGuards,
+        watch: Any,
         tensors: list[Tensor],
         log: NumberLog,
         checked: bool = True,
         name: Callable[[int], str] = str,
-        fixed: Any = (),
-        knows: Callable[[Any], bool] = lambda x: False,
         given: Any = (),
     ) -> None:
         # Identities of arguments are part of the key: they must stay theirs.
-        self.kept_arguments, self._knows = kept_arguments, knows
-        self.python_guards = python_guards
+        self.kept_arguments, self._watch = kept_arguments, watch
+        self.python_guards: PythonGuards = watch.guards
+        python_guards = self.python_guards
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
         log.first_number_input, given_numbers = len(self.args), log.number_arguments.values
@@ -111,8 +109,8 @@ class Entry:
         self._containers = ContainersFromOutside(given, python_guards.visited_ids)
         self.given: Any = None
         """The arguments of the run that is about to begin, as they were given, for one of them that is returned."""
-        self.single_use = False
-        """Whether this is a run that cannot be repeated, for what the function does in Python."""
+        self.reference: Any = None
+        """What a second trace gave right after the first run, where the function is checked."""
         self.switches: list[tuple[Any, Any, Any]] = []
         """What the function sets in Python, to the same in each run: (holder, key, value)."""
         self.kept_tensors: list[KeptTensors] = []
@@ -137,9 +135,9 @@ class Entry:
         program.kept_views.clear()
         for kept in self.kept_tensors:
             kept.settle(program, python_guards)
-        known = [t for t in python_guards.reached_tensors.values() if knows(t)]
+        known = list(python_guards.reached_tensors.values())
         self.gradients_read = GradientsRead(program, list(unique.values()), known)
-        known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in fixed}
+        known_twice = {i: t for i, t in enumerate(unique.values()) if id(t) in python_guards.reached_tensors}
         compared = known if python_guards.compares_identity else ()
         self.apart = Apart(program, known_twice, compared)
         if program.flags and self.backward is not None:
@@ -151,7 +149,7 @@ class Entry:
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
         self.spec, outs = description
-        del self._containers
+        del self._containers, self._watch
         self.returns_given = any(isinstance(o, GivenContainer) for o in outs)
         kept = [st for st, _ in program.new_state]
         if any(t._fn is not None for t in unique.values()):
@@ -331,9 +329,9 @@ class Entry:
 
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
-        leaves, out_spec = self._flattened(fn(*args, **kwargs))
+        leaves, out_spec = self._flattened(self._result_of(fn, args, kwargs))
         objects = [x for x in leaves if not (x in self._containers or is_known(x))]
-        refuse_new_objects(objects, self._knows, MODES.run, self.kept_arguments)
+        refuse_new_objects(objects, self._watch.knows, MODES.run, self.kept_arguments)
         kept = [] if objects else take_kept_tensors(MODES.run, self.python_guards, leaves)
         if kept:
             self.kept_tensors = kept
@@ -346,10 +344,18 @@ class Entry:
             why = f"the graph of its results raises {type(error).__name__}: {error}"
             raise AsWritten(why, lasting=True) from error
         self._graphs = graphs_of_gradients(MODES.run, began)
+        self._watch.take(last=True)
         return tensors, (out_spec, outs)
+
+    def _result_of(self, fn: Any, args: Any, kwargs: Any) -> Any:
+        """What the function returns. Nobody else may hold it: who does is looked for."""
+        result = fn(*args, **kwargs)
+        self._watch.function_returned()
+        return result
 
     def _flattened(self, result: Any) -> tuple[list[Any], Any]:
         one = lambda x: isinstance(x, Size) or x in self._containers  # noqa: E731 - read here alone
+        object_trees.refuse_repeated(result, self._is_new_object)
         return object_trees.flatten(result, self._is_new_object, one)
 
     def _describe_results(self, leaves: list[Any], began: int) -> tuple[list[Tensor], list[Any]]:
@@ -400,12 +406,13 @@ class Entry:
             tensors.append(x)
         self._made = [(o, MadeTensor(tensors[o.index])) for o in outs if isinstance(o, ResultTensor)]
         if live:
-            before = self._effects_so_far()
+            before = self._watch.describe_change()
             results = [(outs[k].index, x) for k, x in live]
             self.backward, self._gradients = trace_backward(
                 MODES.run, results, began, [None if k in impls else x for k, x in enumerate(leaves)]
             )
-            if self._effects_so_far() != before:
+            self._watch.take()
+            if self._watch.describe_change() != before:
                 raise AsWritten(
                     "a hook or a backward function prints, counts or keeps something when a backward pass comes from "
                     "its results",
@@ -413,17 +420,14 @@ class Entry:
                 )
         return tensors, outs
 
-    def _effects_so_far(self) -> Any:
-        """What the traced function has done in Python up to here."""
-        return effects_so_far(), self.python_guards.describe_change()
-
     def _is_new_object(self, x: Any) -> bool:
         """Whether a result is a dataclass that the function made, which is made anew in each call."""
-        if not object_trees.is_plain_object(x):
+        dataclass = object_trees.is_plain_object(x)
+        if not (dataclass or object_trees.is_object_in_python(x)):
             return False
-        if not self._knows(x):
+        if not self._watch.knows(x):
             return True
-        if not any(x is kept for kept in self.kept_arguments):
+        if dataclass and not any(x is kept for kept in self.kept_arguments):
             raise AsWritten(f"it returns its argument, a {type(x).__name__}", lasting=True)
         return False
 

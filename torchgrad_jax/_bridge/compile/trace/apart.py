@@ -34,8 +34,8 @@ class Apart:
 
     def __init__(self, program: Any, fixed: dict[int, Tensor], compared: Iterable[Tensor] = ()) -> None:
         sources = program.sources
-        self._compared = {id(t) for t in compared}
-        """Identities of tensors that the code may ask whether an argument is one of them."""
+        self._compared = {id(t): weakref.ref(t) for t in compared}
+        """Tensors that the code may ask whether an argument is one of them."""
         self.fixed = [(i, weakref.ref(t)) for i, t in fixed.items()]
         """Arguments that were tensors which the function also knows from elsewhere: the program is for these alone."""
         self._outside = {id(s.what): s.what for s in sources if s.kind == "tensor"}
@@ -62,7 +62,7 @@ class Apart:
         So it is where code may ask whether an argument is a tensor that it knows, and the program is not for that one.
         """
         if self._compared and any(
-            id(x) in self._compared and all(i != k for k, _ in self.fixed) for i, x in enumerate(args)
+            _is_among(x, self._compared) and all(i != k for k, _ in self.fixed) for i, x in enumerate(args)
         ):
             return True
         if not self._writes:

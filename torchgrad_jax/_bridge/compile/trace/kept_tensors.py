@@ -20,8 +20,8 @@ from ...._engine.graph.history import requires_grad_of
 from ...._engine.memory.kept_traces import made_at, traced_value
 from ...._engine.memory.strided import read
 from ...._engine.memory.tensor import Storage, Tensor
-from ..watch.places import MISSING, Attributes, place_of
-from ..watch.python_guards import UNWATCHED, PythonGuards
+from ..watch.guards import UNWATCHED, PythonGuards
+from ..watch.places import MISSING, Attributes, Entries, place_of
 from .traced_program import Program, StateLift
 
 
@@ -202,11 +202,15 @@ def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]
         if now is not before and now is not MISSING:
             yield holder, key, before, now
     for holder, n in guards.dicts:
-        if isinstance(holder, dict) and len(holder) != n:
-            watched = {key for held, key, _ in guards.places if held is holder}
-            watched.update(key for held, key in guards.number_places if held is holder)
+        if isinstance(holder, dict | Entries) and len(holder) != n:
+            here = place_of(holder, None)[0]
+            watched = {key for held, key, _ in guards.places if place_of(held, None)[0] == here}
+            watched.update(key for held, key in guards.number_places if place_of(held, None)[0] == here)
             for key in [k for k in holder if k not in watched and k not in UNWATCHED]:
                 yield holder, key, MISSING, holder[key]
+    for of, names in guards.absent:
+        for key in [k for k in of if k in names] if isinstance(of, dict) else ():
+            yield of, key, MISSING, of[key]
     for held, before in guards.lists:
         if type(held) is list and (len(held) != len(before) or any(a is not b for a, b in zip(held, before))):
             yield _Contents(held), None, before, list(held)
@@ -277,4 +281,5 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     guards.orders = [row for row in guards.orders if not is_gone(row[0])]
     guards.lists = [row for row in guards.lists if not is_gone(row[0]) and id(row[0]) != of_list]
     guards.kept_alive = [x for x in guards.kept_alive if id(x) not in gone]
-    guards.quick_places = None
+    guards.absent = [(of, names - {key} if of is holder else names) for of, names in guards.absent]
+    guards.changed_rows()

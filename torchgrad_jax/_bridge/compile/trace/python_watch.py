@@ -14,19 +14,13 @@ import jax
 from ...._core.errors.messages import AsWritten
 from ...._core.state import MODES, TRACED
 from ...._engine.memory.tensor import Tensor
-from ..watch.effects import EffectWatcher
+from ..watch.guards import PythonGuards, number_places_of, tensors_of_options
 from ..watch.number_arguments import NumberArguments
 from ..watch.number_log import NumberLog
-from ..watch.places import Attributes, place_of
-from ..watch.python_guards import PythonGuards
-from ..watch.unread_attributes import CodeThatRan
+from ..watch.object_trees import containers_of
+from ..watch.observer import CALLER, Observer
+from ..watch.places import MISSING, Attributes, Items, place_of
 from .traced_program import Program
-
-_ASKS_FOR_FORM = {
-    "device", "dim", "dtype", "element_size", "is_complex", "is_contiguous", "is_floating_point", "itemsize", "len",
-    "nbytes", "ndim", "ndimension", "nelement", "numel", "shape", "size", "storage_offset", "stride", "type",
-}  # fmt: skip
-"""Names in code that looks at the shape, dtype or layout of a tensor."""
 
 
 class PythonWatch:
@@ -36,34 +30,27 @@ class PythonWatch:
         fn: the function.
         given: its arguments.
         flat: the leaves of these.
+        is_object: whether an argument is an object that is a container.
     """
 
-    def __init__(self, fn: Callable[..., Any], given: Any, flat: Sequence[Any]) -> None:
-        self.guards = guards = PythonGuards()
-        """What the function can read of Python's state."""
+    def __init__(
+        self, fn: Callable[..., Any], given: Any, flat: Sequence[Any], is_object: Callable[[Any], bool]
+    ) -> None:
+        self.guards = PythonGuards()
+        """What the function has read of Python's state."""
         self.containers = PythonGuards()
-        """What the containers among its arguments hold."""
-        guards.add_function(fn)
-        for x in flat:
-            if isinstance(x, Tensor):
-                guards.add_attributes_of_tensor(x)
-            elif not isinstance(x, jax.Array):
-                guards.add_value(x)
-        self.containers.add_value(given)
-        for guards in self:
-            guards.add_optimizer_states()
-            guards.add_flags_of_tensors()
-        self._forms = [
-            (guards, x, x._m)
-            for guards in self
-            if not _ASKS_FOR_FORM.isdisjoint(guards.names)
-            for x in guards.lasting_tensors()
-        ]
-        """Tensors whose shape or dtype the function may look at, with these."""
+        """What it has read of the containers among its arguments."""
+        self.observer = Observer()
+        self._fn, self._flat = fn, flat
+        self.guards.are_there(flat)
+        self.containers.are_there(containers_of(given, is_object))
+        self._given = {id(x): x for x in containers_of(given, is_object)}
         self._modes = MODES.bits & ~TRACED
-        self.effects = EffectWatcher()
-        self.code: CodeThatRan | None = None
-        """The code that ran, where that tells attributes that it cannot have looked at."""
+        self._log: NumberLog | None = None
+        self._taken = 0
+        self._settled = False
+        self.forms: list[Tensor] = []
+        self.flags: list[Tensor] = []
         self.switches: list[tuple[Any, Any, Any]] = []
         """Flags and the like that the function sets, and all that it changes in Python: (holder, key, value)."""
 
@@ -73,39 +60,94 @@ class PythonWatch:
 
     def knows(self, x: Any) -> bool:
         """Whether an object was there before the trace."""
-        return any(id(x) in guards.visited_ids for guards in self)
-
-    def describe_unknowable_state(self) -> str | None:
-        """Why the function's state cannot be known, in words; None if it can."""
-        return next(filter(None, (g.describe_unknowable_state() for g in self)), None)
+        return self.observer.ages.was_there(x, {id(x)} if any(guards.knows(x) for guards in self) else ())
 
     def log_numbers(self, arguments: NumberArguments, carried: Iterable[tuple[Any, Any]]) -> NumberLog:
         """The log of the numbers that the function changes; it was seen to change those at `carried`."""
-        carried = list(carried)
-        places = {place_of(*place): place for g in self for place in g.take_number_places(carried)}
-        tensors = {id(t): t for g in self for t in g.optimizer_tensors()}
-        return NumberLog(list(places.values()), list(tensors.values()), arguments)
+        there = (place for place in map(_as_place, carried) if place[0].get(place[1], MISSING) is not MISSING)
+        places = {place_of(*place): place for place in there}
+        self._log = NumberLog(list(places.values()), [], arguments)
+        self.observer.reads.found_optimizer = self._follow
+        return self._log
 
-    def prepare_effects(self, stops: bool) -> None:
-        """Look out for calls with effects, and with `stops` end the trace before one that cannot be undone."""
-        iterators = [id(hidden.of) for g in self for hidden in g.hidden]
-        self.code = CodeThatRan() if self.guards.instances or self.guards.class_containers else None
-        self.effects = EffectWatcher(iterators, self.guards.may_be_impure, stops, self.code)
+    def _follow(self, x: Any) -> None:
+        """An optimizer or a schedule is about to be looked at: its numbers are followed from here on."""
+        assert self._log is not None
+        for holder, key in number_places_of(x):
+            self._log.follow(holder, key)
+        for t in tensors_of_options(x):
+            self._log.follow_tensor(t)
 
     def __enter__(self) -> None:
-        self.effects.__enter__()
+        self.observer.__enter__()
+        try:
+            reads, code = self.observer.reads, CALLER
+            reads.root(code, self._fn, from_outside=True)
+            for x in self._flat:
+                if not isinstance(x, jax.Array):
+                    reads.root(code, x, from_outside=True)
+            for x in self._given.values():
+                reads.root(code, x)
+        except BaseException:
+            self.observer.leave()
+            raise
 
     def __exit__(self, *exc: object) -> None:
         try:
-            self.effects.__exit__(*exc)
+            self.take(last=True)
         finally:
+            self.observer.leave()
             for guards in self:
                 guards.reached_tensors.clear()
+                guards.reached_gradients.clear()
             watched = frozenset([id(held) for guards in self for held, _ in (*guards.dicts, *guards.lists)])
             for guards in self:
                 guards.put_plain_numbers(watched)
 
-    def describe_effect(self, program: Program, numbers: NumberLog) -> Any:
+    def function_returned(self) -> None:
+        """The function is done; its results are still to be described."""
+        self.observer.check()
+        self.take()
+
+    def take(self, *, last: bool = False) -> None:
+        """Guard what was read up to here; once more, it adds what was read since.
+
+        Args:
+            last: whether nothing that runs from here on is the function's.
+        """
+        if self._settled:
+            return
+        self._settled = last
+        reads, ran = self.observer.reads, list(self.observer.ran.values())
+        with self.observer.paused():
+            reads.ages.look()
+            for guards, belongs in (
+                (self.guards, self._belongs_outside),
+                (self.containers, self._belongs_to_arguments),
+            ):
+                guards.compares_identity = any(code.compares_identity for code in ran)
+                guards.take(reads, ran[self._taken :] if guards is self.guards else (), belongs)
+                guards.take_number_places(() if self._log is None else self._log.places)
+            self._taken = len(ran)
+            reads.settle()
+            if last:
+                given = set(map(id, self._flat))
+                self.forms = [x for x in reads.forms.values() if reads.ages.was_there(x) and id(x) not in given]
+                self.flags = [x for x in reads.flags.values() if reads.ages.was_there(x) and id(x) not in given]
+        if last:
+            self.observer.leave()  # who keeps a tensor of the function is to be found out now, and that is not we
+
+    def _belongs_outside(self, x: Any) -> bool:
+        return id(x) not in self._given or self.guards.knows(x)
+
+    def _belongs_to_arguments(self, x: Any) -> bool:
+        return id(x) in self._given
+
+    def reaches_arguments(self) -> bool:
+        """Whether a list or dict among the arguments is also reached in another way."""
+        return any(map(self.guards.knows, self._given.values()))
+
+    def describe_effect(self, program: Program, numbers: NumberLog) -> str | None:
         """What the function did in Python that only its own code can do again; None if there is nothing."""
         for guards in self:
             guards.forget_unused_states(program.used_optimizers)
@@ -113,10 +155,10 @@ class PythonWatch:
                 guards.optimizer_state_began(optimizer)
             guards.watch_caches()
         self._watch_forms(program)
-        changed = self._describe_change()
+        changed = self.describe_change()
         if changed is not None:
             switches = [s for guards in self for s in guards.switches()]
-            if self._describe_change() is None:
+            if self.describe_change() is None:
                 changed, self.switches = None, switches
             for holder, key, value in switches:
                 holder[key] = value
@@ -124,9 +166,7 @@ class PythonWatch:
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
-        effect = self.effects.first_effect or numbers.unrepeatable or changed
-        if effect is None and self.code is not None and (names := self.code.names()) is not None:
-            self.guards.forget_unread(names)
+        effect = numbers.unrepeatable or changed
         if self._modes_changed:
             return "a mode, such as whether operations are recorded, is another one afterwards"
         return effect
@@ -134,25 +174,26 @@ class PythonWatch:
     def _watch_forms(self, program: Program) -> None:
         """Watch the shapes of tensors that the program does not read; it knows those that it reads."""
         known = {id(ref()) for ref, *_ in program.known_tensors}
-        for guards, x, form in self._forms:
-            if id(x) not in known and x._m is form:
-                guards.places.append((Attributes(x), "_m", form))
-                guards.quick_places = None
-        self._forms.clear()
+        for x in self.forms:
+            if id(x) not in known:
+                self.guards.places.append((Attributes(x), "_m", x._m))
+        for x in self.flags:
+            self.guards.places.append((Attributes(x), "requires_grad", x.requires_grad))
+        self.guards.changed_rows()
+        self.forms, self.flags = [], []
 
     def undo_trace(self) -> str | None:
         """Put back what the trace has changed; what cannot be put back, in words."""
-        self.effects.restore()
+        self.observer.restore()
         for guards in self:
             guards.restore()
-        done = self._describe_change()
-        return done or ("a mode is another one afterwards" if self._modes_changed else None)
+        MODES.bits = MODES.bits & TRACED | self._modes
+        return self.describe_change()
 
     def undo_call(self) -> None:
         """After an error or an interrupt: what the function has changed in Python is as it was before the call."""
-        self.effects.leave()
-        self.effects.release_output()
-        self.effects.restore()
+        self.observer.leave()
+        self.observer.restore()
         for guards in self:
             guards.restore()
         MODES.bits = MODES.bits & TRACED | self._modes
@@ -161,6 +202,12 @@ class PythonWatch:
     def _modes_changed(self) -> bool:
         return MODES.bits & ~TRACED != self._modes
 
-    def _describe_change(self) -> str | None:
+    def describe_change(self) -> str | None:
+        """What the function has changed in Python, in words."""
         changes = (g.describe_advanced_state() or g.describe_change() for g in self)
         return next(filter(None, changes), None)
+
+
+def _as_place(place: tuple[Any, Any]) -> tuple[Any, Any]:
+    holder, key = place
+    return (Items(holder), key) if type(holder) is list else place

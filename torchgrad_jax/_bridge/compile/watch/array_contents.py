@@ -1,9 +1,10 @@
-"""Arrays of NumPy, of Python and of C that a compiled function can reach: what is in them."""
+"""What is in arrays of NumPy, of Python and of C, and in caches of results, that a compiled function can reach."""
 
 from __future__ import annotations
 
 import array
 import ctypes
+import gc
 from typing import Any
 
 import numpy as np
@@ -30,3 +31,9 @@ def refill(holder: Any, content: tuple[Any, ...]) -> None:
     else:
         of_array = isinstance(holder, array.array)
         holder[:] = array.array(holder.typecode, *content) if of_array else content[0]
+
+
+def kept_results(cached: Any) -> dict[Any, Any]:
+    """The cache of a function (`functools.lru_cache`): a result that was lost and computed anew is another object."""
+    held = gc.get_referents(cached)
+    return next((d for d in held if type(d) is dict and d is not vars(cached)), {})

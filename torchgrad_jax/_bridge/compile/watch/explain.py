@@ -65,6 +65,11 @@ def never_compiled(fn: Any, why: Any) -> None:
     _warn(f"torch.compile: {place(fn)} is not compiled, but runs as it is written: {why}. {_WAY_OUT}")
 
 
+def stale(text: str) -> None:
+    """Say that a program is stale, where a check has found that."""
+    _warn(f"{text}. It runs as it is written this time")
+
+
 def limit_reached(fn: Any, limit: int, keys: Sequence[Any]) -> None:
     """Say that more kinds of calls came than programs are kept, and what differs between them."""
     what = "; ".join(_kinds_that_differ(fn, keys)) or "the same arguments came with other state"

@@ -39,7 +39,6 @@ class NumberArguments:
         arguments: positional and named ones.
         flat: their leaves.
         tensors: the tensors among these, and those that stand for arrays.
-        apart: whether a list or dict is reached by the arguments alone.
         plain: all numbers are constants.
         is_object: whether an argument is a dataclass that is a container.
     """
@@ -49,11 +48,10 @@ class NumberArguments:
         arguments: Any,
         flat: Sequence[Any],
         tensors: Sequence[Tensor],
-        apart: Callable[[Any], bool],
         plain: bool,
         is_object: Callable[[Any], bool],
     ) -> None:
-        self._arguments, self._apart, self._is_object = arguments, apart, is_object
+        self._arguments, self._is_object = arguments, is_object
         given = [x for x in flat if isinstance(x, Tensor) or is_array_input(x)]
         as_tensors = len(given) == len(tensors)
         self._arrays = [t for x, t in zip(given, tensors) if x is not t] if as_tensors else []
@@ -82,7 +80,7 @@ class NumberArguments:
         if parts is None:
             return True
         if isinstance(x, list | dict | deque):
-            if id(x) in self._containers or not self._apart(x):
+            if id(x) in self._containers:
                 return False
             self._containers[id(x)] = x
         return all(map(self._each_once, parts[0]))

@@ -125,6 +125,21 @@ class NumberLog(Recording):
         self._snapshot()
         self._wrap()
 
+    def follow(self, holder: Any, key: Any) -> None:
+        """Follow the number at one more place, before the function looks at it."""
+        if any(h is holder and k == key for h, k in self.places):
+            return
+        self.places = [*self.places, (holder, key)]
+        self._before.append((holder, key, holder[key]))
+        if self.records():
+            self._wrap_place(len(self.places) - 1)
+
+    def follow_tensor(self, t: Tensor) -> None:
+        """Follow one more tensor that schedules may write to."""
+        if not any(t is known for known in self.tensors):
+            self.tensors = [*self.tensors, t]
+            self._arrays_before.append((t, t._st.array, t._st.stamp, t._vc.version))
+
     def arguments(self) -> Any:
         """The arguments with numbers in them that are inputs."""
         return self.number_arguments.with_numbers(self._argument)
@@ -151,17 +166,21 @@ class NumberLog(Recording):
 
     def _wrap(self) -> None:
         self._wrapped.clear()
-        for i, (holder, key) in enumerate(self.places):
-            value = value_at(holder, key)
-            if is_number(value):
-                followed: Any = self._read(holder, key, (), value)
-            elif is_number_or_list(value):
-                self.steps.append((SHAPE, holder, key, type(value), len(value)))
-                followed = type(value)(self._read(holder, key, (j,), v) for j, v in enumerate(value))
-            else:
-                continue
-            self._wrapped[i] = (followed, value)
-            holder[key] = followed
+        for i in range(len(self.places)):
+            self._wrap_place(i)
+
+    def _wrap_place(self, i: int) -> None:
+        holder, key = self.places[i]
+        value = value_at(holder, key)
+        if is_number(value):
+            followed: Any = self._read(holder, key, (), value)
+        elif is_number_or_list(value):
+            self.steps.append((SHAPE, holder, key, type(value), len(value)))
+            followed = type(value)(self._read(holder, key, (j,), v) for j, v in enumerate(value))
+        else:
+            return
+        self._wrapped[i] = (followed, value)
+        holder[key] = followed
 
     def _read(self, holder: Any, key: Any, path: tuple[int, ...], value: Any) -> Number:
         slot = self.slot_of(value)

@@ -9,14 +9,20 @@ instance of it comes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from ...._core.arrays import tree
+from ...._core.arrays.devices import device
+from ...._core.arrays.dtypes import dtype
+from ...._core.errors.messages import AsWritten
 from ...._engine.memory.tensor import Tensor
+from .kinds_of_objects import is_ours, is_python_class
 
 _KINDS: dict[type, type] = {}
 """For each dataclass what stands for it in a `tree.Spec`."""
@@ -31,6 +37,46 @@ def is_plain_object(x: Any) -> bool:
         and not isinstance(x, dict | list | tuple)
         and not tree.registered(cls)
     )
+
+
+def is_object_in_python(x: Any) -> bool:
+    """Whether something is nothing but its attributes: an instance of a user's class that has no state in C."""
+    cls = type(x)
+    known = _PLAIN.get(cls)
+    if known is None:
+        known = _PLAIN[cls] = (
+            all(base is object or is_python_class(base) for base in cls.__mro__)
+            and not any(name in vars(base) for base in cls.__mro__ for name in _MORE_THAN_ATTRIBUTES)
+            and not is_ours(cls)
+            and not tree.registered(cls)
+        )
+    return known
+
+
+_MORE_THAN_ATTRIBUTES = ("__call__", "__del__", "__next__", "named_parameters", "_member_map_")
+"""What a class has whose instances are functions, are told when they go, are iterators, modules or members of enums."""
+_PLAIN: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def is_holder_of_tensors(x: Any) -> bool:
+    """Whether an argument may be another object in each call, with tensors in it: a dataclass, or a cache of keys."""
+    if is_plain_object(x):
+        return True
+    return is_object_in_python(x) and any(isinstance(v, Tensor) for v in flatten(x, is_object_in_python)[0])
+
+
+def refuse_repeated(x: Any, is_object: Callable[[Any], bool], seen: set[int] | None = None) -> None:
+    """Refuse a result in which one object is there twice: a program would make two of it."""
+    seen = set() if seen is None else seen
+    parts = parts_of(x, is_object)
+    if parts is not None and is_object(x):
+        if id(x) in seen:
+            raise AsWritten(
+                f"it makes an object, a {type(x).__name__}, that its result leads to in two ways", lasting=True
+            )
+        seen.add(id(x))
+    for part in () if parts is None else parts[0]:
+        refuse_repeated(part, is_object, seen)
 
 
 class BatchClasses:
@@ -56,32 +102,43 @@ class BatchClasses:
 
     def comes_anew(self, x: Any) -> bool:
         """Whether this is another instance of a dataclass that is known; its instances are containers from now on."""
-        if not is_plain_object(x) or not _holds_data(x):
+        if not (is_plain_object(x) or is_object_in_python(x)) or type(x) in self._known:
+            return False
+        if not (is_holder_of_tensors(x) and _holds_data(x)):
             return False
         first = self.seen.setdefault(type(x), x)
         if first is x:
             return False
-        self._known.add(type(x))
-        self.seen[type(x)] = None
+        for part in (x, *_objects_in(x)):
+            self._known.add(type(part))
+            self.seen[type(part)] = None
         return True
 
 
-_DATA = (Tensor, jax.Array, np.ndarray, np.generic, int, float, complex, str, bytes, type(None))
+_DATA = (Tensor, jax.Array, np.ndarray, np.generic, int, float, complex, str, bytes, type(None), type, dtype, device)
+
+
+def _is_container(x: Any) -> bool:
+    return is_plain_object(x) or is_object_in_python(x)
 
 
 def _holds_data(x: Any) -> bool:
-    return all(isinstance(v, _DATA) for v in flatten(x, is_plain_object)[0])
+    return all(isinstance(v, _DATA) for v in flatten(x, _is_container)[0])
 
 
 def _objects_in(x: Any) -> list[Any]:
     """The dataclasses in the fields of one."""
     values = [getattr(x, name) for name in _fields(x)]
-    inner = [v for v in tree.flatten(values)[0] if is_plain_object(v)]
+    inner = [v for v in tree.flatten(values)[0] if _is_container(v)]
     return [*inner, *(part for v in inner for part in _objects_in(v))]
 
 
 def _fields(x: Any) -> list[str]:
-    names = [f.name for f in dataclasses.fields(x) if hasattr(x, f.name)]
+    slots = (
+        name for cls in type(x).__mro__ for name, v in vars(cls).items() if isinstance(v, types.MemberDescriptorType)
+    )
+    fields = (f.name for f in dataclasses.fields(x)) if dataclasses.is_dataclass(x) else ()
+    names = [name for name in dict.fromkeys([*fields, *slots]) if hasattr(x, name)]
     return [*names, *(k for k in getattr(x, "__dict__", ()) if k not in names)]
 
 
@@ -91,6 +148,18 @@ def parts_of(x: Any, is_object: Callable[[Any], bool]) -> tuple[list[Any], Any] 
         names = _fields(x)
         return [getattr(x, n) for n in names], tuple(names)
     return tree._parts(x)
+
+
+def containers_of(x: Any, is_object: Callable[[Any], bool]) -> Iterator[Any]:
+    """A container and those in it, where dataclasses are containers, too; of these the dicts of their attributes."""
+    parts = parts_of(x, is_object)
+    if parts is None:
+        return
+    yield x
+    if hasattr(x, "__dict__") and not isinstance(x, dict | list | tuple):
+        yield vars(x)
+    for part in parts[0]:
+        yield from containers_of(part, is_object)
 
 
 def flatten(

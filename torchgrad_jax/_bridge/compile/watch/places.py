@@ -7,8 +7,8 @@ there is one here.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, MutableMapping
-from contextvars import ContextVar
+from collections import OrderedDict
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 PLAIN_VALUES = (int, float, complex, bool, str, bytes, type(None))
@@ -36,6 +36,59 @@ class Attributes:
 
     def __setitem__(self, name: str, value: Any) -> None:
         setattr(self.of, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self.of, name)
+
+
+class Entries(Attributes):
+    """Entries of a dict whose class may look them up in a way of its own."""
+
+    __slots__ = ("_kind",)
+
+    def __init__(self, of: dict[Any, Any]) -> None:
+        self.of = of
+        self._kind: Any = OrderedDict if isinstance(of, OrderedDict) else dict
+
+    def get(self, name: Any, default: Any) -> Any:
+        """One of them."""
+        return dict.get(self.of, name, default)
+
+    def __getitem__(self, name: Any) -> Any:
+        return dict.__getitem__(self.of, name)
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        self._kind.__setitem__(self.of, name, value)
+
+    def __delitem__(self, name: Any) -> None:
+        self._kind.__delitem__(self.of, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._kind.__iter__(self.of)
+
+    def __len__(self) -> int:
+        return dict.__len__(self.of)
+
+    def __contains__(self, name: Any) -> bool:
+        return dict.__contains__(self.of, name)
+
+    def keys(self) -> Any:
+        """The keys."""
+        return dict.keys(self.of)
+
+    def clear(self) -> None:
+        """Remove all of them."""
+        self._kind.clear(self.of)
+
+    def update(self, entries: dict[Any, Any]) -> None:
+        """Add entries."""
+        for key, value in entries.items():
+            self[key] = value
+
+
+def holder_of(held: Any) -> Any:
+    """What a dict is looked at by: itself, unless its class may look entries up in a way of its own."""
+    return Entries(held) if isinstance(held, dict) and type(held) is not dict else held
 
 
 class Class(Attributes):
@@ -112,6 +165,22 @@ class Variable(Attributes):
         self.of.set(value)
 
 
+class State(Attributes):
+    """What a function without arguments tells of the interpreter, looked at like a dict and compared by its value."""
+
+    __slots__ = ()
+
+    def get(self, _: str, default: Any) -> Any:
+        """What it tells now."""
+        return self.of()
+
+    def __getitem__(self, _: str) -> Any:
+        return self.of()
+
+    def __setitem__(self, _: str, value: Any) -> None:
+        """Nothing: what would set it acts, and ends the trace before it does."""
+
+
 class Cell:
     """A closure's cell, looked at like a dict."""
 
@@ -156,41 +225,6 @@ class OfThread(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(vars(self.of))
-
-
-def quick_places(places: Any, dicts: Any) -> tuple[Any, ...]:
-    looks = (dict.get, getattr, _of_class, _item, _in_context)
-    rows: dict[Any, list[Any]] = {look: [] for look in looks}
-    for holder, key, value in places:
-        if isinstance(holder, dict):
-            rows[dict.get].append((holder, key, value))
-        elif isinstance(holder, Class):
-            rows[_of_class].append((holder.dict, key, value))
-        elif isinstance(holder, types.MappingProxyType):
-            rows[_of_class].append((holder, key, value))
-        else:
-            look = _LOOKS.get(type(holder), getattr)
-            rows[look].append((holder.of, key, value))
-    return (
-        [(look, *zip(*entries)) for look, entries in rows.items() if entries],
-        [holder.dict if isinstance(holder, Class) else holder for holder, _ in dicts],
-        [n for _, n in dicts],
-    )
-
-
-_of_class = types.MappingProxyType.get
-
-
-def _item(held: list[Any], i: int, default: Any) -> Any:
-    return held[i] if i < len(held) else default
-
-
-def _in_context(variable: ContextVar[Any], _: str, default: Any) -> Any:
-    return variable.get(default)
-
-
-_LOOKS: dict[type, Callable[..., Any]] = {Items: _item, Variable: _in_context}
-"""How a place is looked at that is neither an entry of a dict nor an attribute."""
 
 
 def place_of(holder: Any, key: Any) -> Any:

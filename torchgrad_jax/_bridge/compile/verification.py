@@ -1,0 +1,186 @@
+"""A compiled function that checks itself: it is traced again before a run, and has to give the program that is in use.
+
+    step = torch.compile(f, verify=1)  # before each run; verify=100 before every hundredth
+
+What differs is something that the function has read and no guard watches. `TORCHGRAD_JAX_VERIFY=1` in the environment
+does the same to every compiled function.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from .program.entry import Entry
+from .trace.outside_results import OutsideView
+from .trace.traced_program import Program
+from .watch.number_log import is_same_value
+from .watch.places import PLAIN_VALUES, place_of
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
+"""What differs in the text of two programs without meaning anything."""
+
+
+class StaleProgramError(RuntimeError):
+    """A compiled function no longer does what its program does, and nothing that is watched has changed."""
+
+
+class Verification:
+    """How often a function is checked, and what is done about a difference.
+
+    Args:
+        asked: a number of runs, "warn" for every run, or None for what the environment says.
+    """
+
+    def __init__(self, asked: int | str | None) -> None:
+        given = os.environ.get("TORCHGRAD_JAX_VERIFY", "") if asked is None else asked
+        self.warns = given == "warn"
+        if not self.warns and not str(given or 0).isdecimal():
+            raise ValueError(f"torch.compile: verify has to be a number of runs or 'warn', but is {given!r}")
+        self.every = 1 if self.warns else int(given or 0)
+        """After how many runs, 0 for never."""
+        self._runs = 0
+
+    def is_due(self) -> bool:
+        """Whether the run that is about to begin is to be checked."""
+        self._runs += bool(self.every)
+        return bool(self.every) and self._runs % self.every == 0
+
+
+def describe_difference(used: Entry, fresh: Entry) -> str | None:
+    """Where the program of a new trace parts from the one in use, in words; None if they are the same."""
+    where = next(filter(None, (check(used, fresh) for check in _CHECKS)), None)
+    if where is None:
+        return None
+    watched = {place_of(holder, key) for holder, key, _ in used.python_guards.places}
+    more = (key for holder, key, _ in fresh.python_guards.places if place_of(holder, key) not in watched)
+    unseen = next((f"; it reads {key!r}, which no guard of the program watches" for key in more), "")
+    return where + unseen
+
+
+class _Steps:
+    """The values that programs compute, each with a number: the same number if it is computed in the same way.
+
+    So a step counts once wherever it stands, and whichever steps were put into one function around it.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self.texts: dict[int, str] = {}
+        """What step gives a value, by its number."""
+
+    def _number(self, key: Any, text: str = "") -> int:
+        number = self._numbers.setdefault(key, len(self._numbers))
+        self.texts.setdefault(number, text)
+        return number
+
+    def of_program(self, program: Program) -> tuple[list[int], list[int]]:
+        """The numbers of its results, and of all values in their order."""
+        part, found = program.jaxpr, list[int]()
+        inputs = [self._number(("input", i)) for i, _ in enumerate(part.invars)]
+        return self._of(part, inputs, program.consts, found), found
+
+    def _of(self, part: Any, inputs: Sequence[int], consts: Sequence[Any], found: list[int]) -> list[int]:
+        known = dict(zip(part.invars, inputs))
+        known.update((v, self._number(_content(c), "a constant")) for v, c in zip(part.constvars, consts))
+
+        def number(v: Any) -> int:
+            return known[v] if v in known else self._number(_content(v.val), "a constant")
+
+        for eqn in part.eqns:
+            args = [self._number(_content(v.val), "a constant") if hasattr(v, "val") else number(v) for v in eqn.invars]
+            inner = eqn.params.get("jaxpr") if eqn.primitive.name in _CALLS else None
+            if inner is not None:
+                outs = self._of(inner.jaxpr, args, inner.consts, found)
+            else:
+                params = _ADDRESS.sub("", str(sorted((k, str(v)) for k, v in eqn.params.items())))
+                text = f"{eqn.primitive.name} {', '.join(str(v.aval) for v in eqn.outvars)}"
+                outs = [self._number((eqn.primitive.name, params, i, *args), text) for i, _ in enumerate(eqn.outvars)]
+                found += outs
+            known.update(zip(eqn.outvars, outs))
+        return [self._number(_content(v.val), "a constant") if hasattr(v, "val") else number(v) for v in part.outvars]
+
+
+_CALLS = ("jit", "pjit", "closed_call")
+
+
+def _content(value: Any) -> Any:
+    try:
+        array = np.asarray(value)
+    except TypeError:  # random keys
+        return "object", id(value)
+    return "constant", str(array.dtype), array.shape, array.tobytes()
+
+
+def _other_steps(used: Entry, fresh: Entry) -> str | None:
+    steps = _Steps()
+    (before, known), (now, found) = steps.of_program(used.program), steps.of_program(fresh.program)
+    if before == now:
+        return None
+    new = next((steps.texts[n] for n in found if n not in known), None)
+    return "its results are other ones" if new is None else f"it takes a step that the program does not have ({new})"
+
+
+def _other_sources(used: Entry, fresh: Entry) -> str | None:
+    for before, now in zip_longest(_inputs(used), _inputs(fresh)):
+        if before != now:
+            return f"an input of the program ({(before or now)[0]}) is another one"
+    return None
+
+
+def _inputs(entry: Entry) -> Iterator[tuple[Any, ...]]:
+    for i, source in enumerate(entry.program.sources):
+        constant = entry.constant_tensors.get(i)
+        if constant is not None or (source.kind == "tensor" and id(source.what) in entry.program.constants):
+            yield _content(source.what.array if constant is None else constant.array())
+        elif source.kind in ("tensor", "grad"):
+            yield source.kind, _name(source.what)
+        else:
+            yield (source.kind,)
+
+
+def _other_results(used: Entry, fresh: Entry) -> str | None:
+    if used.spec != fresh.spec:
+        return "the result has another structure"
+    for before, now in zip(used.outs, fresh.outs):
+        if type(before) is not type(now) or (isinstance(before, PLAIN_VALUES) and not is_same_value(before, now)):
+            return f"a result was {before!r} and is {now!r}"
+        if isinstance(before, OutsideView) and _view(before) != _view(now):
+            return "a result is another view of a tensor"
+    return None
+
+
+def _view(x: OutsideView) -> tuple[Any, ...]:
+    al = x.alias
+    return x.meta, None if al is None else (al.offset, al.conj, al.neg)
+
+
+def _other_effects(used: Entry, fresh: Entry) -> str | None:
+    for before, now in zip_longest(_effects(used.program), _effects(fresh.program)):
+        if before != now:
+            return f"what the program writes outside ({(before or now)[0]}) is something else"
+    return None
+
+
+def _effects(program: Program) -> Iterator[tuple[Any, ...]]:
+    yield from (("elements of a tensor", *row) for row in program.writes)
+    for leaf, k, m, version in program.grads:
+        yield "a gradient", _name(leaf), k if m is not None else type(k), m, version
+    yield from (("a flag", _name(leaf), requires) for leaf, requires in program.flags)
+
+
+def _name(leaf: Any) -> int:
+    return leaf if isinstance(leaf, int) else id(leaf)
+
+
+_CHECKS: tuple[Callable[[Entry, Entry], str | None], ...] = (
+    _other_steps,
+    _other_sources,
+    _other_effects,
+    _other_results,
+)

@@ -1,0 +1,78 @@
+"""Which objects were there before a function began, and which it has made itself.
+
+    ages = Ages()
+    with ages:
+        made = []
+        ages.is_old(made)  # False
+
+While it lasts the collector of garbage is off, so all that was made since is in its youngest generation.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Collection
+from contextvars import ContextVar
+from typing import Any
+
+_lock = threading.Lock()
+_active: list[Ages] = []
+"""Who needs the collector to be off."""
+
+
+class Ages:
+    """Tells objects of before from new ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, bool]] = {}
+        self._collects = False
+        self.young: set[int] = set()
+        """Identities of new objects, as of the last `look`."""
+
+    def __enter__(self) -> Ages:
+        with _lock:
+            if not _active:
+                gc.collect(0)
+                self._collects = gc.isenabled()
+                gc.disable()
+            _active.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._known.clear()
+        with _lock:
+            _active.remove(self)
+            if _active:  # another thread looks at ages, too, and turns the collector on when it is done
+                _active[0]._collects |= self._collects
+            elif self._collects:
+                gc.enable()
+            self._collects = False
+
+    def is_old(self, x: Any) -> bool:
+        """Whether an object was there before."""
+        known = self._known.get(id(x))
+        if known is None:
+            self.look()
+            known = self._known[id(x)] = (x, self.was_there(x, {id(x)}))
+        return known[1]
+
+    def look(self) -> None:
+        """Find all new objects; what was new once has to be new for good, whoever collects garbage in between."""
+        self.young.update(map(id, gc.get_objects(0)))
+
+    def was_there(self, x: Any, held: Collection[int] = ()) -> bool:
+        """Whether an object was there at the beginning, as of the last `look`.
+
+        Args:
+            x: the object.
+            held: identities of what objects of before hold. That decides about arrays, and about dicts with nothing but
+                numbers and text in them, of which the collector knows nothing.
+        """
+        if not gc.is_tracked(x) and not isinstance(x, ContextVar):
+            return id(x) in held
+        return id(x) not in self.young or (type(x) is dict and id(x) in held)
+
+    def forget(self) -> None:
+        """Keep no object alive that was asked for."""
+        self._known.clear()

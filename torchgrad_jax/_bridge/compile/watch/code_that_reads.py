@@ -1,0 +1,350 @@
+"""What a function of Python can have read follows from its own code: the names in it, and how it uses them.
+
+    code = code_of(step.__code__)
+    code.attributes  # the names that it looks up in objects: frozenset({"weight", "scale"})
+    code.globals     # the names that it looks up in its module: frozenset({"torch", "CONFIG"})
+
+Whose a code is decides whether it is looked at: code of this package's own machinery and of JAX is not; code of the
+standard library and of NumPy works for whoever called it; all other code is the user's, whichever library it stands
+in. The file decides, never the name of a module.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import os
+import re
+import sys
+import sysconfig
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+USERS, CALLERS, OURS = "users", "callers", "ours"
+"""Code that is looked at, code that works for its caller, and code that is not looked at."""
+
+_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)) + os.sep
+_LAYERS = (os.path.join(_PACKAGE, "nn", "modules", ""), os.path.join(_PACKAGE, "nn", "utils", ""))
+"""Parts of this package whose code is looked at as a user's: layers say by their own names what they read."""
+_STANDARD = tuple({os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("stdlib", "platstdlib")})
+_INSTALLED = re.compile(rf".*[{re.escape(os.sep)}](?:site|dist)-packages[{re.escape(os.sep)}]([^{re.escape(os.sep)}]+)")
+_NOT_LOOKED_AT = frozenset(
+    ["jax", "jaxlib", "ml_dtypes", "opt_einsum", "etils", "_pytest", "pluggy", "_distutils_hack", "coverage"]
+)
+"""Packages that run beneath this one, or around a test: what they read is not the function's doing."""
+_ABOUT_CODE = frozenset(["inspect.py", "typing.py", "ast.py", "linecache.py", "tokenize.py"])
+"""Files of the standard library that look at functions and classes themselves, which are watched by their identity."""
+_CALLED_AT_ANY_TIME = frozenset([("_weakrefset.py", "_remove"), ("weakref.py", "remove"), ("weakref.py", "_remove")])
+"""Functions that run when an object dies, whoever's code is running then."""
+_WORKS_FOR_CALLERS = frozenset(["numpy", "typing_extensions"])
+
+_whose: dict[str, str] = {}
+
+
+def whose(filename: str) -> str:
+    """Whose the code in a file is."""
+    known = _whose.get(filename)
+    if known is None:
+        known = _whose[filename] = _find_whose(filename)
+    return known
+
+
+def _find_whose(filename: str) -> str:
+    if filename.startswith("<frozen importlib"):
+        return OURS  # an import of what is there already
+    if filename.startswith("<"):  # what a user types in, or text that a program made
+        return CALLERS if filename.startswith("<frozen") else USERS
+    path = os.path.realpath(filename)
+    if path.startswith(_PACKAGE):
+        return USERS if path.startswith(_LAYERS) else OURS
+    installed = _INSTALLED.match(path)
+    if installed is not None:
+        package = installed[1].removesuffix(".py")
+        return CALLERS if package in _WORKS_FOR_CALLERS else OURS if package in _NOT_LOOKED_AT else USERS
+    if not path.startswith(_STANDARD):
+        return USERS
+    return OURS if os.path.basename(path) in _ABOUT_CODE else CALLERS
+
+
+_OP = dis.opmap
+_OF_GLOBALS = {_OP[name] for name in ("LOAD_NAME", "STORE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "DELETE_NAME")}
+_OF_ATTRIBUTES = {_OP[name] for name in ("LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM") if name in _OP}
+_WRITES = {_OP["STORE_ATTR"], _OP["DELETE_ATTR"]}
+_LOAD_GLOBAL, _LOAD_ATTR, _LOAD_CONST = _OP["LOAD_GLOBAL"], _OP["LOAD_ATTR"], _OP["LOAD_CONST"]
+_IMPORT_NAME, _IS_OP, _MATCH_CLASS, _EXTENDED = (
+    _OP[name] for name in ("IMPORT_NAME", "IS_OP", "MATCH_CLASS", "EXTENDED_ARG")
+)
+_HANDLES, _HANDLER = _OP["CHECK_EXC_MATCH"], _OP["PUSH_EXC_INFO"]
+_LOAD_SUPER = _OP.get("LOAD_SUPER_ATTR", -1)
+_IN_CLASS = _OP.get("LOAD_FROM_DICT_OR_GLOBALS", -1)
+_LOAD_METHOD, _CLASS = _OP.get("LOAD_METHOD", -1), _OP["LOAD_BUILD_CLASS"]
+_METHODS_ARE_ATTRIBUTES = "LOAD_METHOD" not in _OP  # from Python 3.12 on
+_NULL_AFTER = _OP["PUSH_NULL"] if sys.version_info >= (3, 13) else -1
+"""What follows on a function that is called, where the interpreter has it there and not in front."""
+_CALLS = {_OP[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in _OP}
+
+_COMPARES = {_OP[name] for name in ("COMPARE_OP", "CONTAINS_OP", "FORMAT_VALUE", "FORMAT_SIMPLE") if name in _OP}
+
+_BY_NAME = frozenset([
+    "getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller", "__getattribute__", "__setattr__",
+    "__delattr__",
+])  # fmt: skip
+"""Functions that take the name of an attribute as text."""
+_WHOLE = frozenset(
+    ["vars", "dir", "__dict__", "__getstate__", "__reduce_ex__", "globals", "locals", "asdict", "fields"]
+)
+"""Names by which code gets all attributes of an object, or all variables of a module."""
+_TEXTS = frozenset(["repr", "str", "format", "print"])
+_CLASSES = frozenset(["isinstance", "issubclass", "type", "__class__"])
+_FORM = frozenset(
+    [
+        "device",
+        "dim",
+        "dtype",
+        "element_size",
+        "is_complex",
+        "is_contiguous",
+        "is_floating_point",
+        "itemsize",
+        "len",
+        "nbytes",
+        "ndim",
+        "ndimension",
+        "nelement",
+        "numel",
+        "shape",
+        "size",
+        "storage_offset",
+        "stride",
+        "type",
+    ]
+)
+"""Names in code that looks at the shape, dtype or layout of a tensor."""
+NAMED_BY_CALLER = frozenset(["__getattr__", "__setattr__", "__delattr__", "__getattribute__"])
+"""Methods whose second parameter is the name of an attribute, which stands in the code that looks it up."""
+_IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
+
+
+class Code:
+    """What a code object names."""
+
+    __slots__ = (
+        "attributes", "calls_super", "catches", "compares", "compares_identity", "computes_names", "globals", "imports",
+        "is_module", "is_package", "looks_at_all", "may_ask_for_absent", "of", "only_called", "reads_class",
+        "reads_form", "reads_requires_grad", "reads_type", "scanned", "tells", "values", "whose", "writes",
+    )  # fmt: skip
+
+    def __init__(self, of: types.CodeType, file: str | None = None) -> None:
+        self.of = weakref.ref(of)
+        self.whose = whose(of.co_filename) if file is None else file
+        if self.whose == CALLERS and (os.path.basename(of.co_filename), of.co_name) in _CALLED_AT_ANY_TIME:
+            self.whose = OURS
+        self.is_package = self.whose == USERS and of.co_filename.startswith(_PACKAGE)
+        """Whether it is a layer of this package, which takes numbers that are followed."""
+        self.is_module = of.co_name == "<module>"
+        """Whether it is the body of a module, which runs when the module is imported."""
+        self.tells: Callable[[Any, Any], None] | None = None
+        """For code of ours that runs for an object of the user's: gets an observer and that object's frame."""
+        self.scanned = False
+
+    def scan(self) -> Code:
+        """Read the instructions, once, when the code is known to have run."""
+        if not self.scanned:
+            self.scanned = True
+            self._scan(self.of())  # type: ignore[arg-type]
+        return self
+
+    def place(self) -> str:
+        """Where it stands, for an error."""
+        of = self.of()
+        return "" if of is None else f" in {of.co_qualname} ({of.co_filename}:{of.co_firstlineno})"
+
+    def _scan(self, code: types.CodeType) -> None:
+        attributes: set[str] = set()
+        of_globals: set[str] = set()
+        imports: set[str] = set()
+        values: set[str] = set()
+        writes: set[str] = set()
+        matches = identity = self.catches = self.compares = False
+        before = loaded = -1
+        attribute = ""  # that was loaded last, and is called if a NULL is beside it
+        for op, arg in instructions(code):
+            if attribute and op != _NULL_AFTER:
+                values.add(attribute)
+            attribute = ""
+            if op == _LOAD_GLOBAL:
+                name = code.co_names[arg >> 1]
+                of_globals.add(name)
+                if not arg & 1:
+                    values.add(name)
+            elif op == _LOAD_ATTR:
+                name = code.co_names[arg >> 1 if _METHODS_ARE_ATTRIBUTES else arg]
+                attributes.add(name)
+                if not (_METHODS_ARE_ATTRIBUTES and arg & 1) and not (before == _LOAD_GLOBAL and loaded & 1):
+                    attribute = name
+            elif op in _OF_ATTRIBUTES:
+                attributes.add(code.co_names[arg])
+                if op in _WRITES:
+                    writes.add(code.co_names[arg])
+            elif op in _OF_GLOBALS or op == _IN_CLASS:
+                of_globals.add(code.co_names[arg])
+            elif op == _LOAD_SUPER:
+                attributes.add(code.co_names[arg >> 2])
+            elif op == _IMPORT_NAME:
+                imports.add(code.co_names[arg])
+                of_globals.add("__import__")
+            elif op == _CLASS:
+                of_globals.add("__build_class__")
+            elif op in _COMPARES:
+                self.compares = True
+            elif op == _MATCH_CLASS:
+                matches = True
+            elif op == _IS_OP and before != _LOAD_CONST:
+                identity = True
+            elif op == _HANDLES:
+                self.catches |= before != _LOAD_GLOBAL or _handles_absence(code.co_names[loaded >> 1])
+            elif op == _HANDLER and _handles_all(code):
+                self.catches = True
+            before, loaded = op, arg
+        texts = set(strings_in(code.co_consts))
+        named = attributes | of_globals
+        self.computes_names = not _BY_NAME.isdisjoint(named) and _computes_names(code)
+        self.looks_at_all = not _WHOLE.isdisjoint(named)
+        """Whether it may look at all attributes of an object, by whatever name."""
+        self.may_ask_for_absent = matches or not _BY_NAME.isdisjoint(named)
+        if self.may_ask_for_absent or not named.isdisjoint(("__getitem__", "globals", "__globals__", "f_globals")):
+            attributes |= {text for text in texts if _IDENTIFIER.match(text)}
+        if "f_globals" in named:
+            of_globals |= texts
+        if matches:
+            attributes.add("__match_args__")
+        for text in texts if not named.isdisjoint(("format", "format_map", "eval", "exec")) else ():
+            found = set(re.findall(r"[^\W\d]\w*", text))
+            attributes |= found
+            of_globals |= found if "eval" in named or "exec" in named else set()
+        self.attributes, self.globals = frozenset(attributes), frozenset(of_globals)
+        self.only_called = (self.attributes | self.globals) - values
+        """Names of which it does nothing but call what they stand for."""
+        self.imports, self.values, self.writes = frozenset(imports), frozenset(values), frozenset(writes)
+        self.compares_identity = identity or "id" in of_globals
+        """Whether it asks whether something is one object with something else than None, True and the like."""
+        self.compares |= not _TEXTS.isdisjoint(of_globals)
+        """Whether it may compare objects, or make text of them."""
+        self.calls_super = "super" in of_globals
+        self.reads_type = "type" in of_globals
+        self.reads_class = matches or not _CLASSES.isdisjoint(named)
+        """Whether it may ask of what class an object is."""
+        self.reads_form = not _FORM.isdisjoint(named)
+        self.reads_requires_grad = "requires_grad" in attributes
+
+
+def _handles_absence(name: str) -> bool:
+    """Whether `except name` may catch what a missing attribute or variable raises."""
+    kind = vars(builtins).get(name)
+    if not isinstance(kind, type):
+        return True
+    return any(issubclass(error, kind) for error in (AttributeError, NameError, LookupError, ImportError))
+
+
+def _handles_all(code: types.CodeType) -> bool:
+    """Whether there is an `except:` without a class; `with` and `finally` have a handler that goes on to raise."""
+    names = {dis.opname[op] for op, _ in instructions(code)}
+    return names.isdisjoint(("CHECK_EXC_MATCH", "BEFORE_WITH", "RERAISE"))
+
+
+_codes: dict[int, Code] = {}
+
+
+def code_of(code: types.CodeType, held: dict[str, Any] | None = None) -> Code:
+    """What is known of a code object; found by its identity, since comparing two codes takes long.
+
+    Args:
+        code: the code.
+        held: the variables of its module. Code that was made from text belongs to the file of that module.
+    """
+    known = _codes.get(id(code))
+    if known is None or known.of() is not code:
+        known = _codes[id(code)] = Code(code, _whose_text(held) if code.co_filename == "<string>" else None)
+        weakref.finalize(code, _forget, id(code), known).atexit = False
+    return known
+
+
+def _whose_text(held: dict[str, Any] | None) -> str | None:
+    """Whose code is that was made from text: it belongs to the file of its module, or works for its caller."""
+    if held is None or held.get("__name__") == "__main__":
+        return USERS
+    file = held.get("__file__")
+    return whose(file) if isinstance(file, str) else CALLERS
+
+
+def not_looked_at(*functions: types.FunctionType) -> None:
+    """Functions of this package's layers that run for every layer: `reads.py` knows what they read."""
+    for function in functions:
+        code_of(function.__code__).whose = OURS
+
+
+def _forget(key: int, known: Code) -> None:
+    if _codes.get(key) is known:
+        del _codes[key]
+
+
+def instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
+    """Each instruction and its argument, much faster than `dis` gives them."""
+    held, extended = code.co_code, 0
+    for i in range(0, len(held), 2):
+        op = held[i]
+        if op == _EXTENDED:
+            extended = (extended | held[i + 1]) << 8
+        elif op:  # 0 is a place where the interpreter keeps what it has learned
+            yield op, held[i + 1] | extended
+            extended = 0
+
+
+def strings_in(constants: Any) -> Iterator[str]:
+    """The texts among the constants of a code, also in tuples and sets."""
+    for const in constants:
+        if isinstance(const, str):
+            yield const
+        elif isinstance(const, tuple | frozenset):
+            yield from strings_in(const)
+
+
+def _computes_names(code: types.CodeType) -> bool:
+    """Whether the name that `getattr` or a relative of it is given is anything but a text in the code.
+
+    The second argument is found by going back from the call, counting what each instruction leaves on the stack.
+    """
+    if code.co_name in NAMED_BY_CALLER:
+        return False  # whoever looked the attribute up has named it
+    steps = [(op, arg) for op, arg in instructions(code)]
+    for at, (op, arg) in enumerate(steps):
+        if _name_in(code, op, arg) in _BY_NAME and not _is_given_text(code, steps, at):
+            return True
+    named = set(code.co_names)
+    return not named.isdisjoint(("attrgetter", "methodcaller"))
+
+
+def _name_in(code: types.CodeType, op: int, arg: int) -> str | None:
+    """The name of a function that an instruction looks up."""
+    if op == _LOAD_GLOBAL or (op == _LOAD_ATTR and _METHODS_ARE_ATTRIBUTES):
+        return code.co_names[arg >> 1]
+    return code.co_names[arg] if op == _LOAD_METHOD else None
+
+
+def _is_given_text(code: types.CodeType, steps: list[tuple[int, int]], at: int) -> bool:
+    depth, arguments = 0, 0
+    for op, arg in steps[at + 1 :]:
+        name = dis.opname[op]
+        if op in dis.hasjrel or op in dis.hasjabs:
+            return False
+        if depth == 0 and name in ("PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "PUSH_NULL"):
+            return False
+        effect = dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None)
+        depth += effect
+        if arguments == 0 and depth == 1 and effect == 1:
+            arguments = 1
+        elif depth == 2 and effect == 1:
+            return op == _LOAD_CONST and isinstance(code.co_consts[arg], str)
+    return False

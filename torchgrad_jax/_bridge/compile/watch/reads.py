@@ -1,0 +1,858 @@
+"""What a traced function can have read: places in Python objects, with the value that each had before.
+
+`Reads` is told of each function of Python that begins, of its arguments, its variables from outside and of what is
+returned to it. From there it goes on through the attributes and keys that the code of this function names:
+
+    reads = Reads()
+    reads.globals_of(code, frame.f_globals)
+    reads.root(code, model)      # `code` names `scale`, so `model.scale` is a place
+    reads.places                 # {(id(vars(model)), "scale"): (vars(model), "scale", 2.0)}
+
+Containers are remembered whole. What the function made itself is left out at the end: see `ages.py`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import decimal
+import functools
+import gc
+import math
+import sys
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from ...._core.arrays.python_numbers import Number
+from ...._core.errors.messages import AsWritten
+from ...._engine.memory.tensor import Tensor
+from .ages import Ages
+from .array_contents import array_content, kept_results
+from .code_that_reads import OURS, USERS, Code, code_of, whose
+from .kinds_of_objects import ATOMS, Kind, is_ours, is_python_class, kind_of
+from .places import MISSING, Attributes, Cell, Class, OfThread, State, Variable, holder_of
+from .pure_calls import EFFECT, context_of_decimals, verdict
+
+
+class NumbersNeeded(BaseException):
+    """The function asks for the type of something, and a number that is followed is not of its own type."""
+
+
+_MOST = 500_000
+"""How many values may be compared before each run; one that can read more runs as it is written."""
+_SUBMODULES = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_KINDS_OF_HOOKS = ("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
+
+
+class Reads:
+    """Places, containers and other things that a function can have read, as they were before."""
+
+    def __init__(self, ages: Ages) -> None:
+        self.ages = ages
+        self.places: dict[tuple[int, Any], Any] = {}
+        """(holder, key, value) by the identity of the holder and the key."""
+        self.absent: dict[int, tuple[Any, set[str]]] = {}
+        """Dicts and classes, and names that are not in them."""
+        self.containers: dict[int, Any] = {}
+        """Dicts, lists, sets and deques, and copies of them."""
+        self.arrays: dict[int, Any] = {}
+        """Arrays of NumPy and others, and what was in them."""
+        self.types: dict[int, Any] = {}
+        """Objects, and their classes."""
+        self.weak: dict[int, Any] = {}
+        """Weak references, and the classes of what they lead to, which no guard keeps alive."""
+        self.gradients: dict[int, Tensor | None] = {}
+        """The gradients of tensors that are reached by a place, by the identity of the tensor."""
+        self.forms: dict[int, Tensor] = {}
+        """Those whose shape or dtype the code may look at."""
+        self.flags: dict[int, Tensor] = {}
+        """Those of which it may ask whether they require a gradient."""
+        self.functions: dict[int, list[types.FunctionType]] = {}
+        """Functions by the identity of their code."""
+        self.cells: dict[int, list[tuple[Any, Any, Any]]] = {}
+        """What functions are made of, by their identity."""
+        self.caches: list[tuple[Any, frozenset[Any]]] = []
+        """Functions whose results are kept (`functools.lru_cache`), and for what they are."""
+        self.owners: dict[int, Any] = {}
+        """Objects by the identity of the dicts of their attributes."""
+        self.optimizers: dict[int, Any] = {}
+        self.states: dict[int, list[tuple[Any, Any]]] = {}
+        """Dicts and lists in the state of optimizers, and copies of them, by the identity of the optimizer."""
+        self.absorbed: list[Any] = []
+        """Guards of operators that were made of functions of JAX, which ran before."""
+        self._pending: list[Any] = []
+        self.schedules: dict[int, Any] = {}
+        self.found_optimizer: Any = lambda x: None
+        """What is told of an optimizer or schedule before code that names it goes on."""
+        self._seen: dict[int, dict[int, Any]] = {}
+        """What was handed to `_visit`, by the identities of the code and of the object."""
+        self._behind_weak: set[int] = set()
+        self._called: set[int] = set()
+        self._with_bases: set[int] = set()
+        self._with_slots: set[int] = set()
+        self._of_tensors: dict[int, Collection[str]] = {}
+        """By the identity of a code: the names of attributes that it notices in a tensor that has none."""
+        self._whole: set[int] = set()
+        self._kept: list[Any] = []
+        self._of_classes: set[tuple[int, int]] = set()
+        self._names: dict[int, frozenset[str]] = {}
+        self._stack: list[tuple[Any, Code, bool, bool]] = []
+        self._count = 0
+
+    def forget(self) -> None:
+        """Keep nothing of the function's alive."""
+        for rows in vars(self).values():
+            if isinstance(rows, dict | list | set):
+                rows.clear()
+
+    def settle(self) -> None:
+        """What was read up to here has been taken over: keep nothing alive that the function made."""
+        tables: Any = (self.places, self.containers, self.types, self.weak, self.arrays)
+        for rows in tables:
+            rows.update(dict.fromkeys(rows))
+        old = self.ages.was_there
+        self.absent = {key: row for key, row in self.absent.items() if old(self.owners.get(key, row[0]), {key})}
+        self.owners = {key: x for key, x in self.owners.items() if old(x)}
+        self.forms = {key: x for key, x in self.forms.items() if old(x)}
+        self.flags = {key: x for key, x in self.flags.items() if old(x)}
+        self.gradients = {key: g for key, g in self.gradients.items() if g is not None and old(g)}
+        self.functions = {key: kept for key, fns in self.functions.items() if (kept := [fn for fn in fns if old(fn)])}
+        here = {id(fn) for fns in self.functions.values() for fn in fns}
+        self.cells = {key: parts for key, parts in self.cells.items() if key in here}
+        self._seen.clear()
+        self._kept.clear()
+        self.absorbed.clear()
+        self.ages.forget()
+
+    # -- where a function begins
+    def globals_of(self, code: Code, held: dict[str, Any]) -> None:
+        """The variables of its module, and Python's own names, that a function names."""
+        around = held.get("__builtins__", builtins)
+        own = around if isinstance(around, dict) else vars(around)
+        for name in code.globals:
+            if name in held:
+                self._place(held, name, code, True)
+                continue
+            self._absent(held, (name,))
+            if name in own:
+                self._place(own, name, code, True)
+            elif code.catches:
+                self._absent(own, (name,))
+        for name in code.imports:
+            self._imported(name, code)
+        if code.looks_at_all and "globals" in code.globals:
+            self._container(held, code, False, True)
+        self._walk()
+
+    def _imported(self, name: str, code: Code) -> None:
+        module = sys.modules.get(name)
+        if module is None and code.catches:
+            self._absent(sys.modules, (name,))
+        while module is not None:
+            self._place(sys.modules, name, code, True)
+            name, _, _ = name.rpartition(".")
+            module = sys.modules.get(name) if name else None
+
+    def root(self, code: Code, x: Any, *, from_outside: bool = False) -> None:
+        """An argument of a function, something returned to it, or what a variable `from_outside` holds."""
+        if type(x) in ATOMS:
+            return
+        if kind_of(x) is Kind.MODULE and sys.modules.get(x.__name__) is x:
+            self._place(sys.modules, x.__name__, code, True)
+        self._push(x, code, from_outside, True)
+        self._walk()
+
+    def again(self, code: Code, x: Any) -> None:
+        """An object that a function was given has come back: the caller may find other things in it than before."""
+        if type(x) not in ATOMS and not issubclass(type(x), Tensor):
+            self._seen.get(id(code), {}).pop(id(x), None)
+            self._push(x, code, False, True)
+            self._walk()
+
+    def whole(self, code: Code, x: Any) -> None:
+        """An object of which a function written in C looks at all attributes."""
+        held = _dict_of(x)
+        if held is not None:
+            self.owners[id(held)] = x
+            self._container(held, code, True, True)
+        self._walk()
+
+    def module_called(self, code: Code, module: Any) -> None:
+        """A layer is called: what the call itself looks at."""
+        held = vars(module)
+        self.owners[id(held)] = module
+        if id(module) in self._called:
+            return
+        self._keep(module)
+        self._called.add(id(module))
+        self._class_of(module, type(module))
+        self._of_class(type(module), "__call__", code)
+        self._attribute_of(module, held, "forward", code)
+        self._attribute_of(module, held, "_compiled_call_impl", code)
+        for name in _HOOKS:
+            hooks = held.get(name)
+            if hooks is not None:
+                self.owners[id(hooks)] = module
+                self._container(hooks, code, True, True)
+                if hooks:
+                    for kinds in _KINDS_OF_HOOKS:
+                        self._container(held[kinds], code, True, True)
+        self._walk()
+
+    def attributes_of(self, x: Any, names: Iterable[str], code: Code) -> None:
+        """Attributes of an object of this package that a method of its own looks at."""
+        held = vars(x)
+        self.owners[id(held)] = x
+        for name in names:
+            self._place(held, name, code, True)
+        self._walk()
+
+    def method_called(self, code: Code, x: Any, name: str) -> None:
+        """Python itself has called a method, such as `__call__` or `__add__`, which no code names."""
+        if not issubclass(type(x), Tensor) and not is_ours(type(x)):
+            self._class_of(x, type(x))
+            self._of_class(type(x), name, code)
+            self._walk()
+
+    # -- going on
+    def names(self, code: Code) -> frozenset[str]:
+        """The names of attributes that a code may look up."""
+        return self._names.get(id(code), code.attributes)
+
+    def add_names(self, code: Code, more: Iterable[str]) -> None:
+        """Further names, which stand elsewhere: in a class that is matched, in an `attrgetter`."""
+        known = self.names(code)
+        now = known.union(more)
+        if len(now) > len(known):
+            self._names[id(code)] = now
+            self._stack += self._seen.get(id(code), {}).values()
+
+    def _keep(self, x: Any) -> None:
+        self._kept.append(x)
+
+    def _push(self, x: Any, code: Code, placed: bool, named: bool) -> None:
+        if type(x) in ATOMS:
+            return
+        if issubclass(type(x), Tensor):
+            self._tensor(x, code, placed)
+            return
+        seen = self._seen.setdefault(id(code), {})
+        known = seen.get(id(x))
+        if known is None or placed > known[2] or named > known[3]:
+            seen[id(x)] = row = (x, code, placed, named)
+            self._keep(x)
+            self._stack.append(row)
+
+    def _walk(self) -> None:
+        stack = self._stack
+        while stack:
+            x, code, placed, named = stack.pop()
+            self._visit(x, code, placed, named)
+        pending, self._pending = self._pending, []
+        for x in pending:
+            self.found_optimizer(x)
+        if self._count > _MOST:
+            raise AsWritten(self._too_much(), lasting=True)
+
+    def _too_much(self) -> str:
+        largest = max(filter(None, self.containers.values()), key=lambda row: len(row[1]), default=None)
+        what = "" if largest is None else f", {len(largest[1])} of them in a {type(largest[0]).__name__}"
+        return f"it can read more than {_MOST} values outside, too many to compare before each run{what}"
+
+    def _visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
+        kind = kind_of(x)
+        if (x if kind is Kind.CLASS else type(x)) is decimal.Decimal:
+            self.state(context_of_decimals)
+        if kind is Kind.INSTANCE:
+            self._instance(x, code, named)
+        elif kind is Kind.CONTAINER:
+            self._container(x, code, placed, named)
+            if type(x) not in _PLAIN_CONTAINERS:
+                self._instance(x, code, named)
+        elif kind is Kind.FUNCTION:
+            self._function(x, code)
+        elif kind is Kind.METHOD:
+            self._push(x.__func__, code, placed, named)
+            self._push(x.__self__, code, placed, named)
+        elif kind is Kind.CLASS:
+            self._class(x, code, named)
+        elif kind is Kind.MODULE:
+            self._module(x, code, named)
+        elif kind is Kind.BUILTIN:
+            self._builtin(x, code, placed, named)
+        elif kind is Kind.ARRAY:
+            self._array(x, code, placed)
+            if _dict_of(x) is not None:
+                self._instance(x, code, named)
+        elif kind is Kind.OURS:
+            self._of_ours(x, code)
+        elif kind is Kind.LEADS_ON:
+            self._leads_on(x, code, placed, named)
+        elif kind is Kind.OPTIMIZER:
+            self._optimizer(x, code)
+        elif kind is Kind.SCHEDULE:
+            self._schedule(x, code)
+        elif kind is Kind.WHOLE:
+            self._whole_instance(x, code, named)
+        elif kind is Kind.WEAK or kind is Kind.PROXY:
+            there = x() if kind is Kind.WEAK else _behind_proxy(x)
+            if kind is Kind.WEAK or there is not None:
+                self._weak(x, x if kind is Kind.WEAK else weakref.ref(there), there)
+            self._push(there, code, placed, named)
+        elif kind is Kind.LOCAL:
+            self._attributes(OfThread(x), x, code, named)
+        elif kind is Kind.NAMES:
+            self.add_names(code, (n for text in x.__reduce__()[1] if isinstance(text, str) for n in text.split(".")))
+        elif kind is Kind.CACHED:
+            self.caches.append((x, frozenset(kept_results(x))))
+            self._push(x.__wrapped__, code, placed, named)
+        elif kind is Kind.VARIABLE:
+            self.variable(x, code)
+        elif kind is Kind.ITERATOR:
+            self._iterator(x, code, placed and named)
+        elif kind is Kind.OPAQUE and placed and named:
+            self._opaque(x, code)
+
+    def functions_of(self, ran: Iterable[Code]) -> list[tuple[Any, list[tuple[Any, Any, Any]]]]:
+        """The functions that ran, and what each is made of, if need be by what the collector of garbage knows."""
+        found: list[types.FunctionType] = []
+        rest = []
+        inner: set[int] = set()
+        for code in ran:
+            of = code.of()
+            if of is None:
+                continue
+            inner.update(id(part) for part in of.co_consts if isinstance(part, types.CodeType))
+            known = self.functions.get(id(of))
+            if known is not None:
+                found += known
+            elif of.co_freevars:
+                rest.append(of)
+        rest = [of for of in rest if id(of) not in inner]
+        if rest:
+            found += [
+                fn for fn in gc.get_referrers(*rest) if isinstance(fn, types.FunctionType) and fn.__code__ in rest
+            ]
+        return [(fn, self.cells.get(id(fn)) or _parts_of(fn)) for fn in {id(fn): fn for fn in found}.values()]
+
+    def absorb(self, guards: Any) -> None:
+        """What some guards compare is read, too."""
+        if not any(guards is known for known in self.absorbed):
+            self.absorbed.append(guards)
+
+    # -- places
+    def _place(self, held: Any, key: Any, code: Code, named: bool, goes_on: bool = True) -> None:
+        value = dict.__getitem__(held, key) if isinstance(held, dict) else held[key]
+        if held is _MATH:
+            value = getattr(value, "replaces", value)
+        if type(value) is Number and code.reads_type and not code.is_package:
+            raise NumbersNeeded
+        at = (id(held), key)
+        if not (at in self.places or id(held) in self.containers or self._was_absent(held, key)):
+            self.places[at] = (holder_of(held), key, value)
+            self._keep(held)
+            self._count += 1
+        if goes_on and not (key.__class__ is str and key in code.only_called and _is_of_module(value)):
+            self._push(value, code, True, named)
+
+    def _was_absent(self, of: Any, key: Any) -> bool:
+        """Whether something was missing when it was looked for first."""
+        row = self.absent.get(id(of))
+        return row is not None and isinstance(key, str) and key in row[1]
+
+    def _put(self, holder: Any, of: Any, key: Any, value: Any, code: Code | None = None) -> None:
+        """A place whose holder is made for the purpose; `of` is the object that it is a place of.
+
+        Code that is given goes on from there.
+        """
+        at = (id(of), key)
+        if at not in self.places and not self._was_absent(of, key):
+            self.places[at] = (holder, key, value)
+            self._keep(of)
+            self._count += 1
+        if value is not MISSING and code is not None:
+            self._push(value, code, True, True)
+
+    def _absent(self, of: Any, names: Iterable[str]) -> None:
+        """Names that a dict, or a class of itself, does not have."""
+        row = self.absent.get(id(of))
+        if row is None:
+            row = self.absent[id(of)] = (of, set())
+            self._keep(of)
+        known = len(row[1])
+        row[1].update(n for n in names if (id(of), n) not in self.places)
+        self._count += len(row[1]) - known
+
+    def variable(self, x: ContextVar[Any], code: Code) -> None:
+        """A context variable that is read or set."""
+        self._put(Variable(x), x, "value", x.get(MISSING), code)
+
+    def state(self, function: Any) -> None:
+        """What a function without arguments tells of the interpreter, which is compared by its value."""
+        self._put(State(function), function, "state", function())
+
+    # -- objects
+    def _leads_on(self, x: Any, code: Code, placed: bool, named: bool) -> None:
+        """A cell, a partial or a view: what it holds is as old as it is."""
+        if isinstance(x, types.CellType):
+            self._put(Cell(x), x, "cell_contents", _content(x), code)
+        elif isinstance(x, functools.partial):
+            for name in ("func", "args", "keywords"):
+                self._put(Attributes(x), x, name, getattr(x, name), code)
+        for part in gc.get_referents(x):
+            if type(part) is dict and id(part) not in self.owners:
+                self.owners[id(part)] = x
+            self._push(part, code, placed, named)
+
+    def _weak(self, x: Any, ref: Any, there: Any) -> None:
+        """A weak reference or a proxy: that what it leads to is there, which is not kept alive for it."""
+        self._behind_weak.add(id(there))
+        self.owners[id(ref)] = x
+        self._keep(ref)
+        self.weak[id(x)] = (ref, type(there))
+
+    def _instance(self, x: Any, code: Code, named: bool) -> None:
+        cls = type(x)
+        if hasattr(cls, "__del__") and not self.ages.is_old(x):
+            raise AsWritten(f"it makes a {cls.__name__}, which may act when it is gone (__del__)", lasting=False)
+        if code.reads_class:
+            self._class_of(x, cls)
+        if id(cls) not in self._with_slots:
+            self._with_slots.add(id(cls))
+            for name in _unnamed_slots(cls):
+                self._of_class(cls, name, code)
+        held = _dict_of(x)
+        if code.compares and isinstance(held, dict) and issubclass(cls, types.SimpleNamespace):
+            self._container(held, code, True, False)
+        self._attributes({} if held is None else held, x, code, named)
+
+    def _attributes(self, held: Any, x: Any, code: Code, named: bool) -> None:
+        names, cls = self.names(code), type(x)
+        self.owners[id(held)] = x
+        has_dict = isinstance(held, OfThread) or _dict_of(x) is not None
+        there = names & held.keys()
+        for name in there:
+            self._place(held, name, code, True)
+        rest = names - there
+        is_layer = "_modules" in held and "_parameters" in held
+        if is_layer:
+            rest = self._of_module(held, x, code, rest)
+        found, data, missing = self._on_class(cls, code, rest)
+        is_plain = has_dict and not is_layer and cls.__getattribute__ is object.__getattribute__
+        if is_plain and (there or found) and id(x) not in self._behind_weak:
+            self._put(Attributes(x), x, "__dict__", held)
+        if len(missing) < len(rest):
+            self._class_of(x, cls)
+            for name in data:
+                value = getattr(x, name, MISSING)
+                self._put(Attributes(x), x, name, value, code)
+            overriding = [n for n in found if n not in data]
+            if overriding and has_dict:
+                self._absent(held, overriding)
+        missing = _noticed(code, missing, cls)
+        if missing and has_dict:
+            self._absent(held, missing)
+        if named and (code.looks_at_all or code.computes_names):
+            self._all_attributes(held, x, cls, code)
+
+    def _of_module(self, held: Any, x: Any, code: Code, names: frozenset[str]) -> frozenset[str]:
+        """Parameters, buffers and submodules that are named; all of a module that is a container."""
+        there: set[str] = set()
+        for kind in _SUBMODULES:
+            inner = held.get(kind)
+            if inner:
+                self.owners[id(inner)] = x
+                hits = names & inner.keys()
+                for name in hits:
+                    self._place(inner, name, code, True)
+                there |= hits
+        if hasattr(type(x), "__iter__") or hasattr(type(x), "__getitem__"):
+            for kind in ("_modules", "_parameters"):
+                if held.get(kind):
+                    self._container(held[kind], code, True, True)
+        return names - there
+
+    def _all_attributes(self, held: Any, x: Any, cls: type, code: Code) -> None:
+        if id(x) in self._whole:
+            return
+        self._whole.add(id(x))
+        if isinstance(held, dict):
+            self._container(held, code, True, False)
+        for base in cls.__mro__:
+            if is_ours(base) or not is_python_class(base):
+                continue
+            for name, value in list(vars(base).items()):
+                if isinstance(value, types.MemberDescriptorType):
+                    self._put(Attributes(x), x, name, getattr(x, name, MISSING), code)
+                elif not (name.startswith("__") and name.endswith("__")):
+                    self._of_class(cls, name, code)
+
+    def _class_of(self, x: Any, cls: type) -> None:
+        if id(x) not in self.types and id(x) not in self._behind_weak:
+            self.types[id(x)] = (x, cls)
+            self._keep(x)
+            self._count += 1
+
+    def _on_class(self, cls: type, code: Code, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+        """Which names a class has; which of these are slots; which it has not."""
+        found, data, missing = [], [], []
+        for name in names:
+            value = self._of_class(cls, name, code)
+            if value is MISSING:
+                missing.append(name)
+            elif isinstance(value, types.MemberDescriptorType):
+                found.append(name)
+                data.append(name)
+            elif not isinstance(value, property):
+                found.append(name)
+        noticed = _noticed(code, missing, cls)
+        for base in cls.__mro__ if noticed else ():
+            if is_python_class(base):
+                self._absent(base, noticed)
+        return found, data, missing
+
+    def _of_class(self, cls: type, name: str, code: Code) -> Any:
+        """What a class has under a name, and that none of the classes before it has it."""
+        bases = cls.__mro__
+        if id(cls) not in self._with_bases:
+            self._with_bases.add(id(cls))
+            for base in bases:
+                if is_python_class(base) and not is_ours(base):
+                    self._put(Attributes(base), base, "__bases__", base.__bases__)
+        for at, base in enumerate(bases):
+            held = base.__dict__
+            if name not in held:
+                continue
+            value = held[name]
+            for earlier in bases[:at]:
+                if is_python_class(earlier):
+                    self._absent(earlier, (name,))
+            if is_python_class(base):
+                self._put(Class(base), base, name, value)
+            if not is_ours(base):
+                self._push_class_value(value, code)
+            if code.calls_super:
+                self._behind(bases[at + 1 :], name, code)
+            return value
+        return MISSING
+
+    def _behind(self, bases: Iterable[type], name: str, code: Code) -> None:
+        """What `super()` may find: the same name in the classes behind."""
+        for base in filter(is_python_class, bases):
+            if name not in base.__dict__:
+                self._absent(base, (name,))
+                continue
+            self._put(Class(base), base, name, base.__dict__[name])
+            if not is_ours(base):
+                self._push_class_value(base.__dict__[name], code)
+
+    def _push_class_value(self, value: Any, code: Code) -> None:
+        if isinstance(value, property):
+            for part in (value.fget, value.fset, value.fdel):
+                if part is not None:
+                    self._push(part, code, True, True)
+        elif isinstance(value, staticmethod | classmethod):
+            self._push(value.__func__, code, True, True)
+        elif not isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+            self._push(value, code, True, True)
+
+    def _attribute_of(self, x: Any, held: dict[str, Any], name: str, code: Code) -> None:
+        if name in held:
+            self._place(held, name, code, True)
+        else:
+            self._absent(held, (name,))
+            self._of_class(type(x), name, code)
+
+    def _class(self, x: type, code: Code, named: bool) -> None:
+        if not is_python_class(x):
+            return
+        matched = vars(x).get("__match_args__")
+        if "__match_args__" in code.attributes and isinstance(matched, tuple):
+            self.add_names(code, matched)
+        for name in self.names(code):
+            if self._of_class(x, name, code) is MISSING and type(x) is not type:
+                self._of_class(type(x), name, code)
+        missing = _noticed(code, [n for n in self.names(code) if not any(n in base.__dict__ for base in x.__mro__)])
+        for base in x.__mro__ if missing else ():
+            if is_python_class(base):
+                self._absent(base, missing)
+        if named and (code.looks_at_all or code.computes_names) and not is_ours(x):
+            for base in x.__mro__:
+                for name in list(vars(base)) if is_python_class(base) else ():
+                    if not (name.startswith("__") and name.endswith("__")):
+                        self._of_class(x, name, code)
+
+    def _module(self, x: types.ModuleType, code: Code, named: bool) -> None:
+        held = vars(x)
+        self.owners[id(held)] = x
+        ours = x.__name__.partition(".")[0] in _OUR_NAMES
+        for name in self.names(code):
+            if name in held:
+                self._place(held, name, code, True, goes_on=not ours or not isinstance(held[name], _WITHOUT_FLAGS))
+            elif not ours and (_noticed(code, (name,)) or "__getattr__" in held):
+                self._absent(held, (name,))
+        if "__getattr__" in held and not ours:
+            self._push(held["__getattr__"], code, True, True)
+        whole = code.looks_at_all and not code.globals.isdisjoint(("vars", "dir"))
+        if code.computes_names and named and not whole:
+            whole = whose(str(getattr(x, "__file__", ""))) is USERS
+        if whole and not ours:
+            self._container(held, code, True, False)
+        if type(x) is not types.ModuleType and not ours:
+            self._attributes(held, x, code, False)
+
+    def _function(self, x: types.FunctionType, code: Code) -> None:
+        of = whose(x.__code__.co_filename)
+        held = x.__dict__
+        if of is not OURS and id(x) not in self.cells:
+            self.functions.setdefault(id(x.__code__), []).append(x)
+            self.cells[id(x)] = _parts_of(x)
+        if held:
+            self.owners[id(held)] = x
+            for name in self.names(code) & held.keys():
+                self._place(held, name, code, True)
+            if "__wrapped__" in held:
+                self._push(held["__wrapped__"], code, True, True)
+        if of is not OURS:
+            if code.may_ask_for_absent:
+                self.owners[id(held)] = x
+                self._absent(held, self.names(code) - held.keys())
+            names = self.names(code)
+            describes = not _DESCRIBE.isdisjoint(names | code.globals)
+            for name in _OF_FUNCTIONS if describes else names & _OF_FUNCTIONS:
+                self._put(Attributes(x), x, name, getattr(x, name), code)
+            if "__globals__" in code.attributes:
+                for name in self.names(code) & x.__globals__.keys():
+                    self._place(x.__globals__, name, code, True)
+        if of is OURS or held:
+            for cell in x.__closure__ or ():
+                inner = _content(cell)
+                if isinstance(inner, types.FunctionType | types.MethodType):
+                    self._push(inner, code, True, True)
+        if x.__kwdefaults__ and of is not OURS:
+            self.owners[id(x.__kwdefaults__)] = x
+            self._container(x.__kwdefaults__, code, True, False)
+        for value in x.__defaults__ or ():
+            if isinstance(value, types.FunctionType):
+                self._push(value, code, True, True)
+
+    def _builtin(self, x: Any, code: Code, placed: bool, named: bool) -> None:
+        owner = getattr(x, "__self__", None)
+        if owner is not None and not isinstance(owner, types.ModuleType | type):
+            self._push(owner, code, placed, False)
+        if not (placed and named):
+            return
+        name = x.__name__
+        handed_on = name in code.values or (name not in code.globals and name not in code.attributes)
+        if handed_on and verdict(x) is EFFECT and self.ages.is_old(x):
+            raise AsWritten(f"{describe(x)} is handed on, and it may act outside{code.place()}", lasting=False)
+
+    def _array(self, x: Any, code: Code, placed: bool) -> None:
+        if placed and id(x) not in self.arrays:
+            self.arrays[id(x)] = (x, array_content(x))
+            self._keep(x)
+            self._count += 1
+        if isinstance(x, np.ndarray) and x.dtype == object:
+            for v in x.flat:
+                self._push(v, code, placed, True)
+
+    def _container(self, x: Any, code: Code, placed: bool, named: bool) -> None:
+        if id(x) not in self.containers and not isinstance(x, tuple | frozenset):
+            copy = _copy_of_dict(x) if isinstance(x, dict) else list(x)
+            self.containers[id(x)] = (x, copy)
+            self._keep(x)
+            self._count += len(copy)
+        items = [*dict.keys(x), *dict.values(x)] if isinstance(x, dict) else list(x)
+        for item in items:
+            if type(item) not in ATOMS:
+                self._push(item, code, placed, named)
+        if isinstance(x, defaultdict):
+            self._push(x.default_factory, code, placed, named)
+
+    def _whole_instance(self, x: Any, code: Code, named: bool) -> None:
+        """An object of this package that holds what users put into it; its own code is not looked at.
+
+        An iterator is one for what it iterates over, too.
+        """
+        held = _dict_of(x)
+        if held is not None:
+            self.owners[id(held)] = x
+            self._class_of(x, type(x))
+            self._container(held, code, True, named and hasattr(type(x), "__next__"))
+
+    def _of_ours(self, x: Any, code: Code) -> None:
+        """An object of this package: attributes that code names, such as a flag."""
+        held = _dict_of(x)
+        for name in () if held is None else self.names(code) & held.keys():
+            self.owners[id(held)] = x
+            self._place(held, name, code, True, goes_on=False)
+
+    def _optimizer(self, x: Any, code: Code) -> None:
+        if id(x) not in self.optimizers:
+            self.optimizers[id(x)] = x
+            self._keep(x)
+            self._pending.append(x)
+            self.states[id(x)] = list(_containers_in(vars(x)["state"]))
+        self._instance(x, code, False)
+        for name in ("state", "param_groups"):  # others, once a state was loaded
+            self._place(vars(x), name, code, True, goes_on=False)
+        self._container(x.param_groups, code, True, False)
+        for name in _HOOKS_OF_STEPS:
+            if name in vars(x):
+                self._container(vars(x)[name], code, True, False)
+
+    def _schedule(self, x: Any, code: Code) -> None:
+        if id(x) not in self.schedules:
+            self.schedules[id(x)] = x
+            self._keep(x)
+            self._pending.append(x)
+            self.owners[id(vars(x))] = x
+        self._container(vars(x), code, True, False)
+
+    def _tensor(self, x: Tensor, code: Code, placed: bool) -> None:
+        if id(code) not in self._of_tensors:
+            missing = self._on_class(Tensor, code, self.names(code))[2]
+            self._of_tensors[id(code)] = _noticed(code, missing)
+        if x.__dict__ or not is_ours(type(x)):
+            self._attributes(x.__dict__, x, code, False)
+        elif self._of_tensors[id(code)]:
+            self.owners[id(x.__dict__)] = x
+            self._absent(x.__dict__, self._of_tensors[id(code)])
+        if code.reads_form:
+            self.forms[id(x)] = x
+        if code.reads_requires_grad:
+            self.flags[id(x)] = x
+        if not placed:
+            return
+        if id(x) not in self.gradients:
+            self.gradients[id(x)] = x._g
+            self._keep(x)
+        for hooks in (x._x.hooks, x._x.post_acc) if x._x is not None else ():
+            if hooks:
+                self._push(hooks, code, True, False)
+
+    def _iterator(self, x: Any, code: Code, placed: bool) -> None:
+        if placed and self.ages.is_old(x):
+            self._opaque(x)
+        for part in gc.get_referents(x):
+            if not isinstance(part, types.FrameType | types.CodeType | str):
+                self._push(part, code, False, True)
+
+    def _opaque(self, x: Any, code: Code | None = None) -> None:
+        if self.ages.is_old(x) and not (code is not None and _only_calls_stream(x, code)):
+            raise AsWritten(f"it reaches a {type(x).__name__} from outside, whose state nothing tells", lasting=False)
+
+
+def _copy_of_dict(x: dict[Any, Any]) -> dict[Any, Any]:
+    """The entries of a dict in its order, without asking its class."""
+    return dict(OrderedDict.items(x) if isinstance(x, OrderedDict) else dict.items(x))
+
+
+def _containers_in(x: Any) -> Iterator[tuple[Any, Any]]:
+    """A dict or list and those in it, with copies of them."""
+    if isinstance(x, dict):
+        yield x, _copy_of_dict(x)
+    elif isinstance(x, list):
+        yield x, list(x)
+    for part in x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else ():
+        if isinstance(part, dict | list | tuple):
+            yield from _containers_in(part)
+
+
+_MATH = vars(math)
+_HOOKS_OF_STEPS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_OF_FUNCTIONS = frozenset([
+    "__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__closure__", "__defaults__",
+    "__kwdefaults__",
+])  # fmt: skip
+"""Attributes of functions that are in no dict."""
+_DESCRIBE = frozenset(["signature", "getfullargspec", "get_annotations", "get_type_hints"])
+"""Functions of the standard library that look at all of these."""
+_PLAIN_CONTAINERS = (list, dict, tuple, set, frozenset, deque)
+_WITHOUT_FLAGS = (types.FunctionType, types.BuiltinFunctionType, type, Tensor)
+"""What this package and JAX have in their modules beside modules and objects with flags."""
+_OUR_NAMES = ("torchgrad_jax", "torch", "jax", "jaxlib")
+
+
+def _noticed(code: Code, missing: Collection[str], cls: type = object) -> Collection[str]:
+    """Of names that are missing, those of which code notices when they are there, or which it gives a value."""
+    if not missing or code.catches or code.may_ask_for_absent:
+        return missing
+    fallback = getattr(cls, "__getattr__", None)
+    if isinstance(fallback, types.FunctionType) and code_of(fallback.__code__, fallback.__globals__).whose is not OURS:
+        return missing  # which an attribute would take the place of
+    return code.writes.intersection(missing)
+
+
+def describe(function: Any) -> str:
+    """A function written in C, in words."""
+    owner = getattr(function, "__self__", None)
+    name = getattr(function, "__name__", repr(function))
+    if owner is None:
+        of = getattr(function, "__objclass__", None)
+        return f"{of.__name__}.{name}()" if of is not None else f"{name}()"
+    if isinstance(owner, types.ModuleType):
+        return f"{name}()" if owner.__name__ == "builtins" else f"{owner.__name__.lstrip('_')}.{name}()"
+    return f"{name}() of a {(owner if isinstance(owner, type) else type(owner)).__name__}"
+
+
+def _unnamed_slots(cls: type) -> Iterator[str]:
+    """Methods that Python itself calls, such as `__call__`, which are no function of that name: a lambda, a partial."""
+    for base in filter(is_python_class, cls.__mro__):
+        for name, value in () if is_ours(base) else list(vars(base).items()):
+            if not (name.startswith("__") and callable(value)):
+                continue
+            of = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
+            if of is not base:  # else the class is written in C
+                code = getattr(value, "__code__", None)
+                if code is None or code.co_name != name:
+                    yield name
+
+
+def _only_calls_stream(x: Any, code: Code) -> bool:
+    """Whether something is a standard stream of which code hands no method on: then it is seen when it writes."""
+    if (x is not sys.stdout and x is not sys.stderr) or code.may_ask_for_absent:
+        return False
+    return not any(hasattr(type(x), name) for name in code.values)
+
+
+def _is_of_module(function: Any) -> bool:
+    """Whether something is a function written in C of a module, whose call is seen whatever it is called by."""
+    return isinstance(function, types.BuiltinFunctionType) and isinstance(function.__self__, types.ModuleType)
+
+
+def _dict_of(x: Any) -> dict[str, Any] | None:
+    """The attributes of an object, without asking its class."""
+    try:
+        held = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return None
+    return held if type(held) is dict else None
+
+
+def _behind_proxy(x: Any) -> Any:
+    try:
+        return x.__repr__.__self__
+    except ReferenceError:
+        return None
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def _parts_of(fn: types.FunctionType) -> list[tuple[Any, Any, Any]]:
+    """The variables from outside of a function, and what it is made of."""
+    found: list[tuple[Any, Any, Any]] = [
+        (Attributes(fn), key, getattr(fn, key)) for key in ("__code__", "__defaults__", "__kwdefaults__")
+    ]
+    return found + [(Cell(cell), "cell_contents", _content(cell)) for cell in fn.__closure__ or ()]

@@ -80,7 +80,7 @@ _HANDLES, _HANDLER = _OP["CHECK_EXC_MATCH"], _OP["PUSH_EXC_INFO"]
 _LOAD_SUPER = _OP.get("LOAD_SUPER_ATTR", -1)
 _IN_CLASS = _OP.get("LOAD_FROM_DICT_OR_GLOBALS", -1)
 _LOAD_METHOD, _CLASS = _OP.get("LOAD_METHOD", -1), _OP["LOAD_BUILD_CLASS"]
-_METHODS_ARE_ATTRIBUTES = "LOAD_METHOD" not in _OP  # from Python 3.12 on
+_METHODS_ARE_ATTRIBUTES = sys.version_info >= (3, 12)
 _NULL_AFTER = _OP["PUSH_NULL"] if sys.version_info >= (3, 13) else -1
 """What follows on a function that is called, where the interpreter has it there and not in front."""
 _CALLS = {_OP[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in _OP}

@@ -512,11 +512,15 @@ class Compiled:
     def _refuse_unseen(
         self, entry: Entry, watch: PythonWatch, tensors: list[Tensor], request: Any, numbers: bool
     ) -> None:
-        """What was reached besides may need another trace."""
+        """What was reached besides may need another trace; a tensor that nothing leads to makes it run as written."""
         if numbers and watch.reaches_arguments() and not self.plain_numbers:
             raise NeedsPlainNumbers
         reached = watch.guards.reached_tensors
         twice = {id(t): t for t in tensors if id(t) in reached}
+        if (unknown := entry.unknown_tensor(watch)) is not None:
+            raise AsWritten(
+                f"it takes a tensor {tuple(unknown.shape)} that nothing which it reads leads to", lasting=False
+            )
         if twice and not (request.together or request.stand_ins or watch.guards.compares_identity):
             raise _Again(Request(stand_ins=twice))
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._bridge.compile.watch.observer import looks_at_parts
 from ..._core.state import MODES
 from ..._engine.memory.tensor import Tensor
 from ...autograd.function import Function
@@ -194,6 +195,14 @@ def _ready(group: Group, lazily: bool = False) -> list[tuple[Module, str, Tensor
     for owner, key, p in swapped:
         owner._parameters[key] = made[id(p)]
     return swapped
+
+
+def _replaced(given: dict[str, Any]) -> list[tuple[Module, dict[str, Any], str]]:
+    group: Group = given["group"]
+    return [(owner, owner._parameters, key) for owner, key in (*group.placed, *group.ignored)]
+
+
+looks_at_parts(_ready, _replaced)
 
 
 def _check_split(group: Group, parameters: list[Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._bridge.compile.watch.guards import AMBIENT
 from ..._core.errors import warn
+from ..._core.errors.messages import AsWritten
 from ..._engine.graph.hooks import enter
 from ..._engine.memory.tensor import Tensor
 from ...utils.hooks import BackwardHook, RemovableHandle
@@ -179,12 +180,14 @@ def call(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: An
     called: set[int] = set()
     try:
         return _call(module, run, args, kwargs, called)
-    except Exception:
+    except (Exception, AsWritten):  # also where only a trace ends here: what such hooks put back has to be put back
         # The result that such hooks see is that of a forward that gave none.
         for hook, with_kwargs, whose in _still_to_call(module, called):
             try:
                 given = (args, kwargs, None) if with_kwargs else (args, None)
                 hook(module, *given)
+            except AsWritten:  # by which a hook of the user's is not begun in a trace that has ended
+                continue
             except Exception as error:
                 warn.to_user(
                     f"{whose} forward hook with ``always_call=True`` raised an exception that was silenced as another "

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ...._core.arrays import tree
-from ...._core.arrays.meta import meta
+from ...._core.arrays.meta import Meta, meta
 from ...._core.arrays.out_of_memory import check_memory, complain_of_memory
 from ...._core.arrays.placement import MANY, OnAllDevices, is_complete, place
 from ...._core.arrays.python_numbers import Number
@@ -434,6 +434,20 @@ class Entry:
     def arguments(self, tensors: Sequence[Any]) -> Sequence[Any]:
         """The tensors and numbers that the program takes, each once."""
         return [tensors[i] for i in self.args] if self.repeats_a_tensor else tensors
+
+    def unknown_tensor(self, watch: Any) -> Meta | None:
+        """What a tensor from outside is like that the program takes and no guard reaches; None if there is none."""
+        program = self.program
+        started = [t for x in program.started_optimizers for t in tree.flatten([*vars(x).values()])[0]]
+        started += [
+            t for x in program.started_optimizers for t in tree.flatten([*vars(x).get("state", {}).values()])[0]
+        ]
+        reached = [t for g in watch for t in (*g.reached_tensors.values(), *g.reached_gradients.values())]
+        known = {id(t._st) for t in (*reached, *started) if isinstance(t, Tensor)} | program.constants
+        for i, source in enumerate(program.sources):
+            if source.kind == "tensor" and i not in self.constant_tensors and id(source.what) not in known:
+                return source.meta
+        return None
 
     # -- is it still right?
     def why_stale(self, tensors: Sequence[Tensor]) -> str | None:

@@ -76,7 +76,7 @@ _LOAD_GLOBAL, _LOAD_ATTR, _LOAD_CONST = _OP["LOAD_GLOBAL"], _OP["LOAD_ATTR"], _O
 _IMPORT_NAME, _IS_OP, _MATCH_CLASS, _EXTENDED = (
     _OP[name] for name in ("IMPORT_NAME", "IS_OP", "MATCH_CLASS", "EXTENDED_ARG")
 )
-_HANDLES, _HANDLER = _OP["CHECK_EXC_MATCH"], _OP["PUSH_EXC_INFO"]
+_HANDLES, _HANDLER, _POP = _OP["CHECK_EXC_MATCH"], _OP["PUSH_EXC_INFO"], _OP["POP_TOP"]
 _LOAD_SUPER = _OP.get("LOAD_SUPER_ATTR", -1)
 _IN_CLASS = _OP.get("LOAD_FROM_DICT_OR_GLOBALS", -1)
 _LOAD_METHOD, _CLASS = _OP.get("LOAD_METHOD", -1), _OP["LOAD_BUILD_CLASS"]
@@ -205,7 +205,7 @@ class Code:
                 identity = True
             elif op == _HANDLES:
                 self.catches |= before != _LOAD_GLOBAL or _handles_absence(code.co_names[loaded >> 1])
-            elif op == _HANDLER and _handles_all(code):
+            elif op == _POP and before == _HANDLER:  # `except:`
                 self.catches = True
             before, loaded = op, arg
         texts = set(strings_in(code.co_consts))
@@ -246,12 +246,6 @@ def _handles_absence(name: str) -> bool:
     if not isinstance(kind, type):
         return True
     return any(issubclass(error, kind) for error in (AttributeError, NameError, LookupError, ImportError))
-
-
-def _handles_all(code: types.CodeType) -> bool:
-    """Whether there is an `except:` without a class; `with` and `finally` have a handler that goes on to raise."""
-    names = {dis.opname[op] for op, _ in instructions(code)}
-    return names.isdisjoint(("CHECK_EXC_MATCH", "BEFORE_WITH", "RERAISE"))
 
 
 _codes: dict[int, Code] = {}

@@ -17,7 +17,7 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -145,7 +145,9 @@ class Observer:
             self._guarded(self._calls, frame, code, about)
         elif event == "call":
             self._guarded(self._begins, frame, code)
+            self.reads.handlers += code.catches
         elif event == "return" and self.stopped is None:
+            self.reads.handlers -= code.scan().catches
             # Where `__enter__` returns, `__exit__` has to follow: what ends the trace is raised a little later.
             with contextlib.suppress(AsWritten):
                 self._guarded(self._returns, frame, about)
@@ -213,6 +215,8 @@ class Observer:
         if type(value) not in ATOMS:
             self.reads.root(to, value)
         of = frame.f_code
+        if of.co_name == "__exit__" and value:
+            raise AsWritten(f"a `with` statement swallows an error{_at(caller)}", lasting=False)
         for name in of.co_varnames[: of.co_argcount]:
             given = frame.f_locals.get(name)
             if type(given) not in ATOMS:
@@ -264,17 +268,6 @@ def of_this_thread() -> Observer | None:
     return _thread.observer
 
 
-@contextlib.contextmanager
-def unobserved() -> Iterator[None]:
-    """The package's own work, in which no code of the user's runs."""
-    observer = _thread.observer
-    if observer is None:
-        yield
-    else:
-        with observer.paused():
-            yield
-
-
 def _calls_of_layers() -> None:
     """Stands for the code by which a layer is called."""
 
@@ -299,9 +292,19 @@ def acts_outside(*functions: Any) -> None:
 
 def looks_at(function: Any, *names: str) -> None:
     """Let an observer know which attributes of `self` a method of this package looks at."""
+    looks_at_parts(function, lambda given: [(given["self"], vars(given["self"]), name) for name in names])
+
+
+def looks_at_parts(function: Any, parts: Callable[[dict[str, Any]], Iterable[tuple[Any, dict[Any, Any], Any]]]) -> None:
+    """Let an observer know what a function of this package is about to look at, or to put something else in place of.
+
+    Args:
+        function: the function.
+        parts: gets its arguments by name, and gives objects, dicts of these, and keys.
+    """
 
     def tell(observer: Observer, frame: types.FrameType) -> None:
-        observer.reads.attributes_of(frame.f_locals["self"], names, _OF_CALLS.scan())
+        observer.reads.parts_of(parts(frame.f_locals), _OF_CALLS.scan())
 
     code_of(function.__code__).tells = tell
 

@@ -90,8 +90,10 @@ class Reads:
         self.schedules: dict[int, Any] = {}
         self.found_optimizer: Any = lambda x: None
         """What is told of an optimizer or schedule before code that names it goes on."""
-        self._seen: dict[int, dict[int, Any]] = {}
-        """What was handed to `_visit`, by the identities of the code and of the object."""
+        self.handlers = 0
+        """How many functions that wait for one which runs now may go on after an attribute was missing."""
+        self._seen: dict[tuple[int, bool], dict[int, Any]] = {}
+        """What was handed to `_visit`, by the identity of the code, whether there are handlers, and the object."""
         self._behind_weak: set[int] = set()
         self._called: set[int] = set()
         self._with_bases: set[int] = set()
@@ -100,7 +102,6 @@ class Reads:
         """By the identity of a code: the names of attributes that it notices in a tensor that has none."""
         self._whole: set[int] = set()
         self._kept: list[Any] = []
-        self._of_classes: set[tuple[int, int]] = set()
         self._names: dict[int, frozenset[str]] = {}
         self._stack: list[tuple[Any, Code, bool, bool]] = []
         self._count = 0
@@ -142,7 +143,7 @@ class Reads:
             self._absent(held, (name,))
             if name in own:
                 self._place(own, name, code, True)
-            elif code.catches:
+            elif code.catches or self.handlers:
                 self._absent(own, (name,))
         for name in code.imports:
             self._imported(name, code)
@@ -152,7 +153,7 @@ class Reads:
 
     def _imported(self, name: str, code: Code) -> None:
         module = sys.modules.get(name)
-        if module is None and code.catches:
+        if module is None and (code.catches or self.handlers):
             self._absent(sys.modules, (name,))
         while module is not None:
             self._place(sys.modules, name, code, True)
@@ -171,7 +172,7 @@ class Reads:
     def again(self, code: Code, x: Any) -> None:
         """An object that a function was given has come back: the caller may find other things in it than before."""
         if type(x) not in ATOMS and not issubclass(type(x), Tensor):
-            self._seen.get(id(code), {}).pop(id(x), None)
+            self._seen.get((id(code), self.handlers > 0), {}).pop(id(x), None)
             self._push(x, code, False, True)
             self._walk()
 
@@ -205,12 +206,11 @@ class Reads:
                         self._container(held[kinds], code, True, True)
         self._walk()
 
-    def attributes_of(self, x: Any, names: Iterable[str], code: Code) -> None:
-        """Attributes of an object of this package that a method of its own looks at."""
-        held = vars(x)
-        self.owners[id(held)] = x
-        for name in names:
-            self._place(held, name, code, True)
+    def parts_of(self, parts: Iterable[tuple[Any, dict[Any, Any], Any]], code: Code) -> None:
+        """What a function of this package looks at: objects, dicts of these, and keys."""
+        for x, held, key in parts:
+            self.owners[id(held)] = x
+            self._place(held, key, code, True)
         self._walk()
 
     def method_called(self, code: Code, x: Any, name: str) -> None:
@@ -231,7 +231,8 @@ class Reads:
         now = known.union(more)
         if len(now) > len(known):
             self._names[id(code)] = now
-            self._stack += self._seen.get(id(code), {}).values()
+            for within in (False, True):
+                self._stack += self._seen.get((id(code), within), {}).values()
 
     def _keep(self, x: Any) -> None:
         self._kept.append(x)
@@ -242,7 +243,7 @@ class Reads:
         if issubclass(type(x), Tensor):
             self._tensor(x, code, placed)
             return
-        seen = self._seen.setdefault(id(code), {})
+        seen = self._seen.setdefault((id(code), self.handlers > 0), {})
         known = seen.get(id(x))
         if known is None or placed > known[2] or named > known[3]:
             seen[id(x)] = row = (x, code, placed, named)
@@ -455,7 +456,7 @@ class Reads:
             overriding = [n for n in found if n not in data]
             if overriding and has_dict:
                 self._absent(held, overriding)
-        missing = _noticed(code, missing, cls)
+        missing = self._noticed(code, missing, cls)
         if missing and has_dict:
             self._absent(held, missing)
         if named and (code.looks_at_all or code.computes_names):
@@ -493,6 +494,15 @@ class Reads:
                 elif not (name.startswith("__") and name.endswith("__")):
                     self._of_class(cls, name, code)
 
+    def _noticed(self, code: Code, missing: Collection[str], cls: type = object) -> Collection[str]:
+        """Of names that are missing, those of which code notices when they are there, or which it gives a value."""
+        if not missing or code.catches or self.handlers or code.may_ask_for_absent:
+            return missing
+        fallback = getattr(cls, "__getattr__", None)
+        if isinstance(fallback, types.FunctionType) and code_of(fallback.__code__, fallback.__globals__).whose != OURS:
+            return missing  # which an attribute would take the place of
+        return code.writes.intersection(missing)
+
     def _class_of(self, x: Any, cls: type) -> None:
         if id(x) not in self.types and id(x) not in self._behind_weak:
             self.types[id(x)] = (x, cls)
@@ -511,7 +521,7 @@ class Reads:
                 data.append(name)
             elif not isinstance(value, property):
                 found.append(name)
-        noticed = _noticed(code, missing, cls)
+        noticed = self._noticed(code, missing, cls)
         for base in cls.__mro__ if noticed else ():
             if is_python_class(base):
                 self._absent(base, noticed)
@@ -578,7 +588,8 @@ class Reads:
         for name in self.names(code):
             if self._of_class(x, name, code) is MISSING and type(x) is not type:
                 self._of_class(type(x), name, code)
-        missing = _noticed(code, [n for n in self.names(code) if not any(n in base.__dict__ for base in x.__mro__)])
+        absent = [n for n in self.names(code) if not any(n in base.__dict__ for base in x.__mro__)]
+        missing = self._noticed(code, absent)
         for base in x.__mro__ if missing else ():
             if is_python_class(base):
                 self._absent(base, missing)
@@ -595,7 +606,7 @@ class Reads:
         for name in self.names(code):
             if name in held:
                 self._place(held, name, code, True, goes_on=not ours or not isinstance(held[name], _WITHOUT_FLAGS))
-            elif not ours and (_noticed(code, (name,)) or "__getattr__" in held):
+            elif not ours and (self._noticed(code, (name,)) or "__getattr__" in held):
                 self._absent(held, (name,))
         if "__getattr__" in held and not ours:
             self._push(held["__getattr__"], code, True, True)
@@ -638,9 +649,8 @@ class Reads:
         if x.__kwdefaults__ and of is not OURS:
             self.owners[id(x.__kwdefaults__)] = x
             self._container(x.__kwdefaults__, code, True, False)
-        for value in x.__defaults__ or ():
-            if isinstance(value, types.FunctionType):
-                self._push(value, code, True, True)
+        for value in x.__defaults__ or () if of is not OURS else ():
+            self._push(value, code, True, True)
 
     def _builtin(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         owner = getattr(x, "__self__", None)
@@ -718,7 +728,7 @@ class Reads:
     def _tensor(self, x: Tensor, code: Code, placed: bool) -> None:
         if id(code) not in self._of_tensors:
             missing = self._on_class(Tensor, code, self.names(code))[2]
-            self._of_tensors[id(code)] = _noticed(code, missing)
+            self._of_tensors[id(code)] = self._noticed(code, missing)
         if x.__dict__ or not is_ours(type(x)):
             self._attributes(x.__dict__, x, code, False)
         elif self._of_tensors[id(code)]:
@@ -778,16 +788,6 @@ _PLAIN_CONTAINERS = (list, dict, tuple, set, frozenset, deque)
 _WITHOUT_FLAGS = (types.FunctionType, types.BuiltinFunctionType, type, Tensor)
 """What this package and JAX have in their modules beside modules and objects with flags."""
 _OUR_NAMES = ("torchgrad_jax", "torch", "jax", "jaxlib")
-
-
-def _noticed(code: Code, missing: Collection[str], cls: type = object) -> Collection[str]:
-    """Of names that are missing, those of which code notices when they are there, or which it gives a value."""
-    if not missing or code.catches or code.may_ask_for_absent:
-        return missing
-    fallback = getattr(cls, "__getattr__", None)
-    if isinstance(fallback, types.FunctionType) and code_of(fallback.__code__, fallback.__globals__).whose is not OURS:
-        return missing  # which an attribute would take the place of
-    return code.writes.intersection(missing)
 
 
 def describe(function: Any) -> str:

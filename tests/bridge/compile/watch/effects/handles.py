@@ -291,4 +291,8 @@ a path that is added to sys.path
     import sys
     step: sys.path.append("own"); return x * 2
     look: sys.path.count("own")
+
+an iterator in a default that is advanced
+    def take(it=iter([2.0, 3.0, 4.0, 5.0, 6.0])): return next(it)
+    step: return x * take()
 """

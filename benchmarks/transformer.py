@@ -88,22 +88,10 @@ def build(t: Any, **settings: Any) -> Step:
 
 def retrace(t: Any) -> Step:
     """Tracing the step anew, once its kernels are known; XLA does not come into it."""
-    from torchgrad_jax._bridge.compile.compile.compile import Entry
-    from torchgrad_jax._bridge.compile.watch.number_arguments import NumberArguments
-    from torchgrad_jax._bridge.compile.watch.number_log import NumberLog
-    from torchgrad_jax._bridge.compile.watch.python_guards import PythonGuards
-
     step, batch = _tensor_step(t)
     step(*batch)
-    flat = list(batch)
-
-    def trace() -> object:
-        arguments = NumberArguments(
-            (tuple(batch), {}), flat, flat, apart=lambda x: True, plain=True, is_object=lambda x: False
-        )
-        return Entry(step, flat, PythonGuards(), flat, NumberLog((), (), arguments))
-
-    return trace
+    compiled = t.compile(step)
+    return lambda: compiled.traced_again((0,), (tuple(batch), {}), batch, batch)
 
 
 def _array_step() -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:

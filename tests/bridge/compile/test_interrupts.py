@@ -279,7 +279,7 @@ def test_no_program_is_lost():
     first, second = (lambda: f(torch.ones(2))), (lambda: f(torch.ones(3)))
     for call in (first, second, first, second):
         call()
-    within = str(Path(torch.__file__).parent / "_bridge" / "compile" / "compile.py")
+    within = str(Path(torch.__file__).parent / "_bridge" / "compile" / "compiled.py")
     points = length(first, within)
     second()
     fired = []

@@ -138,7 +138,7 @@ def test_a_function_of_its_arguments_alone_is_traced_once():
 
 
 def test_modules_of_flax_and_equinox():
-    """What is assigned to a module shows; what its library counts for itself makes no new trace."""
+    """What is assigned to a module shows; what its library counts during its own calls makes no new trace."""
     nnx, linen = pytest.importorskip("flax.nnx"), pytest.importorskip("flax.linen")
     module = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
     operator = torch.from_jax(lambda x: module(x))
@@ -160,9 +160,9 @@ def test_modules_of_flax_and_equinox():
     tensors = jax.tree.map(torch.as_tensor, params)
     apply = torch.from_jax(lambda p, x, key: net.apply(p, x, rngs={"dropout": key}))
     step = torch.compile(lambda x, key: apply(tensors, x, key))
-    for i in range(3):
-        key = jax.random.key(i)
-        want = net.apply(params, jnp.asarray(X.numpy()), rngs={"dropout": key})
+    keys = [jax.random.key(i) for i in range(3)]
+    wanted = [net.apply(params, jnp.asarray(X.numpy()), rngs={"dropout": key}) for key in keys]
+    for key, want in zip(keys, wanted, strict=True):
         np.testing.assert_allclose(step(X, key).numpy(), want, rtol=1e-5)
     assert step.counts["traced"] == 1
 

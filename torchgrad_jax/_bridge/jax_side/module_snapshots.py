@@ -31,7 +31,7 @@ from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.kept_traces import made_inside
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor, alias_of
-from ..compile.compile import Compiled
+from ..compile.compiled import Compiled
 from ..compile.watch.guards import KEPT_UNDER
 
 REF = "ref"

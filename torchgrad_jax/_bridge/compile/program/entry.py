@@ -40,7 +40,6 @@ from ..watch.guards import PythonGuards
 from ..watch.number_arguments import Constant
 from ..watch.number_log import NumberLog, ReturnedNumber
 from ..watch.places import value_at
-from ..watch.quick_look import Look, takes_nothing
 from .compiled_backward import (
     BackwardDescription,
     CompiledFunctionBackward,
@@ -58,6 +57,7 @@ from .one_device import one_device
 from .over_processes import over_processes
 from .overwrite import in_place
 from .own_values import own_values
+from .quick_look import Look, takes_nothing
 from .results import (
     ELSEWHERE,
     MadeTensor,

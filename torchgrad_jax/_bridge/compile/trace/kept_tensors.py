@@ -280,6 +280,5 @@ def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[A
     guards.dicts = [row for row in guards.dicts if not is_gone(row[0])]
     guards.orders = [row for row in guards.orders if not is_gone(row[0])]
     guards.lists = [row for row in guards.lists if not is_gone(row[0]) and id(row[0]) != of_list]
-    guards.kept_alive = [x for x in guards.kept_alive if id(x) not in gone]
     guards.absent = [(of, names - {key} if of is holder else names) for of, names in guards.absent]
     guards.changed_rows()

@@ -1,10 +1,11 @@
 """What the Python code of a compiled function is given, reads and does.
 
 Lives here: `observer.py`, which sees each function that runs during a trace; `code_that_reads.py`, what a code names;
-`reads.py`, the places that it can have read, by the kinds of objects of `kinds_of_objects.py` and their `ages.py`;
-`pure_calls.py`, functions in C that only compute; `guards.py` and `written_guard.py`, what is compared before each run;
-`number_log.py` and the files named after arguments, Python's numbers as inputs; `keys.py` and `quick_look.py`, which
-compare two calls; `stance.py` and `explain.py`, the switches and the words for people.
+`reads.py`, which finds the places that it can have read, by the kinds of objects of `kinds_of_objects.py`, and leaves
+them in a `record.py`; `ages.py`, what the function made itself; `pure_calls.py`, functions in C that only compute;
+`guards.py` and `written_guard.py`, what is compared before each run;
+`number_log.py` and the files named after arguments, Python's numbers as inputs; `keys.py`, which compares two calls;
+`stance.py` and `explain.py`, the switches and the words for people.
 
 May import: `_engine` and `_functions`.
 

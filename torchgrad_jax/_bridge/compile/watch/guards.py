@@ -11,6 +11,7 @@ while it was traced; of that, what was there before and may change is guarded:
 
 from __future__ import annotations
 
+import gc
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,8 +58,8 @@ class PythonGuards:
     """Places in Python objects, and the value that each had when the function was traced."""
 
     __slots__ = (
-        "_absent_too", "_held", "_holds", "_known", "_settings", "_with_hooks", "absent", "arrays",
-        "before_optimizer_state", "caches", "compares_identity", "dicts", "kept_alive", "kept_places", "lists",
+        "_absent_too", "_held", "_holds", "_known", "_left_by_others", "_settings", "_with_hooks", "absent", "arrays",
+        "before_optimizer_state", "caches", "compares_identity", "dicts", "kept_places", "lists",
         "met_again", "number_places", "optimizers", "orders", "places", "reached_gradients", "reached_tensors",
         "replaced_numbers", "schedules", "state_holders", "types", "visited_ids", "weak",
     )  # fmt: skip
@@ -99,7 +100,6 @@ class PythonGuards:
         """
         self.visited_ids: set[int] = set()
         """Identities of containers of before that are reached."""
-        self.kept_alive: list[Any] = []
         self.met_again: set[int] = set()
         """Identities of what is reached in several ways."""
         self.reached_tensors: dict[int, Tensor] = {}
@@ -111,6 +111,8 @@ class PythonGuards:
         self._known: dict[int, int] = {}
         self._absent_too: list[tuple[Any, frozenset[str]]] = []
         """Those of guards that were taken over."""
+        self._left_by_others: set[Any] = set()
+        """Places of guards that were taken over, which compare with what the first run of an operator has left."""
         self._held: set[int] = set()
         """Identities of what is held by places and containers of before."""
         self._with_hooks: set[int] = set()
@@ -449,7 +451,9 @@ class PythonGuards:
     def _take_over(self, guards: PythonGuards, reads: Reads) -> None:
         """Guard what other guards compare, as it was when this function looked at it, if it has."""
         known = reads.places
-        self.places += [row for row in guards.places if (id(_object_of(row[0])), row[1]) not in known]
+        rows = [row for row in guards.places if (id(_object_of(row[0])), row[1]) not in known]
+        self.places += rows
+        self._left_by_others.update(place_of(holder, key) for holder, key, _ in rows)
         for name in ("dicts", "orders", "lists"):
             rows = getattr(guards, name)
             getattr(self, name).extend(row for row in rows if id(_object_of(row[0])) not in reads.containers)
@@ -512,6 +516,10 @@ class PythonGuards:
         for _, copy in self.lists:
             values += copy
         values += [key for keys in (held for _, held in self.orders) for key in keys]
+        for cached, _ in self.caches:  # which may keep each result in a link
+            kept = list(kept_results(cached).values())
+            kept += gc.get_referents(cached, *kept)
+            values += [value for value in kept if id(value) not in reads.ages.young]
         for value in values:
             if issubclass(type(value), Tensor):  # `isinstance` would ask an object's own `__getattribute__`
                 self.reached_tensors[id(value)] = value
@@ -537,6 +545,8 @@ class PythonGuards:
         """A place that was changed before anybody looked at it: what was there before is not known."""
         for holder, key, value in self.places:
             if id(value) not in reads.ages.young or _is_followed(value) or isinstance(holder, Variable | State):
+                continue
+            if place_of(holder, key) in self._left_by_others:
                 continue
             if not (type(key) is str and key == "__dict__"):  # which may be made when it is asked for
                 name = key if isinstance(key, str) else type(key).__name__

@@ -27,6 +27,7 @@ ATOMS = frozenset(
     [int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, slice, object]
 )
 """Classes of values that are nothing but what they are."""
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 
 class Kind(enum.Enum):
@@ -100,7 +101,7 @@ def kind_of(x: Any) -> Kind:
             kind = Kind.SAFE
         _kinds[cls] = kind
     if kind is Kind.INSTANCE or kind is Kind.SAFE:
-        held = getattr(x, "__dict__", None) if kind is Kind.SAFE and is_ours(cls) else _attributes(x)
+        held = getattr(x, "__dict__", None) if kind is Kind.SAFE and is_ours(cls) else dict_of(x)
         if held and kind is Kind.INSTANCE:
             if "param_groups" in held and "state" in held:
                 return Kind.OPTIMIZER
@@ -113,7 +114,8 @@ def kind_of(x: Any) -> Kind:
     return kind
 
 
-def _attributes(x: Any) -> dict[str, Any] | None:
+def dict_of(x: Any) -> dict[str, Any] | None:
+    """The attributes of an object, without asking its class."""
     try:
         held = object.__getattribute__(x, "__dict__")
     except AttributeError:

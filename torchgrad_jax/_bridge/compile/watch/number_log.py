@@ -131,7 +131,7 @@ class NumberLog(Recording):
             return
         self.places = [*self.places, (holder, key)]
         self._before.append((holder, key, holder[key]))
-        if self.records():
+        if self.lift is not None and self.records():  # else `begin` puts a number that is carried there
             self._wrap_place(len(self.places) - 1)
 
     def follow_tensor(self, t: Tensor) -> None:

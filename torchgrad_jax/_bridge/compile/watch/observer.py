@@ -26,10 +26,10 @@ from ...._core.arrays.python_numbers import Number, following_math
 from ...._core.errors.messages import AsWritten
 from .ages import Ages
 from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, USERS, Code, code_of, not_looked_at
-from .kinds_of_objects import ATOMS
+from .kinds_of_objects import ATOMS, LOCKS
 from .places import MISSING
-from .pure_calls import EFFECT, READER, STATE, VARIABLE, teller_of, verdict
-from .reads import NumbersNeeded, Reads, describe
+from .pure_calls import EFFECT, READER, STATE, VARIABLE, describe, teller_of, verdict
+from .reads import NumbersNeeded, Reads
 
 _ARGUMENTS = 0x04, 0x08
 """Flags of code that takes further arguments, by position and by name."""
@@ -132,8 +132,6 @@ class Observer:
 
     # -- what happens
     def _seen(self, frame: types.FrameType, event: str, about: Any) -> None:
-        if self._outer is not None:
-            self._outer._seen(frame, event, about)
         code = code_of(frame.f_code, frame.f_globals)
         if code.whose is OURS:
             if event == "call" and code.tells is not None:
@@ -227,7 +225,8 @@ class Observer:
         if what is EFFECT:
             owner = getattr(function, "__self__", None)
             made = owner is not None and not isinstance(owner, types.ModuleType | type) and not self.ages.is_old(owner)
-            if not (made and _acts_on_itself(owner)):
+            leaves_lock = code.is_installed and isinstance(owner, LOCKS) and function.__name__ == "__exit__"
+            if not (leaves_lock or (made and _acts_on_itself(owner))):
                 if made and isinstance(owner, io.IOBase):
                     owner.close()  # nobody else can, once the trace has ended
                 raise AsWritten(f"{describe(function)} was called{_at(frame)}", lasting=False)
@@ -266,6 +265,17 @@ def _at(frame: types.FrameType | None) -> str:
 def of_this_thread() -> Observer | None:
     """Who sees what this thread does, if a function is being traced in it."""
     return _thread.observer
+
+
+@contextlib.contextmanager
+def unobserved() -> Iterator[None]:
+    """Within it nothing is seen: what runs is known by guards of its own."""
+    observer = _thread.observer
+    if observer is None:
+        yield
+    else:
+        with observer.paused():
+            yield
 
 
 def _calls_of_layers() -> None:

@@ -26,7 +26,8 @@ Struct cell BaseException ReferenceType Token Scanner"""
 _HOLDERS = """list dict set bytearray memoryview generator coroutine deque OrderedDict defaultdict dict_items dict_keys
 dict_values odict_items odict_keys odict_values dict_itemiterator dict_keyiterator dict_valueiterator list_iterator
 tuple_iterator set_iterator range_iterator str_iterator list_reverseiterator odict_iterator enumerate zip map filter
-reversed array StringIO BytesIO hashlib.HASH ndarray"""
+reversed array StringIO BytesIO HASH HASHXOF blake2b blake2s
+ndarray"""
 """Classes whose methods change or read what they belong to, and nothing else."""
 _MODULES = """math cmath _operator itertools _functools _bisect _heapq _struct binascii unicodedata _stat _string _sre
 _json _collections _abc _typing _statistics _ast zlib _md5 _sha1 _sha256 _sha512 _sha2 _sha3 _blake2 _hashlib _weakref
@@ -137,3 +138,15 @@ def _of_module(module: str, name: str) -> str:
     if package == "numpy":
         return EFFECT if name in _acts_in_numpy or "random" in module else PURE
     return PURE if package in _modules or f"{module}.{name}" in _single else EFFECT
+
+
+def describe(function: Any) -> str:
+    """A function written in C, in words."""
+    owner = getattr(function, "__self__", None)
+    name = getattr(function, "__name__", repr(function))
+    if owner is None:
+        of = getattr(function, "__objclass__", None)
+        return f"{of.__name__}.{name}()" if of is not None else f"{name}()"
+    if isinstance(owner, types.ModuleType):
+        return f"{name}()" if owner.__name__ == "builtins" else f"{owner.__name__.lstrip('_')}.{name}()"
+    return f"{name}() of a {(owner if isinstance(owner, type) else type(owner)).__name__}"

@@ -21,7 +21,7 @@ import math
 import sys
 import types
 import weakref
-from collections import OrderedDict, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -34,9 +34,10 @@ from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .array_contents import array_content, kept_results
 from .code_that_reads import OURS, USERS, Code, code_of, whose
-from .kinds_of_objects import ATOMS, Kind, is_ours, is_python_class, kind_of
+from .kinds_of_objects import ATOMS, LOCKS, Kind, dict_of, is_ours, is_python_class, kind_of
 from .places import MISSING, Attributes, Cell, Class, OfThread, State, Variable, holder_of
-from .pure_calls import EFFECT, context_of_decimals, verdict
+from .pure_calls import EFFECT, context_of_decimals, describe, verdict
+from .record import Record, containers_in, content, copy_of_dict, parts_of_function
 
 
 class NumbersNeeded(BaseException):
@@ -50,42 +51,11 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _KINDS_OF_HOOKS = ("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
 
 
-class Reads:
-    """Places, containers and other things that a function can have read, as they were before."""
+class Reads(Record):
+    """Finds what a function can have read, from what it is given and the names that its code looks up."""
 
     def __init__(self, ages: Ages) -> None:
-        self.ages = ages
-        self.places: dict[tuple[int, Any], Any] = {}
-        """(holder, key, value) by the identity of the holder and the key."""
-        self.absent: dict[int, tuple[Any, set[str]]] = {}
-        """Dicts and classes, and names that are not in them."""
-        self.containers: dict[int, Any] = {}
-        """Dicts, lists, sets and deques, and copies of them."""
-        self.arrays: dict[int, Any] = {}
-        """Arrays of NumPy and others, and what was in them."""
-        self.types: dict[int, Any] = {}
-        """Objects, and their classes."""
-        self.weak: dict[int, Any] = {}
-        """Weak references, and the classes of what they lead to, which no guard keeps alive."""
-        self.gradients: dict[int, Tensor | None] = {}
-        """The gradients of tensors that are reached by a place, by the identity of the tensor."""
-        self.forms: dict[int, Tensor] = {}
-        """Those whose shape or dtype the code may look at."""
-        self.flags: dict[int, Tensor] = {}
-        """Those of which it may ask whether they require a gradient."""
-        self.functions: dict[int, list[types.FunctionType]] = {}
-        """Functions by the identity of their code."""
-        self.cells: dict[int, list[tuple[Any, Any, Any]]] = {}
-        """What functions are made of, by their identity."""
-        self.caches: list[tuple[Any, frozenset[Any]]] = []
-        """Functions whose results are kept (`functools.lru_cache`), and for what they are."""
-        self.owners: dict[int, Any] = {}
-        """Objects by the identity of the dicts of their attributes."""
-        self.optimizers: dict[int, Any] = {}
-        self.states: dict[int, list[tuple[Any, Any]]] = {}
-        """Dicts and lists in the state of optimizers, and copies of them, by the identity of the optimizer."""
-        self.absorbed: list[Any] = []
-        """Guards of operators that were made of functions of JAX, which ran before."""
+        super().__init__(ages)
         self._pending: list[Any] = []
         self.schedules: dict[int, Any] = {}
         self.found_optimizer: Any = lambda x: None
@@ -101,35 +71,12 @@ class Reads:
         self._of_tensors: dict[int, Collection[str]] = {}
         """By the identity of a code: the names of attributes that it notices in a tensor that has none."""
         self._whole: set[int] = set()
-        self._kept: list[Any] = []
         self._names: dict[int, frozenset[str]] = {}
         self._stack: list[tuple[Any, Code, bool, bool]] = []
-        self._count = 0
-
-    def forget(self) -> None:
-        """Keep nothing of the function's alive."""
-        for rows in vars(self).values():
-            if isinstance(rows, dict | list | set):
-                rows.clear()
 
     def settle(self) -> None:
-        """What was read up to here has been taken over: keep nothing alive that the function made."""
-        tables: Any = (self.places, self.containers, self.types, self.weak, self.arrays)
-        for rows in tables:
-            rows.update(dict.fromkeys(rows))
-        old = self.ages.was_there
-        self.absent = {key: row for key, row in self.absent.items() if old(self.owners.get(key, row[0]), {key})}
-        self.owners = {key: x for key, x in self.owners.items() if old(x)}
-        self.forms = {key: x for key, x in self.forms.items() if old(x)}
-        self.flags = {key: x for key, x in self.flags.items() if old(x)}
-        self.gradients = {key: g for key, g in self.gradients.items() if g is not None and old(g)}
-        self.functions = {key: kept for key, fns in self.functions.items() if (kept := [fn for fn in fns if old(fn)])}
-        here = {id(fn) for fns in self.functions.values() for fn in fns}
-        self.cells = {key: parts for key, parts in self.cells.items() if key in here}
+        super().settle()
         self._seen.clear()
-        self._kept.clear()
-        self.absorbed.clear()
-        self.ages.forget()
 
     # -- where a function begins
     def globals_of(self, code: Code, held: dict[str, Any]) -> None:
@@ -178,7 +125,7 @@ class Reads:
 
     def whole(self, code: Code, x: Any) -> None:
         """An object of which a function written in C looks at all attributes."""
-        held = _dict_of(x)
+        held = dict_of(x)
         if held is not None:
             self.owners[id(held)] = x
             self._container(held, code, True, True)
@@ -234,9 +181,6 @@ class Reads:
             for within in (False, True):
                 self._stack += self._seen.get((id(code), within), {}).values()
 
-    def _keep(self, x: Any) -> None:
-        self._kept.append(x)
-
     def _push(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         if type(x) in ATOMS:
             return
@@ -289,7 +233,7 @@ class Reads:
             self._builtin(x, code, placed, named)
         elif kind is Kind.ARRAY:
             self._array(x, code, placed)
-            if _dict_of(x) is not None:
+            if dict_of(x) is not None:
                 self._instance(x, code, named)
         elif kind is Kind.OURS:
             self._of_ours(x, code)
@@ -320,33 +264,6 @@ class Reads:
         elif kind is Kind.OPAQUE and placed and named:
             self._opaque(x, code)
 
-    def functions_of(self, ran: Iterable[Code]) -> list[tuple[Any, list[tuple[Any, Any, Any]]]]:
-        """The functions that ran, and what each is made of, if need be by what the collector of garbage knows."""
-        found: list[types.FunctionType] = []
-        rest = []
-        inner: set[int] = set()
-        for code in ran:
-            of = code.of()
-            if of is None:
-                continue
-            inner.update(id(part) for part in of.co_consts if isinstance(part, types.CodeType))
-            known = self.functions.get(id(of))
-            if known is not None:
-                found += known
-            elif of.co_freevars:
-                rest.append(of)
-        rest = [of for of in rest if id(of) not in inner]
-        if rest:
-            found += [
-                fn for fn in gc.get_referrers(*rest) if isinstance(fn, types.FunctionType) and fn.__code__ in rest
-            ]
-        return [(fn, self.cells.get(id(fn)) or _parts_of(fn)) for fn in {id(fn): fn for fn in found}.values()]
-
-    def absorb(self, guards: Any) -> None:
-        """What some guards compare is read, too."""
-        if not any(guards is known for known in self.absorbed):
-            self.absorbed.append(guards)
-
     # -- places
     def _place(self, held: Any, key: Any, code: Code, named: bool, goes_on: bool = True) -> None:
         value = dict.__getitem__(held, key) if isinstance(held, dict) else held[key]
@@ -354,41 +271,16 @@ class Reads:
             value = getattr(value, "replaces", value)
         if type(value) is Number and code.reads_type and not code.is_package:
             raise NumbersNeeded
-        at = (id(held), key)
-        if not (at in self.places or id(held) in self.containers or self._was_absent(held, key)):
-            self.places[at] = (holder_of(held), key, value)
-            self._keep(held)
-            self._count += 1
+        if (id(held), key) not in self.places and id(held) not in self.containers:
+            self._note(holder_of(held), held, key, value)
         if goes_on and not (key.__class__ is str and key in code.only_called and _is_of_module(value)):
             self._push(value, code, True, named)
 
-    def _was_absent(self, of: Any, key: Any) -> bool:
-        """Whether something was missing when it was looked for first."""
-        row = self.absent.get(id(of))
-        return row is not None and isinstance(key, str) and key in row[1]
-
     def _put(self, holder: Any, of: Any, key: Any, value: Any, code: Code | None = None) -> None:
-        """A place whose holder is made for the purpose; `of` is the object that it is a place of.
-
-        Code that is given goes on from there.
-        """
-        at = (id(of), key)
-        if at not in self.places and not self._was_absent(of, key):
-            self.places[at] = (holder, key, value)
-            self._keep(of)
-            self._count += 1
+        """A place whose holder is made for the purpose. Code that is given goes on from there."""
+        self._note(holder, of, key, value)
         if value is not MISSING and code is not None:
             self._push(value, code, True, True)
-
-    def _absent(self, of: Any, names: Iterable[str]) -> None:
-        """Names that a dict, or a class of itself, does not have."""
-        row = self.absent.get(id(of))
-        if row is None:
-            row = self.absent[id(of)] = (of, set())
-            self._keep(of)
-        known = len(row[1])
-        row[1].update(n for n in names if (id(of), n) not in self.places)
-        self._count += len(row[1]) - known
 
     def variable(self, x: ContextVar[Any], code: Code) -> None:
         """A context variable that is read or set."""
@@ -402,7 +294,7 @@ class Reads:
     def _leads_on(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         """A cell, a partial or a view: what it holds is as old as it is."""
         if isinstance(x, types.CellType):
-            self._put(Cell(x), x, "cell_contents", _content(x), code)
+            self._put(Cell(x), x, "cell_contents", content(x), code)
         elif isinstance(x, functools.partial):
             for name in ("func", "args", "keywords"):
                 self._put(Attributes(x), x, name, getattr(x, name), code)
@@ -428,7 +320,7 @@ class Reads:
             self._with_slots.add(id(cls))
             for name in _unnamed_slots(cls):
                 self._of_class(cls, name, code)
-        held = _dict_of(x)
+        held = dict_of(x)
         if code.compares and isinstance(held, dict) and issubclass(cls, types.SimpleNamespace):
             self._container(held, code, True, False)
         self._attributes({} if held is None else held, x, code, named)
@@ -436,7 +328,7 @@ class Reads:
     def _attributes(self, held: Any, x: Any, code: Code, named: bool) -> None:
         names, cls = self.names(code), type(x)
         self.owners[id(held)] = x
-        has_dict = isinstance(held, OfThread) or _dict_of(x) is not None
+        has_dict = isinstance(held, OfThread) or dict_of(x) is not None
         there = names & held.keys()
         for name in there:
             self._place(held, name, code, True)
@@ -623,7 +515,7 @@ class Reads:
         held = x.__dict__
         if of is not OURS and id(x) not in self.cells:
             self.functions.setdefault(id(x.__code__), []).append(x)
-            self.cells[id(x)] = _parts_of(x)
+            self.cells[id(x)] = parts_of_function(x)
         if held:
             self.owners[id(held)] = x
             for name in self.names(code) & held.keys():
@@ -643,7 +535,7 @@ class Reads:
                     self._place(x.__globals__, name, code, True)
         if of is OURS or held:
             for cell in x.__closure__ or ():
-                inner = _content(cell)
+                inner = content(cell)
                 if isinstance(inner, types.FunctionType | types.MethodType):
                     self._push(inner, code, True, True)
         if x.__kwdefaults__ and of is not OURS:
@@ -674,7 +566,7 @@ class Reads:
 
     def _container(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         if id(x) not in self.containers and not isinstance(x, tuple | frozenset):
-            copy = _copy_of_dict(x) if isinstance(x, dict) else list(x)
+            copy = copy_of_dict(x) if isinstance(x, dict) else list(x)
             self.containers[id(x)] = (x, copy)
             self._keep(x)
             self._count += len(copy)
@@ -690,7 +582,7 @@ class Reads:
 
         An iterator is one for what it iterates over, too.
         """
-        held = _dict_of(x)
+        held = dict_of(x)
         if held is not None:
             self.owners[id(held)] = x
             self._class_of(x, type(x))
@@ -698,7 +590,7 @@ class Reads:
 
     def _of_ours(self, x: Any, code: Code) -> None:
         """An object of this package: attributes that code names, such as a flag."""
-        held = _dict_of(x)
+        held = dict_of(x)
         for name in () if held is None else self.names(code) & held.keys():
             self.owners[id(held)] = x
             self._place(held, name, code, True, goes_on=False)
@@ -708,7 +600,7 @@ class Reads:
             self.optimizers[id(x)] = x
             self._keep(x)
             self._pending.append(x)
-            self.states[id(x)] = list(_containers_in(vars(x)["state"]))
+            self.states[id(x)] = list(containers_in(vars(x)["state"]))
         self._instance(x, code, False)
         for name in ("state", "param_groups"):  # others, once a state was loaded
             self._place(vars(x), name, code, True, goes_on=False)
@@ -755,24 +647,10 @@ class Reads:
                 self._push(part, code, False, True)
 
     def _opaque(self, x: Any, code: Code | None = None) -> None:
-        if self.ages.is_old(x) and not (code is not None and _only_calls_stream(x, code)):
+        if code is not None and (_only_calls_stream(x, code) or (code.is_installed and isinstance(x, LOCKS))):
+            return
+        if self.ages.is_old(x):
             raise AsWritten(f"it reaches a {type(x).__name__} from outside, whose state nothing tells", lasting=False)
-
-
-def _copy_of_dict(x: dict[Any, Any]) -> dict[Any, Any]:
-    """The entries of a dict in its order, without asking its class."""
-    return dict(OrderedDict.items(x) if isinstance(x, OrderedDict) else dict.items(x))
-
-
-def _containers_in(x: Any) -> Iterator[tuple[Any, Any]]:
-    """A dict or list and those in it, with copies of them."""
-    if isinstance(x, dict):
-        yield x, _copy_of_dict(x)
-    elif isinstance(x, list):
-        yield x, list(x)
-    for part in x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else ():
-        if isinstance(part, dict | list | tuple):
-            yield from _containers_in(part)
 
 
 _MATH = vars(math)
@@ -788,18 +666,6 @@ _PLAIN_CONTAINERS = (list, dict, tuple, set, frozenset, deque)
 _WITHOUT_FLAGS = (types.FunctionType, types.BuiltinFunctionType, type, Tensor)
 """What this package and JAX have in their modules beside modules and objects with flags."""
 _OUR_NAMES = ("torchgrad_jax", "torch", "jax", "jaxlib")
-
-
-def describe(function: Any) -> str:
-    """A function written in C, in words."""
-    owner = getattr(function, "__self__", None)
-    name = getattr(function, "__name__", repr(function))
-    if owner is None:
-        of = getattr(function, "__objclass__", None)
-        return f"{of.__name__}.{name}()" if of is not None else f"{name}()"
-    if isinstance(owner, types.ModuleType):
-        return f"{name}()" if owner.__name__ == "builtins" else f"{owner.__name__.lstrip('_')}.{name}()"
-    return f"{name}() of a {(owner if isinstance(owner, type) else type(owner)).__name__}"
 
 
 def _unnamed_slots(cls: type) -> Iterator[str]:
@@ -827,32 +693,8 @@ def _is_of_module(function: Any) -> bool:
     return isinstance(function, types.BuiltinFunctionType) and isinstance(function.__self__, types.ModuleType)
 
 
-def _dict_of(x: Any) -> dict[str, Any] | None:
-    """The attributes of an object, without asking its class."""
-    try:
-        held = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return None
-    return held if type(held) is dict else None
-
-
 def _behind_proxy(x: Any) -> Any:
     try:
         return x.__repr__.__self__
     except ReferenceError:
         return None
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
-
-
-def _parts_of(fn: types.FunctionType) -> list[tuple[Any, Any, Any]]:
-    """The variables from outside of a function, and what it is made of."""
-    found: list[tuple[Any, Any, Any]] = [
-        (Attributes(fn), key, getattr(fn, key)) for key in ("__code__", "__defaults__", "__kwdefaults__")
-    ]
-    return found + [(Cell(cell), "cell_contents", _content(cell)) for cell in fn.__closure__ or ()]

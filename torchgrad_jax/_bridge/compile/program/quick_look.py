@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...._engine.memory.tensor import Tensor
-from .written_guard import Comparisons, compiled
+from ..watch.written_guard import Comparisons, compiled
 
 Look = Callable[[Sequence[Any], int], bool]
 

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchgrad_jax._bridge.compile.calls import Call
+
 from .by_hand import BETAS, DECAY, EPS, RATE, adamw_step, first_state, repeated
 
 Step = Callable[[], object]
@@ -91,7 +93,8 @@ def retrace(t: Any) -> Step:
     step, batch = _tensor_step(t)
     step(*batch)
     compiled = t.compile(step)
-    return lambda: compiled.traced_again((0,), (tuple(batch), {}), batch, batch)
+    call = Call.of(tuple(batch), {}, 0, compiled.batches, plain_numbers=False)
+    return lambda: compiled.traced_again(call)
 
 
 def _array_step() -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:

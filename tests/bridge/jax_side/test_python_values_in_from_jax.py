@@ -138,7 +138,7 @@ def test_a_function_of_its_arguments_alone_is_traced_once():
 
 
 def test_modules_of_flax_and_equinox():
-    """What is assigned to a module shows; what its library counts during its own calls makes no new trace."""
+    """What is assigned to a module shows; what its library keeps in a cache of its own is an effect, and is kept."""
     nnx, linen = pytest.importorskip("flax.nnx"), pytest.importorskip("flax.linen")
     module = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
     operator = torch.from_jax(lambda x: module(x))
@@ -160,11 +160,11 @@ def test_modules_of_flax_and_equinox():
     tensors = jax.tree.map(torch.as_tensor, params)
     apply = torch.from_jax(lambda p, x, key: net.apply(p, x, rngs={"dropout": key}))
     step = torch.compile(lambda x, key: apply(tensors, x, key))
-    keys = [jax.random.key(i) for i in range(3)]
-    wanted = [net.apply(params, jnp.asarray(X.numpy()), rngs={"dropout": key}) for key in keys]
-    for key, want in zip(keys, wanted, strict=True):
+    for i in range(3):
+        key = jax.random.key(i)
+        want = net.apply(params, jnp.asarray(X.numpy()), rngs={"dropout": key})
         np.testing.assert_allclose(step(X, key).numpy(), want, rtol=1e-5)
-    assert step.counts["traced"] == 1
+    assert step.counts["eager"] == 3
 
 
 def test_a_zero_of_the_other_sign_is_another_argument():

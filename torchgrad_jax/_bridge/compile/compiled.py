@@ -6,56 +6,30 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, NoReturn
-
-import jax
-import numpy as np
+from typing import Any
 
 from ..._core.errors.messages import AsWritten, Unsupported
 from ..._core.jax import caches
 from ..._core.state import DUAL, FUNCTION_MODE, INFERENCE, LIFT, MODES, OBSERVED, PACKING, TRACED, WRITE_LOCK
-from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.derivative_stops import under_jax
 from ..._engine.memory.tensor import Tensor
+from .calls import Again, AsIs, Call, Outcome, Ran, Request, WithPlainNumbers
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .program.donation import surely
-from .program.entry import OFTEN_ANEW, Entry
+from .program.entry import Entry
 from .program.quick_look import look_quickly
 from .trace.apart import ONE_MEMORY, stand_in
 from .trace.python_watch import PythonWatch
 from .verification import StaleProgramError, Verification, describe_difference
 from .watch import explain, object_trees
-from .watch.array_arguments import is_array_input, tensor_for
+from .watch.array_arguments import is_array_input
 from .watch.function_modes import autocast_off, under_autocast
-from .watch.keys import recompile, shape_of, shared_with
-from .watch.number_arguments import NeedsPlainNumbers, NumberArguments, is_input
-from .watch.number_log import CHANGED_NUMBER_DECIDES, NumberLog
-from .watch.places import PLAIN_VALUES, place_of
-from .watch.reads import NumbersNeeded
+from .watch.keys import OftenAnew, recompile
+from .watch.number_arguments import NeedsPlainNumbers, NumberArguments
+from .watch.number_log import NumberLog
+from .watch.places import place_of
 from .watch.stance import POLICY
-
-
-class Request(NamedTuple):
-    """How a function is to be traced."""
-
-    together: bool = False
-    """Whether an argument that it also knows from elsewhere is one tensor; it is right for no other argument then."""
-    stand_ins: dict[int, Tensor] = {}
-    """Arguments that it also knows from elsewhere, for which others are given to it."""
-
-
-class _Again(BaseException):
-    """The function has to be traced in another way."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__()
-        self.request = request
-
-
-class NeedsOneTensor(Exception):
-    """An argument that the function also knows from elsewhere has to be one tensor for the program."""
-
 
 _OTHER_MODES = LIFT | DUAL | OBSERVED | PACKING | FUNCTION_MODE
 
@@ -229,69 +203,42 @@ class Compiled:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]) -> Any:
         """Find or make the program for these arguments, and `run` it."""
-        out = _AS_WRITTEN
+        ran = None
         if not self.written:
             with _mode_of_program() as mode:
                 if mode is not None:  # else it is part of something larger, or watched
                     try:
                         with WRITE_LOCK:
-                            out = self._run_or_trace(args, kwargs, mode, run)
+                            ran = self._run_or_trace(args, kwargs, mode, run)
                     except AsWritten as error:
                         return self._run_as_written(error)(*args, **kwargs)
-        if out is not _AS_WRITTEN:
-            return out
+        if ran is not None:
+            return ran.result
         # Without the lock: this may take as long as it likes, and start threads.
         self.counts["eager"] += 1
         return self.fn(*args, **kwargs)
 
-    def _run_or_trace(self, args: Any, kwargs: Any, mode: Any, run: Callable[[Entry, Any], Any]) -> Any:
-        """The result of a program kept for such arguments, or of a new one; `_AS_WRITTEN` if there is to be none."""
+    def _run_or_trace(self, args: Any, kwargs: Any, mode: Any, run: Callable[[Entry, Any], Any]) -> Ran | None:
+        """The result of a program kept for such arguments, or of a new one; None if there is to be none."""
         if self.written:  # as another thread has found out in the meantime
-            return _AS_WRITTEN
-        flat, spec = object_trees.flatten((args, kwargs), self.batches.__contains__)
-        tensors: list[Tensor] = []
-        numbers: list[Any] = []
-        key: list[Any] = [mode, shape_of(spec)]
-        for x in flat:
-            if isinstance(x, Tensor):
-                key.append((x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x)))
-                if x.__dict__:
-                    key.append(_attributes(x))
-                tensors.append(x)
-            elif is_input(x):
-                key.append((x.__class__,))
-                numbers.append(x)
-            elif isinstance(x, float):
-                key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
-            elif isinstance(x, PLAIN_VALUES):
-                key.append((x.__class__, x))
-            elif isinstance(x, np.ndarray | np.generic):  # constants of the program
-                key.append((x.dtype, x.shape, x.tobytes()))
-            elif not self.plain_numbers and is_array_input(x):
-                key.append((jax.Array, jax.typeof(x)))
-                tensors.append(tensor_for(x, flat))
-            elif self.batches.comes_anew(x):
-                return self._run_or_trace(args, kwargs, mode, run)
-            else:
-                key.append(id(x))
-        whole = tuple(key)
-        inputs = tensors + numbers if numbers else tensors
-        entries = self.entries.get(whole)
-        reason = "" if entries is None else None
+            return None
+        call = Call.of(args, kwargs, mode, self.batches, plain_numbers=self.plain_numbers)
+        entries = self.entries.get(call.key, ())
+        reason = None if entries else ""
         clashing = []
-        for entry in entries or ():
+        for entry in entries:
             try:
-                reason = entry.why_stale(inputs)
+                reason = entry.why_stale(call.inputs)
                 if reason is ONE_MEMORY:
                     clashing.append(entry)
                 if reason is None:
-                    if self.verification.is_due() and self._is_stale(whole, entry, (args, kwargs), flat, tensors):
-                        return _AS_WRITTEN
+                    if self.verification.is_due() and self._is_stale(entry, call):
+                        return None
                     self.counts["run"] += 1
                     self.wasted = 0
-                    self._used(whole, entry)
+                    self._used(call.key, entry)
                     self._remember(entry, args, kwargs, mode)
-                    return self._run(entry, inputs, (args, kwargs), run)
+                    return Ran(self._run(entry, call, run))
             except BaseException:
                 entry.undo_numbers()
                 raise
@@ -299,32 +246,31 @@ class Compiled:
         if stance == "fail_on_recompile":
             raise RuntimeError(recompile(self.fn))
         late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
-        if (stance is not None and not late) or any(t._m.device.type == "meta" for t in tensors):
-            return _AS_WRITTEN
+        if (stance is not None and not late) or any(t._m.device.type == "meta" for t in call.tensors):
+            return None
         together = bool(clashing)
         if together and (
-            any(e.apart.fixed for e in clashing) or sum(bool(e.apart.fixed) for e in entries or ()) >= _PATIENCE
+            any(e.apart.fixed for e in clashing) or sum(bool(e.apart.fixed) for e in entries) >= _PATIENCE
         ):
-            return self._one_memory()
+            self._one_memory()
+            return None
         plain = self.plain_numbers
         try:
-            try:
-                return self._trace(whole, (args, kwargs), flat, tensors, reason, run, together=together)
-            except NeedsPlainNumbers:
-                if plain or not any(map(is_array_input, flat)):
-                    raise
-            return self._run_or_trace(args, kwargs, mode, run)
+            outcome = self._trace(call, reason, run, together=together)
+            if isinstance(outcome, WithPlainNumbers):  # and with arrays that are no inputs any more
+                return self._run_or_trace(args, kwargs, mode, run)
+            return outcome
         except BaseException:
             # Inputs are not to blame where the function fails with constants as well.
             self.plain_numbers = plain
             raise
 
-    def _run(self, entry: Entry, inputs: Any, given: Any, run: Callable[[Entry, Any], Any]) -> Any:
+    def _run(self, entry: Entry, call: Call, run: Callable[[Entry, Any], Any]) -> Any:
         if not entry.returns_given:
-            return run(entry, inputs)
-        entry.given = given
+            return run(entry, call.inputs)
+        entry.given = call.given
         try:
-            return run(entry, inputs)
+            return run(entry, call.inputs)
         finally:
             entry.given = None
 
@@ -337,13 +283,12 @@ class Compiled:
             self.reasons.append(str(error))
         return self.fn
 
-    def _one_memory(self) -> Any:
-        """Let the function run as it is written: no program is right for these arguments."""
+    def _one_memory(self) -> None:
+        """The function runs as it is written: no program is right for these arguments."""
         if self.fullgraph:
             raise Unsupported(f"torch.compile: {ONE_MEMORY}")
         if ONE_MEMORY not in self.reasons:
             self.reasons.append(ONE_MEMORY)
-        return _AS_WRITTEN
 
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: Any) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
@@ -382,108 +327,176 @@ class Compiled:
             caches.KERNELS.program_dropped()
 
     def _trace(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any, *, together: bool
-    ) -> Any:
-        request = Request(together=together)
-        for _ in range(_MOST_TRACES):
-            try:
-                return self._trace_once(key, given, flat, tensors, reason, run, request)
-            except NeedsOneTensor:
-                request = Request(together=True)
-            except _Again as again:
-                request = again.request._replace(together=request.together)
-            except NeedsPlainNumbers as error:
-                if self.plain_places:
-                    return self._not_traced("it asks for the type of a number that is followed")
-                self.plain_places = self.plain_numbers
-                self.plain_numbers = True
-                explain.plain_numbers(self.fn, error.__cause__)
-                if any(map(is_array_input, flat)):  # which are then no inputs either
-                    raise
-        return self._not_traced("it changes other numbers in each trace")
-
-    def _trace_once(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any, request: Request
-    ) -> Any:
-        """Trace the function, keep the program and run it.
+        self, call: Call, reason: str | None, run: Callable[[Entry, Any], Any], *, together: bool
+    ) -> Ran | WithPlainNumbers | None:
+        """Trace the function until there is a program for the call, which has run, or it is clear that there is none.
 
         Args:
-            key, given, flat, tensors: the kind of the arguments, they themselves, their leaves, the tensors of these.
+            call: the call.
             reason: why no kept program is the right one.
             run: what to do with the new one.
-            request: how it is to be traced.
+            together: whether an argument that the function also knows from elsewhere is one tensor.
+
+        Returns:
+            What the program gave; None if the function is to run as it is written; `WithPlainNumbers` if the arguments
+            have to be read once more, since numbers and arrays among them are constants from here on.
         """
-        known = sum(map(len, self.entries.values()))
+        request = Request(together=together)
+        for _ in range(_MOST_TRACES):
+            outcome = self._attempt(call, request, reason, run)
+            if isinstance(outcome, Ran):
+                return outcome
+            if isinstance(outcome, AsIs):
+                self._take_as_it_is(outcome)
+                return None
+            if isinstance(outcome, Again):
+                request = outcome.request
+                continue
+            if self.plain_places:
+                self._not_traced("it asks for the type of a number that is followed")
+                return None
+            reads_arrays = not self.plain_numbers and any(map(is_array_input, call.flat))
+            self.plain_places, self.plain_numbers = self.plain_numbers, True
+            explain.plain_numbers(self.fn, outcome.cause)
+            if reads_arrays:
+                return outcome
+        self._not_traced("it changes other numbers in each trace")
+        return None
+
+    def _attempt(self, call: Call, request: Request, reason: str | None, run: Callable[[Entry, Any], Any]) -> Outcome:
+        """Trace the function once; if nothing speaks against its program, keep that and run it."""
         if self.counts["traced"]:
             why = reason or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(why)
             explain.traced_again(self.fn, why)
-        fn = self.fn if isinstance(key[0], int) else under_autocast(self.fn, *key[0][1:])
-        watch = PythonWatch(fn, given, flat, self.batches.__contains__)
-        # Numbers that were changed from outside may change again.
-        for entry in self.entries.get(key, ()):
+        for entry in self.entries.get(call.key, ()):  # numbers that were changed from outside may change again
             self._carry(entry.python_guards.drifted_numbers())
-        known_twice: dict[int, Tensor] = {}
-        if request.stand_ins:
-            given, known_twice = _with_stand_ins(given, request.stand_ins)
-        traced = [known_twice.get(id(t), t) for t in tensors]
-        arguments = NumberArguments(given, flat, tensors, self.plain_numbers, self.batches.__contains__)
+        given, known_twice = _with_stand_ins(call.given, request.stand_ins)
+        traced = [known_twice.get(id(t), t) for t in call.tensors]
+        fn = self._under_autocast(call)
+        watch = PythonWatch(fn, call.given, call.flat, self.batches.__contains__)
+        try:
+            arguments = NumberArguments(given, call.flat, call.tensors, self.plain_numbers, self.batches.__contains__)
+        except NeedsPlainNumbers:
+            return WithPlainNumbers()
         numbers = watch.log_numbers(arguments, () if self.plain_places else self.carried.values())
-        lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
-        entry: Entry | None = None
+        entry = None
         try:
             with watch:
-                entry = Entry(
-                    fn,
-                    arguments.constants_of_key,
-                    watch,
-                    traced,
-                    numbers,
-                    self.checks,
-                    lambda i: explain.argument(self.fn, key[1], i),
-                    given,
-                )
-                self._refuse_unseen(entry, watch, tensors, request, bool(arguments.values))
-            if numbers.is_held():
-                self._refuse_held_number(numbers)
-            effect = watch.describe_effect(entry.program, numbers)
-            if effect:
-                self._refuse_effect(effect, watch, numbers)
-            if watch.switches:
-                entry.switches, entry.run_quickly = watch.switches, None
-            self._keep(key, entry, reason, known)
-            inputs = [*tensors, *arguments.values]
-            if entry.apart.clash(entry.arguments(inputs)):
-                self._refuse_one_memory(entry, bool(known_twice))
-            out = self._run(entry, inputs, given, run)
-            caches.KERNELS.program()
-            if self.verification.every:  # a second trace finds what the first one has made, such as constants
-                entry.reference = self.traced_again(key, given, flat, tensors)
+                name = functools.partial(explain.argument, self.fn, call.key[1])
+                entry = Entry(fn, arguments.constants_of_key, watch, traced, numbers, self.checks, name, given)
+                outcome = self._of_what_it_reaches(entry, watch, call, request)
+            outcome = outcome or self._of_what_it_left(entry, watch, numbers)
+            outcome = outcome or self._run_first(entry, watch, call, reason, run, stands_in=bool(known_twice))
         except BaseException as error:
-            failed = error
-            ran = entry is not None and entry.has_run
-            if not ran:
-                surely(numbers.restore)
-            runs_as_written = isinstance(error, AsWritten) or (lenient and isinstance(error, Unsupported))
-            if not runs_as_written:
-                if not ran:
-                    self._forget(entry)
-                    surely(watch.undo_call)
-                if isinstance(error, NumbersNeeded):
-                    raise NeedsPlainNumbers from None
-                if entry is None and numbers.reads_arguments() and isinstance(error, Exception):
-                    raise NeedsPlainNumbers from error
+            outcome = self._of_error(error, traced=entry is not None, takes_numbers=numbers.reads_arguments())
+            if outcome is None:
+                self._undo(entry, watch, numbers)
                 raise
-        else:
-            if self.wasted > _PATIENCE:
-                self._give_up(reason or "it makes tensors that are kept outside, new ones in each call")
-            return out
-        return self._as_written(failed, watch)
+        if isinstance(outcome, AsIs):
+            self._undo_trace(outcome, entry, watch, numbers)
+        elif not isinstance(outcome, Ran):
+            self._undo(entry, watch, numbers)
+        return outcome
 
-    def _is_stale(self, key: Any, entry: Entry, given: Any, flat: list[Any], tensors: list[Tensor]) -> bool:
+    def _under_autocast(self, call: Call) -> Callable[..., Any]:
+        mode = call.key[0]
+        return self.fn if isinstance(mode, int) else under_autocast(self.fn, *mode[1:])
+
+    def _of_what_it_reaches(self, entry: Entry, watch: PythonWatch, call: Call, request: Request) -> Outcome | None:
+        """What follows from the tensors and containers that the function was seen to reach."""
+        if call.numbers and watch.reaches_arguments() and not self.plain_numbers:
+            return WithPlainNumbers()
+        if (unknown := entry.unknown_tensor(watch)) is not None:
+            shape = tuple(unknown.shape)
+            return AsIs(AsWritten(f"it takes a tensor {shape} that nothing which it reads leads to", lasting=False))
+        reached = watch.guards.reached_tensors
+        twice = {id(t): t for t in call.tensors if id(t) in reached}
+        if twice and not (request.together or request.stand_ins or watch.guards.compares_identity):
+            return Again(request._replace(stand_ins=twice))
+        return None
+
+    def _of_what_it_left(self, entry: Entry, watch: PythonWatch, numbers: NumberLog) -> Outcome | None:
+        """What follows from what the function has put where others see it."""
+        if numbers.is_held():  # where nobody can put a plain number in its place
+            if numbers.reads_arguments():
+                return WithPlainNumbers()
+            self.wasted += 1
+            return AsIs(AsWritten(_HELD_NUMBER, lasting=self.wasted > _PATIENCE))
+        effect = watch.describe_effect(entry.program, numbers)
+        if effect is None:
+            return None
+        drifted = watch.guards.drifted_numbers()
+        new = [place for place in drifted if place_of(*place) not in self.carried]
+        self._carry(drifted)
+        return Again(Request()) if new else AsIs(AsWritten(effect, lasting=False))
+
+    def _run_first(
+        self,
+        entry: Entry,
+        watch: PythonWatch,
+        call: Call,
+        reason: str | None,
+        run: Callable[[Entry, Any], Any],
+        *,
+        stands_in: bool,
+    ) -> Outcome:
+        """Keep a new program, and run it; `stands_in` if it was traced with other tensors for some arguments."""
+        if watch.switches:
+            entry.switches, entry.run_quickly = watch.switches, None
+        self._keep(call.key, entry, reason)
+        if entry.apart.clash(entry.arguments(call.inputs)):  # arguments share memory with what it knows from elsewhere
+            self._forget(entry)
+            self.counts["run"] -= 1
+            if self.fullgraph and stands_in:
+                return Again(Request(together=True))
+            self._one_memory()
+            return AsIs(AsWritten(ONE_MEMORY, lasting=False), of_these_arguments=True)
+        ran = Ran(self._run(entry, call, run))
+        caches.KERNELS.program()
+        if self.verification.every:  # a second trace finds what the first one has made, such as constants
+            entry.reference = self.traced_again(call)
+        if self.wasted > _PATIENCE:
+            self._give_up(reason or "it makes tensors that are kept outside, new ones in each call")
+        return ran
+
+    def _of_error(self, error: BaseException, *, traced: bool, takes_numbers: bool) -> AsIs | WithPlainNumbers | None:
+        """What follows from what was raised; None if it is the user's.
+
+        Args:
+            error: what was raised.
+            traced: whether there is a program.
+            takes_numbers: whether numbers or arrays among the arguments are inputs, which may be what it failed for.
+        """
+        lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
+        if isinstance(error, AsWritten) or (lenient and isinstance(error, Unsupported)):
+            return AsIs(error)
+        if isinstance(error, NeedsPlainNumbers):
+            return WithPlainNumbers()
+        if not traced and takes_numbers and isinstance(error, Exception):
+            return WithPlainNumbers(error)
+        return None
+
+    def _undo(self, entry: Entry | None, watch: PythonWatch, numbers: NumberLog) -> None:
+        """After an error, or before another trace: everything is as it was before the call."""
+        if entry is None or not entry.has_run:
+            surely(numbers.restore)
+            self._forget(entry)
+            surely(watch.undo_call)
+
+    def _undo_trace(self, outcome: AsIs, entry: Entry | None, watch: PythonWatch, numbers: NumberLog) -> None:
+        """Before the function runs as it is written: nobody may see an effect of it twice."""
+        if entry is None or not entry.has_run:
+            surely(numbers.restore)
+        left = watch.undo_trace()
+        if left is not None:
+            why = outcome.why
+            raise Unsupported(f"{why} (and {left})") if isinstance(why, AsWritten) else why
+
+    def _is_stale(self, entry: Entry, call: Call) -> bool:
         """Whether the function no longer does what its program does, where that is to be a warning."""
         try:
-            difference = describe_difference(entry.reference, self.traced_again(key, given, flat, tensors))
+            difference = describe_difference(entry.reference, self.traced_again(call))
         except AsWritten as error:
             difference = f"it cannot be traced any more: {error}"
         if difference is None:
@@ -494,11 +507,11 @@ class Compiled:
         explain.stale(text)
         return True
 
-    def traced_again(self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor]) -> Entry:
+    def traced_again(self, call: Call) -> Entry:
         """The program that another trace gives, which is not run; what the trace did is undone."""
-        fn = self.fn if isinstance(key[0], int) else under_autocast(self.fn, *key[0][1:])
-        watch = PythonWatch(fn, given, flat, self.batches.__contains__)
-        arguments = NumberArguments(given, flat, tensors, self.plain_numbers, self.batches.__contains__)
+        fn, given, tensors = self._under_autocast(call), call.given, call.tensors
+        watch = PythonWatch(fn, given, call.flat, self.batches.__contains__)
+        arguments = NumberArguments(given, call.flat, tensors, self.plain_numbers, self.batches.__contains__)
         numbers = watch.log_numbers(arguments, self.carried.values())
         try:
             with watch:
@@ -507,71 +520,29 @@ class Compiled:
             surely(numbers.restore)
             surely(watch.undo_call)
 
-    def _refuse_unseen(
-        self, entry: Entry, watch: PythonWatch, tensors: list[Tensor], request: Any, numbers: bool
-    ) -> None:
-        """What was reached besides may need another trace; a tensor that nothing leads to makes it run as written."""
-        if numbers and watch.reaches_arguments() and not self.plain_numbers:
-            raise NeedsPlainNumbers
-        reached = watch.guards.reached_tensors
-        twice = {id(t): t for t in tensors if id(t) in reached}
-        if (unknown := entry.unknown_tensor(watch)) is not None:
-            raise AsWritten(
-                f"it takes a tensor {tuple(unknown.shape)} that nothing which it reads leads to", lasting=False
-            )
-        if twice and not (request.together or request.stand_ins or watch.guards.compares_identity):
-            raise _Again(Request(stand_ins=twice))
-
-    def _refuse_effect(self, effect: str, watch: PythonWatch, numbers: NumberLog) -> NoReturn:
-        """The function did in Python what a program does not repeat: it is undone, and the function runs as written."""
-        drifted = watch.guards.drifted_numbers()
-        new = [place for place in drifted if place_of(*place) not in self.carried]
-        self._carry(drifted)
-        if new:
-            raise _Again(Request())
-        raise AsWritten(effect, lasting=False)
-
     def _carry(self, places: Iterable[tuple[Any, Any]]) -> None:
         """Remember the places of numbers that the function changes."""
         self.carried.update({place_of(*place): place for place in places})
 
-    def _refuse_one_memory(self, entry: Entry, known_twice: bool) -> NoReturn:
-        """Arguments share memory with what the function knows from elsewhere: its new program cannot run."""
-        self._forget(entry)
-        self.counts["run"] -= 1
-        if self.fullgraph and known_twice:
-            raise NeedsOneTensor
-        self._one_memory()
-        raise AsWritten(ONE_MEMORY, lasting=False)
-
-    def _refuse_held_number(self, numbers: NumberLog) -> NoReturn:
-        """The function has put a number of the trace where nobody can put a plain one in its place."""
-        if numbers.reads_arguments():
-            raise NeedsPlainNumbers
-        self.wasted += 1
-        raise AsWritten(_HELD_NUMBER, lasting=self.wasted > _PATIENCE)
-
-    def _not_traced(self, why: str) -> Any:
-        """Let the function run as it is written, now and from now on."""
+    def _not_traced(self, why: str) -> None:
+        """The function runs as it is written, now and from now on."""
         if self.fullgraph:
             raise Unsupported(f"torch.compile: {why}")
         self.written = True
         self.reasons.append(why)
         explain.never_compiled(self.fn, why)
-        return _AS_WRITTEN
 
-    def _keep(self, key: Any, entry: Entry, reason: Any, known: int) -> None:
+    def _keep(self, key: Any, entry: Entry, reason: str | None) -> None:
         """Keep a program for later calls, unless it made state that the next call finds there."""
         if self.counts["run"] > self._run_before:  # programs were of use since
             self.wasted = 0
         self.counts["traced"] += 1
         self.counts["run"] += 1
         self._run_before = self.counts["run"]
-        wasted = entry.program.new_state or reason in OFTEN_ANEW or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
-        self.wasted = self.wasted + 1 if wasted else 0
+        self.wasted = self.wasted + 1 if entry.program.new_state or isinstance(reason, OftenAnew) else 0
         # What made state, or changed what it depends on, does other things the next time.
         if not (entry.program.new_state or entry.program.state_seen):
-            if known >= (self.limit or POLICY.recompile_limit):
+            if sum(map(len, self.entries.values())) >= (self.limit or POLICY.recompile_limit):
                 self._tell_limit(key, entry)
                 self._drop_oldest()
             self.entries.setdefault(key, []).append(entry)
@@ -611,31 +582,23 @@ class Compiled:
         self.reasons.append(f"from now on it runs as it is written: {why}")
         explain.given_up(self.fn, why)
 
-    def _as_written(self, error: BaseException, watch: PythonWatch) -> Any:
-        """Let the function run as it is written, once all that the attempt to trace it has done is undone."""
-        left = watch.undo_trace()
-        if left is not None:  # nobody may see an effect twice
-            raise Unsupported(f"{error} (and {left})") if isinstance(error, AsWritten) else error
-        if self.fullgraph and isinstance(error, AsWritten) and error.lasting:
-            raise Unsupported(f"torch.compile: {error}")
-        if not isinstance(error, AsWritten) or error.lasting:
-            self.written = True
-            self.reasons.append(str(error))
-        elif str(error) != ONE_MEMORY:
-            self._wasted(error)
-        if not isinstance(error, AsWritten):
-            explain.unsupported(self.fn, error)
-        elif error.lasting:
-            explain.never_compiled(self.fn, error)
-        return _AS_WRITTEN
+    def _take_as_it_is(self, outcome: AsIs) -> None:
+        """Note that the function runs as it is written, and for how long."""
+        why = outcome.why
+        if not isinstance(why, AsWritten):
+            self._always_as_it_is(why)
+            explain.unsupported(self.fn, why)
+        elif why.lasting:
+            if self.fullgraph:
+                raise Unsupported(f"torch.compile: {why}")
+            self._always_as_it_is(why)
+            explain.never_compiled(self.fn, why)
+        elif not outcome.of_these_arguments:
+            self._wasted(why)
 
-
-def _attributes(x: Tensor) -> Any:
-    """What a program takes for granted of the attributes that the user gave a tensor: plain ones by their values."""
-    held = x.__dict__
-    if all(isinstance(v, PLAIN_VALUES) for v in held.values()):
-        return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
-    return id(x)
+    def _always_as_it_is(self, why: BaseException) -> None:
+        self.written = True
+        self.reasons.append(str(why))
 
 
 @contextlib.contextmanager
@@ -656,6 +619,8 @@ def _mode_of_program() -> Iterator[Any]:
 
 def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:
     """The arguments, with others in the place of tensors that the function also knows from elsewhere; and those."""
+    if not reached:
+        return given, {}
     args, kwargs = given
     known_twice = {id(x): stand_in(x) for x in (*args, *kwargs.values()) if id(x) in reached}
     args = tuple([known_twice.get(id(x), x) for x in args])
@@ -666,8 +631,6 @@ _HELD_NUMBER = (
     "a number that is another one in each call is put into an object that the function makes, "
     "into a closure or into a cache"
 )
-_AS_WRITTEN = object()
-"""Stands for a result where the function is to run as it is written."""
 _MOST_TRACES = 6
 _PATIENCE = 3
 """After how many programs of no further use a function is no longer compiled."""

@@ -35,7 +35,7 @@ from ..._engine.tensor.values import sealed
 from ..compile.watch.array_arguments import tensor_for
 from ..compile.watch.function_modes import autocast_off, under_autocast, under_modes
 from ..compile.watch.guards import PythonGuards
-from ..compile.watch.observer import CALLER, Observer, of_this_thread, unobserved
+from ..compile.watch.observer import CALLER, Observer, of_this_thread
 from . import trees as trees
 from .inner_checks import Frames, OperatorChecks, results_of_checks
 
@@ -273,8 +273,7 @@ class _Operator:
         """Of plain tensors, for an operator that is simple."""
         before, MODES.sealed = MODES.sealed, True
         try:
-            with unobserved():
-                results = apply(self.call, leaves)
+            results = apply(self.call, leaves)
         finally:
             MODES.sealed = before
         return results if self.single else tuple(results)
@@ -292,7 +291,7 @@ class _Operator:
 
     def __call__(self, leaves: Sequence[Tensor]) -> Any:
         given = [*leaves, *self.captured]
-        with sealed(), unobserved():
+        with sealed():
             found = apply(self.call, given)
         if self.single:
             return found

@@ -37,6 +37,7 @@ from ..trace.traced_program import ARGUMENT_IS_A_VIEW, INTO_ARGUMENTS, Program, 
 from ..watch import object_trees
 from ..watch.array_arguments import put_tensors_for_traced_arrays
 from ..watch.guards import PythonGuards
+from ..watch.keys import OftenAnew
 from ..watch.number_arguments import Constant
 from ..watch.number_log import NumberLog, ReturnedNumber
 from ..watch.places import value_at
@@ -51,7 +52,7 @@ from .compiled_backward import (
 )
 from .constant_tensors import constant_tensors
 from .donation import Donating, is_large, put_back, spare, surely
-from .gradients_read import OTHER_GRADIENT, GradientsRead, graphs_of_gradients, spent_gradients
+from .gradients_read import GradientsRead, graphs_of_gradients, spent_gradients
 from .held_in_jax import hold_in_jax
 from .one_device import one_device
 from .over_processes import over_processes
@@ -76,9 +77,7 @@ from .results import (
 )
 from .shorter_run import shorter_run
 
-VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
-OFTEN_ANEW = (VALUES_CHANGED, OTHER_GRADIENT)
-"""Why a program was not right that may be so in each call: of such programs, there are a few and no more."""
+VALUES_CHANGED = OftenAnew("the values of a tensor from outside that Python looked at are others")
 
 
 class Entry:

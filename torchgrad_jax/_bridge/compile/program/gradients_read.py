@@ -22,9 +22,12 @@ from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.memory.strided import is_direct
 from ...._engine.memory.tensor import Tensor
 from ..trace.traced_program import Program, StateLift, resolve_argument
+from ..watch.keys import OftenAnew
 from .compiled_backward import SpentGraph, spent_graph
 
-OTHER_GRADIENT = "the gradient of a leaf is another tensor, or is one memory with another tensor as it was not before"
+OTHER_GRADIENT = OftenAnew(
+    "the gradient of a leaf is another tensor, or is one memory with another tensor as it was not before"
+)
 _READS_A_GRAPH = "the gradient of a leaf has a graph (of `create_graph=True`), and is read or added to"
 _LEAVES_A_GRAPH = "it leaves a gradient in `.grad` that has a graph (of `create_graph=True`)"
 

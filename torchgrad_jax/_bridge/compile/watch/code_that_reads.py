@@ -284,6 +284,10 @@ def _whose_text(held: dict[str, Any] | None) -> str | None:
     return whose(file) if isinstance(file, str) else CALLERS
 
 
+PASSED: set[int] = set()
+"""Identities of code that nobody needs to see, this package's own and JAX's: most of what runs is theirs."""
+
+
 def not_looked_at(*functions: types.FunctionType) -> None:
     """Functions of this package's layers that run for every layer: `reads.py` knows what they read."""
     for function in functions:
@@ -293,6 +297,7 @@ def not_looked_at(*functions: types.FunctionType) -> None:
 def _forget(key: int, known: Code) -> None:
     if _codes.get(key) is known:
         del _codes[key]
+        PASSED.discard(key)
 
 
 def instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:

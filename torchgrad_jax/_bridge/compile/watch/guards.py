@@ -58,7 +58,7 @@ class PythonGuards:
     """Places in Python objects, and the value that each had when the function was traced."""
 
     __slots__ = (
-        "_absent_too", "_held", "_holds", "_known", "_left_by_others", "_settings", "_with_hooks", "absent", "arrays",
+        "_absent_too", "_held", "_holds", "_known", "_settings", "_with_hooks", "absent", "arrays",
         "before_optimizer_state", "caches", "compares_identity", "dicts", "kept_places", "lists",
         "met_again", "number_places", "optimizers", "orders", "places", "reached_gradients", "reached_tensors",
         "replaced_numbers", "schedules", "state_holders", "types", "visited_ids", "weak",
@@ -111,8 +111,6 @@ class PythonGuards:
         self._known: dict[int, int] = {}
         self._absent_too: list[tuple[Any, frozenset[str]]] = []
         """Those of guards that were taken over."""
-        self._left_by_others: set[Any] = set()
-        """Places of guards that were taken over, which compare with what the first run of an operator has left."""
         self._held: set[int] = set()
         """Identities of what is held by places and containers of before."""
         self._with_hooks: set[int] = set()
@@ -254,6 +252,8 @@ class PythonGuards:
             held = kept_results(cached)
             for key in held.keys() - keys:
                 del held[key]
+        self.weak = [(ref, cls) for ref, cls in self.weak if type(ref()) is cls]  # nobody can bring back what is gone
+        self.changed_rows()
         self.replaced_numbers.clear()
 
     def optimizer_state_began(self, optimizer: Any) -> None:
@@ -431,7 +431,10 @@ class PythonGuards:
         for x, copy in self._since(reads.containers):
             if kept(x):
                 self._take_container(x, copy, reads)
-                held.update(map(id, copy.values() if isinstance(copy, dict) else copy))
+                if isinstance(copy, dict):  # what was put there since the place was looked at is not of before
+                    held.update(id(v) for key, v in copy.items() if (id(x), key) not in reads.places)
+                else:
+                    held.update(map(id, copy))
         self.types += [row for row in self._since(reads.types) if kept(row[0])]
         self.weak += [row for row in self._since(reads.weak) if kept(row[0])]
         self.arrays += [row for row in self._since(reads.arrays) if kept(row[0])]
@@ -451,9 +454,7 @@ class PythonGuards:
     def _take_over(self, guards: PythonGuards, reads: Reads) -> None:
         """Guard what other guards compare, as it was when this function looked at it, if it has."""
         known = reads.places
-        rows = [row for row in guards.places if (id(_object_of(row[0])), row[1]) not in known]
-        self.places += rows
-        self._left_by_others.update(place_of(holder, key) for holder, key, _ in rows)
+        self.places += [row for row in guards.places if (id(_object_of(row[0])), row[1]) not in known]
         for name in ("dicts", "orders", "lists"):
             rows = getattr(guards, name)
             getattr(self, name).extend(row for row in rows if id(_object_of(row[0])) not in reads.containers)
@@ -545,8 +546,6 @@ class PythonGuards:
         """A place that was changed before anybody looked at it: what was there before is not known."""
         for holder, key, value in self.places:
             if id(value) not in reads.ages.young or _is_followed(value) or isinstance(holder, Variable | State):
-                continue
-            if place_of(holder, key) in self._left_by_others:
                 continue
             if not (type(key) is str and key == "__dict__"):  # which may be made when it is asked for
                 name = key if isinstance(key, str) else type(key).__name__

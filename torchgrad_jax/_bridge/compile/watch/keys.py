@@ -10,6 +10,12 @@ from ...._core.arrays import tree
 from ...._engine.memory.tensor import Tensor
 
 
+class OftenAnew(str):
+    """Why a program was not right that may be so in each call: of such programs, there are a few and no more."""
+
+    __slots__ = ()
+
+
 def name_of(fn: Any) -> str:
     return getattr(fn, "__qualname__", None) or repr(fn)
 

@@ -22,8 +22,11 @@ from .object_trees import parts_of
 _LARGEST = 1 << 63
 
 
-class NeedsPlainNumbers(Exception):
-    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed."""
+class NeedsPlainNumbers(BaseException):
+    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
+
+    It is no `Exception`, so that the traced function does not catch it.
+    """
 
 
 def is_input(x: Any) -> bool:

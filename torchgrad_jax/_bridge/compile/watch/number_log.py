@@ -33,6 +33,7 @@ from ...._core.arrays.python_numbers import (
 )
 from ...._core.errors.messages import Unsupported
 from ...._engine.memory.tensor import Tensor
+from .keys import OftenAnew
 from .number_arguments import NumberArguments
 from .places import PLAIN_VALUES, value_at
 
@@ -326,9 +327,7 @@ class NumberLog(Recording):
                 continue
             if kind in (READ, ARRAY) or (kind == OP and not changed.isdisjoint(step[3])):
                 changed.add(slot)
-            steps.append(
-                (*step, CHANGED_NUMBER_DECIDES if slot in changed else NUMBER_DECIDES) if kind == CHECK else step
-            )
+            steps.append((*step, slot in changed) if kind == CHECK else step)
         self.steps = steps
 
     def _prune(self) -> None:
@@ -404,7 +403,7 @@ class NumberLog(Recording):
                 values[slot] = step[2](*[values[i] for i in step[3]])
             elif kind == CHECK:
                 if not same(values[slot], step[2]):
-                    return f"{step[4]} {step[3]}"
+                    return OftenAnew(_CHANGED_NUMBER_DECIDES + step[3]) if step[4] else _NUMBER_DECIDES + step[3]
             elif kind == WRITE:
                 s = step[3]
                 slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
@@ -419,10 +418,10 @@ class NumberLog(Recording):
         return None
 
 
-CHANGED_NUMBER_DECIDES = (
-    "a number that the function changes itself decides what it does or is turned into text or a size at"
+_CHANGED_NUMBER_DECIDES = (
+    "a number that the function changes itself decides what it does or is turned into text or a size at "
 )
-NUMBER_DECIDES = "what the function does, a text or a size depends on numbers among its arguments at"
+_NUMBER_DECIDES = "what the function does, a text or a size depends on numbers among its arguments at "
 
 
 class ReturnedNumber:

@@ -25,11 +25,12 @@ import numpy as np
 from ...._core.arrays.python_numbers import Number, following_math
 from ...._core.errors.messages import AsWritten
 from .ages import Ages
-from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, USERS, Code, code_of, not_looked_at
+from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, not_looked_at
 from .kinds_of_objects import ATOMS, LOCKS
+from .number_arguments import NeedsPlainNumbers
 from .places import MISSING
 from .pure_calls import EFFECT, READER, STATE, VARIABLE, describe, teller_of, verdict
-from .reads import NumbersNeeded, Reads
+from .reads import Reads
 
 _ARGUMENTS = 0x04, 0x08
 """Flags of code that takes further arguments, by position and by name."""
@@ -132,9 +133,15 @@ class Observer:
 
     # -- what happens
     def _seen(self, frame: types.FrameType, event: str, about: Any) -> None:
+        if id(frame.f_code) in PASSED:
+            return
+        if self._outer is not None:
+            self._outer._seen(frame, event, about)
         code = code_of(frame.f_code, frame.f_globals)
         if code.whose is OURS:
-            if event == "call" and code.tells is not None:
+            if code.tells is None:
+                PASSED.add(id(frame.f_code))
+            elif event == "call":
                 self._guarded(code.tells, self, frame)
             return
         if code.whose is CALLERS and self._caller_of(frame) is not USERS:
@@ -192,7 +199,7 @@ class Observer:
         for name in of.co_varnames[:count]:
             value = values.get(name)
             if type(value) is Number and code.reads_type and not code.is_package:
-                raise NumbersNeeded
+                raise NeedsPlainNumbers
             if type(value) not in ATOMS:
                 self.reads.root(code, value)
         if of.co_argcount and of.co_name.startswith("__"):
@@ -265,17 +272,6 @@ def _at(frame: types.FrameType | None) -> str:
 def of_this_thread() -> Observer | None:
     """Who sees what this thread does, if a function is being traced in it."""
     return _thread.observer
-
-
-@contextlib.contextmanager
-def unobserved() -> Iterator[None]:
-    """Within it nothing is seen: what runs is known by guards of its own."""
-    observer = _thread.observer
-    if observer is None:
-        yield
-    else:
-        with observer.paused():
-            yield
 
 
 def _calls_of_layers() -> None:

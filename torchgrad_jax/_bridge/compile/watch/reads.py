@@ -35,14 +35,10 @@ from .ages import Ages
 from .array_contents import array_content, kept_results
 from .code_that_reads import OURS, USERS, Code, code_of, whose
 from .kinds_of_objects import ATOMS, LOCKS, Kind, dict_of, is_ours, is_python_class, kind_of
+from .number_arguments import NeedsPlainNumbers
 from .places import MISSING, Attributes, Cell, Class, OfThread, State, Variable, holder_of
 from .pure_calls import EFFECT, context_of_decimals, describe, verdict
 from .record import Record, containers_in, content, copy_of_dict, parts_of_function
-
-
-class NumbersNeeded(BaseException):
-    """The function asks for the type of something, and a number that is followed is not of its own type."""
-
 
 _MOST = 500_000
 """How many values may be compared before each run; one that can read more runs as it is written."""
@@ -270,7 +266,7 @@ class Reads(Record):
         if held is _MATH:
             value = getattr(value, "replaces", value)
         if type(value) is Number and code.reads_type and not code.is_package:
-            raise NumbersNeeded
+            raise NeedsPlainNumbers
         if (id(held), key) not in self.places and id(held) not in self.containers:
             self._note(holder_of(held), held, key, value)
         if goes_on and not (key.__class__ is str and key in code.only_called and _is_of_module(value)):

@@ -1,0 +1,139 @@
+"""A call of a compiled function: its arguments, the key by which programs for such arguments are found, and what comes
+of an attempt to trace the function for it.
+
+    call = Call.of((x, 2.0), {}, mode, batches, plain_numbers=False)
+    call.key      # the kind of the arguments: shapes, dtypes, flags; a number by its type, since it is an input
+    call.tensors  # [x]
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..._engine.graph.history import requires_grad_of
+from ..._engine.memory.tensor import Tensor
+from .watch import object_trees
+from .watch.array_arguments import is_array_input, tensor_for
+from .watch.keys import shape_of, shared_with
+from .watch.number_arguments import is_input
+from .watch.places import PLAIN_VALUES
+
+
+class Call(NamedTuple):
+    """The arguments of one call."""
+
+    key: tuple[Any, ...]
+    """Of what kind they are."""
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    flat: list[Any]
+    """Their leaves."""
+    tensors: list[Tensor]
+    """The tensors among these, and tensors for arrays that are inputs."""
+    numbers: list[Any]
+    """The numbers among these that are inputs."""
+
+    @property
+    def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self.args, self.kwargs
+
+    @property
+    def inputs(self) -> list[Any]:
+        """What a program takes."""
+        return self.tensors + self.numbers if self.numbers else self.tensors
+
+    @classmethod
+    def of(
+        cls,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        mode: Any,
+        batches: object_trees.BatchClasses,
+        *,
+        plain_numbers: bool,
+    ) -> Call:
+        """Read the arguments of a call.
+
+        Args:
+            args, kwargs: the arguments.
+            mode: what is in force besides, such as autocast.
+            batches: classes of objects that hold tensors, and are taken apart like a dict.
+            plain_numbers: whether numbers and arrays among the arguments are constants of the program.
+        """
+        flat, spec = object_trees.flatten((args, kwargs), batches.__contains__)
+        tensors: list[Tensor] = []
+        numbers: list[Any] = []
+        key: list[Any] = [mode, shape_of(spec)]
+        for x in flat:
+            if isinstance(x, Tensor):
+                key.append((x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x)))
+                if x.__dict__:
+                    key.append(_attributes(x))
+                tensors.append(x)
+            elif is_input(x):
+                key.append((x.__class__,))
+                numbers.append(x)
+            elif isinstance(x, float):
+                key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
+            elif isinstance(x, PLAIN_VALUES):
+                key.append((x.__class__, x))
+            elif isinstance(x, np.ndarray | np.generic):  # constants of the program
+                key.append((x.dtype, x.shape, x.tobytes()))
+            elif not plain_numbers and is_array_input(x):
+                key.append((jax.Array, jax.typeof(x)))
+                tensors.append(tensor_for(x, flat))
+            elif batches.comes_anew(x):  # its class is one of them from here on
+                return cls.of(args, kwargs, mode, batches, plain_numbers=plain_numbers)
+            else:
+                key.append(id(x))
+        return cls(tuple(key), args, kwargs, flat, tensors, numbers)
+
+
+def _attributes(x: Tensor) -> Any:
+    """What a program takes for granted of the attributes that the user gave a tensor: plain ones by their values."""
+    held = x.__dict__
+    if all(isinstance(v, PLAIN_VALUES) for v in held.values()):
+        return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
+    return id(x)
+
+
+class Request(NamedTuple):
+    """How a function is to be traced."""
+
+    together: bool = False
+    """Whether an argument that it also knows from elsewhere is one tensor; it is right for no other argument then."""
+    stand_ins: dict[int, Tensor] = {}
+    """Arguments that it also knows from elsewhere, for which others are given to it."""
+
+
+class Ran(NamedTuple):
+    """The program has run."""
+
+    result: Any
+
+
+class AsIs(NamedTuple):
+    """The function has to run as it is written, and all that the attempt has done is undone."""
+
+    why: BaseException
+    of_these_arguments: bool = False
+    """Whether other arguments of this kind may have a program."""
+
+
+class Again(NamedTuple):
+    """The function has to be traced in another way."""
+
+    request: Request
+
+
+class WithPlainNumbers(NamedTuple):
+    """The function has to be traced once more, with constants in the place of numbers that were inputs."""
+
+    cause: BaseException | None = None
+
+
+Outcome = Ran | AsIs | Again | WithPlainNumbers
+"""What an attempt to trace a function comes to; any other error is raised, once all is undone."""

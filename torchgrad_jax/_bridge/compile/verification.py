@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from .program.entry import Entry
-from .trace.outside_results import OutsideView
+from .program.results import is_known
+from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import Program
+from .watch.kinds_of_objects import is_ours
 from .watch.number_log import is_same_value
 from .watch.places import PLAIN_VALUES, place_of
 
@@ -152,6 +154,12 @@ def _other_results(used: Entry, fresh: Entry) -> str | None:
             return f"a result was {before!r} and is {now!r}"
         if isinstance(before, OutsideView) and _view(before) != _view(now):
             return "a result is another view of a tensor"
+        if isinstance(before, OutsideTensor) and _name(before.of) != _name(now.of):
+            return "a result is another tensor from outside"
+        if isinstance(before, GivenContainer) and before.path != now.path:
+            return "a result is another argument"
+        if before is not now and not (isinstance(before, PLAIN_VALUES) or is_known(before) or is_ours(type(before))):
+            return f"a result was one {type(before).__name__} and is another one"
     return None
 
 

@@ -105,7 +105,7 @@ class Entry:
         """Which tensors and then numbers among the arguments the program takes."""
         self.repeats_a_tensor = log.first_number_input < len(tensors)
         """Whether one tensor is given twice."""
-        self._containers = ContainersFromOutside(given, python_guards.visited_ids)
+        self._containers = ContainersFromOutside(given, python_guards.visited_ids, watch.is_object)
         self.given: Any = None
         """The arguments of the run that is about to begin, as they were given, for one of them that is returned."""
         self.reference: Any = None
@@ -421,14 +421,8 @@ class Entry:
 
     def _is_new_object(self, x: Any) -> bool:
         """Whether a result is a dataclass that the function made, which is made anew in each call."""
-        dataclass = object_trees.is_plain_object(x)
-        if not (dataclass or object_trees.is_object_in_python(x)):
-            return False
-        if not self._watch.knows(x):
-            return True
-        if dataclass and not any(x is kept for kept in self.kept_arguments):
-            raise AsWritten(f"it returns its argument, a {type(x).__name__}", lasting=True)
-        return False
+        made_of_attributes = object_trees.is_plain_object(x) or object_trees.is_object_in_python(x)
+        return made_of_attributes and not self._watch.knows(x)
 
     def arguments(self, tensors: Sequence[Any]) -> Sequence[Any]:
         """The tensors and numbers that the program takes, each once."""

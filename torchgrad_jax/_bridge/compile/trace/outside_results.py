@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ...._core.arrays.meta import Meta
@@ -63,41 +63,44 @@ class OutsideView:
 
 
 class GivenContainer:
-    """A list or dict among the arguments, returned as it is."""
+    """A list, a dict or an object that is taken apart among the arguments, returned as it is."""
 
-    __slots__ = ("path",)
+    __slots__ = ("_is_object", "path")
 
-    def __init__(self, path: tuple[int, ...]) -> None:
-        self.path = path
+    def __init__(self, path: tuple[int, ...], is_object: Callable[[Any], bool]) -> None:
+        self.path, self._is_object = path, is_object
 
     def container(self, given: Any) -> Any:
         """The one of a run on these arguments."""
         for k in self.path:
-            given = _parts_of(given)[k]
+            given = _parts_of(given, self._is_object)[k]
         return given
 
 
 class ContainersFromOutside:
     """The lists and dicts that a function is given, or reaches, each of which is one result where it is returned.
 
+    An object among the arguments that comes anew in each call, such as a cache, is one of them.
+
     Args:
         given: the arguments.
         reached: identities of what the function reaches in other ways.
+        is_object: whether an argument is an object that is taken apart.
     """
 
-    def __init__(self, given: Any, reached: Collection[int]) -> None:
+    def __init__(self, given: Any, reached: Collection[int], is_object: Callable[[Any], bool]) -> None:
         self._given: dict[int, GivenContainer] = {}
-        self._reached = reached
+        self._reached, self._is_object = reached, is_object
         self._add(given, ())
 
     def _add(self, x: Any, path: tuple[int, ...]) -> None:
-        if isinstance(x, _MUTABLE):
-            self._given.setdefault(id(x), GivenContainer(path))
-        for k, part in enumerate(_parts_of(x)):
+        if isinstance(x, _MUTABLE) or self._is_object(x):
+            self._given.setdefault(id(x), GivenContainer(path, self._is_object))
+        for k, part in enumerate(_parts_of(x, self._is_object)):
             self._add(part, (*path, k))
 
     def __contains__(self, x: Any) -> bool:
-        if not isinstance(x, _MUTABLE):
+        if not isinstance(x, _MUTABLE) and not self._is_object(x):
             return False
         reached, given = id(x) in self._reached, id(x) in self._given
         if reached and given:
@@ -112,8 +115,8 @@ class ContainersFromOutside:
 _MUTABLE = (list, dict, deque)
 
 
-def _parts_of(x: Any) -> Sequence[Any]:
-    parts = object_trees.parts_of(x, object_trees.is_plain_object)
+def _parts_of(x: Any, is_object: Callable[[Any], bool]) -> Sequence[Any]:
+    parts = object_trees.parts_of(x, lambda x: is_object(x) or object_trees.is_plain_object(x))
     return () if parts is None else parts[0]
 
 

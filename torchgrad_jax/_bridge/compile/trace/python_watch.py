@@ -41,7 +41,7 @@ class PythonWatch:
         self.containers = PythonGuards()
         """What it has read of the containers among its arguments."""
         self.observer = Observer()
-        self._fn, self._flat = fn, flat
+        self._fn, self._flat, self.is_object = fn, flat, is_object
         self.guards.are_there(flat)
         self.containers.are_there(containers_of(given, is_object))
         self._given = {id(x): x for x in containers_of(given, is_object)}

@@ -319,7 +319,7 @@ class Reads(Record):
         held = dict_of(x)
         if code.compares and isinstance(held, dict) and issubclass(cls, types.SimpleNamespace):
             self._container(held, code, True, False)
-        self._attributes({} if held is None else held, x, code, named)
+        self._attributes(_NO_ATTRIBUTES if held is None else held, x, code, named)
 
     def _attributes(self, held: Any, x: Any, code: Code, named: bool) -> None:
         names, cls = self.names(code), type(x)
@@ -649,6 +649,8 @@ class Reads(Record):
             raise AsWritten(f"it reaches a {type(x).__name__} from outside, whose state nothing tells", lasting=False)
 
 
+_NO_ATTRIBUTES: dict[str, Any] = {}
+"""Stands for the attributes of an object without a dict: one for all, since identities of new ones come again."""
 _MATH = vars(math)
 _HOOKS_OF_STEPS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 _OF_FUNCTIONS = frozenset([

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ..._bridge.compile.watch.code_that_reads import not_looked_at
-from ..._bridge.compile.watch.observer import tell_of_calls
+from ..._bridge.compile.watch.observer import looks_at, tell_of_calls
 from ..._bridge.jax_side import modules as _pytrees
 from ..._core.errors.messages import NO_SCRIPT
 from ..._core.state import MODES, TRACED
@@ -596,4 +596,5 @@ def _forget(name: str, *containers: Any) -> None:
 
 
 tell_of_calls(Module._wrapped_call_impl)
-not_looked_at(Module._call_impl, Module.__getattr__, Module.__setattr__)
+not_looked_at(Module._call_impl, Module.__getattr__, Module.__setattr__, Module.add_module)
+looks_at(Module.add_module, "_modules")

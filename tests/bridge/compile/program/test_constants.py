@@ -209,3 +209,21 @@ def test_many_steps_and_a_backward_pass_from_outside():
         x = torch.ones(3, requires_grad=True)
         scaled(x).sum().backward()
         assert x.grad.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("size", [2, 1000, 1200, 5000])
+@pytest.mark.parametrize("differentiated", [False, True])
+def test_a_constant_of_any_size_is_no_tensor_from_outside(size, differentiated):
+    """A large one is an input of the program, which nothing that the function reads leads to."""
+
+    def function(x):
+        weights = torch.arange(size, dtype=torch.float32).sin()
+        if not differentiated:
+            return (x * weights).sum()
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad((x * weights).sum(), x)[0].sum()
+
+    compiled, x = torch.compile(function), torch.ones(size)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-4)
+    assert compiled.counts == {"traced": 1, "run": 3, "eager": 0}, compiled.reasons

@@ -63,6 +63,8 @@ def constant_tensors(program: Any) -> dict[int, ConstantTensor]:
             owner = make(array, m)
             if st is not None:
                 owner._st = owner._vc = st
+        if st is None:
+            program.constants.add(id(owner._st))
         source.what, source.of = owner._st, owner
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 import types
+from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any, NamedTuple
@@ -82,10 +83,17 @@ class Comparisons:
         for holder, n in rows.dicts:
             held = self.name(holder.of.__dict__ if isinstance(holder, Class) else holder)
             lines.append(f"len({held}) == {n}" if n else f"not {held}")
+        there = {(id(holder), key) for holder, key, value in rows.places if value is not MISSING}
+        places = Counter(holder for holder, _ in there)
+        whole = {id(holder) for holder, n in rows.dicts if places[id(holder)] == n}
         for of, names in rows.absent:
             held = of.__dict__ if isinstance(of, type) else of
+            if id(of) in whole:  # as many entries as there are places: no room for another one
+                continue
             if len(names) == 1:
                 lines.append(f"{next(iter(names))!r} not in {self.name(held)}")
+            elif len(held) < len(names):  # one call less, and it looks at each entry of the dict
+                lines.append(f"{self.name(names)}.isdisjoint({self.name(held)})")
             else:
                 lines.append(f"{self.name(held)}.keys().isdisjoint({self.name(names)})")
         for holder, before in rows.lists:

@@ -232,8 +232,11 @@ class Compiled:
                 if reason is ONE_MEMORY:
                     clashing.append(entry)
                 if reason is None:
-                    if self.verification.is_due() and self._is_stale(entry, call):
-                        return None
+                    if self.verification.is_due():
+                        entry.undo_numbers()  # which are as after the run by now
+                        if self._is_stale(entry, call):
+                            return None
+                        entry.why_stale(call.inputs)
                     self.counts["run"] += 1
                     self.wasted = 0
                     self._used(call.key, entry)
@@ -454,8 +457,8 @@ class Compiled:
             return AsIs(AsWritten(ONE_MEMORY, lasting=False), of_these_arguments=True)
         ran = Ran(self._run(entry, call, run))
         caches.KERNELS.program()
-        if self.verification.every:  # a second trace finds what the first one has made, such as constants
-            entry.reference = self.traced_again(call)
+        if self.verification.every:
+            self._take_reference(entry, call)
         if self.wasted > _PATIENCE:
             self._give_up(reason or "it makes tensors that are kept outside, new ones in each call")
         return ran
@@ -492,6 +495,16 @@ class Compiled:
         if left is not None:
             why = outcome.why
             raise Unsupported(f"{why} (and {left})") if isinstance(why, AsWritten) else why
+
+    def _take_reference(self, entry: Entry, call: Call) -> None:
+        """Keep what a second trace gives, which finds what the first one has made, such as constants.
+
+        Where that is no program, the next call is one to be traced anew.
+        """
+        try:
+            entry.reference = self.traced_again(call)
+        except AsWritten:
+            self.entries[call.key] = [kept for kept in self.entries.get(call.key, ()) if kept is not entry]
 
     def _is_stale(self, entry: Entry, call: Call) -> bool:
         """Whether the function no longer does what its program does, where that is to be a warning."""

@@ -98,8 +98,13 @@ accelerator: $(VENV)/.installed-test ## what means something on the GPU, TPU or 
 conformance: ORACLE = live
 conformance: LONG = only
 conformance: export BATCH_SIZES ?= 2000
-conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, and torch's own table of operators
+# A check keeps a second program, and is one more place to interrupt: left out is what counts these.
+conformance: CHECKED = $(addprefix tests/bridge/compile/,program trace) $(wildcard tests/bridge/compile/test_*.py) \
+	--deselect=tests/bridge/compile/test_interrupts.py \
+	--deselect=tests/bridge/compile/program/test_arguments_given_again.py::test_weights_and_constants_are_held_in_jax_and_writes_to_them_are_seen
+conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, compiled steps that check themselves, torch's own table of operators
 	$(RUN_PYTEST) tests compat_suite
+	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
 	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 

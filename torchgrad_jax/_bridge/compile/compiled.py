@@ -234,7 +234,9 @@ class Compiled:
                 if reason is None:
                     if self.verification.is_due():
                         entry.undo_numbers()  # which are as after the run by now
-                        if self._is_stale(entry, call):
+                        if entry.reference is None:  # since the first run has failed
+                            self._take_reference(entry, call)
+                        elif self._is_stale(entry, call):
                             return None
                         entry.why_stale(call.inputs)
                     self.counts["run"] += 1
@@ -499,19 +501,27 @@ class Compiled:
     def _take_reference(self, entry: Entry, call: Call) -> None:
         """Keep what a second trace gives, which finds what the first one has made, such as constants.
 
-        Where that is no program, the next call is one to be traced anew.
+        Where that is no program, or raises what the next call would, the next call is one to be traced anew.
         """
         try:
-            entry.reference = self.traced_again(call)
-        except AsWritten:
+            entry.reference = self.traced_again(call, _request_of(entry))
+        except (AsWritten, Exception):
             self.entries[call.key] = [kept for kept in self.entries.get(call.key, ()) if kept is not entry]
 
     def _is_stale(self, entry: Entry, call: Call) -> bool:
-        """Whether the function no longer does what its program does, where that is to be a warning."""
+        """Whether the function is to run as it is written, since its program is stale, or nobody can tell.
+
+        Raises:
+            StaleProgramError: if it is stale, and that is to be an error.
+        """
         try:
-            difference = describe_difference(entry.reference, self.traced_again(call))
+            fresh = self.traced_again(call, _request_of(entry))
         except AsWritten as error:
-            difference = f"it cannot be traced any more: {error}"
+            if not error.was_seen:  # such as a view that no program can return, of these arguments: nothing is known
+                return True
+            difference: str | None = f"it cannot be traced any more: {error}"
+        else:  # the second trace had what the first one made, and what its run has left
+            difference = describe_difference(entry.reference, fresh) and describe_difference(entry, fresh)
         if difference is None:
             return False
         text = f"torch.compile: the program of {explain.place(self.fn)} is stale: {difference}"
@@ -520,18 +530,22 @@ class Compiled:
         explain.stale(text)
         return True
 
-    def traced_again(self, call: Call) -> Entry:
+    def traced_again(self, call: Call, request: Request) -> Entry:
         """The program that another trace gives, which is not run; what the trace did is undone."""
-        fn, given, tensors = self._under_autocast(call), call.given, call.tensors
-        watch = PythonWatch(fn, given, call.flat, self.batches.__contains__)
-        arguments = NumberArguments(given, call.flat, tensors, self.plain_numbers, self.batches.__contains__)
-        numbers = watch.log_numbers(arguments, self.carried.values())
+        given, known_twice = _with_stand_ins(call.given, request.stand_ins)
+        traced = [known_twice.get(id(t), t) for t in call.tensors]
+        fn = self._under_autocast(call)
+        watch = PythonWatch(fn, call.given, call.flat, self.batches.__contains__)
+        arguments = NumberArguments(given, call.flat, call.tensors, self.plain_numbers, self.batches.__contains__)
+        numbers = watch.log_numbers(arguments, () if self.plain_places else self.carried.values())
         try:
             with watch:
-                return Entry(fn, arguments.constants_of_key, watch, tensors, numbers, self.checks, str, given)
+                entry = Entry(fn, arguments.constants_of_key, watch, traced, numbers, self.checks, str, given)
+                outcome = self._of_what_it_reaches(entry, watch, call, request)
         finally:
             surely(numbers.restore)
             surely(watch.undo_call)
+        return self.traced_again(call, outcome.request) if isinstance(outcome, Again) else entry
 
     def _carry(self, places: Iterable[tuple[Any, Any]]) -> None:
         """Remember the places of numbers that the function changes."""
@@ -628,6 +642,11 @@ def _mode_of_program() -> Iterator[Any]:
             yield None if around is None else (MODES.bits & ~TRACED, *around)
     else:
         yield None
+
+
+def _request_of(entry: Entry) -> Request:
+    """How a program was traced."""
+    return Request(together=bool(entry.apart.fixed))
 
 
 def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:

@@ -154,8 +154,8 @@ def _other_results(used: Entry, fresh: Entry) -> str | None:
             return f"a result was {before!r} and is {now!r}"
         if isinstance(before, OutsideView) and _view(before) != _view(now):
             return "a result is another view of a tensor"
-        if isinstance(before, OutsideTensor) and _name(before.of) != _name(now.of):
-            return "a result is another tensor from outside"
+        if isinstance(before, OutsideTensor) and isinstance(before.of, int) and before.of != now.of:
+            return "a result is another argument"
         if isinstance(before, GivenContainer) and before.path != now.path:
             return "a result is another argument"
         if before is not now and not (isinstance(before, PLAIN_VALUES) or is_known(before) or is_ours(type(before))):

@@ -56,6 +56,8 @@ class AsWritten(BaseException):
     def __init__(self, reason: str, lasting: bool) -> None:
         super().__init__(reason)
         self.lasting = lasting
+        self.was_seen = False
+        """Whether the function was seen to do something, or to read something, for which it cannot be compiled."""
 
 
 class InvalidBackend(TorchDynamoException):

@@ -1,5 +1,7 @@
 """NumPy arrays made tensors, and tensors made NumPy arrays, inside of compiled functions and of `vmap`."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -158,3 +160,57 @@ def test_an_array_is_what_it_was_after_an_error_in_a_compiled_function(make):
     with pytest.raises(LookupError):
         f(tg.ones(1))
     assert list(array) == [1, 2, 3]
+
+
+def _adds(t):
+    seen = t.numpy()
+    seen += 1
+
+
+def _fills(t):
+    t.numpy()[:] = 5
+
+
+def _by_a_part(t):
+    part = t.numpy()[1:]
+    part *= 2
+    part += 1
+
+
+def _four_calls(form, write, ends):
+    """What four calls give and leave; `t` is another one before the last."""
+    t, found = tg.zeros(3), []
+
+    def step(x):
+        write(t)
+        ends()
+        return x * t
+
+    run = form(step)
+    for k in range(4):
+        t.fill_(9.0 if k == 3 else t[0].item())
+        found.append((run(tg.ones(3)).tolist(), t.tolist()))
+    return found
+
+
+@pytest.mark.parametrize("ends", [lambda: None, lambda: sys.stdout.write("effect\n")], ids=["silent", "with an effect"])
+@pytest.mark.parametrize("verify", [0, 1])
+@pytest.mark.parametrize("write", [_adds, _fills, _by_a_part])
+def test_a_write_by_numpy_happens_once_although_a_trace_is_undone(write, verify, ends):
+    compiled = _four_calls(lambda f: tg.compile(f, verify=verify), write, ends)
+    assert compiled == _four_calls(lambda f: f, write, ends)
+
+
+@pytest.mark.parametrize("write", [_adds, _fills, _by_a_part])
+def test_a_write_by_numpy_is_undone_where_the_call_raises(write):
+    t = tg.zeros(3)
+
+    @tg.compile
+    def step(x):
+        write(t)
+        raise KeyError("no")
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="no"):
+            step(tg.ones(3))
+        assert t.tolist() == [0.0, 0.0, 0.0]

@@ -37,6 +37,7 @@ from ...._engine.modes.traced_run import evaluate
 from ...._functions.fresh import is_constant
 from ..watch.number_arguments import use_plain_numbers_in_closure
 from ..watch.number_log import NumberLog, logging_numbers
+from ..watch.observer import of_this_thread
 from .checks import Checks, Noted, Part, bounded
 from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated
 from .equal_steps import let_peers_share
@@ -406,6 +407,8 @@ class StateLift(Lift):
     def give_to_numpy(self, t: Tensor) -> None:
         """The function has a NumPy array of a tensor's memory, which no step of the program writes to."""
         self.given_to_numpy.add(id(t._st))
+        if (observer := of_this_thread()) is not None and not self.made(t._st):
+            observer.memory_given_away(t._st)
 
     def made_of_array(self, t: Tensor, array: Any) -> None:
         """A tensor holds a copy of a NumPy array: what becomes of it is looked at when the run is over."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import builtins
 import dis
-import functools
 import os
 import re
 import sys
@@ -67,13 +66,6 @@ def _find_whose(filename: str) -> str:
     if not path.startswith(_STANDARD):
         return USERS
     return OURS if os.path.basename(path) in _ABOUT_CODE else CALLERS
-
-
-@functools.cache
-def _is_installed(filename: str) -> bool:
-    """Whether a file belongs to an installed library or to the standard library."""
-    path = os.path.realpath(filename)
-    return path.startswith(_STANDARD) or _INSTALLED.match(path) is not None
 
 
 _OP = dis.opmap
@@ -140,7 +132,7 @@ class Code:
 
     __slots__ = (
         "attributes", "calls_super", "catches", "compares", "compares_identity", "computes_names", "globals", "imports",
-        "is_installed", "is_module", "is_package", "looks_at_all", "may_ask_for_absent", "of", "only_called",
+        "is_module", "is_package", "looks_at_all", "may_ask_for_absent", "of", "only_called",
         "reads_class", "reads_form", "reads_requires_grad", "reads_type", "scanned", "tells", "values", "whose",
         "writes",
     )  # fmt: skip
@@ -152,8 +144,6 @@ class Code:
             self.whose = OURS
         self.is_package = self.whose == USERS and of.co_filename.startswith(_PACKAGE)
         """Whether it is a layer of this package, which takes numbers that are followed."""
-        self.is_installed = _is_installed(of.co_filename)
-        """Whether it stands in an installed library, whose locks keep threads from that library's own state."""
         self.is_module = of.co_name == "<module>"
         """Whether it is the body of a module, which runs when the module is imported."""
         self.tells: Callable[[Any, Any], None] | None = None

@@ -27,7 +27,6 @@ ATOMS = frozenset(
     [int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, slice, object]
 )
 """Classes of values that are nothing but what they are."""
-LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 
 class Kind(enum.Enum):

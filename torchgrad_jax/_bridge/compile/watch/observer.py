@@ -26,7 +26,7 @@ from ...._core.arrays.python_numbers import Number, following_math
 from ...._core.errors.messages import AsWritten
 from .ages import Ages
 from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, not_looked_at
-from .kinds_of_objects import ATOMS, LOCKS
+from .kinds_of_objects import ATOMS
 from .number_arguments import NeedsPlainNumbers
 from .places import MISSING
 from .pure_calls import EFFECT, READER, STATE, VARIABLE, describe, teller_of, verdict
@@ -65,6 +65,8 @@ class Observer:
         self._outer_hook: Any = None
         self._random: Any = None
         self._numpy: Any = None
+        self._given_away: dict[int, tuple[Any, Any]] = {}
+        """Storages of which the function has a NumPy array, and what was in them before."""
         self._stack = contextlib.ExitStack()
 
     # -- beginning and end
@@ -112,8 +114,15 @@ class Observer:
         if drawn[2:] != self._numpy[2:] or not np.array_equal(drawn[1], self._numpy[1]):
             raise AsWritten("a number was drawn from numpy.random", lasting=False)
 
+    def memory_given_away(self, st: Any) -> None:
+        """The function gets a NumPy array of a tensor's memory, to which it may write while it is traced."""
+        self._given_away.setdefault(id(st), (st, st.array))
+
     def restore(self) -> None:
-        """Put the random numbers back that were drawn."""
+        """Put the random numbers back that were drawn, and the elements that were written to by way of NumPy."""
+        for st, array in self._given_away.values():
+            if st.array is not array:
+                st.array = array
         if self._random is not None:
             random.setstate(self._random)
             np.random.set_state(self._numpy)  # noqa: NPY002 - the old generator
@@ -163,7 +172,7 @@ class Observer:
             what(*args)
         except AsWritten as error:
             if self._refuses:
-                self.stopped = error
+                self.stopped, error.was_seen = error, True
                 raise
 
     def _raise_stopped(self) -> None:
@@ -232,8 +241,7 @@ class Observer:
         if what is EFFECT:
             owner = getattr(function, "__self__", None)
             made = owner is not None and not isinstance(owner, types.ModuleType | type) and not self.ages.is_old(owner)
-            leaves_lock = code.is_installed and isinstance(owner, LOCKS) and function.__name__ == "__exit__"
-            if not (leaves_lock or (made and _acts_on_itself(owner))):
+            if not (made and _acts_on_itself(owner)):
                 if made and isinstance(owner, io.IOBase):
                     owner.close()  # nobody else can, once the trace has ended
                 raise AsWritten(f"{describe(function)} was called{_at(frame)}", lasting=False)

@@ -34,7 +34,7 @@ from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .array_contents import array_content, kept_results
 from .code_that_reads import OURS, USERS, Code, code_of, whose
-from .kinds_of_objects import ATOMS, LOCKS, Kind, dict_of, is_ours, is_python_class, kind_of
+from .kinds_of_objects import ATOMS, Kind, dict_of, is_ours, is_python_class, kind_of
 from .number_arguments import NeedsPlainNumbers
 from .places import MISSING, Attributes, Cell, Class, OfThread, State, Variable, holder_of
 from .pure_calls import EFFECT, context_of_decimals, describe, verdict
@@ -643,13 +643,11 @@ class Reads(Record):
                 self._push(part, code, False, True)
 
     def _opaque(self, x: Any, code: Code | None = None) -> None:
-        if code is not None and (_only_calls_stream(x, code) or (code.is_installed and isinstance(x, LOCKS))):
-            return
-        if self.ages.is_old(x):
+        if self.ages.is_old(x) and not (code is not None and _only_calls_stream(x, code)):
             raise AsWritten(f"it reaches a {type(x).__name__} from outside, whose state nothing tells", lasting=False)
 
 
-_NO_ATTRIBUTES: dict[str, Any] = {}
+_NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
 """Stands for the attributes of an object without a dict: one for all, since identities of new ones come again."""
 _MATH = vars(math)
 _HOOKS_OF_STEPS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")

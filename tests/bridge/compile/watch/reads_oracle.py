@@ -1,0 +1,63 @@
+"""Which attributes a call reads, told by the objects themselves, beside what the guards of a program compare.
+
+with Spy(objects) as spy:
+    step(x)                  # eager
+spy.unguarded(entry)         # ["Model.scale"]: read by the call, and compared by no guard
+"""
+
+import sys
+
+from torchgrad_jax._bridge.compile.watch.code_that_reads import OURS, code_of
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class Spy:
+    """Replaces `__getattribute__` of the classes of some objects, and notes what code of users reads of them."""
+
+    def __init__(self, objects):
+        self.objects = {id(x): x for x in objects}
+        self.read = {}
+        """(object, table, name) by the identities of the table and the name: the dict in which the attribute is."""
+        self._before = []
+
+    def __enter__(self):
+        for cls in {type(x) for x in self.objects.values()}:
+            self._before.append((cls, vars(cls).get("__getattribute__")))
+            cls.__getattribute__ = self._noting(cls.__getattribute__)
+        return self
+
+    def __exit__(self, *exc):
+        for cls, own in self._before:
+            if own is None:
+                del cls.__getattribute__
+            else:
+                cls.__getattribute__ = own
+
+    def _noting(self, get):
+        def noting(x, name):
+            if id(x) in self.objects and code_of(sys._getframe(1).f_code).whose != OURS:
+                self._note(x, name)
+            return get(x, name)
+
+        return noting
+
+    def _note(self, x, name):
+        held = object.__getattribute__(x, "__dict__")
+        for table in (held, *(held[key] for key in _TABLES if key in held)):
+            if name in table:
+                self.read[id(table), name] = (x, table, name)
+
+    def unguarded(self, entry):
+        """What was read and no guard of a program compares, in words."""
+        places, whole = set(), set()
+        for guards in (entry.python_guards,):
+            for holder, key, _ in guards.places:
+                places.add((id(getattr(holder, "of", holder)), key))
+            places.update((id(getattr(holder, "of", holder)), key) for holder, key in guards.number_places)
+            whole.update(id(getattr(holder, "of", holder)) for holder, _ in guards.dicts)
+        return sorted(
+            f"{type(x).__name__}.{name}"
+            for at, (x, table, name) in self.read.items()
+            if at not in places and id(table) not in whole
+        )

@@ -197,10 +197,6 @@ and new values. Each is trained three times from the same seed: eager, with the 
 * Where words are generated, "model" compiles `model.forward` and calls `generate`, and "step" compiles a function that
   goes one word on. The call that reads the beginning of a text fills a new cache, and runs as written.
 
-In 37 of these models, objects told which attributes the code of the packages reads of the model, its layers and its
-configuration (`tests/bridge/compile/watch/reads_oracle.py`): of 5,942 attributes, the guards of the program compare
-each one.
-
 The table is written by
 
 ```sh

@@ -187,7 +187,8 @@ def _enter(wanted: Settings) -> None:
 def _leave(before: Settings) -> None:
     STATE.enabled, STATE.dtype, STATE.caching = before
     STATE.nesting -= 1
-    if STATE.nesting == 0:
+    # The outermost block ends, even if one beside it that was never left is still counted.
+    if STATE.nesting == 0 or not any(STATE.enabled.values()):
         STATE.cache.clear()
     _refresh()
 

@@ -7,6 +7,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.bridge import trainings
 from torchgrad_jax import nn, optim
+from torchgrad_jax.amp import autocast_mode
 from torchgrad_jax.optim import lr_scheduler as schedules, swa_utils
 
 CALLS = 5
@@ -446,6 +447,13 @@ PARTS = [
     Groups,
     TwoOptimizers,
 ]
+
+
+@pytest.mark.parametrize("way", ["step", "model"])
+def test_casts_that_an_unfinished_block_has_left_are_not_used(way, monkeypatch):
+    """As after a generator with an autocast block that nobody runs to its end."""
+    monkeypatch.setattr(autocast_mode.STATE, "nesting", 1)
+    assert_stays(Autocast, way)
 
 
 # A compiled model inside of a checkpoint runs as it is written: what it saves goes through the checkpoint's hooks.

@@ -94,3 +94,4 @@ def test_one_that_is_kept_outside_is_returned_as_it_is():
         found = compiled(x, Cache(value))
         assert found[0] is kept
         assert found[1].tolist() == [3.0 * value] * 2
+    assert compiled.counts == {"traced": 2, "run": 4, "eager": 0}, compiled.reasons

@@ -153,8 +153,10 @@ class Code:
     def scan(self) -> Code:
         """Read the instructions, once, when the code is known to have run."""
         if not self.scanned:
+            of = self.of()
+            assert of is not None  # who asks has a frame or a function of it
             self.scanned = True
-            self._scan(self.of())  # type: ignore[arg-type]
+            self._scan(of)
         return self
 
     def place(self) -> str:

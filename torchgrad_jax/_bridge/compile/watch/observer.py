@@ -51,7 +51,7 @@ class Observer:
         self._refuses = refuses
         """Whether what may act outside ends the trace."""
         self._outer = of_this_thread()
-        """Who sees it, too."""
+        """Who sees it, too: the trace of a compiled function around that of a function of JAX."""
         self.ages = Ages() if self._outer is None else self._outer.ages
         self.reads = Reads(self.ages)
         self.ran: dict[int, Code] = {}

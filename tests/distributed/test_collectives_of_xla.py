@@ -18,7 +18,7 @@ def compiled(m, fn):
 
     def is_together(*args):
         programs = [entry for entries in step.entries.values() for entry in entries]
-        return bool(step.lower(*args).collectives()) and programs[0].over_processes.kernel.settled
+        return bool(step.lower(*args).collectives()) and programs[0].program.joint.kernel.settled
 
     return step, is_together
 

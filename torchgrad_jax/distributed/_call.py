@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from .._bridge.compile.program.over_processes import Collective
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor
 from ..compiler import is_compiling
+from ._compiled.over_processes import Collective
 from ._exchange import Turn, agree
 from ._groups import ProcessGroup, group, member_of
 from ._in_xla import Form, mesh_of

@@ -18,8 +18,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from .._bridge.compile.program.over_processes import AXIS
 from .._core.jax.caches import remember
+from ._compiled.over_processes import AXIS
 from ._exchange import REDUCTIONS
 
 CHOICE = "TORCHGRAD_JAX_COLLECTIVES"

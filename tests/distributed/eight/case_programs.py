@@ -76,10 +76,10 @@ def program_of(step: Any) -> Any:
     step()
     (entries,) = step.entries.values()
     (entry,) = entries
-    kernel, given = entry.program_kernel, []
+    kernel, given = entry.program.kernel, []
     run = kernel.call
     kernel.call = lambda *xs: (given.append(xs), run(*xs))[1]
-    entry.kernel, entry.run_quickly = kernel.call, None
+    entry.run_quickly = None
     step()
     return kernel._compiled.lower(*[described(x) for x in given[0]]).compile()
 

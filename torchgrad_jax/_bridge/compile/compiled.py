@@ -6,7 +6,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..._core.errors.messages import AsWritten, Unsupported
 from ..._core.jax import caches
@@ -16,8 +16,10 @@ from ..._engine.memory.tensor import Tensor
 from .calls import Again, AsIs, Call, Outcome, Ran, Request, WithPlainNumbers
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .many_steps import Batches, StepsDone, run_all
+from .program.build import build_program
 from .program.donation import surely
 from .program.entry import Entry
+from .program.program import Program
 from .program.quick_look import look_quickly
 from .trace.apart import ONE_MEMORY, stand_in
 from .trace.python_watch import PythonWatch
@@ -183,8 +185,8 @@ class Compiled:
             try:
                 raise ProgramInspected(lowered(entry, inputs))
             finally:
-                if entry.log is not None:
-                    entry.log.restore()
+                if entry.program.conditions.log is not None:
+                    entry.program.conditions.log.restore()
 
         try:
             if not self.written:
@@ -254,9 +256,7 @@ class Compiled:
         if (stance is not None and not late) or any(t._m.device.type == "meta" for t in call.tensors):
             return None
         together = bool(clashing)
-        if together and (
-            any(e.apart.fixed for e in clashing) or sum(bool(e.apart.fixed) for e in entries) >= _PATIENCE
-        ):
+        if together and (any(map(_is_together, clashing)) or sum(map(_is_together, entries)) >= _PATIENCE):
             self._one_memory()
             return None
         plain = self.plain_numbers
@@ -271,7 +271,7 @@ class Compiled:
             raise
 
     def _run(self, entry: Entry, call: Call, run: Callable[[Entry, Any], Any]) -> Any:
-        if not entry.returns_given:
+        if not entry.program.returned.returns_given:
             return run(entry, call.inputs)
         entry.given = call.given
         try:
@@ -301,7 +301,7 @@ class Compiled:
             x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense and not x.__dict__ for x in args
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
-        if plain and alone and not kwargs and entry.only_reads_arguments and not self.verification.every:
+        if plain and alone and not kwargs and entry.program.only_reads_arguments and not self.verification.every:
             look_quickly(entry, mode, args)
             self.last = entry
 
@@ -375,26 +375,23 @@ class Compiled:
             self.reasons.append(why)
             explain.traced_again(self.fn, why)
         for entry in self.entries.get(call.key, ()):  # numbers that were changed from outside may change again
-            self._carry(entry.python_guards.drifted_numbers())
-        given, known_twice = _with_stand_ins(call.given, request.stand_ins)
-        traced = [known_twice.get(id(t), t) for t in call.tensors]
-        fn = self._under_autocast(call)
-        watch = PythonWatch(fn, call.given, call.flat, self.batches.__contains__)
+            self._carry(entry.program.conditions.guards.drifted_numbers())
         try:
-            arguments = NumberArguments(given, call.flat, call.tensors, self.plain_numbers, self.batches.__contains__)
+            attempt = self._begin(call, request)
         except NeedsPlainNumbers:
             return WithPlainNumbers()
-        numbers = watch.log_numbers(arguments, () if self.plain_places else self.carried.values())
-        entry = None
+        watch, numbers, entry = attempt.watch, attempt.numbers, None
+        program = None
         try:
             with watch:
-                name = functools.partial(explain.argument, self.fn, call.key[1])
-                entry = Entry(fn, arguments.constants_of_key, watch, traced, numbers, self.checks, name, given)
-                outcome = self._of_what_it_reaches(entry, watch, call, request)
-            outcome = outcome or self._of_what_it_left(entry, watch, numbers)
-            outcome = outcome or self._run_first(entry, watch, call, reason, run, stands_in=bool(known_twice))
+                program = attempt.trace()
+                outcome = self._of_what_it_reaches(program, watch, call, request)
+            outcome = outcome or self._of_what_it_left(program, watch, numbers)
+            if outcome is None:
+                entry = Entry(program, watch.switches)
+                outcome = self._run_first(entry, call, reason, run, stands_in=attempt.stands_in)
         except BaseException as error:
-            outcome = self._of_error(error, traced=entry is not None, takes_numbers=numbers.reads_arguments())
+            outcome = self._of_error(error, traced=program is not None, takes_numbers=numbers.reads_arguments())
             if outcome is None:
                 self._undo(entry, watch, numbers)
                 raise
@@ -404,15 +401,31 @@ class Compiled:
             self._undo(entry, watch, numbers)
         return outcome
 
+    def _begin(self, call: Call, request: Request) -> _Attempt:
+        """What is needed to trace the function for a call; nothing has run yet."""
+        given, known_twice = _with_stand_ins(call.given, request.stand_ins)
+        tensors = [known_twice.get(id(t), t) for t in call.tensors]
+        fn, is_batch = self._under_autocast(call), self.batches.__contains__
+        watch = PythonWatch(fn, call.given, call.flat, is_batch)
+        arguments = NumberArguments(given, call.flat, call.tensors, self.plain_numbers, is_batch)
+        numbers = watch.log_numbers(arguments, () if self.plain_places else self.carried.values())
+        name = functools.partial(explain.argument, self.fn, call.key[1])
+
+        def trace() -> Program:
+            kept = arguments.constants_of_key
+            return build_program(fn, kept, watch, tensors, numbers, given, checked=self.checks, name=name)
+
+        return _Attempt(watch, numbers, bool(known_twice), trace)
+
     def _under_autocast(self, call: Call) -> Callable[..., Any]:
         mode = call.key[0]
         return self.fn if isinstance(mode, int) else under_autocast(self.fn, *mode[1:])
 
-    def _of_what_it_reaches(self, entry: Entry, watch: PythonWatch, call: Call, request: Request) -> Outcome | None:
+    def _of_what_it_reaches(self, program: Program, watch: PythonWatch, call: Call, request: Request) -> Outcome | None:
         """What follows from the tensors and containers that the function was seen to reach."""
         if call.numbers and watch.reaches_arguments() and not self.plain_numbers:
             return WithPlainNumbers()
-        if (unknown := entry.unknown_tensor(watch)) is not None:
+        if (unknown := program.unknown_tensor(watch)) is not None:
             shape = tuple(unknown.shape)
             return AsIs(AsWritten(f"it takes a tensor {shape} that nothing which it reads leads to", lasting=False))
         reached = watch.guards.reached_tensors
@@ -421,14 +434,14 @@ class Compiled:
             return Again(request._replace(stand_ins=twice))
         return None
 
-    def _of_what_it_left(self, entry: Entry, watch: PythonWatch, numbers: NumberLog) -> Outcome | None:
+    def _of_what_it_left(self, program: Program, watch: PythonWatch, numbers: NumberLog) -> Outcome | None:
         """What follows from what the function has put where others see it."""
         if numbers.is_held():  # where nobody can put a plain number in its place
             if numbers.reads_arguments():
                 return WithPlainNumbers()
             self.wasted += 1
             return AsIs(AsWritten(_HELD_NUMBER, lasting=self.wasted > _PATIENCE))
-        effect = watch.describe_effect(entry.program, numbers)
+        effect = watch.describe_effect(program.traced, numbers)
         if effect is None:
             return None
         drifted = watch.guards.drifted_numbers()
@@ -437,20 +450,13 @@ class Compiled:
         return Again(Request()) if new else AsIs(AsWritten(effect, lasting=False))
 
     def _run_first(
-        self,
-        entry: Entry,
-        watch: PythonWatch,
-        call: Call,
-        reason: str | None,
-        run: Callable[[Entry, Any], Any],
-        *,
-        stands_in: bool,
+        self, entry: Entry, call: Call, reason: str | None, run: Callable[[Entry, Any], Any], *, stands_in: bool
     ) -> Outcome:
         """Keep a new program, and run it; `stands_in` if it was traced with other tensors for some arguments."""
-        if watch.switches:
-            entry.switches, entry.run_quickly = watch.switches, None
         self._keep(call.key, entry, reason)
-        if entry.apart.clash(entry.arguments(call.inputs)):  # arguments share memory with what it knows from elsewhere
+        if entry.program.conditions.apart.clash(
+            entry.program.arguments(call.inputs)
+        ):  # arguments share memory with what it knows from elsewhere
             self._forget(entry)
             self.counts["run"] -= 1
             if self.fullgraph and stands_in:
@@ -521,7 +527,8 @@ class Compiled:
                 return True
             difference: str | None = f"it cannot be traced any more: {error}"
         else:  # the second trace had what the first one made, and what its run has left
-            difference = describe_difference(entry.reference, fresh) and describe_difference(entry, fresh)
+            assert entry.reference is not None
+            difference = describe_difference(entry.reference, fresh) and describe_difference(entry.program, fresh)
         if difference is None:
             return False
         text = f"torch.compile: the program of {explain.place(self.fn)} is stale: {difference}"
@@ -530,22 +537,17 @@ class Compiled:
         explain.stale(text)
         return True
 
-    def traced_again(self, call: Call, request: Request) -> Entry:
+    def traced_again(self, call: Call, request: Request) -> Program:
         """The program that another trace gives, which is not run; what the trace did is undone."""
-        given, known_twice = _with_stand_ins(call.given, request.stand_ins)
-        traced = [known_twice.get(id(t), t) for t in call.tensors]
-        fn = self._under_autocast(call)
-        watch = PythonWatch(fn, call.given, call.flat, self.batches.__contains__)
-        arguments = NumberArguments(given, call.flat, call.tensors, self.plain_numbers, self.batches.__contains__)
-        numbers = watch.log_numbers(arguments, () if self.plain_places else self.carried.values())
+        attempt = self._begin(call, request)
         try:
-            with watch:
-                entry = Entry(fn, arguments.constants_of_key, watch, traced, numbers, self.checks, str, given)
-                outcome = self._of_what_it_reaches(entry, watch, call, request)
+            with attempt.watch:
+                program = attempt.trace()
+                outcome = self._of_what_it_reaches(program, attempt.watch, call, request)
         finally:
-            surely(numbers.restore)
-            surely(watch.undo_call)
-        return self.traced_again(call, outcome.request) if isinstance(outcome, Again) else entry
+            surely(attempt.numbers.restore)
+            surely(attempt.watch.undo_call)
+        return self.traced_again(call, outcome.request) if isinstance(outcome, Again) else program
 
     def _carry(self, places: Iterable[tuple[Any, Any]]) -> None:
         """Remember the places of numbers that the function changes."""
@@ -566,9 +568,10 @@ class Compiled:
         self.counts["traced"] += 1
         self.counts["run"] += 1
         self._run_before = self.counts["run"]
-        self.wasted = self.wasted + 1 if entry.program.new_state or isinstance(reason, OftenAnew) else 0
+        traced = entry.program.traced
+        self.wasted = self.wasted + 1 if traced.new_state or isinstance(reason, OftenAnew) else 0
         # What made state, or changed what it depends on, does other things the next time.
-        if not (entry.program.new_state or entry.program.state_seen):
+        if not (traced.new_state or traced.state_seen):
             if sum(map(len, self.entries.values())) >= (self.limit or POLICY.recompile_limit):
                 self._tell_limit(key, entry)
                 self._drop_oldest()
@@ -581,12 +584,14 @@ class Compiled:
             self.limit_told = True
             limit = self.limit or POLICY.recompile_limit
             kept = [(key, entry) for key, entries in self.entries.items() for entry in entries]
-            keys = [explain.with_constants(k, entry.constants) for k, entry in [*kept, (key, newest)]]
+            keys = [
+                explain.with_constants(k, entry.program.conditions.constants) for k, entry in [*kept, (key, newest)]
+            ]
             explain.limit_reached(self.fn, limit, keys)
 
     def _forget(self, entry: Entry | None) -> None:
         """Drop a program that did not run once, and the state with it that was made for it."""
-        if entry is not None and entry.program.started_optimizers:
+        if entry is not None and entry.program.traced.started_optimizers:
             for key, kept in list(self.entries.items()):
                 self.entries[key] = [e for e in kept if e is not entry]
 
@@ -628,6 +633,17 @@ class Compiled:
         self.reasons.append(str(why))
 
 
+class _Attempt(NamedTuple):
+    """A trace that is about to begin."""
+
+    watch: PythonWatch
+    numbers: NumberLog
+    stands_in: bool
+    """Whether it is given other tensors for some arguments."""
+    trace: Callable[[], Program]
+    """Traces the function."""
+
+
 @contextlib.contextmanager
 def _mode_of_program() -> Iterator[Any]:
     """What a program is made for: the bits of the modes, and what autocast casts; None if there is to be none.
@@ -646,7 +662,12 @@ def _mode_of_program() -> Iterator[Any]:
 
 def _request_of(entry: Entry) -> Request:
     """How a program was traced."""
-    return Request(together=bool(entry.apart.fixed))
+    return Request(together=_is_together(entry))
+
+
+def _is_together(entry: Entry) -> bool:
+    """Whether an argument that the function also knows from elsewhere is one tensor in a program."""
+    return bool(entry.program.conditions.apart.fixed)
 
 
 def _with_stand_ins(given: Any, reached: Any) -> tuple[Any, dict[int, Tensor]]:

@@ -10,7 +10,7 @@ import jax
 
 from ..._engine.memory.tensor import Tensor
 from .program.entry import Entry
-from .program.own_values import ForwardOverMesh
+from .program.program import Program
 from .trace.traced_program import Source
 
 _COLLECTIVES = (
@@ -88,26 +88,23 @@ class Lowered:
 
 def lowered(entry: Entry, inputs: Sequence[Any]) -> Lowered:
     """The program of an entry for these arguments, which is not run."""
-    args = [inputs[i] for i in entry.args] if entry.repeats_a_tensor else inputs
-    sources = entry.program.sources
-    if entry.parts is None:
-        xs = [_input(sources[i], args) for i in entry.order]
-        memory = [jax.ShapeDtypeStruct(m.shape, m.dtype.np) for _, m in entry.spare]
-        n = len(entry.donated)
-        xs = [*xs[:n], *memory, *xs[n:]]
-        over = entry.over_processes
-        if over is not None and over.kernel is not None:
-            return Lowered(over.lower(xs))
-        return Lowered(entry.program_kernel.lower(*xs))
-    assert entry.backward is not None
-    forward = entry.parts.forward
+    program, parts = entry.program, entry.program.parts
+    args, sources = program.arguments(inputs), program.traced.sources
+    if parts is None:
+        memory = iter([jax.ShapeDtypeStruct(m.shape, m.dtype.np) for _, m in program.inputs.spare])
+        xs = [next(memory) if i is None else _input(sources[i], args) for i in program.inputs.positions()]
+        joint = program.joint
+        if joint is not None and joint.kernel is not None:
+            return Lowered(joint.lower(xs))
+        return Lowered(program.kernel.lower(*xs))
+    assert program.backward is not None
     xs = [_input(s, args) for s in sources]
-    if isinstance(forward, ForwardOverMesh):
-        return Lowered(forward.lower(*xs))
-    outs = jax.eval_shape(forward, *xs)
-    saved = outs[entry.parts.n_results : entry.parts.n_results + entry.parts.between]
-    slopes = [jax.ShapeDtypeStruct(m.shape, m.dtype.np) for m in entry.backward.metas]
-    return Lowered(forward.lower(*xs), Lowered(entry.parts.backward.lower(saved, slopes)))
+    if parts.is_joint:
+        return Lowered(parts.forward.lower(*xs))
+    outs = jax.eval_shape(parts.forward, *xs)
+    saved = outs[parts.n_results : parts.n_results + parts.between]
+    slopes = [jax.ShapeDtypeStruct(m.shape, m.dtype.np) for m in program.backward.metas]
+    return Lowered(parts.forward.lower(*xs), Lowered(parts.backward.lower(saved, slopes)))
 
 
 def _input(source: Source, args: Sequence[Any]) -> Any:
@@ -124,7 +121,7 @@ def _input(source: Source, args: Sequence[Any]) -> Any:
 def explanation(compiled: Any, place: str) -> str:
     """What is known of a compiled function, as lines of text."""
     counts = compiled.counts
-    programs = [entry for entries in compiled.entries.values() for entry in entries]
+    programs = [entry.program for entries in compiled.entries.values() for entry in entries]
     lines = [
         f"{place}: {_some(len(programs), 'program')}; traced {_times(counts['traced'])}, run {_times(counts['run'])}, "
         f"as it is written {_times(counts['eager'])}"
@@ -132,9 +129,9 @@ def explanation(compiled: Any, place: str) -> str:
     if compiled.written:
         lines.append("  It is not compiled any more.")
     names = _names(compiled.fn)
-    for number, entry in enumerate(programs, 1):
+    for number, program in enumerate(programs, 1):
         lines.append(f"program {number}")
-        lines += [f"  {what:<24}{text}" for what, text in _parts(entry, names) if text]
+        lines += [f"  {what:<24}{text}" for what, text in _parts(program, names) if text]
     if compiled.reasons:
         lines.append("traced again, or given up, because")
         lines += [f"  {reason}" for reason in compiled.reasons[-_SHOWN:]]
@@ -144,9 +141,10 @@ def explanation(compiled: Any, place: str) -> str:
 _SHOWN = 8
 
 
-def _parts(entry: Entry, names: dict[int, str]) -> Iterator[tuple[str, str]]:
-    program, sources = entry.program, entry.program.sources
-    written = {i for i, _, _ in program.writes}
+def _parts(program: Program, names: dict[int, str]) -> Iterator[tuple[str, str]]:
+    traced, sources, constants = program.traced, program.traced.sources, program.body.constants
+    overwritten = program.inputs.overwritten
+    written = {i for i, _, _ in traced.writes}
     kinds = {kind: [s for s in sources if s.kind == kind] for kind in ("arg", "draw", "grad")}
     tensors = [i for i, s in enumerate(sources) if s.kind == "tensor"]
 
@@ -155,29 +153,29 @@ def _parts(entry: Entry, names: dict[int, str]) -> Iterator[tuple[str, str]]:
 
     yield "arguments", _listed([_described(s.meta) for s in kinds["arg"]])
     yield "numbers in arguments", _count(s.kind == "given" for s in sources)
-    yield ("reads", named([i for i in tensors if i not in written and i not in entry.constant_tensors]))
-    yield "constants", _listed([_described(sources[i].meta) for i in entry.constant_tensors])
-    yield "updates in place", named([i for i in tensors if i in entry.donated])
-    yield "replaces", named([i for i in tensors if i in written and i not in entry.donated])
+    yield ("reads", named([i for i in tensors if i not in written and i not in constants]))
+    yield "constants", _listed([_described(sources[i].meta) for i in constants])
+    yield "updates in place", named([i for i in tensors if i in overwritten])
+    yield "replaces", named([i for i in tensors if i in written and i not in overwritten])
     yield "reads gradients of", _listed([_leaf(s.what, names) for s in kinds["grad"]])
-    yield ("replaces gradients of", _listed([_leaf(leaf, names) for leaf, _, m, _ in program.grads if m is not None]))
+    yield ("replaces gradients of", _listed([_leaf(leaf, names) for leaf, _, m, _ in traced.grads if m is not None]))
     yield (
         "removes gradients of",
-        _listed([_leaf(leaf, names) for leaf, k, m, _ in program.grads if m is None and k is None]),
+        _listed([_leaf(leaf, names) for leaf, k, m, _ in traced.grads if m is None and k is None]),
     )
     metas = [s.meta for s in kinds["draw"] if s.meta is not None]
     size = sum(m.numel * m.dtype.itemsize for m in metas)
     yield "random numbers", f"{len(kinds['draw'])} draws, {size} bytes" if kinds["draw"] else ""
     yield "carried numbers", _count(s.kind == "number" for s in sources)
-    yield "for certain values of", _listed([f"{c.name} = {c.value!r}" for c in entry.constants])
-    if entry.checks is not None:
-        ahead, late = len(entry.checks.ahead_flags), len(entry.late)
+    yield "for certain values of", _listed([f"{c.name} = {c.value!r}" for c in program.conditions.constants])
+    if program.checks is not None:
+        ahead, late = len(program.checks.ahead_flags), len(program.checks.late)
         yield "checks", f"{ahead} before the program, {late} in it"
-    yield "keeps outside", _listed([k.name for k in entry.kept_tensors])
-    yield "results", _listed([_described(o.meta) for o in entry.results()])
-    if entry.backward is not None:
-        yield "backward", f"a program of its own; {entry.parts.between} values are kept for it"  # type: ignore[union-attr]
-    yield "steps", str(len(program.jaxpr.eqns))
+    yield "keeps outside", _listed([k.name for k in program.returned.kept_tensors])
+    yield "results", _listed([_described(o.meta) for o in program.returned.tensors()])
+    if program.parts is not None:
+        yield "backward", f"a program of its own; {program.parts.between} values are kept for it"
+    yield "steps", str(len(traced.jaxpr.eqns))
 
 
 def _described(m: Any) -> str:

@@ -24,7 +24,6 @@ from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.tensor import Tensor, make
 from .program.donation import Donating, put_back, surely
 from .program.entry import Entry
-from .program.own_values import OwnValues
 from .program.results import ELSEWHERE, ResultArray, ResultTensor
 from .trace.checks import any_of
 from .trace.outside_results import OutsideTensor, OutsideView
@@ -142,36 +141,36 @@ def _stack(rows: list[Any]) -> Any:
 
 def is_steady(entry: Entry) -> bool:
     """Whether a program may be run again after itself, whatever it computed."""
-    program = entry.program
+    program, traced = entry.program, entry.program.traced
     if (
         entry.switches
-        or entry.kept_tensors
-        or entry.returns_given
-        or entry.parts is not None
-        or isinstance(entry.over_processes, OwnValues)
-        or not entry.only_reads_arguments
-        or program.new_state
-        or program.flags
+        or program.returned.kept_tensors
+        or program.returned.returns_given
+        or program.parts is not None
+        or (program.joint is not None and program.joint.has_own_values)
+        or not program.only_reads_arguments
+        or traced.new_state
+        or traced.flags
     ):
         return False
-    written = {id(st): k for st, k, _ in entry.stored}
-    if any(id(st) in written for st, _ in program.looked_at):
+    written = {id(st): k for st, k, _ in program.writes.storages}
+    if any(id(st) in written for st, _ in traced.looked_at):
         return False
-    if any(written.get(id(st), -1) != written.get(id(f), -1) for st, f, _, _ in program.peers):
+    if any(written.get(id(st), -1) != written.get(id(f), -1) for st, f, _, _ in traced.peers):
         return False
-    after = {id(leaf): (k, m) for leaf, k, m, _ in program.grads}
+    after = {id(leaf): (k, m) for leaf, k, m, _ in traced.grads}
     if any(m is None and k is not None for k, m in after.values()):
         return False
-    if any(entry.gradients_read.one_alone(leaf) for leaf, *_ in program.grads):
+    if any(program.conditions.gradients_read.one_alone(leaf) for leaf, *_ in traced.grads):
         return False
-    spent = {id(leaf) for leaf, _ in entry.spent_gradients}
-    return all(after.get(id(leaf), (None, m))[1] is m and id(leaf) not in spent for leaf, m in program.gradient_guards)
+    spent = {id(leaf) for leaf, _ in program.writes.spent_gradients}
+    return all(after.get(id(leaf), (None, m))[1] is m and id(leaf) not in spent for leaf, m in traced.gradient_guards)
 
 
 def run_from(entry: Entry, inputs: Sequence[Any], batches: Batches, at: int) -> Any:
     """Take step `at`, whose inputs these are, and as many of the later ones as the same program can."""
     if not is_steady(entry):
-        outside = [isinstance(o, ELSEWHERE) and not _is_argument(o) for o in entry.outs]
+        outside = [isinstance(o, ELSEWHERE) and not _is_argument(o) for o in entry.program.returned.outs]
         return _of_one(entry.run(inputs), batches.length == 1, outside)
     if batches.length - at == 1 and batches.length > 1 and entry.loops.get(batches.length) is None:
         return entry.run(inputs)
@@ -187,34 +186,34 @@ class Loop:
     """A program that takes any of `length` steps, from one to another."""
 
     def __init__(self, entry: Entry, length: int) -> None:
-        self.entry = entry
-        program, sources = entry.program, entry.program.sources
-        self.fed = {i: k for i, k, _ in program.writes}
-        of_leaf = {id(leaf): k for leaf, k, m, _ in program.grads if m is not None}
+        self.entry, self.program = entry, entry.program
+        self.log = log = self.program.conditions.log
+        traced, sources, inputs = self.program.traced, self.program.traced.sources, self.program.inputs
+        self.fed = {i: k for i, k, _ in traced.writes}
+        of_leaf = {id(leaf): k for leaf, k, m, _ in traced.grads if m is not None}
         for i, s in enumerate(sources):
             if s.kind == "grad" and id(s.what) in of_leaf:
                 self.fed[i] = of_leaf[id(s.what)]
         """Sources that read what an earlier step wrote, and as which of its results."""
         self.rows = [i for i, s in enumerate(sources) if s.kind == "arg"]
-        self.hosted = [i for i, s in enumerate(sources) if s.kind == "draw" or (s.kind == "number" and entry.log)]
+        self.hosted = [i for i, s in enumerate(sources) if s.kind == "draw" or (s.kind == "number" and log)]
         """Sources whose values Python makes for each step."""
-        special = {*self.rows, *self.hosted, *entry.donated}
+        special = {*self.rows, *self.hosted, *inputs.overwritten}
         self.rest = [i for i in range(len(sources)) if i not in special]
-        spare = {id(leaf) for leaf, _ in entry.spare}
-        self.finals = [self.fed[i] for i in entry.donated]
-        self.finals += [k for leaf, k, m, _ in program.grads if m is not None and id(leaf) in spare]
-        more = [*self.fed.values(), *[k for _, k, m, _ in program.grads if m is not None]]
+        spare = {id(leaf) for leaf, _ in inputs.spare}
+        self.finals = [self.fed[i] for i in inputs.overwritten]
+        self.finals += [k for leaf, k, m, _ in traced.grads if m is not None and id(leaf) in spare]
+        more = [*self.fed.values(), *[k for _, k, m, _ in traced.grads if m is not None]]
         self.finals = list(dict.fromkeys([*self.finals, *more]))
         """Which results of the last step are kept, those first that take the place of an input."""
-        self.stacked = sorted({entry.result_order[o.index] for o in entry.outs if isinstance(o, ResultTensor)})
-        self.checked = entry.checks is not None
+        self.stacked = sorted({self.program.body.result_order[o.index] for o in self.program.returned.tensors()})
+        self.checked = self.program.checks is not None
         self.room = self._room(length)
         """How many steps one call takes at most."""
-        overwritten = len(entry.donated) + len(entry.spare)
-        self.kernel = Donating(lambda *xs: self._loop(xs), overwritten, bool(entry.spare))
+        self.kernel = Donating(lambda *xs: self._loop(xs), inputs.n_given_away, bool(inputs.spare))
 
     def _room(self, length: int) -> int:
-        sources = self.entry.program.sources
+        sources = self.program.traced.sources
         size = sum(
             s.meta.numel * s.meta.dtype.itemsize for s in (sources[i] for i in self.hosted) if s.meta is not None
         )
@@ -222,15 +221,16 @@ class Loop:
 
     # -- the program
     def _loop(self, xs: Sequence[Any]) -> list[Any]:
-        entry, sources = self.entry, self.entry.program.sources
-        n, spares = len(entry.donated), len(entry.spare)
+        program, sources = self.program, self.program.traced.sources
+        checks, overwritten = program.checks, program.inputs.overwritten
+        n, spares = len(overwritten), len(program.inputs.spare)
         own, memory = xs[:n], xs[n : n + spares]
         rows, hosted, rest = _split(xs[n + spares : -2], len(self.rows), len(self.hosted))
         low, high = xs[-2:]
-        given = dict(zip([*self.rest, *entry.donated], [*rest, *own]))
+        given = dict(zip([*self.rest, *overwritten], [*rest, *own]))
         first = {self.fed[i]: given[i] for i in self.fed}
         first.update(zip(self.finals[n : n + spares], memory))
-        results = [v.aval for v in entry.program.jaxpr.outvars]
+        results = [v.aval for v in program.traced.jaxpr.outvars]
         state = tuple(_as(results[k], first.get(k)) for k in self.finals)
         buffers = tuple(jnp.zeros((self.room, *results[k].shape), results[k].dtype) for k in self.stacked)
 
@@ -244,19 +244,19 @@ class Loop:
         def goes_on(carry: Any) -> Any:
             i, failed, state, _ = carry
             wanted = (i < high) & ~failed
-            if entry.checks is not None and entry.checks.ahead_flags:
-                wanted &= ~entry.checks.fails_ahead(values(i, state))
+            if checks is not None and checks.ahead_flags:
+                wanted &= ~checks.fails_ahead(values(i, state))
             return wanted
 
         def step(carry: Any) -> Any:
             i, failed, state, buffers = carry
-            values_of = entry.steps(values(i, state))
+            values_of = program.body.steps(values(i, state))
             new = tuple(_as(results[k], values_of[k]) for k in self.finals)
             buffers = tuple(
                 lax.dynamic_update_index_in_dim(b, _as(results[k], values_of[k]), i - low, 0)
                 for b, k in zip(buffers, self.stacked)
             )
-            if entry.late:
+            if program.body.late:
                 failed = any_of(values_of[len(results) :])
                 new = tuple(jnp.where(failed, x, y) for x, y in zip(state, new))
             return jnp.where(failed, i, i + 1), failed, new, buffers
@@ -268,24 +268,23 @@ class Loop:
     # -- running
     def run(self, inputs: Sequence[Any], batches: Batches, at: int) -> StepsDone:
         """Take the steps from `at` on; step `at` is one for this program, and Python did its part of it."""
-        entry, log = self.entry, self.entry.log
-        args = [inputs[i] for i in entry.args] if entry.repeats_a_tensor else inputs
+        entry, program, log = self.entry, self.program, self.log
+        args = program.arguments(inputs)
         stacks = [x for x in batches.flat if isinstance(x, Tensor)]
         stacks = [*stacks, *inputs[len(stacks) :]]
-        rows = [stacks[i] for i in entry.args] if entry.repeats_a_tensor else stacks
+        rows = program.arguments(stacks)
         began = None if log is None else log.state()
-        counters = entry.counters
-        counts = [vc.version for vc in counters]
+        versions = program.writes.versions(args)
         arrays: list[Any] = []
         drawn: dict[Any, Any] = {}
-        python_results: list[list[Any]] = [[] for _ in entry.outs]
+        python_results: list[list[Any]] = [[] for _ in program.returned.outs]
         steps = high = 0
 
         def stored() -> None:
             results = self._placed(arrays)
-            if entry.one_device is not None:
-                entry.one_device.bring_back(results)
-            entry.store(results, args, counters, counts, steps)
+            if program.one_device is not None:
+                program.one_device.bring_back(results)
+            entry.store(results, args, versions, steps)
             entry.has_run = entry.has_run or steps > 0
             if log is not None:
                 log.settle()
@@ -293,16 +292,16 @@ class Loop:
         try:
             hosted, high = self._in_python(inputs, batches.length, at, drawn, python_results)
             steps = high - at
-            sources = entry.program.sources
+            sources = program.traced.sources
             if self._fails_at_once(args, hosted):
                 self._fail(inputs, batches, at, began, drawn, 0)
             given = [sources[i].array(rows) for i in (*self.rows, *self.rest)]
             n = len(self.rows)
             bounds = np.int32(at), np.int32(high)
-            own = entry.arrays_to_overwrite(args)
+            own = program.inputs.arrays_to_overwrite(args)
             xs = [*own, *given[:n], *hosted, *given[n:], *bounds]
-            if entry.one_device is not None:
-                xs = entry.one_device.put_all(xs)
+            if program.one_device is not None:
+                xs = program.one_device.put_all(xs)
             arrays += self.kernel.results(xs, ())
             self.kernel.settled = True
             if self.checked:
@@ -326,7 +325,7 @@ class Loop:
 
     def _fails_at_once(self, args: Sequence[Any], hosted: Sequence[Any]) -> bool:
         """Whether a check of the first step fails that does not wait for the program."""
-        checks, sources = self.entry.checks, self.entry.program.sources
+        checks, sources = self.program.checks, self.program.traced.sources
         if checks is None:
             return False
         drawn = {i: column[0] for i, column in zip(self.hosted, hosted)}
@@ -337,17 +336,17 @@ class Loop:
         self, inputs: Sequence[Any], length: int, at: int, drawn: dict[Any, Any], python_results: list[Any]
     ) -> tuple[list[Any], int]:
         """Do Python's part of the steps: random numbers and the numbers that are carried, each stacked."""
-        entry, sources = self.entry, self.entry.program.sources
+        sources = self.program.traced.sources
         columns: list[list[Any]] = [[] for _ in self.hosted]
         high = min(length, at + self.room)
         with restorable(drawn):
             for i in range(at, high):
-                if i > at and entry.log is not None and entry.why_stale(inputs) is not None:
+                if i > at and self.log is not None and self.entry.why_stale(inputs) is not None:
                     high = i
                     break
                 for column, s in zip(columns, self.hosted):
                     column.append(sources[s].array(()))
-                for rows, o in zip(python_results, entry.outs):
+                for rows, o in zip(python_results, self.program.returned.outs):
                     if isinstance(o, ReturnedNumber):
                         rows.append(o.tensor(()))
         return [self._padded(column) for column in columns], high
@@ -359,8 +358,9 @@ class Loop:
 
     def _placed(self, arrays: Sequence[Any]) -> list[Any]:
         """The last step's results in the order of the program of one step."""
-        out: list[Any] = [None] * len(self.entry.result_order)
-        at = {k: new for new, k in enumerate(self.entry.result_order)}
+        order = self.program.body.result_order
+        out: list[Any] = [None] * len(order)
+        at = {k: new for new, k in enumerate(order)}
         for k, array in zip(self.finals, arrays):
             out[at[k]] = array
         return out
@@ -379,47 +379,46 @@ class Loop:
         steps: int,
         row: Callable[[int], Any],
     ) -> StepsDone:
-        entry = self.entry
+        program = self.program
         buffers = dict(zip(self.stacked, arrays[len(self.finals) :]))
         leaves: list[Any] = []
-        for o, rows in zip(entry.outs, python_results):
+        for o, rows in zip(program.returned.outs, python_results):
             if isinstance(o, ResultTensor):
                 m = meta((steps, *o.meta.shape), o.meta.dtype, o.meta.device)
-                array = buffers[entry.result_order[o.index]]
+                array = buffers[program.body.result_order[o.index]]
                 array = array if steps == self.room else array[:steps]
-                if entry.one_device is not None:
-                    array = entry.one_device.returned(array, m)
+                if program.one_device is not None:
+                    array = program.one_device.returned(array, m)
                 leaves.append(o.of_array(array) if isinstance(o, ResultArray) else make(array, m))
             elif isinstance(o, ReturnedNumber):
                 leaves.append(_Rows(rows[:steps]))
             elif _is_argument(o):
-                given = [row(i) for i in range(steps)]
-                taken = [[r[k] for k in entry.args] if entry.repeats_a_tensor else r for r in given]
+                taken = [program.arguments(row(i)) for i in range(steps)]
                 leaves.append(ops.stack([o.tensor(xs).detach() for xs in taken]))
             else:
                 leaves.append(_Rows([o.tensor(args) if isinstance(o, ELSEWHERE) else o] * steps))
-        return StepsDone(steps, leaves, entry.spec)
+        return StepsDone(steps, leaves, program.returned.spec)
 
     def _fail(self, inputs: Sequence[Any], batches: Batches, at: int, began: Any, drawn: Any, steps: int) -> None:
         """Raise what step `at` raises: the steps before it have been taken, it and the later ones have not."""
-        entry, sources = self.entry, self.entry.program.sources
+        sources = self.program.traced.sources
         put_back(drawn, ())
-        if entry.log is not None:
-            entry.log.resume(began)
+        if self.log is not None:
+            self.log.resume(began)
             for _ in range(steps + 1):
-                entry.log.replay([inputs[i] for i in entry.args])
+                self.log.replay([inputs[i] for i in self.program.places])
         draws = [i for i in self.hosted if sources[i].kind == "draw"]
         for _ in range(steps):
             for s in draws:
                 sources[s].array(())
         try:
-            entry.raise_failed_check(self._row(inputs, batches, at))
+            self.entry.raise_failed_check(self._row(inputs, batches, at))
         except Exception as error:
             error.add_note(f"In step {at} of many().")
             raise
         finally:
-            if entry.log is not None:
-                entry.log.restore()
+            if self.log is not None:
+                self.log.restore()
 
 
 def _is_argument(o: Any) -> bool:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from .program.entry import Entry
+from .program.program import Program
 from .program.results import is_known
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
-from .trace.traced_program import Program
+from .trace.traced_program import TracedProgram
 from .watch.kinds_of_objects import is_ours
 from .watch.number_log import is_same_value
 from .watch.places import PLAIN_VALUES, place_of
@@ -54,13 +54,13 @@ class Verification:
         return bool(self.every) and self._runs % self.every == 0
 
 
-def describe_difference(used: Entry, fresh: Entry) -> str | None:
+def describe_difference(used: Program, fresh: Program) -> str | None:
     """Where the program of a new trace parts from the one in use, in words; None if they are the same."""
     where = next(filter(None, (check(used, fresh) for check in _CHECKS)), None)
     if where is None:
         return None
-    watched = {place_of(holder, key) for holder, key, _ in used.python_guards.places}
-    more = (key for holder, key, _ in fresh.python_guards.places if place_of(holder, key) not in watched)
+    watched = {place_of(holder, key) for holder, key, _ in used.conditions.guards.places}
+    more = (key for holder, key, _ in fresh.conditions.guards.places if place_of(holder, key) not in watched)
     unseen = next((f"; it reads {key!r}, which no guard of the program watches" for key in more), "")
     return where + unseen
 
@@ -81,7 +81,7 @@ class _Steps:
         self.texts.setdefault(number, text)
         return number
 
-    def of_program(self, program: Program) -> tuple[list[int], list[int]]:
+    def of_program(self, program: TracedProgram) -> tuple[list[int], list[int]]:
         """The numbers of its results, and of all values in their order."""
         part, found = program.jaxpr, list[int]()
         inputs = [self._number(("input", i)) for i, _ in enumerate(part.invars)]
@@ -119,26 +119,26 @@ def _content(value: Any) -> Any:
     return "constant", str(array.dtype), array.shape, array.tobytes()
 
 
-def _other_steps(used: Entry, fresh: Entry) -> str | None:
+def _other_steps(used: Program, fresh: Program) -> str | None:
     steps = _Steps()
-    (before, known), (now, found) = steps.of_program(used.program), steps.of_program(fresh.program)
+    (before, known), (now, found) = steps.of_program(used.traced), steps.of_program(fresh.traced)
     if before == now:
         return None
     new = next((steps.texts[n] for n in found if n not in known), None)
     return "its results are other ones" if new is None else f"it takes a step that the program does not have ({new})"
 
 
-def _other_sources(used: Entry, fresh: Entry) -> str | None:
+def _other_sources(used: Program, fresh: Program) -> str | None:
     for before, now in zip_longest(_inputs(used), _inputs(fresh)):
         if before != now:
             return f"an input of the program ({(before or now)[0]}) is another one"
     return None
 
 
-def _inputs(entry: Entry) -> Iterator[tuple[Any, ...]]:
-    for i, source in enumerate(entry.program.sources):
-        constant = entry.constant_tensors.get(i)
-        if constant is not None or (source.kind == "tensor" and id(source.what) in entry.program.constants):
+def _inputs(program: Program) -> Iterator[tuple[Any, ...]]:
+    for i, source in enumerate(program.traced.sources):
+        constant = program.body.constants.get(i)
+        if constant is not None or (source.kind == "tensor" and id(source.what) in program.traced.constants):
             yield _content(source.what.array if constant is None else constant.array())
         elif source.kind in ("tensor", "grad"):
             yield source.kind, _name(source.what)
@@ -146,10 +146,10 @@ def _inputs(entry: Entry) -> Iterator[tuple[Any, ...]]:
             yield (source.kind,)
 
 
-def _other_results(used: Entry, fresh: Entry) -> str | None:
-    if used.spec != fresh.spec:
+def _other_results(used: Program, fresh: Program) -> str | None:
+    if used.returned.spec != fresh.returned.spec:
         return "the result has another structure"
-    for before, now in zip(used.outs, fresh.outs):
+    for before, now in zip(used.returned.outs, fresh.returned.outs):
         if type(before) is not type(now) or (isinstance(before, PLAIN_VALUES) and not is_same_value(before, now)):
             return f"a result was {before!r} and is {now!r}"
         if isinstance(before, OutsideView) and _view(before) != _view(now):
@@ -168,14 +168,14 @@ def _view(x: OutsideView) -> tuple[Any, ...]:
     return x.meta, None if al is None else (al.offset, al.conj, al.neg)
 
 
-def _other_effects(used: Entry, fresh: Entry) -> str | None:
-    for before, now in zip_longest(_effects(used.program), _effects(fresh.program)):
+def _other_effects(used: Program, fresh: Program) -> str | None:
+    for before, now in zip_longest(_effects(used.traced), _effects(fresh.traced)):
         if before != now:
             return f"what the program writes outside ({(before or now)[0]}) is something else"
     return None
 
 
-def _effects(program: Program) -> Iterator[tuple[Any, ...]]:
+def _effects(program: TracedProgram) -> Iterator[tuple[Any, ...]]:
     yield from (("elements of a tensor", *row) for row in program.writes)
     for leaf, k, m, version in program.grads:
         yield "a gradient", _name(leaf), k if m is not None else type(k), m, version
@@ -186,7 +186,7 @@ def _name(leaf: Any) -> int:
     return leaf if isinstance(leaf, int) else id(leaf)
 
 
-_CHECKS: tuple[Callable[[Entry, Entry], str | None], ...] = (
+_CHECKS: tuple[Callable[[Program, Program], str | None], ...] = (
     _other_steps,
     _other_sources,
     _other_effects,

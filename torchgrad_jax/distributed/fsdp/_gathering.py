@@ -20,7 +20,6 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._bridge.compile.program.own_values import Processes, average, own_copy
 from ..._core.arrays.meta import meta
 from ..._core.jax.caches import remember
 from ..._core.state import MODES
@@ -29,6 +28,7 @@ from ..._engine.memory.tensor import Storage, Tensor, make
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
 from ...utils import _pytree
+from .._compiled.own_values import Processes, average, own_copy
 from .._exchange import agree
 from .._groups import is_initialized
 from ..device_mesh import DeviceMesh

@@ -29,7 +29,7 @@ def _step(update: Any, **kwargs: Any) -> tuple[list[Any], Any, Any]:
     x = tg.randn(4, WIDTH)
     for _ in range(3):
         run(x)
-    (entry,) = (e for es in run.entries.values() for e in es if e.program.grads or e.donated)
+    (entry,) = (e for es in run.entries.values() for e in es if e.program.traced.grads or e.program.inputs.overwritten)
     return ps, entry, run
 
 
@@ -63,14 +63,13 @@ def _adam(ps: list[Any]) -> Any:
 
 def _text(entry: Any) -> str:
     """What XLA makes of a program."""
-    sources = entry.program.sources
-    metas = [sources[i].meta for i in entry.order[: len(entry.donated)]]
-    metas += [m for _, m in entry.spare]
-    metas += [sources[i].meta for i in entry.order[len(entry.donated) :]]
+    sources, inputs = entry.program.traced.sources, entry.program.inputs
+    memory = iter([m for _, m in inputs.spare])
+    metas = [next(memory) if i is None else sources[i].meta for i in inputs.positions()]
     # What has no shape of its own is a number, such as the learning rate.
     kinds = [((), "float64") if m is None else (m.shape, m.dtype.np) for m in metas]
     shapes = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
-    return entry.kernel.lower(*shapes).compile().as_text()
+    return entry.program.kernel.call.lower(*shapes).compile().as_text()
 
 
 @pytest.mark.parametrize(("update", "both"), [(_plain, False), (_clipped, True)], ids=["plain", "clipped"])

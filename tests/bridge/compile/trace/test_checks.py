@@ -328,7 +328,7 @@ def test_indices_from_outside_are_looked_at_ahead():
     run(M)
     run(M)
     (entries,) = run.entries.values()
-    assert entries[0].late == []
+    assert entries[0].program.body.late == []
     places.fill_(4)
     for _ in range(2):
         assert refusal(run, M) == refusal(lambda x: x[places], M)
@@ -381,11 +381,11 @@ def test_no_program_is_made_for_indices_from_outside_and_numpy_runs_the_others()
     run = torch.compile(lambda i, j: F.nll_loss(M, i.flatten()) + F.embedding((j - 1).abs(), M).sum())
     run(ints(0, 1, 2, 2), ints(0, 3))
     ((entry,),) = run.entries.values()
-    flat, computed = entry.checks._in_bounds, entry.checks._ahead
+    flat, computed = entry.program.checks._in_bounds, entry.program.checks._ahead
     assert [bounds.high for _, bounds in flat] == [3]
     # NumPy's code: XLA's is a wrapper of a compiled function.
     assert computed._run.__name__ == "kernel"
-    assert entry.late == []
+    assert entry.program.body.late == []
 
 
 # --- functions whose result needs a gradient ------------------------------------------------------

@@ -53,11 +53,10 @@ class Spy:
     def unguarded(self, entry):
         """What was read and no guard of a program compares, in words."""
         places, whole = set(), set()
-        for guards in (entry.python_guards,):
-            for holder, key, _ in guards.places:
-                places.add((id(getattr(holder, "of", holder)), key))
-            places.update((id(getattr(holder, "of", holder)), key) for holder, key in guards.number_places)
-            whole.update(id(getattr(holder, "of", holder)) for holder, _ in guards.dicts)
+        guards = entry.program.conditions.guards
+        places.update((id(getattr(holder, "of", holder)), key) for holder, key, _ in guards.places)
+        places.update((id(getattr(holder, "of", holder)), key) for holder, key in guards.number_places)
+        whole.update(id(getattr(holder, "of", holder)) for holder, _ in guards.dicts)
         return sorted(
             f"{type(x).__name__}.{name}"
             for at, (x, table, name) in self.read.items()

@@ -537,8 +537,8 @@ def test_step_counts_are_one_number():
     np.testing.assert_allclose(got, [eager(x).tolist() for _ in range(4)], rtol=1e-6)
     assert fast.counts["traced"] == 1
     entries = [entry for found in fast.entries.values() for entry in found]
-    assert {len({id(first) for _, first, _, _ in e.program.peers}) for e in entries} == {1}
-    assert [len(e.program.peers) for e in entries] == [4]
+    assert {len({id(first) for _, first, _, _ in e.program.traced.peers}) for e in entries} == {1}
+    assert [len(e.program.traced.peers) for e in entries] == [4]
     assert [opt.state[p]["step"].item() for p in ps] == [4.0] * 5
     assert [opt.state[p]["step"]._version for p in ps] == [4] * 5
 

@@ -440,6 +440,8 @@ class ForwardAndBackward:
         self.run_forward, self.run_backward = forward, backward
         self.forward: Callable[..., list[Any]] = jax.jit(forward)
         self.backward: Callable[..., list[Any]] = jax.jit(backward)
+        self.is_joint = False
+        """Whether several processes run both parts together; see `joint.py`."""
 
     def forward_as_operator(self, description: BackwardDescription, wanted: tuple[int, ...]) -> Call:
         """Those of the results that have a graph as one operator, differentiable from outside."""

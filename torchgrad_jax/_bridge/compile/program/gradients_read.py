@@ -21,7 +21,7 @@ from ...._core.errors.messages import AsWritten
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.memory.strided import is_direct
 from ...._engine.memory.tensor import Tensor
-from ..trace.traced_program import Program, StateLift, resolve_argument
+from ..trace.traced_program import StateLift, TracedProgram, resolve_argument
 from ..watch.keys import OftenAnew
 from .compiled_backward import SpentGraph, spent_graph
 
@@ -43,7 +43,7 @@ class GradientsRead:
 
     __slots__ = ("_any", "_n", "_one", "_outside")
 
-    def __init__(self, program: Program, args: Sequence[Tensor], known: Iterable[Tensor]) -> None:
+    def __init__(self, program: TracedProgram, args: Sequence[Tensor], known: Iterable[Tensor]) -> None:
         found = [(leaf, m, _gradient(leaf, args)) for leaf, m in program.gradient_guards]
         if any(g is not None and requires_grad_of(g) for _, _, g in found):
             raise AsWritten(_READS_A_GRAPH, lasting=True)
@@ -103,7 +103,7 @@ def graphs_of_gradients(current: StateLift, began: int) -> dict[Any, SpentGraph 
     return found
 
 
-def spent_gradients(program: Program, graphs: dict[Any, SpentGraph | None]) -> list[tuple[Any, SpentGraph]]:
+def spent_gradients(program: TracedProgram, graphs: dict[Any, SpentGraph | None]) -> list[tuple[Any, SpentGraph]]:
     """The leaves to which the program gives gradients with a graph that was used up, and what is left of these."""
     found = []
     for leaf, _, m, _ in program.grads:

@@ -7,7 +7,7 @@ others there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,6 +15,10 @@ import numpy as np
 
 from ...._core.arrays import devices, transfer
 from ...._core.arrays.meta import Meta
+from ..trace.traced_program import Source, TracedProgram
+from .inputs import Inputs
+from .returned import Returned
+from .writes import Writes
 
 
 class OneDevice:
@@ -22,46 +26,28 @@ class OneDevice:
 
     Args:
         there: the device where it computes.
-        entry: the program, whose inputs and results have their order.
-        args: the tensors that it was traced with.
+        sources: what the program reads.
+        inputs: the order in which it takes that.
+        on_cpu: its results that belong on the CPU.
     """
 
-    def __init__(self, there: devices.device, entry: Any, args: Sequence[Any]) -> None:
+    def __init__(self, there: devices.device, sources: Sequence[Source], inputs: Inputs, on_cpu: Iterable[int]) -> None:
         self.there, self.target = there, devices.to_jax(there)
         self.cpu = devices.to_jax(devices.CPU)
-        sources, between = entry.program.sources, len(entry.spare)
-        overwritten = len(entry.donated)
         self.inputs = [
-            k if k < overwritten else k + between
-            for k, i in enumerate(entry.order)
-            if self._may_be_elsewhere(sources[i])
+            k for k, i in enumerate(inputs.positions()) if i is not None and self._may_be_elsewhere(sources[i])
         ]
-        first = overwritten + between
-        self.only_read = range(first, first + len(entry.kept_storages))
+        first = inputs.n_given_away
+        self.only_read = range(first, first + len(inputs.storages))
         """Inputs from outside that are not overwritten: while they stay the same, they are sent once."""
         self.sent: dict[int, tuple[Any, Any]] = {}
         """For the position of such an input: its array, and what was sent."""
-        self.to_return = sorted(set(self._results_of_the_cpu(entry, args)))
+        self.to_return = sorted(set(on_cpu))
 
     def _may_be_elsewhere(self, source: Any) -> bool:
         return source.kind == "draw" or (
             source.meta is not None and (source.meta.device is devices.CPU or self.there is devices.CPU)
         )
-
-    def _results_of_the_cpu(self, entry: Any, args: Sequence[Any]) -> Iterable[int]:
-        """The results that belong on the CPU; a number that is only kept stays where it is.
-
-        Each step would wait for Adam's counts otherwise.
-        """
-        if self.there is devices.CPU:
-            return
-        yield from [o.index for o in entry.results() if o.meta.device is devices.CPU]
-        yield from [k for _, k, m, _ in entry.grads if m is not None and m.device is devices.CPU]
-        written = [(st.meta, k) for st, k, _ in entry.stored]
-        for i, k, _ in entry.stored_elsewhere:
-            written.append((args[~i]._m if i < 0 else entry.program.sources[i].meta, k))
-        written += [(st.meta, k) for st, k in entry.new_state]
-        yield from [k for m, k in written if m.device is devices.CPU and m.ndim]
 
     def put(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs of the program in its order, all on the device."""
@@ -106,14 +92,31 @@ class OneDevice:
         return jax.device_put(array, self.cpu) if m.device is devices.CPU else array
 
 
-def one_device(entry: Any, args: Sequence[Any]) -> OneDevice | None:
+def one_device(
+    inputs: Inputs, writes: Writes, returned: Returned, traced: TracedProgram, args: Sequence[Any]
+) -> OneDevice | None:
     """What a program needs to run on one device; None where JAX sees the CPU alone, or all tensors are on one GPU."""
     if devices.no_accelerator():
         return None
-    metas: list[Meta] = [s.meta for s in entry.program.sources if s.meta is not None]
-    metas += [o.meta for o in entry.results()]
+    metas: list[Meta] = [s.meta for s in traced.sources if s.meta is not None]
+    metas += [o.meta for o in returned.tensors()]
     found = {m.device for m in metas}
     accelerators = found - {devices.CPU}
     if len(accelerators) > 1 or devices.CPU not in found or any(d.type == "meta" for d in found):
         return None
-    return OneDevice(accelerators.pop() if accelerators else devices.CPU, entry, args)
+    if not accelerators:
+        return OneDevice(devices.CPU, traced.sources, inputs, ())
+    return OneDevice(accelerators.pop(), traced.sources, inputs, _results_of_the_cpu(writes, returned, args))
+
+
+def _results_of_the_cpu(writes: Writes, returned: Returned, args: Sequence[Any]) -> Iterator[int]:
+    """The results that belong on the CPU; a number that is only kept stays where it is.
+
+    Each step would wait for Adam's counts otherwise.
+    """
+    yield from [o.index for o in returned.tensors() if o.meta.device is devices.CPU]
+    yield from [k for _, k, m, _ in writes.gradients if m is not None and m.device is devices.CPU]
+    written: list[tuple[Any, int]] = [(st.meta, k) for st, k, _ in writes.storages]
+    written += [(args[~s]._m if isinstance(s, int) else s.meta, k) for s, k, _ in writes.elsewhere]
+    written += [(st.meta, k) for st, k in writes.new_state]
+    yield from [k for m, k in written if m.device is devices.CPU and m.ndim]

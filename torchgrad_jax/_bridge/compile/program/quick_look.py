@@ -39,7 +39,7 @@ def look_quickly(entry: Any, mode: int, args: Sequence[Tensor]) -> None:
         args: plain tensors, no two of one memory.
     """
     kinds = tuple([(x._m, x._rg) for x in args])
-    places = entry.python_guards.holds  # another one where a place was found to have another value
+    places = entry.program.conditions.guards.holds  # another one where a place was found to have another value
     if entry.taken[:2] != (mode, kinds) or entry.taken[2] is not places:
         short = _is_short(entry) and len(args) <= _MOST_ARGUMENTS
         entry.takes = (_written if short else _in_a_loop)(entry, mode, kinds)
@@ -64,16 +64,17 @@ def _in_a_loop(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
 
 def _is_short(entry: Any) -> bool:
     """Whether what has to be compared are few things by their identity, and nothing else."""
+    conditions = entry.program.conditions
     more = (
         entry.run_quickly is None,
-        entry.constants,
-        entry.has_more_guards,
-        entry.log,
-        entry.apart.fixed,
-        entry.apart.compares,
-        entry.python_guards.arrays,
+        conditions.constants,
+        conditions.are_many,
+        conditions.log,
+        conditions.apart.fixed,
+        conditions.apart.compares,
+        conditions.guards.arrays,
     )
-    return len(entry.program.known_tensors) <= _MOST_TENSORS and not any(more)
+    return len(entry.program.traced.known_tensors) <= _MOST_TENSORS and not any(more)
 
 
 def _written(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
@@ -83,11 +84,11 @@ def _written(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
         lines.append(f"{x}.__class__ is {code.name(Tensor)} and {x}._m is {code.name(m)}")
         lines.append(f"{x}._rg is {requires} and {x}._al is None and {x}._x is None and not {x}.__dict__")
     lines += [f"{x}._st is not {y}._st" for x, y in itertools.combinations(args, 2)]
-    for ref, st, m, al, rg in entry.program.known_tensors:
+    for ref, st, m, al, rg in entry.program.traced.known_tensors:
         parts = (("_m", m), ("_rg", rg), ("_al", al), ("_st", st))
         same = " and ".join(f"t.{key} is {code.name(value)}" for key, value in parts)
         lines.append(f"((t := {code.name(ref)}()) is None or ({same}))")
-    lines.append(f"{code.name(entry.python_guards.holds)}()")
+    lines.append(f"{code.name(entry.program.conditions.guards.holds)}()")
     unpacked = f"  {', '.join(args)}, = args\n" if args else ""
     source = (
         f"def takes(args, mode):\n  if mode != {mode} or len(args) != {len(args)}: return False\n"

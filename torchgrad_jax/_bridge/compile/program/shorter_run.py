@@ -11,36 +11,36 @@ from jax.errors import JaxRuntimeError
 from ...._core.arrays import devices
 from ...._core.arrays.out_of_memory import check_memory, complain_of_memory
 from ...._engine.memory.tensor import Tensor, make
-from .held_in_jax import GivenAgain
+from .inputs import GivenAgain
 from .results import ResultTensor
 
 
 def shorter_run(entry: Any) -> Callable[[Sequence[Tensor]], Any] | None:
     """A shorter `run` for a program that only computes one tensor of plain ones; None for any other."""
-    program, kept = entry.program, entry.kept_storages
+    program, traced, inputs = entry.program, entry.program.traced, entry.program.inputs
     does_more = (
-        program.writes,
-        program.grads,
-        program.counters,
-        program.new_state,
-        program.peers,
-        program.flags,
-        entry.log,
-        entry.parts,
-        entry.one_device,
-        entry.over_processes,
-        entry.spec.kind is not None,
+        traced.writes,
+        traced.grads,
+        traced.counters,
+        traced.new_state,
+        traced.peers,
+        traced.flags,
+        program.conditions.log,
+        program.parts,
+        program.one_device,
+        program.joint,
+        program.returned.spec.kind is not None,
     )
-    if any(does_more) or not entry.only_reads_arguments:
+    if any(does_more) or not program.only_reads_arguments:
         return None
-    (out,) = entry.outs
+    (out,) = program.returned.outs
     if type(out) is not ResultTensor or out.requires:
         return None
-    if entry.kept_args is None or entry.late:
+    if inputs.arguments is None or program.body.late:
         return None
-    places = [entry.args[i] for i in entry.kept_args]
-    kernel, index, m = entry.kernel, out.index, out.meta
-    checks, ahead, given = entry.checks, entry.ahead, GivenAgain(len(places))
+    places, kept = [program.places[i] for i in inputs.arguments], inputs.storages
+    kernel, index, m = program.kernel.call, out.index, out.meta
+    checks, ahead, given = program.checks, inputs.ahead, GivenAgain(len(places))
     may_run_out = not devices.no_accelerator()
 
     def run(args: Sequence[Tensor]) -> Any:

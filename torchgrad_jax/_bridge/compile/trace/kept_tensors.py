@@ -22,7 +22,7 @@ from ...._engine.memory.strided import read
 from ...._engine.memory.tensor import Storage, Tensor
 from ..watch.guards import UNWATCHED, PythonGuards
 from ..watch.places import MISSING, Attributes, Entries, place_of
-from .traced_program import Program, StateLift
+from .traced_program import StateLift, TracedProgram
 
 
 class _Contents:
@@ -112,7 +112,7 @@ class KeptTensors:
             self._holder[self.key] = self._before
         return value
 
-    def settle(self, program: Program, guards: PythonGuards) -> None:
+    def settle(self, program: TracedProgram, guards: PythonGuards) -> None:
         """Let the program read what is in the place in each run, whichever tensors these are."""
         if not self.held_tensors:
             self._before = None

@@ -20,7 +20,7 @@ from ..watch.number_log import NumberLog
 from ..watch.object_trees import containers_of
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes, Items, place_of
-from .traced_program import Program
+from .traced_program import TracedProgram
 
 
 class PythonWatch:
@@ -147,7 +147,7 @@ class PythonWatch:
         """Whether a list or dict among the arguments is also reached in another way."""
         return any(map(self.guards.knows, self._given.values()))
 
-    def describe_effect(self, program: Program, numbers: NumberLog) -> str | None:
+    def describe_effect(self, program: TracedProgram, numbers: NumberLog) -> str | None:
         """What the function did in Python that only its own code can do again; None if there is nothing."""
         for guards in self:
             guards.forget_unused_states(program.used_optimizers)
@@ -171,7 +171,7 @@ class PythonWatch:
             return "a mode, such as whether operations are recorded, is another one afterwards"
         return effect
 
-    def _watch_forms(self, program: Program) -> None:
+    def _watch_forms(self, program: TracedProgram) -> None:
         """Watch the shapes of tensors that the program does not read; it knows those that it reads."""
         known = {id(ref()) for ref, *_ in program.known_tensors}
         for x in self.forms:

@@ -1,6 +1,6 @@
 """A function traced with its state: what it reads and writes of the outside is found while it runs.
 
-A caller uses `trace_program(run, args)`, which gives a `Program`.
+A caller uses `trace_program(run, args)`, which gives a `TracedProgram`.
 
 `StateLift` runs a function once with tracers in place of every array that it touches: those of its
 arguments, of tensors from outside, of random draws. What it has written when it is done (elements of
@@ -521,7 +521,7 @@ class StateLift(Lift):
         self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, len(self.sources) - 1)
 
 
-class Program:
+class TracedProgram:
     """A run as it can be repeated."""
 
     __slots__ = (
@@ -576,7 +576,7 @@ def trace_program(
     *,
     checked: bool = True,
     for_file: bool = False,
-) -> tuple[Program, Any]:
+) -> tuple[TracedProgram, Any]:
     """Run a function once for its steps and its effects; nothing outside changes.
 
     `run` returns the tensors of its result and anything that describes it; `more` gives arrays that are to be
@@ -588,7 +588,7 @@ def trace_program(
     lift = StateLift(args, checked, for_file)
     lift.log = log
     descriptions: list[Any] = []
-    program = Program()
+    program = TracedProgram()
 
     def pure() -> list[Any]:
         with take_current_trace() as current:
@@ -653,7 +653,7 @@ def trace_program(
     return program, descriptions[0]
 
 
-def _forget_gone_aliases(program: Program, lift: StateLift) -> None:
+def _forget_gone_aliases(program: TracedProgram, lift: StateLift) -> None:
     """Of what the run made on storages from outside (`w.detach()`), only what is still held has flags and gradients."""
     own = {id(t): ref for ref in lift.own_aliases if (t := ref()) is not None}
     at = {id(s.traced_storage): i for i, s in enumerate(lift.swapped)}
@@ -681,7 +681,7 @@ def _results(run: Any, lift: StateLift, descriptions: list[Any]) -> list[Any]:
     return [lift.array_of(t) for t in tensors]
 
 
-def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
+def _effects(program: TracedProgram, lift: StateLift, at: int) -> list[Any]:
     """What the run wrote outside: further results, and where they go."""
     extra: list[Any] = []
 
@@ -733,7 +733,7 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
     return extra
 
 
-def _restore(program: Program, lift: StateLift) -> None:
+def _restore(program: TracedProgram, lift: StateLift) -> None:
     program.counters = []
     of_arg = {id(s.counter): i for i, s in enumerate(lift.swapped)}
     for vc, version in lift.counters.values():
@@ -750,7 +750,7 @@ def _restore(program: Program, lift: StateLift) -> None:
             t._st, t._m, t._al = st, m, al
 
 
-def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
+def _survivors(program: TracedProgram, lift: StateLift, at: int) -> list[Any]:
     """Storages made inside that somebody outside still holds: further results."""
 
     def alive() -> list[Storage]:

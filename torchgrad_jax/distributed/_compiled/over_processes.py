@@ -19,9 +19,11 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ...._core.arrays import devices
-from ..trace.equal_steps import called
-from .donation import Donating
+from ..._bridge.compile.program.body import Body
+from ..._bridge.compile.program.donation import Donating
+from ..._bridge.compile.program.joint import Candidate, JointProgram
+from ..._bridge.compile.trace.equal_steps import called
+from ..._core.arrays import devices
 
 AXIS = "processes"
 """The axis of a mesh of processes, as the steps of XLA's name it."""
@@ -53,7 +55,7 @@ class Collective(abc.ABC):
         """Whether all that take part are about to run the same program, and not none; each calls this."""
 
 
-class OverProcesses:
+class OverProcesses(JointProgram):
     """The form of a program that the processes of a group run together.
 
     Args:
@@ -77,7 +79,7 @@ class OverProcesses:
         self._there = NamedSharding(mesh, PartitionSpec())
         """What JAX is told of each array: all processes have it. Each has its own, and the program is written so."""
         self._here = next(d for d in mesh.devices.flat if d.process_index == jax.process_index())
-        self.kernel: Donating | None = None
+        self.kernel = None
         if run is not None:
             every = PartitionSpec()
             whole = jax.shard_map(run, mesh=mesh, in_specs=every, out_specs=every, check_vma=False)
@@ -137,28 +139,28 @@ def like_given(inputs: Sequence[Any], there: NamedSharding) -> list[Any]:
     return [jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there) if _is_own(x) else x for x in inputs]
 
 
-def over_processes(entry: Any) -> OverProcesses | None:
+def over_processes(candidate: Candidate) -> OverProcesses | None:
     """The form of a program for all processes together; None where there is no collective that XLA could do."""
-    if not any(eqn.effects for eqn in entry.program.jaxpr.eqns):
+    body = candidate.body
+    eqns = body.traced.jaxpr.eqns
+    if candidate.parts is not None or not any(eqn.effects for eqn in eqns):
         return None
-    steps = list(_collectives(entry.program.jaxpr.eqns))
+    steps = list(_collectives(eqns))
     of_groups = {c.group: c for c in steps if c is not None}
-    platform = _platform(entry)
+    platform = candidate.platform or _platform(body)
     meshes = [c.mesh(platform) for c in of_groups.values()]
     connected = [mesh for mesh in meshes if mesh is not None]
     if not connected:
         return None
     together = len(of_groups) == 1 and all(c is not None and c.can_be_in_xla for c in steps)
-    run = (lambda *xs: entry.results_of(xs, in_xla)) if together else None
-    overwritten = len(entry.donated) + len(entry.spare)
-    return OverProcesses(connected[0], run, overwritten, bool(entry.spare), list(of_groups.values()))
+    run = (lambda *xs: body.results(xs, in_xla)) if together else None
+    inputs = body.inputs
+    return OverProcesses(connected[0], run, inputs.n_given_away, bool(inputs.spare), list(of_groups.values()))
 
 
-def _platform(entry: Any) -> str:
+def _platform(body: Body) -> str:
     """Where a program computes: `cpu`, `gpu` or `tpu`."""
-    if entry.one_device is not None:
-        return entry.one_device.target.platform
-    found = [s.meta.device for s in entry.program.sources if s.meta is not None]
+    found = [s.meta.device for s in body.traced.sources if s.meta is not None]
     return devices.to_jax(found[0] if found else devices.default_device()).platform
 
 

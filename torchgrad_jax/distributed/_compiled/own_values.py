@@ -27,11 +27,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ...._core.errors.messages import AsWritten
-from ...._core.host.code import INNER
-from ...._core.jax.caches import remember
-from ...._engine.modes.traced_run import placeholder
-from .donation import Donating
+from ..._bridge.compile.program.body import Body
+from ..._bridge.compile.program.compiled_backward import ForwardAndBackward
+from ..._bridge.compile.program.donation import Donating
+from ..._bridge.compile.program.joint import Candidate, JointProgram
+from ..._core.arrays.placement import MANY
+from ..._core.errors.messages import AsWritten
+from ..._core.host.code import INNER
+from ..._core.jax.caches import remember
+from ..._engine.modes.traced_run import placeholder
 from .over_processes import AXIS, collective_of, given_to_mesh, in_xla, is_over_mesh, like_given
 
 
@@ -338,22 +342,22 @@ def _told(name: bytes, numbers: Iterable[Any]) -> bytes:
 _DIFFERENT = "the processes would run different programs, or one on different numbers for tensors over all of them"
 
 
-class OwnValues:
+class OwnValues(JointProgram):
     """A program over the mesh, in which values that each process has of its own are rows of arrays.
 
     Args:
-        entry: the program of a compiled function.
+        body: the program of a compiled function.
         flow: what lies over the mesh in it.
         over_mesh: its sources that do.
         to_own: its results that are written to tensors that each process has of its own.
     """
 
-    def __init__(self, entry: Any, flow: _Flow, over_mesh: set[int], to_own: set[int]) -> None:
+    has_own_values = True
+
+    def __init__(self, body: Body, flow: _Flow, over_mesh: set[int], to_own: set[int]) -> None:
         self._processes, self._name = flow.processes[0], b""
         self._parameters = flow.parameters
-        n, spare = len(entry.donated), len(entry.spare)
-        order = [*entry.order[:n], *[None] * spare, *entry.order[n:]]
-        """Which source each input of the program is; None is memory that it does not read."""
+        order = body.inputs.positions()
         self._equal = [k for k, i in enumerate(order) if i in flow.equal]
         kinds = [
             _Kind.OVER_MESH if i is None or i in over_mesh else _Kind.EQUAL if i in flow.equal else _Kind.OWN
@@ -361,17 +365,18 @@ class OwnValues:
         ]
         results = [
             _Kind.EQUAL if k in to_own and kind is _Kind.OVER_MESH else kind
-            for k, kind in ((k, flow.kind_of(flow.results[k])) for k in entry.result_order)
+            for k, kind in ((k, flow.kind_of(flow.results[k])) for k in body.result_order)
         ]
-        self._mapped = _Mapped(self._processes.mesh, lambda xs: entry.results_of(xs, in_xla), kinds, results)
-        self._given_back = self._inputs_that_equal_results_replace(entry, order)
+        self._mapped = _Mapped(self._processes.mesh, lambda xs: body.results(xs, in_xla), kinds, results)
+        self._given_back = self._inputs_that_equal_results_replace(body, order)
         self._known: dict[int, Any] = {}
         """Arrays known to be equal in all processes, by the input that they are next."""
-        self.kernel = Donating(self._mapped, n + spare, bool(spare), entry.placed_results())
+        self._kernel = Donating(self._mapped, body.inputs.n_given_away, bool(body.inputs.spare), body.placements())
+        self.kernel = self._kernel
 
-    def _inputs_that_equal_results_replace(self, entry: Any, order: list[Any]) -> dict[int, int]:
-        at = {k: new for new, k in enumerate(entry.result_order)}
-        written = {i: at[k] for i, k, _ in entry.program.writes}
+    def _inputs_that_equal_results_replace(self, body: Body, order: list[Any]) -> dict[int, int]:
+        at = {k: new for new, k in enumerate(body.result_order)}
+        written = {i: at[k] for i, k, _ in body.traced.writes}
         replaced = {written[order[k]]: k for k in self._equal if order[k] in written}
         return {k: of for k, of in replaced.items() if self._mapped.results[k] is _Kind.EQUAL}
 
@@ -390,11 +395,11 @@ class OwnValues:
         if not self._processes.agree(told):
             raise AsWritten(_DIFFERENT, lasting=False)
         self._known.clear()
-        return self.kernel, self._mapped.given(inputs)
+        return self._kernel, self._mapped.given(inputs)
 
     def lower(self, inputs: Sequence[Any]) -> jax.stages.Lowered:
         """The program for such arrays, which is not run."""
-        return self.kernel.lower(*self._mapped.like(inputs))
+        return self._kernel.lower(*self._mapped.like(inputs))
 
     def bring_back(self, arrays: list[Any]) -> None:
         """Make results that are this process's own arrays of it; those that are stay what they are."""
@@ -476,10 +481,9 @@ class _Backward:
         return results
 
 
-def _divide(entry: Any, flow: _Flow, over_mesh: set[int]) -> None:
+def _divide(body: Body, parts: ForwardAndBackward, flow: _Flow, over_mesh: set[int]) -> None:
     """Let both parts of a program run over the mesh."""
-    parts, processes = entry.parts, flow.processes[0]
-    sources = range(len(entry.program.sources))
+    processes, sources = flow.processes[0], range(len(body.traced.sources))
     inputs = [_Kind.OVER_MESH if i in over_mesh else _Kind.EQUAL if i in flow.equal else _Kind.OWN for i in sources]
     saved = [flow.kind_of(v) for v in parts.saved_names]
     rows = [_Kind.ROW if kind is _Kind.OWN else kind for kind in saved]
@@ -489,41 +493,41 @@ def _divide(entry: Any, flow: _Flow, over_mesh: set[int]) -> None:
     mapped = _Mapped(processes.mesh, lambda xs: forward(*xs), inputs, [*results, *rows])
     parts.forward = ForwardOverMesh(processes, mapped, flow.parameters)
     parts.backward = _Backward(processes, backward, rows, gradients, flow.parameters)
+    parts.is_joint = True
 
 
 # --- which programs -------------------------------------------------------------------------------
 
 
-def own_values(entry: Any, args: Sequence[Any]) -> OwnValues | None:
+def own_values(candidate: Candidate) -> OwnValues | None:
     """The form of a program in which each process computes with values of its own; None if it has no such step.
 
     The parts of a program with a backward part are changed to that form.
 
-    Args:
-        entry: the program of a compiled function.
-        args: the tensors that it was traced with.
-
     Raises:
         AsWritten: it does something that cannot be done for the rows of all processes at once.
     """
-    sources = entry.program.sources
-    held = {i: s for i, s in enumerate(sources) if s.kind in ("arg", "tensor", "grad")}
-    over_mesh = {i for i, s in held.items() if is_over_mesh(s.array(args))}
-    to_mesh = {k for k, there in entry.pins.items() if not there.is_fully_addressable}
-    to_own = {k for i, k, _ in entry.program.writes if k not in to_mesh and (i < 0 or i in held)}
-    flow = _Flow(entry.program.jaxpr, over_mesh, to_mesh)
+    if not MANY:
+        return None
+    body, traced = candidate.body, candidate.body.traced
+    held = {i: s for i, s in enumerate(traced.sources) if s.kind in ("arg", "tensor", "grad")}
+    over_mesh = {i for i, s in held.items() if is_over_mesh(s.array(candidate.args))}
+    to_mesh = {k for k, there in body.pins.items() if not there.is_fully_addressable}
+    to_own = {k for i, k, _ in traced.writes if k not in to_mesh and (i < 0 or i in held)}
+    flow = _Flow(traced.jaxpr, over_mesh, to_mesh)
     if not flow.processes:
         return None
-    why = _why_not(entry, flow)
+    why = _why_not(candidate, flow)
     if why is not None:
         raise AsWritten(f"each process computes with values of its own, and {why}", lasting=True)
-    if entry.parts is None:
-        return OwnValues(entry, flow, over_mesh, to_own)
-    return _divide(entry, flow, over_mesh)
+    if candidate.parts is None:
+        return OwnValues(body, flow, over_mesh, to_own)
+    return _divide(body, candidate.parts, flow, over_mesh)
 
 
-def _why_not(entry: Any, flow: _Flow) -> str | None:
-    if entry.late or (entry.parts is not None and entry.parts.checks):
+def _why_not(candidate: Candidate, flow: _Flow) -> str | None:
+    parts, sources = candidate.parts, candidate.body.traced.sources
+    if candidate.body.late or (parts is not None and parts.checks):
         return "it has checks of what it computes"
     members = [d.process_index for d in flow.processes[0].mesh.devices.flat]
     if any(p.mesh != flow.processes[0].mesh for p in flow.processes):
@@ -531,16 +535,17 @@ def _why_not(entry: Any, flow: _Flow) -> str | None:
     for step in flow.effects:
         call = collective_of(step)
         known = call is not None and call.can_be_in_xla and list(call.members) == members
-        if not known or entry.parts is not None:
+        if not known or parts is not None:
             return "it does something else beside computing"
     for i in flow.equal:
-        source = entry.program.sources[i] if i < len(entry.program.sources) else None
+        source = sources[i] if i < len(sources) else None
         if source is None:
             return "it returns a tensor over the mesh that has a graph"
         # State of optimizers is read for the comparison once: a run's result is known to be equal in the next one.
         many = source.kind == "arg" and source.meta is not None and source.meta.numel != 1
         if source.kind == "draw" or many:
             return "it writes such values to tensors over the mesh"
-    if entry.parts is not None and any(flow.kind_of(flow.results[k]) is _Kind.OVER_MESH for k in entry.backward.roots):
+    roots = () if candidate.backward is None else candidate.backward.roots
+    if any(flow.kind_of(flow.results[k]) is _Kind.OVER_MESH for k in roots):
         return "it returns a tensor over the mesh that has a graph"
     return None

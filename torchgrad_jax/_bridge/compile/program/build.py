@@ -1,0 +1,208 @@
+"""From a function to its program: the function is traced once, and what it does is sorted by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...._core.arrays.placement import MANY, OnAllDevices
+from ...._core.errors.messages import AsWritten
+from ...._engine.memory.tensor import Tensor, placement_of
+from ..trace.apart import Apart
+from ..trace.outside_results import settle_kept_views
+from ..trace.python_watch import PythonWatch
+from ..trace.traced_program import TracedProgram, resolve_argument
+from ..watch.number_arguments import Constant
+from ..watch.number_log import NumberLog
+from .body import Body
+from .compiled_backward import ForwardAndBackward, used_in_pass
+from .conditions import Conditions
+from .constant_tensors import constant_tensors
+from .function_trace import FunctionTrace
+from .gradients_read import GradientsRead, spent_gradients
+from .inputs import Inputs, result_order
+from .joint import Candidate, joint_program
+from .one_device import one_device
+from .program import Program
+from .results import ResultTensor, refuse_kept_graph, return_what_is_kept
+from .returned import Returned
+from .writes import Writes
+
+_SETS_A_FLAG = "it sets `requires_grad` of a tensor from outside and returns what has a graph"
+
+
+def build_program(
+    fn: Any,
+    kept_arguments: list[Any],
+    watch: PythonWatch,
+    tensors: list[Tensor],
+    log: NumberLog,
+    given: Any,
+    *,
+    checked: bool = True,
+    name: Callable[[int], str] = str,
+) -> Program:
+    """Trace a function, and make a program of what it does.
+
+    Args:
+        fn: the function.
+        kept_arguments: the arguments by whose identities or values kinds of calls are told apart.
+        watch: what the function reads in Python.
+        tensors: the tensors among the arguments.
+        log: what is done with numbers.
+        given: the arguments as they were given.
+        checked: whether the program checks what eager calls check.
+        name: names an argument, given the number of its leaf.
+
+    Raises:
+        AsWritten: there is no program that does what the function does.
+    """
+    args = list({id(t): t for t in tensors}.values())
+    log.first_number_input = len(args)
+    trace = FunctionTrace(fn, kept_arguments, watch, given)
+    traced = trace.run(args, log, checked=checked)
+    spent = spent_gradients(traced, trace.gradients_with_graph)
+    constants = constant_tensors(traced)
+    settle_kept_views(traced.kept_views, args)
+    traced.kept_views.clear()
+    for kept in trace.kept_tensors:
+        kept.settle(traced, watch.guards)
+    conditions = _conditions(trace, traced, args, watch, log, _constants(log, len(tensors), name))
+    if traced.flags and trace.backward is not None:
+        raise AsWritten(_SETS_A_FLAG, lasting=True)
+    outs = _outs(trace, traced, args)
+    inputs = Inputs.of(traced, args, constants, graph=trace.backward is not None)
+    parts = _parts(trace, traced)
+    body = Body(traced, inputs, constants, result_order(traced, inputs), _pins(traced, args) if MANY else {})
+    writes = Writes.of(traced, _place_results(body, parts, outs), spent)
+    returned = Returned(outs, trace.spec, trace.kept_tensors)
+    one = one_device(inputs, writes, returned, traced, args)
+    platform = None if one is None else one.target.platform
+    places = [next(i for i, t in enumerate(tensors) if t is arg) for arg in args]
+    return Program(
+        traced=traced,
+        places=[*places, *range(len(tensors), len(tensors) + len(log.number_arguments.values))],
+        repeats_a_tensor=len(args) < len(tensors),
+        kept_arguments=kept_arguments,
+        conditions=conditions,
+        inputs=inputs,
+        body=body,
+        kernel=body.kernel(),
+        writes=writes,
+        returned=returned,
+        backward=trace.backward,
+        parts=parts,
+        one_device=one,
+        on_all_devices=_on_all_devices(traced, body.pins) if MANY else None,
+        joint=joint_program(Candidate(body, parts, trace.backward, platform, args)),
+        only_reads_arguments=parts is None and not traced.new_state and not _changes_arguments(traced),
+    )
+
+
+def _conditions(
+    trace: FunctionTrace,
+    traced: TracedProgram,
+    args: Sequence[Tensor],
+    watch: PythonWatch,
+    log: NumberLog,
+    constants: list[Constant],
+) -> Conditions:
+    """What the program takes for granted; what the program can read by itself, it reads from here on."""
+    reached = watch.guards.reached_tensors
+    gradients_read = GradientsRead(traced, args, list(reached.values()))
+    known_twice = {i: t for i, t in enumerate(args) if id(t) in reached}
+    apart = Apart(traced, known_twice, list(reached.values()) if watch.guards.compares_identity else ())
+    plain = log.is_plain()
+    if plain:
+        _read_numbers(traced, log)
+    sources = traced.sources
+    written = [sources[i].what for i, _, _ in traced.writes if i >= 0 and sources[i].kind == "tensor"]
+    written += [st for st, _, k, _ in traced.peers if k >= 0]
+    return Conditions(
+        traced=traced,
+        guards=watch.guards,
+        constants=constants,
+        numbers=[(s.what, s.of, type(s.what[s.of])) for s in sources if s.kind == "number" and plain],
+        log=None if plain else log,
+        kept_tensors=trace.kept_tensors,
+        gradients_read=gradients_read,
+        apart=apart,
+        written=set(map(id, written)),
+        writes_arguments=any(i < 0 for i, _, _ in traced.writes),
+    )
+
+
+def _place_results(body: Body, parts: ForwardAndBackward | None, outs: Sequence[Any]) -> Sequence[int]:
+    """Where each result of the trace is among those of a run; what is returned learns it."""
+    if parts is not None:  # whose forward part gives its results in the order of the trace
+        return range(len(body.result_order))
+    at = [0] * len(body.result_order)
+    for new, k in enumerate(body.result_order):
+        at[k] = new
+    for o in outs:
+        if isinstance(o, ResultTensor):
+            o.index = at[o.index]
+    return at
+
+
+def _pins(traced: TracedProgram, args: Sequence[Tensor]) -> dict[int, Any]:
+    """The shardings of results that are written to something on several devices, by their numbers."""
+    pins: dict[int, Any] = {}
+    for i, k, _ in traced.writes:
+        source = traced.sources[i] if i >= 0 else None
+        if source is not None and source.kind in ("tensor", "grad"):
+            pins[k] = placement_of(source.storage(args))
+    for leaf, k, m, _ in traced.grads:
+        if m is not None and resolve_argument(leaf, args)._m.shape == m.shape:
+            pins[k] = placement_of(resolve_argument(leaf, args)._st)
+    return {k: there for k, there in pins.items() if there is not None}
+
+
+def _outs(trace: FunctionTrace, traced: TracedProgram, args: Sequence[Tensor]) -> list[Any]:
+    """What each leaf of the result is, where some are kept outside as well."""
+    kept = [st for st, _ in traced.new_state]
+    if any(t._fn is not None for t in args):
+        refuse_kept_graph(kept)
+    outs = return_what_is_kept(trace.outs, trace.made, kept)
+    trace.made.clear()
+    return outs
+
+
+def _constants(log: NumberLog, n_tensors: int, name: Callable[[int], str]) -> list[Constant]:
+    """The numbers among the arguments that are part of the program."""
+    given = log.number_arguments
+    at = given.leaf_positions
+    return [Constant(n_tensors + i, at[i], given.values[i], name(at[i]), place) for i, place in given.constants.items()]
+
+
+def _read_numbers(traced: TracedProgram, log: NumberLog) -> None:
+    """Let the program itself read the numbers: there is nothing else to do in Python."""
+    for slot, holder, key in log.reads():
+        for s in traced.sources:
+            if s.what is log.values and s.of == slot and holder is None:
+                s.kind, s.what, s.of = "given", key, None
+            elif s.what is log.values and s.of == slot:
+                s.what, s.of = holder, key
+
+
+def _parts(trace: FunctionTrace, traced: TracedProgram) -> ForwardAndBackward | None:
+    """The program in two parts, if its results have a graph."""
+    if trace.backward is None:
+        return None
+    n_reads, n_gradients = len(trace.backward.reads), trace.n_gradients
+    trace.backward.settle(used_in_pass(traced.jaxpr, n_gradients, n_reads))
+    outvars = traced.jaxpr.outvars[: len(traced.jaxpr.outvars) - n_reads]
+    traced.jaxpr = traced.jaxpr._replace(outvars=outvars)
+    return ForwardAndBackward(traced.jaxpr, traced.consts, len(outvars) - n_gradients, traced.checks)
+
+
+def _on_all_devices(traced: TracedProgram, pins: Mapping[int, Any]) -> OnAllDevices | None:
+    """What puts inputs on all devices, if tensors lie on several."""
+    held = [placement_of(s.what) for s in traced.sources if s.kind == "tensor"]
+    return OnAllDevices.of_program([*pins.values(), *held])
+
+
+def _changes_arguments(traced: TracedProgram) -> bool:
+    """Whether elements, versions, gradients or flags of arguments matter to the program."""
+    touched = [*traced.counters, *traced.gradient_guards, *traced.grads, *traced.flags]
+    return any(i < 0 for i, _, _ in traced.writes) or any(isinstance(entry[0], int) for entry in touched)

@@ -184,3 +184,12 @@ def test_modules_have_both(capsys):
     net(torch.ones(3, 2))
     net.explain()
     assert "a program of its own" in capsys.readouterr().out
+
+
+def test_what_is_part_of_a_checkpoint_says_why_it_has_no_program():
+    net = torch.compile(torch.nn.Linear(2, 2))
+    x = torch.ones(1, 2, requires_grad=True)
+    torch.utils.checkpoint.checkpoint(net, x, use_reentrant=False).sum().backward()
+    (why,) = net.reasons
+    assert "hooks of saved tensors (as in a checkpoint)" in why
+    assert net.counts["traced"] == 0

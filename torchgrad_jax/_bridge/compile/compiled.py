@@ -208,7 +208,9 @@ class Compiled:
         ran = None
         if not self.written:
             with _mode_of_program() as mode:
-                if mode is not None:  # else it is part of something larger, or watched
+                if mode is None:
+                    self._note(_WATCHED)
+                else:
                     try:
                         with WRITE_LOCK:
                             ran = self._run_or_trace(args, kwargs, mode, run)
@@ -284,16 +286,14 @@ class Compiled:
         self.counts["run"] -= 1
         self.counts["eager"] += 1
         explain.not_run(self.fn, error)
-        if str(error) not in self.reasons:
-            self.reasons.append(str(error))
+        self._note(str(error))
         return self.fn
 
     def _one_memory(self) -> None:
         """The function runs as it is written: no program is right for these arguments."""
         if self.fullgraph:
             raise Unsupported(f"torch.compile: {ONE_MEMORY}")
-        if ONE_MEMORY not in self.reasons:
-            self.reasons.append(ONE_MEMORY)
+        self._note(ONE_MEMORY)
 
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: Any) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
@@ -601,12 +601,16 @@ class Compiled:
             self.wasted = 0
         self._run_before = self.counts["run"]
         self.wasted += 1
-        if str(why) not in self.reasons:
-            self.reasons.append(str(why))
-        if self.wasted > _PATIENCE:
+        self._note(str(why))
+        if self.wasted > (_PATIENCE_OF_FULLGRAPH if self.fullgraph else _PATIENCE):
             if self.fullgraph:
                 raise Unsupported(f"torch.compile: {why}")
             self._give_up(why)
+
+    def _note(self, why: str) -> None:
+        """Note why the function ran as it is written, once."""
+        if why not in self.reasons:
+            self.reasons.append(why)
 
     def _give_up(self, why: Any) -> None:
         """Run the function as it is written from now on, and say so once."""
@@ -685,5 +689,11 @@ _HELD_NUMBER = (
     "into a closure or into a cache"
 )
 _MOST_TRACES = 6
+_WATCHED = (
+    "it runs as part of something that sees each operation: a transform, forward mode, anomaly checks, a profiler, "
+    "hooks of saved tensors (as in a checkpoint), or a mode for functions or dispatch"
+)
 _PATIENCE = 3
 """After how many programs of no further use a function is no longer compiled."""
+_PATIENCE_OF_FULLGRAPH = 1
+"""The same where it must not run as it is written; what only its first call did, such as an import, is none of it."""

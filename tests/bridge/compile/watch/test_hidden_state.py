@@ -301,10 +301,10 @@ def test_numbers_are_carried_however_they_are_looked_up(fn, monkeypatch):
 def test_iterators_that_tell_nothing_are_refused_whole():
     pairs = itertools.pairwise(range(9))
     fast = torch.compile(_counted_by(pairs, sum), fullgraph=True)
-    assert [fast(torch.ones(1)).item() for _ in range(3)] == [1, 3, 5]
+    assert fast(torch.ones(1)).item() == 1
     with pytest.raises(RuntimeError, match="it reaches a pairwise from outside, whose state nothing tells"):
         fast(torch.ones(1))
-    assert next(pairs) == (3, 4)
+    assert next(pairs) == (1, 2)
 
 
 NUMBERS = {

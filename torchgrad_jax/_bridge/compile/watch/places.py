@@ -88,7 +88,10 @@ class Entries(Attributes):
 
 def holder_of(held: Any) -> Any:
     """What a dict is looked at by: itself, unless its class may look entries up in a way of its own."""
-    return Entries(held) if isinstance(held, dict) and type(held) is not dict else held
+    return Entries(held) if isinstance(held, dict) and type(held) not in _PLAIN else held
+
+
+_PLAIN = (dict, OrderedDict)
 
 
 class Class(Attributes):

@@ -18,6 +18,8 @@ from .places import MISSING, Cell, Class, Entries, Items, OfThread, State, Varia
 _IN_ONE_FUNCTION = 400
 _MOST_WRITTEN = 20_000
 """More comparisons are made in loops; the code for them would take long to compile."""
+_FEW = 4
+"""So many lookups take less time than one call that compares two sets."""
 
 
 class Rows(NamedTuple):
@@ -50,12 +52,15 @@ class Comparisons:
             self.names[known] = value
         return known
 
+    def _key(self, key: Any) -> str:
+        return repr(key) if type(key) is str else self.name(key)
+
     def place(self, holder: Any, key: Any, value: Any) -> str:
         """The code that compares what is in a place with what was there."""
         missing, was = value is MISSING, self.name(value)
         if isinstance(holder, Class):
             holder = holder.of.__dict__
-        name = repr(key) if type(key) is str else self.name(key)
+        name = self._key(key)
         if isinstance(holder, Entries):  # its class may make entries when it is asked
             return f"{self.name(dict.get)}({self.name(holder.of)}, {name}, {self.name(MISSING)}) is {was}"
         if isinstance(holder, dict | types.MappingProxyType):
@@ -80,22 +85,29 @@ class Comparisons:
         """The comparisons for all of these."""
         lines = self.lines
         lines += [self.place(*place) for place in rows.places]
-        for holder, n in rows.dicts:
-            held = self.name(holder.of.__dict__ if isinstance(holder, Class) else holder)
-            lines.append(f"len({held}) == {n}" if n else f"not {held}")
+        dicts = [(holder.of.__dict__ if isinstance(holder, Class) else holder, n) for holder, n in rows.dicts]
+        lines += [f"len({self.name(held)}) == {n}" for held, n in dicts if n]
+        if empty := tuple([held for held, n in dicts if not n]):
+            lines.append(f"not any({self.name(empty)})")
         there = {(id(holder), key) for holder, key, value in rows.places if value is not MISSING}
         places = Counter(holder for holder, _ in there)
         whole = {id(holder) for holder, n in rows.dicts if places[id(holder)] == n}
+        empty_ones: dict[frozenset[Any], list[Any]] = {}
         for of, names in rows.absent:
             held = of.__dict__ if isinstance(of, type) else of
             if id(of) in whole:  # as many entries as there are places: no room for another one
                 continue
-            if len(names) == 1:
-                lines.append(f"{next(iter(names))!r} not in {self.name(held)}")
+            if not held:
+                empty_ones.setdefault(frozenset(names), []).append(held)
+            elif len(names) <= _FEW:
+                lines += [f"{self._key(name)} not in {self.name(held)}" for name in names]
             elif len(held) < len(names):  # one call less, and it looks at each entry of the dict
                 lines.append(f"{self.name(names)}.isdisjoint({self.name(held)})")
             else:
                 lines.append(f"{self.name(held)}.keys().isdisjoint({self.name(names)})")
+        for names, found in empty_ones.items():
+            all_of_them = self.name(tuple(found))
+            lines.append(f"(not any({all_of_them}) or all(map({self.name(names)}.isdisjoint, {all_of_them})))")
         for holder, before in rows.lists:
             if before:
                 lines.append(f"{self.name(same_items)}({self.name(holder)}, {self.name(before)})")

@@ -61,13 +61,16 @@ class Binding:
         call = self.calls.get(key)
         if call is None:
             call = self.calls.put(key, self._make(values, statics[n:]))
-        if may_change(statics[:n]):
-            return call
-        try:
-            self._raw.put(tuple(x for v in statics[:n] for x in (v, v.__class__)), call)
-        except TypeError:
-            pass
+        if not may_change(statics[:n]):
+            key = raw_key(statics[:n], statics[n:])
+            if key is not None:
+                self._raw.put(key, call)
         return call
+
+    def find(self, statics: Sequence[Any], counts: tuple[int, ...]) -> Call | None:
+        """The call for static arguments with lists among them, if it is known."""
+        key = raw_key(statics, counts)
+        return None if key is None else self.raw.get(key)
 
     def _make(self, values: tuple[Any, ...], counts: tuple[Any, ...]) -> Call:
         row = self.row
@@ -142,6 +145,27 @@ class Binding:
                     leaf = None
                 leaves.append(leaf)
         return self.call(*statics, *counts), tuple(leaves)
+
+
+def raw_key(statics: Sequence[Any], counts: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """Static arguments as they came, as a key; None if they are none.
+
+    The class is part of it, since 1 == True; so a list of anything but ints is no key.
+    """
+    key: list[Any] = []
+    for v in statics:
+        if v.__class__ is list:
+            if any(x.__class__ is not int for x in v):
+                return None
+            v = tuple(v)
+            key += (v, list)
+        else:
+            key += (v, v.__class__)
+    try:
+        hash(found := (*key, *counts))
+    except TypeError:
+        return None
+    return found
 
 
 class _Leaves:

@@ -273,8 +273,10 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool, spread: bool) 
             f"        else: return _fast_view(_known, {first}, _mode & 1)",
             f"    return {fallback}",
         ]
-    elif row.view or not unrollable(b):
+    elif row.view or (inplace and not unrollable(b)):
         lines.append(f"    return {fallback}")
+    elif not unrollable(b):
+        lines += ["    _mode = _MODES.bits", *_known_lines(b, space, fallback)]
     else:
         lines += _unrolled(b, space, fallback, inplace, operator)
     return "\n".join(lines), space
@@ -285,9 +287,12 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, o
     rare = "_mode > 1" if inplace else f"_mode > 1 and _mode & {~COMMON}"
     lines = ["    _mode = _MODES.bits", f"    if {rare}: return {fallback}"]
     tensors = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
-    for p in [p for p in b.dynamic if p not in tensors]:
-        space[f"_default_{p.name}"] = p.default
-        lines.append(f"    if {p.name} is not _default_{p.name}: return {fallback}")
+    others = [p for p in b.dynamic if p not in tensors]
+    if others:
+        space.update({f"_default_{p.name}": p.default for p in others})
+        given = " or ".join(f"{p.name} is not _default_{p.name}" for p in others)
+        known = [f"        return {fallback}"] if inplace else ["    " + line for line in _known_lines(b, space, fallback)]
+        lines += [f"    if {given}:", *known]
     lines += _call_lines(b, space)
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
     if not inplace:
@@ -316,6 +321,43 @@ def _call_lines(b: Binding, space: dict[str, Any]) -> list[str]:
         f"    try: _call = _calls[{key}]",
         f"    except (KeyError, TypeError): _call = _made(_me, _binding, {_tuple([p.name for p in b.params])}, "
         f"{_tuple([p.name for p in b.static])})",
+    ]
+
+
+def _known_lines(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
+    """Run a call whose plan is known, by `record.apply_known`; all else goes to the general path."""
+    space.update(_known=record.apply_known, _raw_call=b.find, _sequences=(list, tuple))
+    lines, leaves, counts = [f"    if _mode & {~(GRAD | TRANSFORM)}: return {fallback}"], "", ""
+    for p in b.dynamic:
+        if p.kind in (reg.Arrays, reg.OptArrays):
+            lines.append(f"    if {p.name}.__class__ not in _sequences: return {fallback}")
+            leaves += f"*{p.name}, "
+            counts += f"len({p.name}), "
+        elif p.kind in (reg.Scalar, reg.TracedInt):
+            kinds = "_numbers" if p.kind is reg.Scalar else "(int,)"
+            if p.default is EMPTY:
+                lines.append(f"    if {p.name}.__class__ not in {kinds}: return {fallback}")
+            else:
+                default = f"_default_{p.name}"
+                space[default] = p.default
+                lines += [
+                    f"    if {p.name} is {default} or ({p.name}.__class__ is {default}.__class__ "
+                    f"and {p.name} == {default}): _l_{p.name} = None",
+                    f"    elif {p.name}.__class__ in {kinds}: _l_{p.name} = {p.name}",
+                    f"    else: return {fallback}",
+                ]
+            leaves += f"{p.name}, " if p.default is EMPTY else f"_l_{p.name}, "
+        else:
+            leaves += f"{p.name}, "
+    statics = "".join(f"{p.name}, " for p in b.static)
+    key = "".join(f"{p.name}, {p.name}.__class__, " for p in b.static) + counts
+    return [
+        *lines,
+        f"    try: _found = _calls[({key})]",
+        f"    except KeyError: return {fallback}",
+        f"    except TypeError: _found = _raw_call(({statics}), ({counts}))",
+        f"    _u = None if _found is None else _known(_found, ({leaves}), _mode)",
+        f"    return {fallback} if _u is None else _u",
     ]
 
 

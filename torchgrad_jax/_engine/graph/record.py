@@ -274,18 +274,23 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
     """Run the forward with the call's checks on concrete values around it."""
     if call.check is not None:
         if not any(isinstance(x, jax.core.Tracer) for x in xs):
-            it = iter(xs)
-            try:
-                call.check([None if v is None else next(it) for v in leaves])
-            except Exception:
-                complain_first(leaves)
-                raise
+            _check(call, leaves, xs)
         else:
             deferred.check_later(call, leaves)
     run = MODES.run
     if MODES.bits & OBSERVED and MODES.observers:
         return events.kernel(call, plan, leaves, lambda: _results(plan, run.kernel(plan, xs)))
     return _results(plan, run.kernel(plan, xs))
+
+
+def _check(call: Call, leaves: Sequence[Any], xs: Sequence[Any]) -> None:
+    """Check values; a view that must not be used any more comes before what is wrong with them."""
+    it = iter(xs)
+    try:
+        call.check([None if v is None else next(it) for v in leaves])
+    except Exception:
+        complain_first(leaves)
+        raise
 
 
 def _results(plan: Plan, outs: Any) -> tuple[Any, ...]:
@@ -296,7 +301,7 @@ def apply(call: Call, leaves: Sequence[Any]) -> Any:
     """Run a call on tensors, numbers and Nones, and record it when it should be."""
     mode = MODES.bits
     if mode <= GRAD or not mode & ~(GRAD | TRANSFORM | TRACED):
-        out = _apply_plain(call, leaves, mode)
+        out = apply_known(call, leaves, mode)
     else:
         out = None if mode & ~COMMON else apply_taped(call, leaves, mode)
     if out is not None:
@@ -337,22 +342,40 @@ def plain_leaves(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int
     return tuple(keys), xs, mask
 
 
-def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
+def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
     plain = plain_leaves(leaves)
-    if plain is None:
+    if plain is None or not call.plain:
         return None
     keys, xs, mask = plain
     plan = call.plans.get(keys)
-    if plan is None or not plan.single or not xs or not call.plain:
+    if plan is None or not xs:
         return None
-    t = make(plan.fwd(*xs), plan.outs[0])
-    if mode & GRAD and mask and plan.any_diff:
-        gp = plan.grads.get(mask) or gradient_of(plan, mask, leaves)
-        edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-        saved, vers = gp.save(*leaves, *([t._st] if gp.saved_out else ()))
-        t._fn, t._rg = new_node(gp, edges, saved, vers), True
-    return t
+    if call.check is not None:
+        if mode > GRAD and any(isinstance(x, jax.core.Tracer) for x in xs):
+            return None
+        _check(call, leaves, xs)
+    arrays = plan.fwd(*xs)
+    recorded = mode & GRAD and mask and plan.any_diff
+    if plan.single:
+        t = make(arrays, plan.out)
+        if recorded:
+            _record_known(plan, mask, leaves, (t,))
+        return t
+    outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
+    if recorded:
+        _record_known(plan, mask, leaves, outs)
+    return outs if call.result is None else call.result(*outs)
+
+
+def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    """`record` for plain tensors with nobody watching."""
+    gp = plan.grads.get(mask) or gradient_of(plan, mask, leaves)
+    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
+    node = new_node(gp, edges, *gp.save(*leaves, *[outs[k]._st for k in gp.saved_out]))
+    for nr, k in enumerate(plan.diff):  # other results have no number
+        t = outs[k]
+        t._fn, t._onr, t._rg = node, nr, True
 
 
 def _apply(call: Call, leaves: Sequence[Any]) -> Any:

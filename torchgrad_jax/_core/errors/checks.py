@@ -29,9 +29,14 @@ class Bounds(NamedTuple):
 
     def broken_by(self, index: np.ndarray) -> bool:
         """Whether any of these indices is out of range."""
-        if not index.size or (  # the cheapest calls of NumPy's that tell
-            self.low <= index.item(index.argmin()) and index.item(index.argmax()) < self.high
-        ):
+        if not index.size:
+            return False
+        if index.size <= _FEW:  # Python looks at a few numbers sooner than NumPy
+            numbers = index.ravel().tolist()
+            least, most = min(numbers), max(numbers)
+        else:  # the cheapest calls of NumPy's that tell
+            least, most = index.item(index.argmin()), index.item(index.argmax())
+        if self.low <= least and most < self.high:
             return False
         return bool(self.wrong(index).any())
 
@@ -40,6 +45,9 @@ class Bounds(NamedTuple):
         index = integers(index)
         wrong = (index < self.low) | (index >= self.high)
         return wrong if self.ignored is None else wrong & (index != self.ignored)
+
+
+_FEW = 64
 
 
 class Condition(NamedTuple):

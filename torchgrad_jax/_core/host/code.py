@@ -23,13 +23,13 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
-from . import steps as host_steps
+from . import indexing as host_indexing, steps as host_steps
 from .steps import Step, Unsure
 
 LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
@@ -92,18 +92,32 @@ def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float 
         return None
 
 
+class _Line(NamedTuple):
+    """One line of the code."""
+
+    outs: tuple[str, ...]
+    """The values that it makes."""
+    text: str
+    ins: tuple[str, ...]
+    """The values that it reads."""
+
+
 class _Maker:
     """Code in the making."""
 
     def __init__(self, closed: Any, kernel: Any, limit: float) -> None:
         self.loops = any(e.primitive.name == "scan" for e in _all_steps(closed.jaxpr))
         self.closed, self.left = closed, max(limit, OF_LOOP) if self.loops else limit
-        self.lines: list[str] = []
+        self.lines: list[_Line] = []
+        self.made: dict[str, tuple[str, list[str]]] = {}
+        """By name, which primitive of which values gave a value."""
         self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
         self.known: dict[str, Any] = {}
         """The values of names that are the same in each call."""
         self.compact: dict[str, Any] = {}
         """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
+        self.spread: dict[str, str] = {}
+        """By name, values that were spread."""
         self.count = 0
         self.largest = OF_ROUNDS if self.loops else LARGEST
         if limit == math.inf:
@@ -129,9 +143,10 @@ class _Maker:
             looks = ["    try:", *[f"    {line}" for line in looks]]
             looks += [f"    except Unsure: return xla({all_args})"]
         lines += looks
-        outs = [f"own({name})" for name in map(self._spread, self.outs)]
+        spread = [*map(self._spread, self.outs)]
+        outs = [f"own({name})" for name in spread]
         result = outs[0] if single else "[" + ", ".join(outs) + "]"
-        inner = [*self._numbers(), *self.lines, f"return {result}"]
+        inner = [*self._numbers(), *self._text(spread), f"return {result}"]
         lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
         lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
         exec(compile("\n".join(lines), f"{__file__}:kernel", "exec"), self.space)
@@ -143,10 +158,19 @@ class _Maker:
     def body(self) -> Step:
         """NumPy code for the body of a loop, which returns a list of results. The caller has checked the arguments."""
         outs = [self._spread(name) for name in self.outs]
-        lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self.lines]]
+        lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self._text(outs)]]
         text = "\n".join([*lines, f"    return [{', '.join(outs)}]"])
         exec(compile(text, f"{__file__}:kernel", "exec"), self.space)
         return self.space["body"]
+
+    def _text(self, results: Sequence[str]) -> list[str]:
+        """The lines that these results depend on."""
+        wanted, kept = {*results}, []
+        for line in reversed(self.lines):
+            if not wanted.isdisjoint(line.outs):
+                wanted.update(line.ins)
+                kept.append(line.text)
+        return kept[::-1]
 
     def _argument(self, name: str, aval: Any, otherwise: str) -> list[str]:
         if aval.weak_type and not aval.shape:
@@ -196,6 +220,8 @@ class _Maker:
         primitive = host_steps.STEPS.get(eqn.primitive.name)
         if primitive is None:
             return self._loop(eqn, ins)
+        if (moved := self._counted_from_the_end(eqn, ins)) is not None:
+            return [moved]
         for v in eqn.outvars:
             _check(v.aval, self.largest)
         fn = primitive.make(eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
@@ -214,6 +240,7 @@ class _Maker:
             raise _No
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
+        self.made[outs[0]] = eqn.primitive.name, ins
         if primitive.spreads:
             aval = eqn.outvars[0].aval
             if not any(n not in self.compact and v.aval.shape == aval.shape for n, v in zip(ins, eqn.invars)):
@@ -221,11 +248,33 @@ class _Maker:
         else:
             ins = [self._spread(n) for n in ins]
         if isinstance(fn, host_steps.Inline):
-            self.lines.append(f"{outs[0]} = {fn.text.format(*ins)}")
+            self._add(outs, f"{outs[0]} = {fn.text.format(*ins)}", ins)
             return outs
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
-        self.lines.append(f"{target} = {self._called(fn)}({', '.join(ins)})")
+        self._add(outs, f"{target} = {self._called(fn)}({', '.join(ins)})", ins)
         return outs
+
+    def _add(self, outs: Sequence[str], text: str, ins: Sequence[str]) -> None:
+        self.lines.append(_Line((*outs,), text, (*ins,)))
+
+    def _counted_from_the_end(self, eqn: Any, ins: list[str]) -> str | None:
+        """The places `i` if a step is ``where(i < 0, i + n, i)``, which leaves nearly all places what they are.
+
+        The value that it gives is then made by one look at them.
+        """
+        if eqn.primitive.name != "select_n" or len(ins) != 3:
+            return None
+        (test, at, moved), (kind, compared) = ins, self.made.get(ins[0], ("", []))
+        moves, added = self.made.get(moved, ("", []))
+        if (kind, moves) != ("lt", "add") or compared[0] != at or added[0] != at:
+            return None
+        zero, n = self.known.get(compared[1]), self.known.get(added[1])
+        if zero is None or n is None or zero.any() or n.size != 1 or eqn.outvars[0].aval.dtype.kind != "i":
+            return None
+        out = f"v{self.count}"
+        self.count += 1
+        self._add([out], f"{out} = {self._called(host_indexing.from_the_start(int(n.reshape(-1)[0])))}({at})", [at])
+        return out
 
     def _loop(self, eqn: Any, ins: list[str]) -> list[str]:
         """A loop with a known number of rounds."""
@@ -237,7 +286,8 @@ class _Maker:
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
         called = self._called(host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars]))
-        self.lines.append(f"[{', '.join(outs)}] = {called}({', '.join(map(self._spread, ins))})")
+        ins = [*map(self._spread, ins)]
+        self._add(outs, f"[{', '.join(outs)}] = {called}({', '.join(ins)})", ins)
         return outs
 
     def _called(self, fn: Any) -> str:
@@ -255,7 +305,7 @@ class _Maker:
         form = [1] * aval.ndim
         for d, n in zip(dims, inner.shape):
             form[d] = n
-        self.lines.append(f"{out} = {of}.reshape({tuple(form)})" if inner.ndim else f"{out} = {of}")
+        self._add([out], f"{out} = {of}.reshape({tuple(form)})" if inner.ndim else f"{out} = {of}", [of])
         if (tuple(form) if inner.ndim else ()) != aval.shape:
             self.compact[out] = aval
         return out
@@ -265,9 +315,11 @@ class _Maker:
         aval = self.compact.get(name)
         if aval is None:
             return name
-        out = f"v{self.count}"
-        self.count += 1
-        self.lines.append(f"{out} = {self._called(host_steps.filling(aval))}({name})")
+        out = self.spread.get(name)
+        if out is None:
+            out = self.spread[name] = f"v{self.count}"
+            self.count += 1
+            self._add([out], f"{out} = {self._called(host_steps.filling(aval))}({name})", [name])
         return out
 
 

@@ -59,7 +59,8 @@ class _Places:
         window, dropped, mapped, batching, pairs = (getattr(numbers, n) for n in names)
         rank = len(shape)
         self._shape, self._map, self._mode = shape, mapped, params["mode"]
-        self._room = [operand[d] - sizes[d] for d in mapped]
+        rooms = [operand[d] - sizes[d] for d in mapped]
+        self._room = rooms[0] if len(rooms) == 1 else rooms
         self._form = [1 if d in window else shape[d] for d in range(rank)]
         strides = [math.prod(operand[d + 1 :]) for d in range(len(operand))]
         self._steps = [strides[d] for d in mapped]
@@ -77,18 +78,39 @@ class _Places:
         within = None if within is None else within.all(-1).reshape(self._form)
         flat = self._base
         for k, step in enumerate(self._steps):
-            flat = flat + (starts[..., k] * step).reshape(self._form)
-        return np.broadcast_to(flat, self._shape), within
+            at = starts[..., k].reshape(self._form)
+            flat = flat + (at if step == 1 else at * step)
+        return (flat if flat.shape == self._shape else np.broadcast_to(flat, self._shape)), within
 
 
 def _clipped(starts: Any, room: Any, mode: Any) -> tuple[Any, Any]:
     """Where windows begin, moved into the operand, and which of them were in it, if that matters and some were not."""
-    starts = starts.astype(np.int64)
+    starts = starts.astype(np.int64, copy=False)
+    if starts.size <= _FEW:  # Python looks at a few numbers sooner than NumPy
+        at = starts.ravel().tolist()
+        if not at or (min(at) >= 0 and room.__class__ is int and max(at) <= room):
+            return starts, None
     inside = (starts >= 0) & (starts <= room)
     if inside.all():
         return starts, None
     drops = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
     return np.clip(starts, 0, room), inside if drops else None
+
+
+_FEW = 64
+
+
+def from_the_start(n: int) -> Step:
+    """``where(i < 0, i + n, i)``: places from the start, where negative ones count from the end of `n`."""
+
+    def places(i: Any) -> Any:
+        if i.size <= _FEW:
+            at = i.ravel().tolist()
+            if not at or min(at) >= 0:
+                return i
+        return np.where(i < 0, i + n, i)
+
+    return places
 
 
 def _along(n: int, axis: int, rank: int) -> Any:
@@ -155,10 +177,13 @@ def _gather_rows(params: Any, ins: Any, shape: Any) -> Step:
     # `take` puts the dimensions in another order.
     order = np.argsort([*offsets[:d], *batch, *offsets[d:]])
     form = [shape[i] if i in batch else 1 for i in range(len(shape))]
+    stays = order.tolist() == [*range(len(shape))]
 
     def pick(x: Any, starts: Any) -> Any:
         at, within = _clipped(starts[..., 0], room, mode)
-        out = x.take(at, d).transpose(order)
+        out = x.take(at, d)
+        if not stays:
+            out = out.transpose(order)
         return out if within is None else np.where(within.reshape(form), out, filler)
 
     return pick

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
@@ -205,7 +206,18 @@ class _Leaves:
 
     def checker(self, check: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
         """The check of values as a function of the leaves."""
-        return lambda leaves: check(**_concrete(self.arguments(leaves)))
+        passed, places = self.passed, self.places
+
+        def run(leaves: Sequence[Any]) -> None:
+            named = dict(passed)
+            for name, at, n, default in places:
+                if n < 0:
+                    named[name] = default if leaves[at] is None else _readable(leaves[at])
+                else:
+                    named[name] = tuple(map(_readable, leaves[at : at + n]))
+            check(**named)
+
+        return run
 
     def shaper(self, geometry: Callable[..., Any]) -> Callable[[Meta, Sequence[Any]], Any]:
         """The geometry of a view as a function of the first tensor's meta and of the leaves."""
@@ -232,15 +244,11 @@ class _Leaves:
         return node_of
 
 
-def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
-    def value(v: Any) -> Any:
-        if isinstance(v, tuple):
-            return tuple(value(x) for x in v)
-        if type(v) is Number or not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
-            return v  # the data stays on its device until a check reads it
-        return readable(v)
-
-    return {k: value(v) for k, v in bound.items()}
+def _readable(v: Any) -> Any:
+    """A leaf as a check reads it: indices are fetched, other data stays on its device."""
+    if v.__class__ is np.ndarray or type(v) is Number or not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
+        return v
+    return readable(v)
 
 
 def _promoted(row: reg.OpDef, places: Sequence[Any]) -> frozenset[int]:

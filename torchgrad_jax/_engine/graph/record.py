@@ -365,6 +365,8 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
     if recorded:
         _record_known(plan, mask, leaves, outs)
+    if call.row.kernel.writes:
+        _write_back(call, leaves, outs)
     return outs if call.result is None else call.result(*outs)
 
 

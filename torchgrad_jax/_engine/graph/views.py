@@ -231,16 +231,22 @@ def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | 
 
 
 def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What `fast_view` needs to make this view again, when it is an ordinary single one."""
+    """What `fast_view` needs to make this view, or these views, again, when they are ordinary ones."""
     geometry = call.geometry(m, leaves)
-    if isinstance(geometry, list) or geometry.dtype is not None or geometry.conj or geometry.neg:
+    many = geometry if isinstance(geometry, list) else [geometry]
+    if any(g.dtype is not None or g.conj or g.neg for g in many):
         return None
-    return (meta(geometry.shape, m.dtype, m.device, geometry.strides), geometry.offset, call, tuple(leaves[1:]))
+    metas = tuple([meta(g.shape, m.dtype, m.device, g.strides) for g in many])
+    if many is geometry:
+        return metas, tuple([g.offset for g in many]), call, tuple(leaves[1:])
+    return metas[0], geometry.offset, call, tuple(leaves[1:])
 
 
-def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
-    """`apply_view` for a view made before from the same meta, in no run that notes what it makes (mode 0 or 1)."""
+def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
+    """`apply_view` for views made before from the same meta, in no run that notes what it makes (mode 0 or 1)."""
     m, offset, call, tail = known
+    if offset.__class__ is tuple:
+        return _fast_views(m, offset, call, (src, *tail), mode)
     al = src._al
     t = object.__new__(Tensor)
     t._st = src._st
@@ -277,6 +283,21 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
     else:
         t._fn, t._rg = None, False
     return t
+
+
+def _fast_views(metas: Any, offsets: Sequence[int], call: Call, leaves: Sequence[Any], mode: int) -> tuple[Tensor, ...]:
+    """`fast_view` for an op that gives several views."""
+    src = leaves[0]
+    at, creation = storage_offset(src), CREATED_MULTI if mode else CREATED_NO_GRAD
+    outs = tuple([make_view(src, m, at + offset, creation=creation) for m, offset in zip(metas, offsets)])
+    if mode and outs and metas[0].dtype.category >= 2 and requires_grad_of(src):
+        keys = (src._m, *[None if v is None else v.__class__ for v in leaves[1:]])
+        plan = call.plans.get(keys) or call.view_plan(keys, metas, True)
+        gp = plan.grads.get(1) or grad_plan(plan, 1)
+        record(gp, leaves, outs, mode)
+        for t in outs:
+            t._al.replay = gp.name  # type: ignore[union-attr] - a view has one
+    return outs
 
 
 def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:

@@ -88,8 +88,8 @@ class Call:
         self.full: Call | None = None
         """Of empty tensors only: the same of ones that are not."""
         self.inplace: Any = None
-        self.plain = row.kernel.conjugated is None and not row.kernel.writes
-        """Whether nothing is to be done after the kernel has run."""
+        self.plain = row.kernel.conjugated is None
+        """Whether the result is what the kernel gives, whatever the operands look like."""
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
         """The plans that were used lately, in a plain dictionary: the fast path looks them up there."""

@@ -24,6 +24,7 @@ from .._engine.memory.tensor import Tensor, wrap_array
 from .._engine.modes.lift import tensor_of_jax
 from .complex_views import imag, real
 from .convert import transfer
+from .fresh import from_host
 from .splitting import slice_along
 
 
@@ -232,8 +233,8 @@ _BYTE_MASK = "indexing with dtype torch.uint8 is now deprecated, please use a dt
 
 def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Bool and byte masks replaced by the integer indices of their true elements."""
-    from .create import tensor
-
+    if not any([t is not None and (_is_mask(t) or t._m.device is not x._m.device) for t in indices]):
+        return [*indices]
     out: list[Tensor | None] = []
     at = 0
     for t in indices:
@@ -257,12 +258,8 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
                 )
         values = concrete(t, errors.BATCHED_MASK, "nonzero")
         found = np.nonzero(np.atleast_1d(values) if not mask else values)
-        if not mask:
-            out.append(tensor(found[0], device=x._m.device))
-            at += 1
-            continue
-        out.extend(tensor(f, device=x._m.device) for f in found)
-        at += len(mask)
+        out += [from_host(np.ascontiguousarray(f), x._m.device) for f in found]
+        at += max(len(mask), 1)
     return out
 
 

@@ -25,7 +25,7 @@ from ..graph import record
 from ..graph.grad_plan import grad_plan
 from ..graph.history import edge_of, requires_grad_of
 from ..graph.inplace import apply_inplace, inplace_call
-from ..graph.record import COMMON, NUMBERS, PLAIN, apply
+from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES, apply
 from ..graph.views import apply_view, apply_view_inplace, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor, wrap_beside
@@ -273,10 +273,10 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool, spread: bool) 
             f"        else: return _fast_view(_known, {first}, _mode & 1)",
             f"    return {fallback}",
         ]
-    elif row.view or (inplace and not unrollable(b)):
+    elif row.view:
         lines.append(f"    return {fallback}")
     elif not unrollable(b):
-        lines += ["    _mode = _MODES.bits", *_known_lines(b, space, fallback)]
+        lines += ["    _mode = _MODES.bits", *_known_lines(b, space, fallback, inplace)]
     else:
         lines += _unrolled(b, space, fallback, inplace, operator)
     return "\n".join(lines), space
@@ -284,15 +284,13 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool, spread: bool) 
 
 def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool) -> list[str]:
     """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
-    rare = "_mode > 1" if inplace else f"_mode > 1 and _mode & {~COMMON}"
-    lines = ["    _mode = _MODES.bits", f"    if {rare}: return {fallback}"]
+    lines = ["    _mode = _MODES.bits"]
     tensors = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
     others = [p for p in b.dynamic if p not in tensors]
-    if others:
-        space.update({f"_default_{p.name}": p.default for p in others})
-        given = " or ".join(f"{p.name} is not _default_{p.name}" for p in others)
-        known = [f"        return {fallback}"] if inplace else ["    " + line for line in _known_lines(b, space, fallback)]
-        lines += [f"    if {given}:", *known]
+    space.update({f"_default_{p.name}": p.default for p in others})
+    rare = "_mode > 1" if inplace else f"(_mode > 1 and _mode & {~COMMON})"
+    given = " or ".join([rare, *[f"{p.name} is not _default_{p.name}" for p in others]])
+    lines += [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, inplace)]]
     lines += _call_lines(b, space)
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
     if not inplace:
@@ -324,41 +322,68 @@ def _call_lines(b: Binding, space: dict[str, Any]) -> list[str]:
     ]
 
 
-def _known_lines(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
-    """Run a call whose plan is known, by `record.apply_known`; all else goes to the general path."""
-    space.update(_known=record.apply_known, _raw_call=b.find, _sequences=(list, tuple))
-    lines, leaves, counts = [f"    if _mode & {~(GRAD | TRANSFORM)}: return {fallback}"], "", ""
+def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -> list[str]:
+    """Find the call by its arguments as they came, and run it; what has to be looked at closer is `fallback`'s."""
+    space.update(_raw_call=b.find, _sequences=(list, tuple), _known=record.apply_known, _apply_inplace=apply_inplace)
+    lines, leaves, counts, guards = [], "", "", []
     for p in b.dynamic:
+        leaf = p.name
         if p.kind in (reg.Arrays, reg.OptArrays):
             lines.append(f"    if {p.name}.__class__ not in _sequences: return {fallback}")
-            leaves += f"*{p.name}, "
-            counts += f"len({p.name}), "
+            guards.append(f"all([_x.__class__ in _plain for _x in {p.name}])")
+            leaf, counts = f"*{p.name}", f"{counts}len({p.name}), "
         elif p.kind in (reg.Scalar, reg.TracedInt):
-            kinds = "_numbers" if p.kind is reg.Scalar else "(int,)"
-            if p.default is EMPTY:
-                lines.append(f"    if {p.name}.__class__ not in {kinds}: return {fallback}")
-            else:
-                default = f"_default_{p.name}"
-                space[default] = p.default
-                lines += [
-                    f"    if {p.name} is {default} or ({p.name}.__class__ is {default}.__class__ "
-                    f"and {p.name} == {default}): _l_{p.name} = None",
-                    f"    elif {p.name}.__class__ in {kinds}: _l_{p.name} = {p.name}",
-                    f"    else: return {fallback}",
-                ]
-            leaves += f"{p.name}, " if p.default is EMPTY else f"_l_{p.name}, "
+            lines += _number_lines(p, space, fallback)
+            leaf = f"_l_{p.name}"
         else:
-            leaves += f"{p.name}, "
+            kinds = "_numbers_or_plain" if p.scalar else "_plain"
+            guards.append(f"({p.name}.__class__ in {kinds}{f' or {p.name} is None' if p.optional else ''})")
+        leaves += f"{leaf}, "
+    space["_numbers_or_plain"] = _EitherOf(PLAIN, NUMBERS)
     statics = "".join(f"{p.name}, " for p in b.static)
     key = "".join(f"{p.name}, {p.name}.__class__, " for p in b.static) + counts
+    args = _tuple([p.name for p in b.params])
+    run = "_apply_inplace" if inplace else "_general"
+    if not inplace:
+        run_known = [
+            f"    if _found is not None and not _mode & {~PLAIN_MODES}:",
+            f"        _u = _known(_found, ({leaves}), _mode)",
+            "        if _u is not None: return _u",
+        ]
+    else:
+        run_known = []
     return [
         *lines,
         f"    try: _found = _calls[({key})]",
         f"    except KeyError: return {fallback}",
         f"    except TypeError: _found = _raw_call(({statics}), ({counts}))",
-        f"    _u = None if _found is None else _known(_found, ({leaves}), _mode)",
-        f"    return {fallback} if _u is None else _u",
+        *run_known,
+        f"    if _found is None or not ({' and '.join(guards)}): return {fallback}",
+        f"    try: return {run}(_found, ({leaves}))",
+        f"    except Exception: _raise_complaint(_me, _binding, {args}); raise",
     ]
+
+
+class _EitherOf:
+    """Two sets of classes, of which the first may grow."""
+
+    def __init__(self, first: set[type], second: tuple[type, ...]) -> None:
+        self._first, self._second = first, frozenset(second)
+
+    def __contains__(self, cls: type) -> bool:
+        return cls in self._first or cls in self._second
+
+
+def _number_lines(p: reg.Param, space: dict[str, Any], fallback: str) -> list[str]:
+    """The leaf for a number: None where it is the default."""
+    kinds = "_numbers" if p.kind is reg.Scalar else "(int,)"
+    given = [f"if {p.name}.__class__ in {kinds}: _l_{p.name} = {p.name}", f"else: return {fallback}"]
+    if p.default is not EMPTY:
+        default = f"_default_{p.name}"
+        space[default] = p.default
+        same = f"{p.name}.__class__ is {default}.__class__ and {p.name} == {default}"
+        given = [f"if {p.name} is {default} or ({same}): _l_{p.name} = None", f"el{given[0]}", given[1]]
+    return [f"    {line}" for line in given]
 
 
 def _numbered(b: Binding, tensors: Sequence[reg.Param], letter: str) -> str:

@@ -25,6 +25,7 @@ from .node import Node
 from .record import (
     PLAIN,
     begin_node,
+    check_values,
     copy_call,
     end_node,
     faked,
@@ -164,6 +165,8 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
         check_inplace(me, bool(mask))
     recording = MODES.bits and mask and plan.any_diff
     gp = gradient_of(plan, mask, leaves) if recording else None
+    if call.check is not None:
+        check_values(call, leaves, xs)
     array = plan.fwd(*xs)
     node = None if gp is None else begin_node(gp, _keep_old_self(gp, leaves, xs[0]), MODES.bits)
     write(me, array)

@@ -50,6 +50,10 @@ COMMON = GRAD | TRANSFORM | LIFT | DUAL | TRACED
 """Modes in which calls on plain tensors take short ways; of the last two, what a tape of `vmap` can write down."""
 
 
+PLAIN_MODES = GRAD | TRANSFORM | TRACED | INFERENCE
+"""Modes in which a call on plain tensors whose plan is known needs nothing else."""
+
+
 class no_grad:
     """Recording off inside, as a light context manager for the engine's own use."""
 
@@ -274,7 +278,7 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
     """Run the forward with the call's checks on concrete values around it."""
     if call.check is not None:
         if not any(isinstance(x, jax.core.Tracer) for x in xs):
-            _check(call, leaves, xs)
+            check_values(call, leaves, xs)
         else:
             deferred.check_later(call, leaves)
     run = MODES.run
@@ -283,7 +287,7 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
     return _results(plan, run.kernel(plan, xs))
 
 
-def _check(call: Call, leaves: Sequence[Any], xs: Sequence[Any]) -> None:
+def check_values(call: Call, leaves: Sequence[Any], xs: Sequence[Any]) -> None:
     """Check values; a view that must not be used any more comes before what is wrong with them."""
     it = iter(xs)
     try:
@@ -300,7 +304,7 @@ def _results(plan: Plan, outs: Any) -> tuple[Any, ...]:
 def apply(call: Call, leaves: Sequence[Any]) -> Any:
     """Run a call on tensors, numbers and Nones, and record it when it should be."""
     mode = MODES.bits
-    if mode <= GRAD or not mode & ~(GRAD | TRANSFORM | TRACED):
+    if mode <= GRAD or not mode & ~PLAIN_MODES:
         out = apply_known(call, leaves, mode)
     else:
         out = None if mode & ~COMMON else apply_taped(call, leaves, mode)
@@ -311,14 +315,17 @@ def apply(call: Call, leaves: Sequence[Any]) -> Any:
     return _apply(call, leaves)
 
 
-def plain_leaves(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int] | None:
-    """`keys_of` for plain tensors; None where there is anything else."""
+def plain_leaves(leaves: Sequence[Any], inference: int = 0) -> tuple[tuple[Any, ...], list[Any], int] | None:
+    """`keys_of` for plain tensors; None where there is anything else.
+
+    In `inference` mode tensors of that mode are as plain as others.
+    """
     keys: list[Any] = []
     xs, mask, bit = [], 0, 1
     for v in leaves:
         kind = v.__class__
         if kind in PLAIN:
-            if v._x.__class__ is Extras:
+            if v._x.__class__ is Extras and not (inference and v._x.inference and v._x.inner is None):
                 return None
             keys.append(v._m)
             if v._al is None:
@@ -344,8 +351,8 @@ def plain_leaves(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int
 
 def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    plain = plain_leaves(leaves)
-    if plain is None or not call.plain:
+    plain = plain_leaves(leaves, mode & INFERENCE)
+    if plain is None or not call.plain or (mode & INFERENCE and mode & GRAD):
         return None
     keys, xs, mask = plain
     plan = call.plans.get(keys)
@@ -354,15 +361,20 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     if call.check is not None:
         if mode > GRAD and any(isinstance(x, jax.core.Tracer) for x in xs):
             return None
-        _check(call, leaves, xs)
+        check_values(call, leaves, xs)
     arrays = plan.fwd(*xs)
     recorded = mode & GRAD and mask and plan.any_diff
     if plan.single:
         t = make(arrays, plan.out)
         if recorded:
             _record_known(plan, mask, leaves, (t,))
+        elif mode & INFERENCE:
+            mark_inference(t)
         return t
     outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
+    if mode & INFERENCE:
+        for t in outs:
+            mark_inference(t)
     if recorded:
         _record_known(plan, mask, leaves, outs)
     if call.row.kernel.writes:

@@ -17,7 +17,7 @@ def write(rows: list[dict[str, Any]], file: Path) -> None:
         file: the SVG file to write.
     """
     rows = [r for r in rows if r["ratio"] is not None][::-1]
-    figure, axes = _empty(0.27 * len(rows) + 0.8, ticks=[0.02, 0.1, 0.3, 1, 3, 10])
+    figure, axes = _empty(0.27 * len(rows) + 0.8)
     for y, row in enumerate(rows):
         met = row["target"] is None or row["ratio"] <= row["target"]
         color = MET if met else MISSED
@@ -30,7 +30,7 @@ def write(rows: list[dict[str, Any]], file: Path) -> None:
         axes.text(1.01, y, f"{row['ratio']:.2f}", transform=beside, va="center", color=color)
     axes.set_yticks(range(len(rows)), [r["name"] for r in rows])
     axes.set(ylim=(-0.7, len(rows) - 0.3))
-    _save(figure, file, "time (or memory) divided by torch's; | is what it may be at most")
+    _save(figure, file, "time (or memory) divided by torch's; | is what it may be at most", [0.02, 0.1, 0.3, 1, 3, 10])
 
 
 def operators(rows: list[dict[str, Any]], file: Path) -> None:
@@ -43,7 +43,7 @@ def operators(rows: list[dict[str, Any]], file: Path) -> None:
     bands: dict[str, list[float]] = {}
     for row in rows:
         bands.setdefault(f"{row['size']}, {row['direction']}", []).append(row["ratio"])
-    figure, axes = _empty(0.75 * len(bands) + 0.8, ticks=[0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30])
+    figure, axes = _empty(0.75 * len(bands) + 0.8)
     for y, ratios in enumerate(reversed(bands.values())):
         ordered = sorted(ratios)
         heights = [y - 0.35 + 0.7 * k / len(ordered) for k in range(len(ordered))]
@@ -53,10 +53,11 @@ def operators(rows: list[dict[str, Any]], file: Path) -> None:
         axes.text(1.01, y, f"{mean:.2f}", transform=axes.get_yaxis_transform(), va="center", color=GREY)
     axes.set_yticks(range(len(bands)), list(bands)[::-1])
     axes.set(ylim=(-0.6, len(bands) - 0.4))
-    _save(figure, file, "time divided by torch's, a point for each operator; | and the number are the geometric mean")
+    label = "time divided by torch's, a point for each operator; | and the number are the geometric mean"
+    _save(figure, file, label, [0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30])
 
 
-def _empty(height: float, ticks: list[float]) -> tuple[Any, Any]:
+def _empty(height: float) -> tuple[Any, Any]:
     """A figure with a logarithmic scale of ratios, and a line where they are 1."""
     import matplotlib as mpl
 
@@ -67,16 +68,17 @@ def _empty(height: float, ticks: list[float]) -> tuple[Any, Any]:
     figure, axes = plt.subplots(figsize=(8.2, height), layout="constrained")
     axes.axvline(1, color=GREY, lw=1, ls="--")
     axes.set_xscale("log")
-    axes.set_xticks(ticks, [f"{t:g}x" for t in ticks])
-    axes.minorticks_off()
     axes.tick_params(colors=GREY, length=0)
     axes.spines[:].set_visible(False)
     return figure, axes
 
 
-def _save(figure: Any, file: Path, label: str) -> None:
+def _save(figure: Any, file: Path, label: str, ticks: list[float]) -> None:
     from matplotlib import pyplot as plt
 
-    figure.axes[0].set_xlabel(label, color=GREY, loc="right")
+    axes = figure.axes[0]
+    axes.set_xticks(ticks, [f"{t:g}x" for t in ticks])  # after the points: the scale has to show all of these
+    axes.minorticks_off()
+    axes.set_xlabel(label, color=GREY, loc="right")
     figure.savefig(file, transparent=True, metadata={"Date": None})
     plt.close(figure)

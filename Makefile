@@ -91,6 +91,7 @@ ecosystem: $(VENV)/.installed-ecosystem ## install libraries for JAX, for the te
 bench: $(VENV)/.installed-oracle $(VENV)/.installed-pictures ## time and memory side by side with torch
 	$(PY) -m benchmarks.first_runs --write
 	$(PY) -m benchmarks --write
+	$(PY) -m benchmarks operators --write
 
 accelerator: $(VENV)/.installed-test ## what means something on the GPU, TPU or CPU that JAX finds; writes docs/accelerators.md
 	$(PY) -m benchmarks.accelerator --write

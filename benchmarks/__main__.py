@@ -1,4 +1,7 @@
-"""``python -m benchmarks``: measure everything, print the table, write docs/benchmarks.md and a picture."""
+"""``python -m benchmarks``: measure programs, print the table, write docs/benchmarks.md and a picture.
+
+``python -m benchmarks operators`` measures operators one by one.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import picture
-from .cases import CASES
-from .memory import peak_mib, share_left
-from .timing import best_of
+from . import operators
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -24,7 +24,9 @@ APART = "## What the table misses"
 
 def main() -> int:
     """Run the benchmarks; exit 1 when a target is missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", epilog="Operators one by one: python -m benchmarks operators --help"
+    )
     parser.add_argument("--only", default="", help="run cases whose name contains this")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and the picture")
     parser.add_argument("--json", type=Path, help="write the ratios as JSON")
@@ -33,6 +35,11 @@ def main() -> int:
     import torch
 
     import torchgrad_jax as tg
+
+    from . import picture
+    from .cases import CASES
+    from .memory import peak_mib, share_left
+    from .timing import best_of
 
     rows: list[dict[str, Any]] = []
     for case in CASES:
@@ -107,4 +114,4 @@ def render(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(operators.main(sys.argv[2:]) if sys.argv[1:2] == ["operators"] else main())

@@ -166,38 +166,6 @@ def mlp_jax() -> Callable[[], object]:
     return step
 
 
-def attention(t: Any) -> Callable[[], object]:
-    """Causal attention of four heads over a long sequence, forward and backward."""
-    rs = np.random.RandomState(0)
-    q, k, v = (t.tensor(rs.randn(1, 4, 2048, 64).astype(np.float32)) for _ in range(3))
-    q.requires_grad_()
-
-    def step() -> object:
-        q.grad = None
-        t.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
-        return float(q.grad[0, 0, 0, 0])
-
-    return step
-
-
-def convolution(name: str, x: tuple[int, ...], w: tuple[int, ...]) -> Callable[[Any], Any]:
-    """A convolution, forward and backward."""
-
-    def build(t: Any) -> Callable[[], object]:
-        rs = np.random.RandomState(0)
-        a, b = (t.tensor(rs.randn(*s).astype(np.float32), requires_grad=True) for s in (x, w))
-        f = getattr(t.nn.functional, name)
-
-        def step() -> object:
-            a.grad = b.grad = None
-            f(a, b).sum().backward()
-            return a.grad[(0,) * a.ndim].item() + b.grad[(0,) * b.ndim].item()
-
-        return step
-
-    return build
-
-
 def long_chain(t: Any, n: int = 100_000) -> Callable[[], object]:
     """A chain of 100,000 multiplications: built, walked and freed."""
     x = t.ones(4, requires_grad=True)
@@ -225,8 +193,6 @@ CASES = [
     Case("20 custom Functions, forward + backward", eager.functions, 2.0),
     Case("50 tensors with a hook, forward + backward", eager.hooks, 2.0),
     Case("32 rows changed in place, forward + backward", eager.views, 2.5),
-    Case("100 additions in place", eager.in_place, 2.0),
-    Case("eight operators on a million elements", eager.large, None, eager.large_jax, inner=2, jit_target=1.2),
     Case(
         "eight compiled operators on a million elements",
         eager.large_compiled,
@@ -325,15 +291,11 @@ CASES = [
         inner=200,
         jit_target=2.0,
     ),
-    Case("attention over 2,048 tokens, forward + backward", attention, None, rounds=5, inner=1),
     Case("func.hessian", compiled.hessian(False), 1.0, rounds=10, inner=2),
     Case("func.vmap(func.grad)", compiled.per_sample(False), 1.0, rounds=10, inner=2),
     Case("functional.hessian", compiled.functional("hessian"), 1.0, rounds=5, inner=1),
     Case("functional.hessian, vectorize", compiled.functional("hessian", vectorize=True), 1.0, rounds=10, inner=2),
     Case("functional.jacobian", compiled.functional("jacobian"), 1.0, rounds=5, inner=1),
     Case("functional.jacobian, vectorize", compiled.functional("jacobian", vectorize=True), 1.0, rounds=10, inner=2),
-    Case("conv2d, 3x3, forward + backward", convolution("conv2d", (8, 16, 32, 32), (32, 16, 3, 3)), 3.0),
-    Case("conv2d, 1x1, forward + backward", convolution("conv2d", (8, 64, 16, 16), (128, 64, 1, 1)), 3.0),
-    Case("conv3d, forward + backward", convolution("conv3d", (2, 8, 8, 16, 16), (16, 8, 3, 3, 3)), 3.0),
     Case("100,000-node chain", long_chain, 1.5, rounds=2, inner=1),
 ]

@@ -1,4 +1,4 @@
-"""Eager programs of many small operators, and one of large ones. Each takes a module that is, or is like, torch."""
+"""Eager programs of small operators, and a compiled one of large ones. Each is given torch, or what is like torch."""
 
 from __future__ import annotations
 
@@ -68,50 +68,11 @@ def views(t: Any) -> Callable[[], object]:
     return step
 
 
-def in_place(t: Any) -> Callable[[], object]:
-    """100 additions in place to 4 elements, nothing recorded."""
-    z = t.zeros(4)
-
-    def step() -> object:
-        for _ in range(100):
-            z.add_(1)
-        return z
-
-    return step
-
-
 SIDE = 1000
 
 
-def large(t: Any) -> Callable[[], object]:
-    """Eight operators on a million elements, one after the other."""
-    x = t.ones(SIDE, SIDE)
-
-    def step() -> object:
-        z = x
-        for _ in range(4):
-            z = (z * 1.01).tanh()
-        return z[0, 0].item()
-
-    return step
-
-
-def large_jax() -> Callable[[], object]:
-    """The same operators, each one jitted, as an eager program runs them."""
-    scale, tanh = jax.jit(lambda z: z * 1.01), jax.jit(jnp.tanh)
-    x = jnp.ones((SIDE, SIDE), jnp.float32)
-
-    def step() -> object:
-        z = x
-        for _ in range(4):
-            z = tanh(scale(z))
-        return float(z[0, 0])
-
-    return step
-
-
 def large_compiled(t: Any) -> Callable[[], object]:
-    """The same operators in one compiled function, which fuses them; eager in torch."""
+    """Eight operators on a million elements in one compiled function, which fuses them; eager in torch."""
     x = t.ones(SIDE, SIDE)
 
     def f(z: Any) -> Any:

@@ -106,8 +106,15 @@ _GATHERED = (Tensor, bool, np.bool_, list, tuple, range, np.ndarray)
 """What of an index becomes a tensor; anything else has to be a number."""
 
 
+_WHOLE_INDICES = (dtypes.int64, dtypes.bool_)
+"""Of what dtype a tensor is that is an index as it is."""
+
+
 def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     """Apply ints, slices, None and Ellipsis as views; collect what must be gathered."""
+    if index.__class__ is Tensor and index._m.ndim and index._m.dtype in _WHOLE_INDICES:
+        if _width(index) <= x._m.ndim:
+            return x, [index]
     items = _wrap_tuple(index)
     used = sum(_width(v) for v in items)
     ndim = x._m.ndim

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.meta import Meta, View
@@ -155,7 +155,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return _reshape(input, (1,))
     if a == b:
         return input
-    return _reshape(input, (*m.shape[:a], int(np.prod(m.shape[a : b + 1], dtype=np.int64)), *m.shape[b + 1 :]))
+    return _reshape(input, (*m.shape[:a], math.prod(m.shape[a : b + 1]), *m.shape[b + 1 :]))
 
 
 @composite

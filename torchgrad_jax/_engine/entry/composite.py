@@ -177,6 +177,11 @@ class _Conventions:
                     odd = True
         return odd
 
+    def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether classes alone say that the function takes these arguments: no sequence, of which items count."""
+        given = (*args, *kwargs.values())
+        return not self.wild and all([a.__class__ in _ORDINARY or a.__class__ in PLAIN for a in given])
+
     def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
         """The function failed: raise what torch says of its arguments, if it is about them."""
         raise_complaint(self.torch_name, self.said, args, kwargs)
@@ -193,21 +198,27 @@ def _with_conventions(
     """
     takes = _Conventions(fn, out, said, known_as, torch_name)
     wild, first = takes.wild, takes.first
+    fitting: set[Any] = set()
+    """Classes of arguments, and names of those that are named, that the function takes as they come."""
 
     @functools.wraps(fn)
     def public(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and not wild:
-            args = takes.rename(args, kwargs)
-            if takes.adds_out and (target := kwargs.pop("out", None)) is not None:
-                return takes.write_out(public, args, kwargs, target)
-        if first is not None and args and args[0].__class__ not in PLAIN:
-            takes.refuse_first(args, kwargs)
-        for a in args:
-            if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
-                return handle(public, args, kwargs)
-        if takes.odd(args, kwargs):
-            raise_complaint(takes.torch_name, said, args, kwargs)
-            raise_if_any(_no_real_number(fn, said, args, kwargs))
+        kinds = (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else (*map(type, args),)
+        if kinds not in fitting:
+            if kwargs and not wild:
+                args = takes.rename(args, kwargs)
+                if takes.adds_out and (target := kwargs.pop("out", None)) is not None:
+                    return takes.write_out(public, args, kwargs, target)
+            if first is not None and args and args[0].__class__ not in PLAIN:
+                takes.refuse_first(args, kwargs)
+            for a in args:
+                if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
+                    return handle(public, args, kwargs)
+            if takes.odd(args, kwargs):
+                raise_complaint(takes.torch_name, said, args, kwargs)
+                raise_if_any(_no_real_number(fn, said, args, kwargs))
+            elif kinds == (*map(type, args), *kwargs, *map(type, kwargs.values())) and takes.fits(args, kwargs):
+                fitting.add(kinds)
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())
             return events.op(event, "composite", given, lambda: fn(*args, **kwargs))

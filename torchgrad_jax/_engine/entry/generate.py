@@ -339,6 +339,9 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
             kinds = "_numbers_or_plain" if p.scalar else "_plain"
             guards.append(f"({p.name}.__class__ in {kinds}{f' or {p.name} is None' if p.optional else ''})")
         leaves += f"{leaf}, "
+    arrays = [p for p in b.dynamic if p.kind not in _NO_ARRAY]
+    if arrays and all(p.scalar for p in arrays):  # numbers alone are no call of this row
+        guards.append("(" + " or ".join(f"{p.name}.__class__ in _plain" for p in arrays) + ")")
     space["_numbers_or_plain"] = _EitherOf(PLAIN, NUMBERS)
     statics = "".join(f"{p.name}, " for p in b.static)
     key = "".join(f"{p.name}, {p.name}.__class__, " for p in b.static) + counts
@@ -362,6 +365,9 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
         f"    try: return {run}(_found, ({leaves}))",
         f"    except Exception: _raise_complaint(_me, _binding, {args}); raise",
     ]
+
+
+_NO_ARRAY = (reg.Arrays, reg.OptArrays, reg.Scalar, reg.TracedInt)
 
 
 class _EitherOf:

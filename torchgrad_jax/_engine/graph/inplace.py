@@ -32,6 +32,7 @@ from .record import (
     gradient_of,
     new_plan,
     only_inference,
+    plain_node,
     plain_leaves,
     run_plan,
 )
@@ -168,7 +169,10 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     if call.check is not None:
         check_values(call, leaves, xs)
     array = plan.fwd(*xs)
-    node = None if gp is None else begin_node(gp, _keep_old_self(gp, leaves, xs[0]), MODES.bits)
+    node = None
+    if gp is not None:
+        kept = _keep_old_self(gp, leaves, xs[0])
+        node = begin_node(gp, kept, MODES.bits) if gp.saved_out else plain_node(gp, kept, ())
     write(me, array)
     if node is not None:
         _attach_write(me, node, MODES.bits)

@@ -382,11 +382,17 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     return outs if call.result is None else call.result(*outs)
 
 
+def plain_node(gp: GradPlan, leaves: Sequence[Any], stores: Sequence[Any]) -> Node:
+    """A node for plain tensors with nobody watching; `stores` are the storages of the results that it saves."""
+    mask = gp.mask
+    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
+    return new_node(gp, edges, *gp.save(*leaves, *stores))
+
+
 def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
     """`record` for plain tensors with nobody watching."""
     gp = plan.grads.get(mask) or gradient_of(plan, mask, leaves)
-    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-    node = new_node(gp, edges, *gp.save(*leaves, *[outs[k]._st for k in gp.saved_out]))
+    node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out])
     for nr, k in enumerate(plan.diff):  # other results have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True

@@ -50,7 +50,7 @@ COMMON = GRAD | TRANSFORM | LIFT | DUAL | TRACED
 """Modes in which calls on plain tensors take short ways; of the last two, what a tape of `vmap` can write down."""
 
 
-PLAIN_MODES = GRAD | TRANSFORM | TRACED | INFERENCE
+PLAIN_MODES = GRAD | TRANSFORM | TRACED | INFERENCE | PACKING
 """Modes in which a call on plain tensors whose plan is known needs nothing else."""
 
 
@@ -367,7 +367,7 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     if plan.single:
         t = make(arrays, plan.out)
         if recorded:
-            _record_known(plan, mask, leaves, (t,))
+            _record_known(plan, mask, leaves, (t,), mode)
         elif mode & INFERENCE:
             mark_inference(t)
         return t
@@ -376,7 +376,7 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         for t in outs:
             mark_inference(t)
     if recorded:
-        _record_known(plan, mask, leaves, outs)
+        _record_known(plan, mask, leaves, outs, mode)
     if call.row.kernel.writes:
         _write_back(call, leaves, outs)
     return outs if call.result is None else call.result(*outs)
@@ -389,9 +389,12 @@ def plain_node(gp: GradPlan, leaves: Sequence[Any], stores: Sequence[Any]) -> No
     return new_node(gp, edges, *gp.save(*leaves, *stores))
 
 
-def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
-    """`record` for plain tensors with nobody watching."""
+def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
+    """`record` for plain tensors; nobody watches but hooks of what is saved."""
     gp = plan.grads.get(mask) or gradient_of(plan, mask, leaves)
+    if mode & PACKING:
+        end_node(begin_node(gp, leaves, mode), outs, mode)
+        return
     node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out])
     for nr, k in enumerate(plan.diff):  # other results have no number
         t = outs[k]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 ROUND = 1e-3
 """About how many seconds a round of `rounds_in_turn` takes, if one call takes less."""
-FEWEST = 5
+FEWEST = 7
 LONG = 0.3
 
 
@@ -39,7 +39,9 @@ def best_of(contenders: dict[str, Callable[[], object]], rounds: int = 25, inner
 def rounds_in_turn(
     contenders: Sequence[tuple[Callable[[], object], Callable[[], object]]], seconds: float
 ) -> list[list[float]]:
-    """Seconds per call of each contender, in each of many short rounds that they take in turn.
+    """CPU seconds per call of each contender, in each of many short rounds that they take in turn.
+
+    CPU time leaves out what others run on the same core. It adds up threads, so it is for processes that have one core.
 
     Args:
         contenders: For each one a call, and what waits for all that its calls have begun.
@@ -62,7 +64,7 @@ def rounds_in_turn(
 
 
 def _shortest(call: Callable[[], object], wait: Callable[[], object]) -> float:
-    """Seconds of the shortest of some calls: ten, or fewer that take long. The first ones compile."""
+    """CPU seconds of the shortest of some calls: ten, or fewer that take long. The first ones compile."""
     end = time.perf_counter() + LONG
     found = [_round(call, wait, 1) for _ in range(3)]
     while len(found) < 10 and time.perf_counter() < end:
@@ -71,12 +73,12 @@ def _shortest(call: Callable[[], object], wait: Callable[[], object]) -> float:
 
 
 def _round(call: Callable[[], object], wait: Callable[[], object], inner: int) -> float:
-    """Seconds per call; the last result is held, because nobody waits for one that is dropped."""
+    """CPU seconds per call; the last result is held, because nobody waits for one that is dropped."""
     result = None
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(inner):
         result = call()
     wait()
-    seconds = (time.perf_counter() - start) / inner
+    seconds = (time.process_time() - start) / inner
     del result
     return seconds

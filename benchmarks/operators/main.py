@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ BEGIN, END = "<!-- operators: begin -->", "<!-- operators: end -->"
 def main(arguments: list[str]) -> int:
     """Run the benchmark; a result that is not torch's raises."""
     keep_to_one_core()
+    keep_freed_memory()
     import torch
 
     import torchgrad_jax
@@ -52,6 +54,19 @@ def keep_to_one_core() -> None:
     if not hasattr(os, "sched_setaffinity"):
         raise SystemExit("The operators are measured on one core, and this system cannot hold a process to one.")
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def keep_freed_memory() -> None:
+    """Let glibc use freed memory again, in one pool; elsewhere, leave it to the system.
+
+    Otherwise it depends on what lies beside a large array whether freeing it gives its pages back, and the same call
+    then takes up to fifteen times as long in one process as in another, of either package.
+    """
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
+        return
+    trim, mmap, pools = -1, -3, -8  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD and M_ARENA_MAX of malloc.h
+    for option, value in ((mmap, 2**30), (trim, 2**31 - 1), (pools, 1)):
+        ctypes.CDLL(None).mallopt(option, value)
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

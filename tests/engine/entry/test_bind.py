@@ -11,6 +11,7 @@ from tests.engine.helpers import Programs, attempt, leaf
 from torchgrad_jax._engine.entry import bind
 from torchgrad_jax._engine.entry.generate import unrollable
 from torchgrad_jax._engine.graph.record import apply
+from torchgrad_jax._ops import registry
 
 PROGRAMS = Programs()
 
@@ -301,3 +302,31 @@ def test_unrolled_code_is_the_common_case():
     assert len(UNROLLED) >= 10
     fast = [n for n in vars(bind.ops) if not n.endswith("_") and unrollable(getattr(bind.ops, n).binding)]
     assert len(fast) > 150
+
+
+FLOATS = sorted(
+    n for n, fn in vars(bind.ops).items() if not n.endswith("_") and any(p.kind is float for p in fn.binding.static)
+)
+"""Rows with a number that is a part of their calls."""
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_zeros_of_two_signs_are_two_numbers(name):
+    b = getattr(bind.ops, name).binding
+    at = next(i for i, p in enumerate(b.static) if p.kind is float)
+    statics = [{bool: False, int: 0, float: 0.5, str: "none"}.get(p.kind, ()) for p in b.static]
+    counts = [1] * sum(p.kind in (registry.Arrays, registry.OptArrays) for p in b.dynamic)
+
+    def call(zero):
+        return b.call(*statics[:at], zero, *statics[at + 1 :], *counts)
+
+    plus, minus = call(0.0), call(-0.0)
+    assert plus is not minus
+    assert (call(0.0), call(-0.0)) == (plus, minus)
+
+
+def test_a_zero_that_was_met_before_keeps_its_sign():
+    x = torchgrad_jax.ones(2)
+    for _ in range(3):
+        assert [str(v) for v in torchgrad_jax.nn.functional.threshold(x, 2.0, 0.0).tolist()] == ["0.0", "0.0"]
+        assert [str(v) for v in torchgrad_jax.nn.functional.threshold(x, 2.0, -0.0).tolist()] == ["-0.0", "-0.0"]

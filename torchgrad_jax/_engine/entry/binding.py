@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class Binding:
         values = tuple(
             looked_at(static_value(self.called, p, self.position[p.name], v)) for p, v in zip(self.static, statics)
         )
-        key = (values, tuple(v.__class__ for v in values), statics[n:])
+        key = (tuple(map(as_key, values)), tuple(v.__class__ for v in values), statics[n:])
         call = self.calls.get(key)
         if call is None:
             call = self.calls.put(key, self._make(values, statics[n:]))
@@ -148,6 +149,11 @@ class Binding:
         return self.call(*statics, *counts), tuple(leaves)
 
 
+def as_key(value: Any) -> Any:
+    """A static argument as a part of a key, in which -0.0 is another number than 0.0."""
+    return "-0.0" if value.__class__ is float and not value and math.copysign(1.0, value) < 0 else value
+
+
 def raw_key(statics: Sequence[Any], counts: tuple[int, ...]) -> tuple[Any, ...] | None:
     """Static arguments as they came, as a key; None if they are none.
 
@@ -161,7 +167,7 @@ def raw_key(statics: Sequence[Any], counts: tuple[int, ...]) -> tuple[Any, ...] 
             v = tuple(v)
             key += (v, list)
         else:
-            key += (v, v.__class__)
+            key += (as_key(v), v.__class__)
     try:
         hash(found := (*key, *counts))
     except TypeError:

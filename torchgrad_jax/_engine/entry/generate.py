@@ -31,7 +31,7 @@ from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor, wrap_beside
 from ..modes.lift import tensor_of_jax
 from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument, tensor_of
-from .binding import Binding
+from .binding import Binding, as_key
 from .out import without_unsaid, write_out
 from .overrides import foreign, handle
 from .parser import NUMBERS_AS_TENSORS, raise_if_any, torch_complaint
@@ -230,7 +230,7 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool, spread: bool) 
         "_size_argument": size_argument, "_rebind": rebind, "_new_plan": record.new_plan, "_grad_plan": grad_plan,
         "_write_out": write_out, "_raise_complaint": raise_complaint, "_run_operator": run_operator,
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
-        "_run_general": run_general, "_refuse_none": refuse_none,
+        "_run_general": run_general, "_refuse_none": refuse_none, "_as_key": as_key,
     }  # fmt: skip
     varargs = spreading(b) if spread else None
     with_out = row.out and not inplace and not operator and not row.view
@@ -314,12 +314,19 @@ def _call_lines(b: Binding, space: dict[str, Any]) -> list[str]:
     if not b.static:
         space["_call"] = b.call()
         return []
-    key = _tuple([f"{p.name}, {p.name}.__class__" for p in b.static])
+    key = _tuple([_key_of(p) for p in b.static])
     return [
         f"    try: _call = _calls[{key}]",
         f"    except (KeyError, TypeError): _call = _made(_me, _binding, {_tuple([p.name for p in b.params])}, "
         f"{_tuple([p.name for p in b.static])})",
     ]
+
+
+def _key_of(p: reg.Param) -> str:
+    """What stands for a static argument in a key: its class, too, since 1 == True."""
+    may_be_float = p.kind is float or p.kind is reg.Static
+    value = f"({p.name} or _as_key({p.name})) if {p.name}.__class__ is float else {p.name}" if may_be_float else p.name
+    return f"{value}, {p.name}.__class__"
 
 
 def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -> list[str]:
@@ -344,7 +351,7 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
         guards.append("(" + " or ".join(f"{p.name}.__class__ in _plain" for p in arrays) + ")")
     space["_numbers_or_plain"] = _EitherOf(PLAIN, NUMBERS)
     statics = "".join(f"{p.name}, " for p in b.static)
-    key = "".join(f"{p.name}, {p.name}.__class__, " for p in b.static) + counts
+    key = "".join(f"{_key_of(p)}, " for p in b.static) + counts
     args = _tuple([p.name for p in b.params])
     run = "_apply_inplace" if inplace else "_general"
     if not inplace:

@@ -228,17 +228,14 @@ def fork_rng(
 # --- what is drawn, laid out as torch lays it out -------------------------------------------------
 
 _FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+_INEXACT = (*_FLOATS, dtypes.complex64, dtypes.complex128)
 Draw = Callable[[tuple[int, ...], np.dtype, Any], np.ndarray]
 
 
 def memory_order(m: Meta) -> tuple[int, ...]:
     """The dimensions from the outermost to the innermost in memory."""
-    big = sorted((d for d in _dims(m) if m.shape[d] != 1), key=lambda d: -m.strides[d])
-    return (*[d for d in _dims(m) if m.shape[d] == 1], *big)
-
-
-def _dims(m: Meta) -> Any:
-    return range(m.ndim)
+    big = sorted((d for d in range(m.ndim) if m.shape[d] != 1), key=lambda d: -m.strides[d])
+    return (*[d for d in range(m.ndim) if m.shape[d] == 1], *big)
 
 
 def laid(m: Meta, flat: np.ndarray) -> np.ndarray:
@@ -263,7 +260,7 @@ def refuse(kernel: str, dt: dtypes.dtype, ok: tuple[dtypes.dtype, ...]) -> None:
 
 def uniforms(m: Meta, gen: Any, low: float = 0.0, high: float = 1.0) -> np.ndarray:
     """Uniform numbers for a tensor of this meta."""
-    refuse("check_uniform_bounds", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
+    refuse("check_uniform_bounds", m.dtype, _INEXACT)
     return laid(m, rng.uniform((m.numel,), m.dtype.np, low, high, generator=gen))
 
 
@@ -272,7 +269,7 @@ def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarra
 
     torch makes sixteen numbers at a time only where the memory is row-major and has no gaps.
     """
-    refuse("normal_kernel_cpu", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
+    refuse("normal_kernel_cpu", m.dtype, _INEXACT)
     if gen.__class__ is KeyStream:
         return laid(m, rng.normal((m.numel,), m.dtype.np, mean, std, generator=gen))
     if m.contiguous:

@@ -60,7 +60,7 @@ from ..state import MODES
 from . import rejection
 from .generator import Generator as Generator, current as current, default_generator as default_generator
 from .keys import KeyStream
-from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half
+from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half, rounded
 
 Shape: TypeAlias = Sequence[int]
 
@@ -208,11 +208,12 @@ def normal(
         out = generator.serial_normals(count)
     else:
         out = _blocks_of_normals(generator, count, dtype)
-    if not plain:
-        if out.dtype == np.float64:
-            out = fma64(out, std, mean)
-        else:
-            out = fma32(out, np.float32(std), np.float32(mean))
+    if plain:  # too small to overflow in any dtype
+        return rounded(out, dtype).reshape(shape)
+    if out.dtype == np.float64:
+        out = fma64(out, std, mean)
+    else:
+        out = fma32(out, np.float32(std), np.float32(mean))
     return cast(out, dtype).reshape(shape)
 
 
@@ -281,11 +282,17 @@ def random(shape: Shape, dtype: Any = np.float32, *, generator: Generator | None
 
 
 def _largest(dtype: np.dtype) -> int:
+    """The largest integer drawn of a dtype."""
+    return _ends(dtype)[1] if dtype.kind in "biu" else 2 ** _DIGITS[_floating(dtype, "random_").name]
+
+
+@functools.cache
+def _ends(dtype: np.dtype) -> tuple[int, int]:
+    """The smallest and the largest number of bool or of an integer dtype."""
     if dtype.kind == "b":
-        return 1
-    if dtype.kind in "iu":
-        return int(np.iinfo(dtype).max)
-    return 2 ** _DIGITS[_floating(dtype, "random_").name]
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
 
 
 def randint(
@@ -304,11 +311,12 @@ def randint(
     generator = _chosen(generator)
     count = math.prod(shape)
     if span < 2**28:
-        out = (generator.random32(count) % np.uint32(span)).astype(np.uint64)
+        out = (generator.random32(count) % np.uint32(span)).astype(np.int64)
     else:
-        out = generator.random64(count) % np.uint64(span)
-    out += np.uint64(low % 2**64)
-    return cast(out if dtype == np.uint64 else out.view(np.int64), dtype).reshape(shape)
+        out = (generator.random64(count) % np.uint64(span)).view(np.int64)
+    if low:
+        out += low if low < 2**63 else low - 2**64
+    return cast(out.view(np.uint64) if dtype == np.uint64 else out, dtype).reshape(shape)
 
 
 def _all_of_int64(shape: Shape, dtype: np.dtype, generator: Generator | None) -> Array:
@@ -323,10 +331,10 @@ def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
     if low > last:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={last + 1}")
     if dtype.kind in "biu":
-        least = 0 if dtype.kind == "b" else int(np.iinfo(dtype).min)
-        if not least <= low <= _largest(dtype):
+        least, largest = _ends(dtype)
+        if not least <= low <= largest:
             raise RuntimeError(f"from is out of bounds for {cpp_name(dtype)}")
-        if last > _largest(dtype):
+        if last > largest:
             raise RuntimeError(f"to - 1 is out of bounds for {cpp_name(dtype)}")
         return low, last + 1
     digits = _DIGITS[_floating(dtype, "random_").name]

@@ -82,7 +82,12 @@ def cast(x: Array, dtype: np.dtype) -> Array:
     if x.dtype == dtype:
         return x
     with np.errstate(all="ignore"):
-        return x.astype(np.float32).astype(dtype) if is_half(dtype) else x.astype(dtype)
+        return rounded(x, dtype)
+
+
+def rounded(x: Array, dtype: np.dtype) -> Array:
+    """`cast` of values that are in the range of the dtype."""
+    return x.astype(np.float32).astype(dtype) if is_half(dtype) else x.astype(dtype, copy=False)
 
 
 def exactly(function: Callable[[float], float], x: Array) -> NDArray[np.float64]:
@@ -97,14 +102,16 @@ def normal_pair(angle: float, depth: float) -> tuple[float, float]:
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
-def normal_pairs(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`normal_pair` of each two successive uniforms."""
-    few = uniforms[-16:]  # the last ones as well, since a generator's state may keep the very last
-    draws = iter(few.tolist())
-    exact = np.array([normal_pair(*pair) for pair in zip(draws, draws)]).reshape(-1)
-    if len(uniforms) == len(few):
-        return exact
-    uniforms = uniforms[: -len(few)]
+def normal_pairs(uniforms: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """`normal_pair` of each two successive uniforms; at most 16 of them may be numbers of Python."""
+    if not isinstance(uniforms, np.ndarray):
+        draws, normals = iter(uniforms), []
+        for angle, depth in zip(draws, draws):
+            normals += normal_pair(angle, depth)
+        return np.array(normals, np.float64)
+    # The last ones as well, since a generator's state may keep the very last.
+    exact = normal_pairs(uniforms[-16:].tolist())
+    uniforms = uniforms[:-16]
     radius = np.sqrt(-2.0 * np.log1p(-uniforms[1::2]))
     angle = 2.0 * math.pi * uniforms[0::2]
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)

@@ -25,6 +25,7 @@ from .fresh import fresh, from_host, into, known, put, remember
 from .traced_spans import span, traced
 
 _HALVES = (dtypes.float16, dtypes.bfloat16)
+_NUMBERS = frozenset({int, float})
 Values = Callable[[dtypes.dtype], np.ndarray]
 
 
@@ -200,6 +201,8 @@ def range(
 
 
 def _ends(fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, int]:
+    if start.__class__ in _NUMBERS and end.__class__ in _NUMBERS and steps.__class__ is int and steps >= 0:
+        return start, end, steps
     ok = all(is_number(v) or isinstance(v, Tensor) for v in (start, end))
     n = None if steps is None or isinstance(steps, bool) else as_int(steps)
     if not ok or n is None:

@@ -42,8 +42,9 @@ def fma64(a: Array, b: float, c: float) -> NDArray[np.float64]:
     return total + bits.view(np.float64).reshape(rest.shape)
 
 
+@functools.lru_cache(64)
 def halves(n: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which of n evenly spaced elements are counted from the start, and how far each is from its end."""
+    """Which of n evenly spaced elements are counted from the start, and how far each is from its end; to be read."""
     i = np.arange(n)
     lower = i < n // 2
     return lower, np.where(lower, i, n - 1 - i)

@@ -59,6 +59,8 @@ class _Mode:
                     args, kwargs = _cast_all(args, kind, to), _cast_all(kwargs, kind, to)
                     # What it calls is as it is: the mode is off the stack.
                     return func(*args, **kwargs)
+        if not kinds and hasattr(func, "binding"):  # an operator, which calls no other function
+            return func(*args, **kwargs)
         with overrides.only_modes((*MODES.function_modes, self)):
             return overrides.skip_one(func, args, kwargs)
 

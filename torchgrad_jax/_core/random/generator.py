@@ -265,11 +265,11 @@ class Generator:
         """Standard normals made in pairs; an odd one out is kept for the next call."""
         with self.lock:
             self._moves_on()
-            kept = 0 if self._spare is None else 1
-            wanted = max(count - kept + 1, 0) // 2 * 2
+            spare = self._spare
+            wanted = max(count + (spare is None), 0) // 2 * 2
             out = normal_pairs(self._few_doubles(wanted) if wanted <= 16 else self.doubles(wanted))
-            if kept:
-                out = np.concatenate([[self._spare], out])
+            if spare is not None:
+                out = np.concatenate([[spare], out])
             if count:
                 self._spare = float(out[-1]) if len(out) > count else None
         return out[:count]

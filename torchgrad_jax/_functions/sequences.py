@@ -112,10 +112,16 @@ def _whole_numbers(first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.d
     """The numbers of a range. A range of integers is cached."""
     if first.__class__ is not int or by.__class__ is not int:
         return from_host(_steps(first, by, n, dt), dev, requires_grad)
-    key = ("arange", first, by, n, dt, dev)
+    return _kept(("arange", first, by, n, dt, dev), lambda: _steps(first, by, n, dt), n, dt, dev, requires_grad)
+
+
+def _kept(
+    key: Any, values: Callable[[], np.ndarray], n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool
+) -> Tensor:
+    """A tensor of `n` values that are computed once for a key."""
     array = known(key)
     if array is None:
-        array = remember(key, put(_steps(first, by, n, dt), dev))
+        array = remember(key, put(values(), dev))
     return fresh(array, meta((n,), dt, dev), requires_grad)
 
 
@@ -265,6 +271,9 @@ def linspace(
     if out is None and (traced(first) or traced(last)):
         return span(first, last, n, dt, dev)
     dt = _span_dtype("linspace", (first, last), dt, out)
+    if out is None and type(first) in _NUMBERS and type(last) in _NUMBERS:
+        key = ("linspace", repr(first), repr(last), n, dt, dev)
+        return _kept(key, lambda: _spaced(first, last, n, dt), n, dt, dev, requires_grad)
     return _deliver("linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad)
 
 

@@ -271,7 +271,7 @@ def linspace(
     if out is None and (traced(first) or traced(last)):
         return span(first, last, n, dt, dev)
     dt = _span_dtype("linspace", (first, last), dt, out)
-    if out is None and type(first) in _NUMBERS and type(last) in _NUMBERS:
+    if out is None and dt is not None and type(first) in _NUMBERS and type(last) in _NUMBERS:
         key = ("linspace", repr(first), repr(last), n, dt, dev)
         return _kept(key, lambda: _spaced(first, last, n, dt), n, dt, dev, requires_grad)
     return _deliver("linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad)

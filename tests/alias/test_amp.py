@@ -156,6 +156,29 @@ def functions_with_a_say(m):
     return [out.dtype, x.grad]
 
 
+@PROGRAMS
+def classes_of_the_user_answer_first(m):
+    class Named(m.Tensor):
+        calls = []
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            cls.calls.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    class Foreign:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__
+
+    x = leaf(m, 3, 3)
+    named = x.detach().as_subclass(Named)
+    with m.autocast("cpu"):
+        results = [named.t(), named @ x, m.nn.functional.linear(x, named), named.exp()]
+        others = [m.mm(x, Foreign()), m.nn.functional.binary_cross_entropy(Foreign(), x)]
+    return [Named.calls, [[type(t).__name__, str(t.dtype)] for t in results], others]
+
+
 def _weights(m, module):
     for i, p in enumerate(module.parameters()):
         p.data.copy_(leaf(m, *p.shape, start=-0.3 - 0.1 * i, stop=0.4, requires_grad=False))

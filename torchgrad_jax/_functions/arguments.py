@@ -187,9 +187,17 @@ def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tupl
     """A shape from a list or tuple of integers, 0-dim integer tensors among them."""
     if not isinstance(value, list | tuple):
         raise wrong(fn, name, "tuple of ints", value, position)
+    for v in value:
+        if v.__class__ is not int or not -_MAX_BYTES <= v < _MAX_BYTES:
+            return _unusual_shape(fn, value, position, name)
+    return tuple(value)
+
+
+def _unusual_shape(fn: str, value: Sequence[Any], position: int, name: str) -> tuple[int, ...]:
+    """`shape_of` where some element is not an int of Python, or is too large."""
     out = []
     for i, v in enumerate(value):
-        n = v if v.__class__ is int else as_int(v)
+        n = as_int(v)
         # torch checks only the first one closely.
         if n is None and isinstance(v, bool | np.bool_) and i:
             n = int(v)
@@ -257,6 +265,8 @@ def number(fn: str, name: str, value: Any, position: int = 0) -> Any:
 
 def real(fn: str, name: str, value: Any, position: int = 0) -> float:
     """A float argument."""
+    if value.__class__ is float:
+        return value
     if not isinstance(value, int | float | np.floating | np.integer) and not is_number(value):
         raise wrong(fn, name, "float", value, position)
     out = number(fn, name, value, position)

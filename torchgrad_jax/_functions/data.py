@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import dtypes
-from .._core.arrays.numbers import c_name, overflow
+from .._core.arrays.numbers import c_name, overflow, range_of
 from .._core.errors import messages as errors, warn
 from .._core.random.rounding import cast
 from .._core.state import GRAD, MODES
@@ -262,8 +262,8 @@ def _from_float(dt: dtypes.dtype, value: float, shown: str) -> int:
 
 def wrapped(value: int, dt: dtypes.dtype, shown: str) -> int:
     """An integer in the range of the dtype; unsigned ones let small negative numbers wrap around."""
-    info = np.iinfo(dt.np)
-    if not (-info.max if info.min == 0 else info.min) <= value <= info.max:
+    least, largest = range_of(dt)
+    if not least <= value <= largest:
         raise overflow(shown)
     return wrap(value, dt)
 
@@ -284,7 +284,7 @@ def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
     if dt.category == dtypes.BOOL:
         return np.array(bool(value))
     if dt.is_complex:
-        return _checked(np.array(complex(value)), dt, shown)
+        return _checked(complex(value), dt, shown)
     number = value.real
     if value.imag != 0:
         raise overflow(shown)
@@ -293,15 +293,15 @@ def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
     if dt.category == dtypes.INTEGRAL:
         whole = _from_float(dt, number, shown) if isinstance(number, float) else wrapped(int(number), dt, shown)
         return np.array(whole, dt.np)
-    return _checked(np.array(float(number)), dt, shown)
+    return _checked(float(number), dt, shown)
 
 
-def _checked(value: np.ndarray, dt: dtypes.dtype, shown: str) -> np.ndarray:
-    limit = float(dtypes.finfo(dt).max)
+def _checked(value: float | complex, dt: dtypes.dtype, shown: str) -> np.ndarray:
+    limit = range_of(dt)[1]
     for part in (value.real, value.imag):
-        if math.isfinite(part) and abs(part) > limit and dt not in dtypes.FLOAT8:
+        if abs(part) > limit and math.isfinite(part) and dt not in dtypes.FLOAT8:
             raise overflow(shown)
-    return convert(value, dt)
+    return _rounded(np.array(value), dt) if dt in _ROUNDED_TWICE else np.array(value, dt.np)
 
 
 # --- NumPy ----------------------------------------------------------------------------------------

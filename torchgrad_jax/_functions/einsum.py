@@ -1,11 +1,15 @@
-"""einsum: reads equations, and contracts two operands at a time."""
+"""einsum: reads equations, and contracts two operands at a time.
+
+The steps depend on the equation and the shapes of the operands alone, and are planned once for these.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import string
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +22,7 @@ from .arguments import only_tensors
 from .matmul import public_product
 from .shape import reshape
 
+Shape: TypeAlias = tuple[int, ...]
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -69,31 +74,31 @@ def _subscripts(text: str, operand: str) -> list[str]:
     return out
 
 
-def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
+def _parse(equation: str, count: int) -> tuple[list[list[str]], list[str] | None]:
     left, arrow, right = equation.partition("->")
     terms = [_subscripts(t, f"operand {i}") for i, t in enumerate(left.split(","))]
-    if len(terms) > len(operands):
+    if len(terms) > count:
         raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
-    if len(terms) < len(operands):
+    if len(terms) < count:
         raise RuntimeError("einsum(): more operands were provided than specified in the equation")
     return terms, (_subscripts(right, "output") if arrow else None)
 
 
 def _expand_labels(
-    terms: list[list[str]], operands: Sequence[Tensor], output: list[str] | None
+    terms: list[list[str]], shapes: Sequence[Shape], output: list[str] | None
 ) -> tuple[list[list[Any]], list[Any]]:
     """Labels with ellipses spelled out as negative numbers (from the right), and those of the result."""
     full: list[list[Any]] = []
     widest = 0
-    for i, (labels, t) in enumerate(zip(terms, operands)):
+    for i, (labels, shape) in enumerate(zip(terms, shapes)):
         named = len(labels) - (_ELLIPSIS in labels)
-        rest = t._m.ndim - named
+        rest = len(shape) - named
         if rest < 0 or (rest and _ELLIPSIS not in labels):
             open_ended = _ELLIPSIS in labels
             relation = "is more than" if open_ended else "does not match"
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({named}) {relation} the number of "
-                f"dimensions ({t._m.ndim}) for operand {i}{'' if open_ended else ' and no ellipsis was given'}"
+                f"dimensions ({len(shape)}) for operand {i}{'' if open_ended else ' and no ellipsis was given'}"
             )
         widest = max(widest, rest)
         out: list[Any] = []
@@ -123,11 +128,11 @@ def _expand_labels(
     return full, result
 
 
-def _check_sizes(full: list[list[Any]], operands: Sequence[Tensor]) -> dict[Any, int]:
+def _check_sizes(full: list[list[Any]], shapes: Sequence[Shape]) -> dict[Any, int]:
     sizes: dict[Any, int] = {}
-    for i, (labels, t) in enumerate(zip(full, operands)):
+    for i, (labels, shape) in enumerate(zip(full, shapes)):
         own: dict[Any, int] = {}
-        for label, n in zip(labels, t._m.shape):
+        for label, n in zip(labels, shape):
             if own.setdefault(label, n) != n:
                 raise RuntimeError(
                     f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't match, "
@@ -149,59 +154,103 @@ def _place(label: str | int) -> int:
     return label if isinstance(label, int) else _LETTERS.index(label)
 
 
-def _arranged(t: Tensor, labels: list[Any], order: Sequence[Any]) -> Tensor:
+class _Step(NamedTuple):
+    """What is computed of the tensor in one place, and maybe of that in another place, to be put in the first one."""
+
+    compute: Callable[..., Tensor]
+    place: int
+    other: int | None
+    arguments: tuple[Any, ...]
+
+
+class _Planned(NamedTuple):
+    """A tensor while its steps are planned: the steps of all tensors so far, its place, and its shape."""
+
+    steps: list[_Step]
+    place: int
+    shape: Shape
+
+    def then(self, shape: Sequence[int], compute: Callable[..., Tensor], *arguments: Any) -> _Planned:
+        self.steps.append(_Step(compute, self.place, None, arguments))
+        return self._replace(shape=tuple(shape))
+
+    def with_other(self, other: _Planned, shape: Sequence[int], compute: Callable[..., Tensor]) -> _Planned:
+        self.steps.append(_Step(compute, self.place, other.place, ()))
+        return self._replace(shape=tuple(shape))
+
+    def permuted(self, order: Sequence[int]) -> _Planned:
+        return self.then([self.shape[d] for d in order], ops.permute, tuple(order))
+
+
+def _run(steps: Sequence[_Step], operands: Sequence[Tensor]) -> Tensor:
+    values: list[Any] = list(operands)
+    place = 0
+    for compute, place, other, arguments in steps:
+        if other is None:
+            values[place] = compute(values[place], *arguments)
+        else:
+            values[place] = compute(values[place], values[other])
+            values[other] = None
+    return values[place]
+
+
+def _arranged(t: _Planned, labels: list[Any], order: Sequence[Any]) -> _Planned:
     """`t` with its dimensions in `order`, size 1 for absent labels, diagonals for repeated ones."""
     labels = list(labels)
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
-            t = ops.diagonal(t, 0, first, second)  # the diagonal becomes the last dimension
+            rest = [n for d, n in enumerate(t.shape) if d not in (first, second)]
+            t = t.then((*rest, t.shape[first]), ops.diagonal, 0, first, second)  # the diagonal is the last dimension
             del labels[second], labels[first]
-            t = ops.permute(t, (*range(first), len(labels), *range(first, len(labels))))
+            t = t.permuted((*range(first), len(labels), *range(first, len(labels))))
             labels.insert(first, label)
     absent = [label for label in order if label not in labels]
     for _ in absent:
-        t = ops.unsqueeze(t, t._m.ndim)
+        t = t.then((*t.shape, 1), ops.unsqueeze, len(t.shape))
     labels += absent
-    return ops.permute(t, tuple(labels.index(label) for label in order))
+    return t.permuted([labels.index(label) for label in order])
 
 
-def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int]) -> Tensor:
+_bmm = functools.partial(public_product, "bmm")
+
+
+def _sum_product(a: _Planned, b: _Planned, dims: Sequence[int]) -> _Planned:
     """Multiply two aligned tensors and sum over `dims`, which both have, as a batched matrix product."""
     if not dims:
-        return ops.mul(a, b)
-    sa, sb = a._m.shape, b._m.shape
-    rest = [d for d in range(a._m.ndim) if d not in dims]
-    shared = [d for d in rest if sa[d] != 1 and sb[d] != 1]
-    left = [d for d in rest if sa[d] != 1 and sb[d] == 1]
-    right = [d for d in rest if sa[d] == 1]
+        return a.with_other(b, np.broadcast_shapes(a.shape, b.shape), ops.mul)
+    rest = [d for d in range(len(a.shape)) if d not in dims]
+    shared = [d for d in rest if a.shape[d] != 1 and b.shape[d] != 1]
+    left = [d for d in rest if a.shape[d] != 1 and b.shape[d] == 1]
+    right = [d for d in rest if a.shape[d] == 1]
     if left and right and right[-1] < left[0]:  # so that the result has the wanted order in memory
-        a, b, sa, sb, left, right = b, a, sb, sa, right, left
+        a, b, left, right = b, a, right, left
+    sa, sb = a.shape, b.shape
 
-    def size(t: tuple[int, ...], ds: Sequence[int]) -> int:
+    def size(t: Shape, ds: Sequence[int]) -> int:
         return math.prod(t[d] for d in ds)
 
     order = [*shared, *left, *dims, *right]
-    batch = size(sa, shared)
-    x = reshape(ops.permute(a, tuple(order)), (batch, size(sa, left), size(sa, dims)))
-    other = (*shared, *dims, *right, *left)
-    y = reshape(ops.permute(b, other), (batch, size(sb, dims), size(sb, right)))
-    lengths = [[sa[d] for d in (*shared, *left)], [1] * len(dims), [sb[d] for d in right]]
-    out = ops.view(public_product("bmm", x, y), tuple(n for part in lengths for n in part))
-    return ops.permute(out, tuple(order.index(d) for d in range(len(order))))
+    batch, rows, columns = size(sa, shared), size(sa, left), size(sb, right)
+    x, y = (batch, rows, size(sa, dims)), (batch, size(sb, dims), columns)
+    a = a.permuted(order).then(x, reshape, x)
+    b = b.permuted([*shared, *dims, *right, *left]).then(y, reshape, y)
+    out = (*[sa[d] for d in (*shared, *left)], *[1] * len(dims), *[sb[d] for d in right])
+    product = a.with_other(b, (batch, rows, columns), _bmm).then(out, ops.view, out)
+    return product.permuted([order.index(d) for d in range(len(order))])
 
 
-def _multiplied(tensors: list[Tensor], pairs: list[tuple[int, int]], kept: int) -> Tensor:
+def _multiplied(tensors: list[_Planned], pairs: list[tuple[int, int]], kept: int) -> None:
     """The product of aligned tensors, pair by pair. A dimension is summed when no later tensor has it."""
-    spread = range(kept, tensors[0]._m.ndim)
-    uses = {d: sum(t._m.shape[d] != 1 for t in tensors) for d in spread}
+    spread = range(kept, len(tensors[0].shape))
+    uses = {d: sum(t.shape[d] != 1 for t in tensors) for d in spread}
     while len(tensors) > 1:
         i, j = pairs.pop(0) if pairs else (0, 1)
         b, a = tensors.pop(j), tensors.pop(i)
         both, alone = [], ([], [])
         for d in spread:
-            has = a._m.shape[d] != 1, b._m.shape[d] != 1
+            has = a.shape[d] != 1, b.shape[d] != 1
             if all(has):
                 uses[d] -= 1
                 if uses[d] == 1:
@@ -210,13 +259,17 @@ def _multiplied(tensors: list[Tensor], pairs: list[tuple[int, int]], kept: int) 
             elif uses[d] == 1 and any(has):
                 alone[has[1]].append(d)
                 uses[d] = 0
-        a, b = (ops.sum(t, tuple(ds), True) if ds else t for t, ds in zip((a, b), alone))
+        a, b = (_summed(t, ds) if ds else t for t, ds in zip((a, b), alone))
         tensors.append(_sum_product(a, b, both))
     (out,) = tensors
-    return ops.view(out, out._m.shape[:kept]) if spread else out
+    if spread:
+        out.then(out.shape[:kept], ops.view, out.shape[:kept])
 
 
-@remember(512)
+def _summed(t: _Planned, dims: Sequence[int]) -> _Planned:
+    return t.then([1 if d in dims else n for d, n in enumerate(t.shape)], ops.sum, tuple(dims), True)
+
+
 def _contraction_path(
     terms: tuple[tuple[Any, ...], ...], out: tuple[Any, ...], sizes: tuple[tuple[int, ...], ...]
 ) -> list[tuple[int, ...]]:
@@ -241,6 +294,31 @@ def _keep_broadcast(path: Sequence[tuple[int, ...]], count: int) -> list[tuple[i
             pairs.append((step[0], step[1]))
             count -= 1
     return pairs
+
+
+@remember(2048)
+def _plan(equation: str, shapes: tuple[Shape, ...]) -> list[_Step]:
+    """The steps for operands of these shapes."""
+    terms, output = _parse(equation, len(shapes))
+    full, result = _expand_labels(terms, shapes, output)
+    sizes = _check_sizes(full, shapes)
+    order = [*result, *sorted({*sizes} - {*result}, key=_place)]
+    kept = len(result)
+    steps: list[_Step] = []
+    tensors = [
+        _arranged(_Planned(steps, i, shape), labels, order) for i, (shape, labels) in enumerate(zip(shapes, full))
+    ]
+    if len(tensors) == 1:
+        if len(order) > kept:
+            tensors[0].then((), ops.sum, tuple(range(kept, len(order))))
+        return steps
+    pairs = [(0, 1)]
+    if len(tensors) > 2:
+        unique = tuple(tuple(dict.fromkeys(labels)) for labels in full)
+        dims = tuple(tuple(sizes[label] for label in labels) for labels in unique)
+        pairs = _keep_broadcast(_contraction_path(unique, tuple(result), dims), len(tensors))
+    _multiplied(tensors, pairs, kept)
+    return steps
 
 
 def _in_a_row(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -272,21 +350,8 @@ def einsum(*args: Any) -> Tensor:
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             return einsum(equation, *operands[0])
     try:
-        terms, output = _parse(equation, operands)
-        full, result = _expand_labels(terms, operands, output)
+        shapes = tuple(t._m.shape for t in operands)
     except AttributeError:
         only_tensors(operands, 1)
         raise
-    sizes = _check_sizes(full, operands)
-    order = [*result, *sorted({*sizes} - {*result}, key=_place)]
-    kept = len(result)
-    tensors = [_arranged(t, labels, order) for t, labels in zip(operands, full)]
-    if len(tensors) == 1:
-        only = tensors[0]
-        return ops.sum(only, tuple(range(kept, len(order)))) if len(order) > kept else only
-    pairs = [(0, 1)]
-    if len(tensors) > 2:
-        unique = tuple(tuple(dict.fromkeys(labels)) for labels in full)
-        dims = tuple(tuple(sizes[label] for label in labels) for labels in unique)
-        pairs = _keep_broadcast(_contraction_path(unique, tuple(result), dims), len(tensors))
-    return _multiplied(tensors, pairs, kept)
+    return _run(_plan(equation, shapes), operands)

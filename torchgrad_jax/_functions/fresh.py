@@ -234,7 +234,7 @@ def like(
     m = input._m
     kind = format_of(fn, memory_format)
     if kind is None or kind is preserve_format:
-        strides = shapes.preserve_strides(m.shape, m.strides)
+        strides = m.strides if m.dense else shapes.preserve_strides(m.shape, m.strides)
     else:
         strides = None if kind is contiguous_format else strides_in(kind, m.shape)
     return meta(m.shape, dt or m.dtype, m.device if device is None else dev, strides)

@@ -78,14 +78,19 @@ _SELU = 1.7580993408473766
 """Minus the value that SELU saturates at: scale times alpha."""
 
 
+def _own_strides(m: Meta) -> tuple[int, ...] | None:
+    """The strides of new memory that is laid out like a tensor; None where it is row-major."""
+    return None if m is meta(m.shape, m.dtype, m.device) else shapes.preserve_strides(m.shape, m.strides)
+
+
 def _mask(m: Meta, p: float, features: bool) -> np.ndarray:
     """Which elements (or whole channels) stay; drawn in the order of the elements in memory."""
     if features:
         if m.ndim < 2:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
         return rng.dropout_mask((*m.shape[:2], *(1,) * (m.ndim - 2)), p)
-    strides = shapes.preserve_strides(m.shape, m.strides)
-    if strides == shapes.contiguous_strides(m.shape):
+    strides = _own_strides(m)
+    if strides is None:
         return rng.dropout_mask(m.shape, p)
     order = sorted(range(m.ndim), key=lambda d: -strides[d])
     drawn = rng.dropout_mask([m.shape[d] for d in order], p)
@@ -98,10 +103,8 @@ def _constant(host: np.ndarray, t: Tensor, writes: int = 2) -> Tensor:
     torch fills new memory with the factor in this number of steps, mostly two: it draws and then scales.
     """
     m = t._m
-    strides = shapes.preserve_strides(m.shape, m.strides) if host.shape == m.shape else None
-    if strides == shapes.contiguous_strides(host.shape):
-        strides = None
-    out = from_host(np.ascontiguousarray(host.astype(m.dtype.np)).reshape(host.shape), m.device, strides=strides)
+    strides = _own_strides(m) if host.shape == m.shape else None
+    out = from_host(np.asarray(host, m.dtype.np, order="C"), m.device, strides=strides)
     out._st.version = writes
     return out
 
@@ -135,7 +138,7 @@ def _dropout(
     _check_kind(input)
     kind = input._m.dtype.np if input._m.dtype.itemsize >= 4 else np.dtype(np.float32)
     if not alpha:
-        return multiply(input, _constant(np.where(kept, kind.type(1) / kind.type(1 - p), kind.type(0)), input))
+        return multiply(input, _constant(np.multiply(kept, kind.type(1) / kind.type(1 - p), dtype=kind), input))
     a = 1.0 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
     offset = (kept.astype(kind) - kind.type(1)) * kind.type(_SELU * a) + kind.type(_SELU * a * p)
     scaled = multiply(input, _constant(kept.astype(kind) * kind.type(a), input))

@@ -17,6 +17,7 @@ from .._core.arrays import devices, dtypes, shapes
 from .._core.arrays.devices import CPU
 from .._core.arrays.formats import preserve_format
 from .._core.arrays.meta import Meta, meta
+from .._core.arrays.numbers import check_fits
 from .._core.arrays.transfer import place
 from .._core.errors import messages as errors
 from .._core.random import rng
@@ -31,7 +32,6 @@ from .._engine.memory.concrete import concrete
 from .._engine.memory.derivative_stops import under_jax
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, make, mark_inference
-from . import data as data_
 from .arguments import check_shape, device_of, factory, integer, no_match, options, shape_from, shape_of, wrong
 from .fresh import beside, fresh, from_host, into, like, spread_like
 
@@ -228,17 +228,14 @@ def fork_rng(
 # --- what is drawn, laid out as torch lays it out -------------------------------------------------
 
 _FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+_INEXACT = (*_FLOATS, dtypes.complex64, dtypes.complex128)
 Draw = Callable[[tuple[int, ...], np.dtype, Any], np.ndarray]
 
 
 def memory_order(m: Meta) -> tuple[int, ...]:
     """The dimensions from the outermost to the innermost in memory."""
-    big = sorted((d for d in _dims(m) if m.shape[d] != 1), key=lambda d: -m.strides[d])
-    return (*[d for d in _dims(m) if m.shape[d] == 1], *big)
-
-
-def _dims(m: Meta) -> Any:
-    return range(m.ndim)
+    big = sorted((d for d in range(m.ndim) if m.shape[d] != 1), key=lambda d: -m.strides[d])
+    return (*[d for d in range(m.ndim) if m.shape[d] == 1], *big)
 
 
 def laid(m: Meta, flat: np.ndarray) -> np.ndarray:
@@ -263,7 +260,7 @@ def refuse(kernel: str, dt: dtypes.dtype, ok: tuple[dtypes.dtype, ...]) -> None:
 
 def uniforms(m: Meta, gen: Any, low: float = 0.0, high: float = 1.0) -> np.ndarray:
     """Uniform numbers for a tensor of this meta."""
-    refuse("check_uniform_bounds", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
+    refuse("check_uniform_bounds", m.dtype, _INEXACT)
     return laid(m, rng.uniform((m.numel,), m.dtype.np, low, high, generator=gen))
 
 
@@ -272,7 +269,7 @@ def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarra
 
     torch makes sixteen numbers at a time only where the memory is row-major and has no gaps.
     """
-    refuse("normal_kernel_cpu", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
+    refuse("normal_kernel_cpu", m.dtype, _INEXACT)
     if gen.__class__ is KeyStream:
         return laid(m, rng.normal((m.numel,), m.dtype.np, mean, std, generator=gen))
     if m.contiguous:
@@ -533,6 +530,10 @@ def randint(
 
 
 def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any], generator: Any) -> tuple[int, int, Any]:
+    if not named and generator is None and [a.__class__ for a in args[:-1]] in ([int], [int, int]):
+        low, high = (0, args[0]) if len(args) == 2 else args[:2]
+        if isinstance(args[-1], list | tuple):
+            return low, high, args[-1]
     names = ("high", "size") if len(args) + len(named) == 2 else ("low", "high", "size")
     free = [n for n in names if n not in named]
     found = {**dict(zip(free, args)), **named}
@@ -622,4 +623,4 @@ def _check_permutation(n: int, dt: dtypes.dtype) -> None:
     if dt is dtypes.float16 and n > 2049:
         raise RuntimeError("n cannot be greater than 2049 for Half type.")
     if dt.category == dtypes.INTEGRAL and n:
-        data_.number_as(n - 1, dt)
+        check_fits(n - 1, dt)

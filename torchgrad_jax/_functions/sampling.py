@@ -53,17 +53,16 @@ def _result(
     first_edge: int = 0,
 ) -> Tensor:
     """Drawn numbers as the result of an op of `inputs`, or written into ``out``."""
-    dev = inputs[0]._m.device
-    call = fills.overwriting(fn, node, tuple(range(first_edge, len(inputs))), grad)
-    if isinstance(host, Tensor):
-        return apply(call, (*inputs, host))
-    if out is not None:
+    if out is not None and not isinstance(host, Tensor):
         recording = MODES.bits & GRAD and grad is not Grad.NO
         if recording and any(requires_grad_of(t) for t in inputs):
             raise RuntimeError(errors.untracked_out(fn))
         warn_resized(tensor_argument(fn, out, "out", 0), host.shape)
         return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
-    drawn = make(put(host, dev), meta(host.shape, dtypes.BY_NP[host.dtype], dev))
+    drawn = host if isinstance(host, Tensor) else from_host(host, inputs[0]._m.device)
+    if MODES.bits <= GRAD and not any(requires_grad_of(t) for t in inputs):  # nothing to record
+        return drawn
+    call = fills.overwriting(fn, node, tuple(range(first_edge, len(inputs))), grad)
     return apply(call, (*inputs, drawn))
 
 

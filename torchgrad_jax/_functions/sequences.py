@@ -25,6 +25,7 @@ from .fresh import fresh, from_host, into, known, put, remember
 from .traced_spans import span, traced
 
 _HALVES = (dtypes.float16, dtypes.bfloat16)
+_NUMBERS = frozenset({int, float})
 Values = Callable[[dtypes.dtype], np.ndarray]
 
 
@@ -111,10 +112,16 @@ def _whole_numbers(first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.d
     """The numbers of a range. A range of integers is cached."""
     if first.__class__ is not int or by.__class__ is not int:
         return from_host(_steps(first, by, n, dt), dev, requires_grad)
-    key = ("arange", first, by, n, dt, dev)
+    return _kept(("arange", first, by, n, dt, dev), lambda: _steps(first, by, n, dt), n, dt, dev, requires_grad)
+
+
+def _kept(
+    key: Any, values: Callable[[], np.ndarray], n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool
+) -> Tensor:
+    """A tensor of `n` values that are computed once for a key."""
     array = known(key)
     if array is None:
-        array = remember(key, put(_steps(first, by, n, dt), dev))
+        array = remember(key, put(values(), dev))
     return fresh(array, meta((n,), dt, dev), requires_grad)
 
 
@@ -200,6 +207,8 @@ def range(
 
 
 def _ends(fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, int]:
+    if start.__class__ in _NUMBERS and end.__class__ in _NUMBERS and steps.__class__ is int and steps >= 0:
+        return start, end, steps
     ok = all(is_number(v) or isinstance(v, Tensor) for v in (start, end))
     n = None if steps is None or isinstance(steps, bool) else as_int(steps)
     if not ok or n is None:
@@ -262,6 +271,9 @@ def linspace(
     if out is None and (traced(first) or traced(last)):
         return span(first, last, n, dt, dev)
     dt = _span_dtype("linspace", (first, last), dt, out)
+    if out is None and dt is not None and type(first) in _NUMBERS and type(last) in _NUMBERS:
+        key = ("linspace", repr(first), repr(last), n, dt, dev)
+        return _kept(key, lambda: _spaced(first, last, n, dt), n, dt, dev, requires_grad)
     return _deliver("linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad)
 
 

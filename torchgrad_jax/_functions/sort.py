@@ -134,11 +134,14 @@ def _check_dim(where: str, dim: Any) -> None:
         raise TypeError(f"{where} must be int, not {type_name(dim)}")
 
 
-def _distinct(input: Tensor, what: str) -> tuple[Tensor, np.ndarray, np.ndarray]:
-    """Where each of the distinct elements is, which of them each element is, and how often each comes."""
+def _distinct(
+    input: Tensor, what: str, inverse: bool, counts: bool
+) -> tuple[Tensor, np.ndarray | None, np.ndarray | None]:
+    """Where each of the distinct elements is, which of them each element is, and how often each comes, if wanted."""
     flat = _plain(input, what).reshape(-1)
-    _, first, inverse, counts = np.unique(flat, True, True, True, equal_nan=False)
-    return _host(first, input), inverse, counts
+    _, first, *others = np.unique(flat, True, inverse, counts, equal_nan=False)
+    found = others.pop(0).reshape(input._m.shape) if inverse else None
+    return _host(first, input), found, others[0] if counts else None
 
 
 @composite(method=False)
@@ -146,9 +149,8 @@ def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) ->
     """The distinct elements in ascending order, and which of them each element is if `return_inverse`."""
     _check_bools("_unique", sorted=sorted, return_inverse=return_inverse)
     _no_complex(input)
-    first, inverse, _ = _distinct(input, "_unique")
-    found = inverse.reshape(input._m.shape) if return_inverse else ()
-    return ops._unique_at(input, first), _host(found, input)
+    first, inverse, _ = _distinct(input, "_unique", return_inverse, False)
+    return ops._unique_at(input, first), _host(() if inverse is None else inverse, input)
 
 
 @composite(method=False)
@@ -159,10 +161,10 @@ def _unique2(
     bools = {"sorted": sorted, "return_inverse": return_inverse, "return_counts": return_counts}
     _check_bools("_unique2", **bools)
     _no_complex(input)
-    first, inverse, counts = _distinct(input, "_unique2")
-    found = inverse.reshape(input._m.shape) if return_inverse else ()
+    first, inverse, counts = _distinct(input, "_unique2", return_inverse, return_counts)
     values = ops._unique2_at(input, first)
-    return values, _host(found, input), _host(counts if return_counts else (), input)
+    found, often = (_host(() if given is None else given, input) for given in (inverse, counts))
+    return values, found, often
 
 
 @composite
@@ -176,8 +178,8 @@ def unique(
     _no_complex(input)
     wanted = (return_inverse, return_counts)
     if dim is None:
-        first, inverse, counts = _distinct(input, "_unique2")
-        return _answer(ops._unique2_at(input, first), inverse.reshape(input._m.shape), counts, input, wanted)
+        first, inverse, counts = _distinct(input, "_unique2", *wanted)
+        return _answer(ops._unique2_at(input, first), inverse, counts, input, wanted)
     rows, axis = _rows_of(input, dim, "unique_dim")
     if not rows.shape[1]:  # slices without elements are all equal
         n = min(rows.shape[0], 1)

@@ -395,14 +395,12 @@ def _check_quantile(x: Array, q: Any, interpolation: str) -> None:
 
 
 def _check_q(input: Any, q: Any, interpolation: str, ignore_nan: bool) -> None:
+    if isinstance(q, float):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
+        return
     x = readable(q)
-
-    def error() -> Exception:
-        if isinstance(q, float):
-            return RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
-        return RuntimeError("quantile() q values must be in the range [0, 1]")
-
-    fail_if(~((x >= 0) & (x <= 1)).all(), error)
+    fail_if(~((x >= 0) & (x <= 1)).all(), lambda: RuntimeError("quantile() q values must be in the range [0, 1]"))
 
 
 @inner_op(check=_check_q, nondiff=(0, 1))
@@ -423,6 +421,7 @@ def quantile_places(
         rank = jnp.where(gaps < last, last, each * last)  # NaN is sorted last, so this picks it
     if (rounded := _ROUND[interpolation]) is not None:
         rank = rounded(rank)
-    low, high = lax.stop_gradient(jnp.floor(rank)), lax.stop_gradient(jnp.ceil(rank))
+    low = lax.stop_gradient(jnp.floor(rank))
     weight = jnp.full_like(rank, 0.5) if interpolation == "midpoint" else rank - low
-    return low.astype(jnp.int64), high.astype(jnp.int64), weight
+    below = low.astype(jnp.int64)
+    return below, below + (rank > low).astype(jnp.int64), weight

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays import shapes
-from .._core.errors.checks import fail_if, numpy_of, readable
+from .._core.errors.checks import fail_if, is_traced, numpy_of, readable
 from .._core.errors.messages import LinAlgError
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import diagonal_of as diagonal_of, is_complex
@@ -207,14 +207,23 @@ def _refuse_infinite(name: str, x: Any, why: str) -> None:
     fail_if(bad.any(), error)
 
 
+def _is_finite(x: Any) -> bool:
+    """Whether all elements are known to be finite."""
+    return not is_traced(x) and np.count_nonzero(np.isfinite(x)) == x.size
+
+
 def converges_for_svd(A: Any, *_: Any, **__: Any) -> None:
     """The check of singular values."""
-    _refuse_infinite("svd", readable(A), "the input matrix contained non-finite values")
+    x = readable(A)
+    if not _is_finite(x):
+        _refuse_infinite("svd", x, "the input matrix contained non-finite values")
 
 
 def converges_for_eigh(A: Any, UPLO: str = "L", compute_v: bool = True) -> None:
     """The check of the eigenvalues of a Hermitian matrix, of which one triangle is read."""
     x = readable(A)
+    if _is_finite(x):
+        return
     np_ = numpy_of(x)
     code = max(A.shape[-1] - 1, 1) if compute_v else 1
     why = "the input matrix is ill-conditioned or has too many repeated eigenvalues"

@@ -44,6 +44,8 @@ class _Mode:
     """Stands on the stack of function modes while autocast is on for some device."""
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kinds:  # classes of the user answer first; what they call comes here again
+            return NotImplemented
         kwargs = kwargs or {}
         name = _short(func)
         if name is not None:
@@ -59,6 +61,8 @@ class _Mode:
                     args, kwargs = _cast_all(args, kind, to), _cast_all(kwargs, kind, to)
                     # What it calls is as it is: the mode is off the stack.
                     return func(*args, **kwargs)
+        if hasattr(func, "binding"):  # an operator, which calls no other function
+            return func(*args, **kwargs)
         with overrides.only_modes((*MODES.function_modes, self)):
             return overrides.skip_one(func, args, kwargs)
 

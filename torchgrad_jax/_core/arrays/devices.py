@@ -61,6 +61,8 @@ def explain_missing_cpu_devices() -> str | None:
 class device:
     """Where a tensor lives: a type such as ``"cpu"`` or ``"cuda"`` and an optional index.
 
+    There is one object for each type and index, so that devices compare, and are keys, by identity.
+
     Example:
         >>> device("cpu")
         device(type='cpu')
@@ -111,12 +113,6 @@ class device:
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, device) and (self.type, self.index) == (other.type, other.index))
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.index))
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (device, (self.type, self.index) if self.index is not None else (self.type,))
 
@@ -128,14 +124,17 @@ class device:
         MODES.device_stack = MODES.device_stack[:-1]
 
 
-@functools.cache
 def _intern(type: str, index: int | None) -> device:
+    found = _DEVICES.get((type, index))
+    if found is not None:
+        return found
     self = object.__new__(device)
     object.__setattr__(self, "type", type)
     object.__setattr__(self, "index", index)
-    return self
+    return _DEVICES.setdefault((type, index), self)  # another thread may have been faster
 
 
+_DEVICES: dict[tuple[str, int | None], device] = {}
 CPU = device("cpu")
 
 
@@ -203,11 +202,6 @@ class FakeDevice(device):
     @property
     def _seen(self) -> device:
         return self.real
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
 
     def __str__(self) -> str:
         return str(self.real)

@@ -44,7 +44,8 @@ def overflow(shown: str) -> RuntimeError:
 
 
 @functools.cache
-def _range(dt: dtype) -> tuple[Any, Any]:
+def range_of(dt: dtype) -> tuple[Any, Any]:
+    """The least and the largest number that a dtype takes."""
     if dt.category == INTEGRAL:
         info = np.iinfo(dt.np)
         # Unsigned dtypes let small negative numbers wrap around.
@@ -81,7 +82,7 @@ def _check_range(x: Any, dt: dtype) -> None:
         _check_range(x.real, dt)
         _check_range(x.imag, dt)
         return
-    low, high = _range(dt)
+    low, high = range_of(dt)
     if jnp.issubdtype(x.dtype, jnp.integer):
         own = np.iinfo(x.dtype)
         failed = (x < max(low, int(own.min))) | (x > min(high, int(own.max)))
@@ -98,7 +99,7 @@ def check_fits(value: Any, dt: dtype) -> None:
     if kind == BOOL:
         return
     if kind > FLOATING:
-        low, high = _range(dt)
+        low, high = range_of(dt)
         if any(math.isfinite(v) and not low <= v <= high for v in (value.real, value.imag)):
             raise overflow(c_name(dt))
         return
@@ -110,7 +111,7 @@ def check_fits(value: Any, dt: dtype) -> None:
         if kind == INTEGRAL:
             raise overflow(c_name(dt))
         return
-    low, high = _range(dt)
+    low, high = range_of(dt)
     if kind == INTEGRAL and isinstance(value, float):
         low, high = _least(dt), float(high)  # compared as float64, so 2.0 ** 63 fits int64
     if not low <= value <= high:

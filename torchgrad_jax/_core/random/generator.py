@@ -48,6 +48,9 @@ _LEGACY_LAYOUT = np.dtype(
 )
 _LAYOUT = np.dtype([("legacy", _LEGACY_LAYOUT), ("float_normal", "<f4"), ("float_is_valid", "<i4")])
 
+_WORD, _MANTISSA = np.uint64(32), np.uint64(2**53 - 1)
+_LAST_OF_FLOAT, _LAST_OF_DOUBLE = np.float32(2.0**-24), np.float64(2.0**-53)
+
 DEFAULT_SEED = 67280421310721
 """Seed of a generator that nobody seeded, as in torch."""
 
@@ -195,30 +198,44 @@ class Generator:
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": used}}
         self._kept = None
 
-    def random32(self, count: int) -> NDArray[np.uint32]:
-        """The next `count` words of the stream."""
+    def _next_words(self, count: int) -> NDArray[Any]:
+        """The next `count` words of the stream, few of them in the 64 bits each that numpy gives."""
         self._moves_on()
         # Both give the same words: one of them starts faster, the other runs faster.
         if count < 2048:
-            return self._bits.random_raw(count).astype(np.uint32)
+            return self._bits.random_raw(count)
         return self._bulk.randint(0, 2**32, size=count, dtype=np.uint32)
+
+    def random32(self, count: int) -> NDArray[np.uint32]:
+        """The next `count` words of the stream."""
+        return self._next_words(count).astype(np.uint32, copy=False)
 
     def random64(self, count: int) -> NDArray[np.uint64]:
         """The next `count` pairs of words, the first of a pair as its high half."""
-        words = self.random32(2 * count)
-        return words[0::2].astype(np.uint64) << np.uint64(32) | words[1::2]
+        words = self._next_words(2 * count)
+        pairs = words[0::2].astype(np.uint64)
+        pairs <<= _WORD
+        pairs |= words[1::2]
+        return pairs
 
     def floats(self, count: int) -> NDArray[np.float32]:
         """Multiples of 2**-24 in [0, 1): one word each."""
-        words = self.random32(count)
-        words &= np.uint32(2**24 - 1)
-        return words.astype(np.float32) * np.float32(2.0**-24)
+        words = self._next_words(count)
+        words &= 2**24 - 1
+        out = words.astype(np.float32)
+        out *= _LAST_OF_FLOAT
+        return out
 
     def doubles(self, count: int) -> NDArray[np.float64]:
         """Multiples of 2**-53 in [0, 1): two words each."""
         pairs = self.random64(count)
-        pairs &= np.uint64(2**53 - 1)
-        return pairs * np.float64(2.0**-53)
+        pairs &= _MANTISSA
+        return pairs * _LAST_OF_DOUBLE
+
+    def _few_doubles(self, count: int) -> list[float]:
+        """The same as numbers of Python, which has less to prepare than numpy."""
+        words = iter(self._next_words(2 * count).tolist())
+        return [((high << 32 | low) & (2**53 - 1)) * 2.0**-53 for high, low in zip(words, words)]
 
     @contextmanager
     def one_by_one(self, expected: int) -> Iterator[Draw]:
@@ -248,9 +265,11 @@ class Generator:
         """Standard normals made in pairs; an odd one out is kept for the next call."""
         with self.lock:
             self._moves_on()
-            kept = [] if self._spare is None else [self._spare]
-            pairs = (max(count - len(kept), 0) + 1) // 2
-            out = np.concatenate([kept, normal_pairs(self.doubles(2 * pairs))])
+            spare = self._spare
+            wanted = max(count + (spare is None), 0) // 2 * 2
+            out = normal_pairs(self._few_doubles(wanted) if wanted <= 16 else self.doubles(wanted))
+            if spare is not None:
+                out = np.concatenate([[spare], out])
             if count:
                 self._spare = float(out[-1]) if len(out) > count else None
         return out[:count]

@@ -60,7 +60,7 @@ from ..state import MODES
 from . import rejection
 from .generator import Generator as Generator, current as current, default_generator as default_generator
 from .keys import KeyStream
-from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half
+from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half, rounded
 
 Shape: TypeAlias = Sequence[int]
 
@@ -84,19 +84,23 @@ def _chosen(generator: Generator | None) -> Generator:
     return generator
 
 
-def _check(condition: Any, message: str) -> None:
-    fail_if(~condition if is_traced(condition) else not condition, lambda: RuntimeError(message))
+def _check(holds: Any, message: str) -> None:
+    """Raise where a condition, or one of an array of them, does not hold; a program that is traced says so later."""
+    if is_traced(holds):
+        fail_if(~holds.all(), lambda: RuntimeError(message))
+    elif np.count_nonzero(holds) < np.size(holds):
+        raise RuntimeError(message)
 
 
 def check_deviations(std: Any) -> None:
     """Standard deviations of normal numbers, which may be traced."""
-    _check((std >= 0).all(), "normal expects all elements of std >= 0.0")
+    _check(std >= 0, "normal expects all elements of std >= 0.0")
 
 
 def check_chances(p: Any) -> None:
     """Probabilities of a one, which may be traced."""
     _check(
-        ((p >= 0) & (p <= 1)).all(),
+        (p >= 0) & (p <= 1),
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
         "so, please report an enhancement request to PyTorch.)",
     )
@@ -104,25 +108,20 @@ def check_chances(p: Any) -> None:
 
 def check_rates(rates: Any) -> None:
     """Rates of Poisson counts, which may be traced."""
-    _check((rates >= 0).all(), "invalid Poisson rate, expected rate to be non-negative")
-    finite = numpy_of(rates).isfinite(rates).all()
-    _check(finite, "invalid Poisson rate, expected rate to be finite")
+    _check(rates >= 0, "invalid Poisson rate, expected rate to be non-negative")
+    _check(numpy_of(rates).isfinite(rates), "invalid Poisson rate, expected rate to be finite")
 
 
 def check_weights(weights: Any, num_samples: int, replacement: bool) -> None:
     """Weights of categories in the last dimension, which may be traced."""
     rows = weights.astype(np.float64)
-    finite = numpy_of(rows).isfinite(rows).all()
-    # Torch has another algorithm for these, which takes other words.
-    known = replacement and num_samples > 1
-    _check(
-        (rows >= 0).all() & (known or finite),
-        "invalid multinomial distribution (encountering probability entry < 0)"
-        if known
-        else "probability tensor contains either `inf`, `nan` or element < 0",
-    )
+    finite = numpy_of(rows).isfinite(rows)
+    if replacement and num_samples > 1:
+        _check(rows >= 0, "invalid multinomial distribution (encountering probability entry < 0)")
+    else:  # torch has another algorithm for these, which takes other words
+        _check((rows >= 0) & finite, "probability tensor contains either `inf`, `nan` or element < 0")
     _check(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)")
-    _check((rows.sum(-1) > 0).all(), "invalid multinomial distribution (sum of probabilities <= 0)")
+    _check(rows.sum(-1) > 0, "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -141,24 +140,20 @@ def uniform(
         parts = uniform((*shape, 2), _part(dtype), low, high, generator=generator)
         return parts.view(dtype).reshape(shape)
     dtype = _floating(dtype, "uniform")
-    if (low, high) != (0.0, 1.0):
+    plain = low == 0.0 and high == 1.0
+    if not plain:
         _check_range(low, high, dtype)
     generator = _chosen(generator)
     if generator.__class__ is KeyStream:
         return generator.uniform(shape, dtype, low, high)
     count = math.prod(shape)
-    if dtype == np.float64:
-        out = generator.doubles(count)
+    if plain and dtype.itemsize >= 4:
+        return (generator.floats(count) if dtype.itemsize == 4 else generator.doubles(count)).reshape(shape)
+    if dtype.itemsize == 8:
+        out = fma64(generator.doubles(count), high - low, low)
     else:
-        out = generator.floats(count)
         low, high = float(np.float32(low)), float(np.float32(high))
-    if (low, high) == (0.0, 1.0):
-        if not is_half(dtype):
-            return out.reshape(shape)
-    elif dtype == np.float64:
-        out = fma64(out, high - low, low)
-    else:
-        out = fma32(out, np.float32(high) - np.float32(low), np.float32(low))
+        out = fma32(generator.floats(count), np.float32(high) - np.float32(low), np.float32(low))
     out = cast(out, dtype)
     # Rounding may reach the excluded end; torch starts over at the other one.
     first, last = np.array([low, high]).astype(dtype)
@@ -208,11 +203,12 @@ def normal(
         out = generator.serial_normals(count)
     else:
         out = _blocks_of_normals(generator, count, dtype)
-    if not plain:
-        if out.dtype == np.float64:
-            out = fma64(out, std, mean)
-        else:
-            out = fma32(out, np.float32(std), np.float32(mean))
+    if plain:  # too small to overflow in any dtype
+        return rounded(out, dtype).reshape(shape)
+    if out.dtype == np.float64:
+        out = fma64(out, std, mean)
+    else:
+        out = fma32(out, np.float32(std), np.float32(mean))
     return cast(out, dtype).reshape(shape)
 
 
@@ -281,11 +277,17 @@ def random(shape: Shape, dtype: Any = np.float32, *, generator: Generator | None
 
 
 def _largest(dtype: np.dtype) -> int:
+    """The largest integer drawn of a dtype."""
+    return _ends(dtype)[1] if dtype.kind in "biu" else 2 ** _DIGITS[_floating(dtype, "random_").name]
+
+
+@functools.cache
+def _ends(dtype: np.dtype) -> tuple[int, int]:
+    """The smallest and the largest number of bool or of an integer dtype."""
     if dtype.kind == "b":
-        return 1
-    if dtype.kind in "iu":
-        return int(np.iinfo(dtype).max)
-    return 2 ** _DIGITS[_floating(dtype, "random_").name]
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
 
 
 def randint(
@@ -304,11 +306,12 @@ def randint(
     generator = _chosen(generator)
     count = math.prod(shape)
     if span < 2**28:
-        out = (generator.random32(count) % np.uint32(span)).astype(np.uint64)
+        out = (generator.random32(count) % np.uint32(span)).astype(np.int64)
     else:
-        out = generator.random64(count) % np.uint64(span)
-    out += np.uint64(low % 2**64)
-    return cast(out if dtype == np.uint64 else out.view(np.int64), dtype).reshape(shape)
+        out = (generator.random64(count) % np.uint64(span)).view(np.int64)
+    if low:
+        out += low if low < 2**63 else low - 2**64
+    return cast(out.view(np.uint64) if dtype == np.uint64 else out, dtype).reshape(shape)
 
 
 def _all_of_int64(shape: Shape, dtype: np.dtype, generator: Generator | None) -> Array:
@@ -323,10 +326,10 @@ def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
     if low > last:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={last + 1}")
     if dtype.kind in "biu":
-        least = 0 if dtype.kind == "b" else int(np.iinfo(dtype).min)
-        if not least <= low <= _largest(dtype):
+        least, largest = _ends(dtype)
+        if not least <= low <= largest:
             raise RuntimeError(f"from is out of bounds for {cpp_name(dtype)}")
-        if last > _largest(dtype):
+        if last > largest:
             raise RuntimeError(f"to - 1 is out of bounds for {cpp_name(dtype)}")
         return low, last + 1
     digits = _DIGITS[_floating(dtype, "random_").name]

@@ -42,8 +42,9 @@ def fma64(a: Array, b: float, c: float) -> NDArray[np.float64]:
     return total + bits.view(np.float64).reshape(rest.shape)
 
 
+@functools.lru_cache(64)
 def halves(n: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which of n evenly spaced elements are counted from the start, and how far each is from its end."""
+    """Which of n evenly spaced elements are counted from the start, and how far each is from its end; to be read."""
     i = np.arange(n)
     lower = i < n // 2
     return lower, np.where(lower, i, n - 1 - i)
@@ -82,7 +83,12 @@ def cast(x: Array, dtype: np.dtype) -> Array:
     if x.dtype == dtype:
         return x
     with np.errstate(all="ignore"):
-        return x.astype(np.float32).astype(dtype) if is_half(dtype) else x.astype(dtype)
+        return rounded(x, dtype)
+
+
+def rounded(x: Array, dtype: np.dtype) -> Array:
+    """`cast` of values that are in the range of the dtype."""
+    return x.astype(np.float32).astype(dtype) if is_half(dtype) else x.astype(dtype, copy=False)
 
 
 def exactly(function: Callable[[float], float], x: Array) -> NDArray[np.float64]:
@@ -97,14 +103,16 @@ def normal_pair(angle: float, depth: float) -> tuple[float, float]:
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
-def normal_pairs(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`normal_pair` of each two successive uniforms."""
-    few = uniforms[-16:]  # the last ones as well, since a generator's state may keep the very last
-    draws = iter(few.tolist())
-    exact = np.array([normal_pair(*pair) for pair in zip(draws, draws)]).reshape(-1)
-    if len(uniforms) == len(few):
-        return exact
-    uniforms = uniforms[: -len(few)]
+def normal_pairs(uniforms: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """`normal_pair` of each two successive uniforms; at most 16 of them may be numbers of Python."""
+    if not isinstance(uniforms, np.ndarray):
+        draws, normals = iter(uniforms), []
+        for angle, depth in zip(draws, draws):
+            normals += normal_pair(angle, depth)
+        return np.array(normals, np.float64)
+    # The last ones as well, since a generator's state may keep the very last.
+    exact = normal_pairs(uniforms[-16:].tolist())
+    uniforms = uniforms[:-16]
     radius = np.sqrt(-2.0 * np.log1p(-uniforms[1::2]))
     angle = 2.0 * math.pi * uniforms[0::2]
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)

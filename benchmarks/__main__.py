@@ -1,6 +1,6 @@
 """``python -m benchmarks``: measure programs, print the table, write docs/benchmarks.md and a picture.
 
-``python -m benchmarks operators`` measures operators one by one.
+``python -m benchmarks operators`` measures operators one by one, and ``python -m benchmarks models`` published models.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import operators
+from . import models, operators
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -25,7 +25,8 @@ APART = "## What the table misses"
 def main() -> int:
     """Run the benchmarks; exit 1 when a target is missed."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", epilog="Operators one by one: python -m benchmarks operators --help"
+        prog="python -m benchmarks",
+        epilog="More: python -m benchmarks operators --help, python -m benchmarks models --help",
     )
     parser.add_argument("--only", default="", help="run cases whose name contains this")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and the picture")
@@ -114,4 +115,6 @@ def render(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(operators.main(sys.argv[2:]) if sys.argv[1:2] == ["operators"] else main())
+    parts = {"operators": operators.main, "models": models.main}
+    part = parts.get(sys.argv[1]) if sys.argv[1:] else None
+    sys.exit(main() if part is None else part(sys.argv[2:]))

@@ -112,9 +112,9 @@ _WHOLE_INDICES = (dtypes.int64, dtypes.bool_)
 
 def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     """Apply ints, slices, None and Ellipsis as views; collect what must be gathered."""
-    if index.__class__ is Tensor and index._m.ndim and index._m.dtype in _WHOLE_INDICES:
-        if _width(index) <= x._m.ndim:
-            return x, [index]
+    whole = index.__class__ is Tensor and index._m.ndim and index._m.dtype in _WHOLE_INDICES
+    if whole and _width(index) <= x._m.ndim:
+        return x, [index]
     items = _wrap_tuple(index)
     used = sum(_width(v) for v in items)
     ndim = x._m.ndim
@@ -240,7 +240,7 @@ _BYTE_MASK = "indexing with dtype torch.uint8 is now deprecated, please use a dt
 
 def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Bool and byte masks replaced by the integer indices of their true elements."""
-    if not any([t is not None and (_is_mask(t) or t._m.device is not x._m.device) for t in indices]):
+    if not any(t is not None and (_is_mask(t) or t._m.device is not x._m.device) for t in indices):
         return [*indices]
     out: list[Tensor | None] = []
     at = 0

@@ -264,7 +264,7 @@ class _Maker:
         """
         if eqn.primitive.name != "select_n" or len(ins) != 3:
             return None
-        (test, at, moved), (kind, compared) = ins, self.made.get(ins[0], ("", []))
+        (_, at, moved), (kind, compared) = ins, self.made.get(ins[0], ("", []))
         moves, added = self.made.get(moved, ("", []))
         if (kind, moves) != ("lt", "add") or compared[0] != at or added[0] != at:
             return None

@@ -180,7 +180,7 @@ class _Conventions:
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether classes alone say that the function takes these arguments: no sequence, of which items count."""
         given = (*args, *kwargs.values())
-        return not self.wild and all([a.__class__ in _ORDINARY or a.__class__ in PLAIN for a in given])
+        return not self.wild and all(a.__class__ in _ORDINARY or a.__class__ in PLAIN for a in given)
 
     def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
         """The function failed: raise what torch says of its arguments, if it is about them."""

@@ -32,8 +32,8 @@ from .record import (
     gradient_of,
     new_plan,
     only_inference,
-    plain_node,
     plain_leaves,
+    plain_node,
     run_plan,
 )
 

@@ -365,7 +365,7 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     arrays = plan.fwd(*xs)
     recorded = mode & GRAD and mask and plan.any_diff
     if plan.single:
-        t = make(arrays, plan.out)
+        t = make(arrays, plan.outs[0])
         if recorded:
             _record_known(plan, mask, leaves, (t,), mode)
         elif mode & INFERENCE:

@@ -104,7 +104,7 @@ _LAZY = {
         (
             "compiled_with_cxx11_abi", "get_deterministic_debug_mode", "get_float32_matmul_precision",
             "get_num_interop_threads", "get_num_threads", "is_vulkan_available", "set_deterministic_debug_mode",
-            "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
+            "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_num_threads", "set_vital",
         ),
         "_settings",
     ),

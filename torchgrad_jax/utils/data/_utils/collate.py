@@ -101,6 +101,10 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None 
     raise TypeError(f"default_collate: {_WHAT} {kind}")
 
 
+PLACES: list[Any] = []
+"""In a worker process: the pool of the queue that its batches go to."""
+
+
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
     """Tensors, stacked."""
     return _torch["stack"](list(batch), 0)

@@ -1,0 +1,241 @@
+"""Processes that are forked from a server: a start method for `multiprocessing`, and the default of loaders.
+
+    process = CONTEXT.Process(target=work, args=(queue,))
+
+A process starts within milliseconds, has the package imported, and runs nothing of the program but what it is given:
+the program's script needs no `if __name__ == "__main__"`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import multiprocessing
+import multiprocessing.context
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from multiprocessing import popen_fork, process, util
+from typing import Any
+
+from . import _carrying, _memory, _server, _surroundings
+from ._parcel import Parcel
+from ._queue import Event, Queue
+
+
+class _Server:
+    """The program's connection to its server, which is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._owner = self.pid = 0
+        self._control: socket.socket | None = None
+
+    def ensure(self) -> socket.socket:
+        """The socket to a server that belongs to this process and runs."""
+        with self.lock:
+            if self._control is not None and self._owner == os.getpid() and self._is_alive():
+                return self._control
+            if self._control is not None:
+                self._control.close()
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self.pid = _start(theirs.fileno())
+            self._control, self._owner = ours, os.getpid()
+            return ours
+
+    def _is_alive(self) -> bool:
+        try:
+            return os.waitpid(self.pid, os.WNOHANG) == (0, 0)
+        except ChildProcessError:
+            return False
+
+    def fork(self, streams: int, descriptors: list[int]) -> int:
+        """The process id of a new child with these descriptors."""
+        if len(descriptors) > _server.MOST_DESCRIPTORS:
+            raise ValueError(f"a process can be given {_server.MOST_DESCRIPTORS} descriptors, not {len(descriptors)}")
+        with self.lock:
+            control = self.ensure()
+            socket.send_fds(control, [_server.REQUEST.pack(streams)], descriptors)
+            answer = control.recv(_server.PID.size, socket.MSG_WAITALL)
+        if len(answer) < _server.PID.size:
+            raise RuntimeError("the process that workers are forked from ended unexpectedly")
+        pid, problem = _server.PID.unpack(answer)
+        if problem:
+            raise OSError(problem, os.strerror(problem))
+        return pid
+
+    def stop(self) -> None:
+        """Let the server end its children and itself, and wait for it."""
+        with self.lock:
+            control, self._control = self._control, None
+            if control is None or self._owner != os.getpid():
+                return
+            control.close()
+            until = time.monotonic() + 5
+            while self._is_alive():
+                if time.monotonic() > until:
+                    os.kill(self.pid, signal.SIGKILL)
+                time.sleep(0.002)
+
+
+_PROGRAM = """\
+import os, sys
+sys.path[:] = {path!r}
+os.environ.update({environ!r})
+from torchgrad_jax.multiprocessing import _warm
+from torchgrad_jax.multiprocessing._server import main
+main({fd}, {program})
+"""
+_OF_SERVER = {"JAX_PLATFORMS": "cpu", "PJRT_NPROC": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""Workers compute on one thread of the CPU each: an accelerator belongs to the program that trains."""
+
+
+def _start(fd: int) -> int:
+    path = [p for p in sys.path if p != _surroundings.shim()]
+    text = _PROGRAM.format(path=path, environ=_OF_SERVER, fd=fd, program=os.getpid())
+    args = [sys.executable, *util._args_from_interpreter_flags(), "-c", text]  # type: ignore[attr-defined]
+    # The server ignores Ctrl-C, and does not see it before it does.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return util.spawnv_passfds(os.fsencode(sys.executable), args, [fd])  # type: ignore[attr-defined]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+SERVER = _Server()
+atexit.register(SERVER.stop)
+
+
+def warm_up() -> None:
+    """Begin to start the server, without waiting for it."""
+    SERVER.ensure()
+
+
+class _DupFd:
+    """A descriptor that a child inherits, by its number among those."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def detach(self) -> int:
+        return _INHERITED[self.number]
+
+
+_INHERITED: list[int] = []
+
+
+class _Popen(popen_fork.Popen):
+    method = "forkserver"
+    DupFd = _DupFd
+
+    def __init__(self, process_obj: Any) -> None:
+        self._descriptors: list[int] = []
+        super().__init__(process_obj)
+
+    def duplicate_for_child(self, fd: int) -> int:
+        """For what is pickled for the child and needs a descriptor."""
+        self._descriptors.append(fd)
+        return len(self._descriptors) - 1
+
+    def _launch(self, process_obj: Any) -> None:
+        multiprocessing.context.set_spawning_popen(self)
+        try:
+            surroundings = _surroundings.taken(process_obj._name)
+            job = Parcel(process_obj)
+            rest = pickle.dumps((surroundings, job), pickle.HIGHEST_PROTOCOL)
+            parts = pickle.dumps((*_surroundings.imports(), rest), pickle.HIGHEST_PROTOCOL)
+        finally:
+            multiprocessing.context.set_spawning_popen(None)
+        first = _memory.Segment(len(parts))
+        first.bytes[: len(parts)] = memoryview(parts)
+        read, write = os.pipe()
+        streams = _standard_streams()
+        try:
+            fds = [write, *streams, first.fd, *self._descriptors]
+            self.pid = SERVER.fork(len(streams), fds)
+        except BaseException:
+            os.close(read)
+            raise
+        finally:
+            os.close(write)
+        self.sentinel, self._kept = read, job
+        self.finalizer = util.Finalize(self, os.close, (read,))
+
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        if self.returncode is None:
+            waits = None if flag == 0 else 0
+            look = select.poll()
+            look.register(self.sentinel, select.POLLIN)
+            if not look.poll(waits):
+                return None
+            told = os.read(self.sentinel, _server.STATUS.size)
+            # Nothing is told by a server that was killed: its children were, too.
+            self.returncode = _server.STATUS.unpack(told)[0] if told else -signal.SIGKILL
+        return self.returncode
+
+
+def _standard_streams() -> list[int]:
+    """The program's output and errors as they are now."""
+    for fd in (1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            return []
+    return [1, 2]
+
+
+def begin(job: int, inherited: list[int]) -> int:
+    """What a child does; its exit code."""
+    _INHERITED[:] = inherited
+    _carrying.IN_WORKER.append(True)
+    process.current_process()._inheriting = True  # type: ignore[attr-defined]
+    try:
+        path, alias, rest = pickle.loads(_memory.private(job))
+        _surroundings.allow_imports(path, alias)
+        surroundings, parcel = pickle.loads(rest)
+        _surroundings.put_on(surroundings)
+        process_obj = parcel.open()
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        return 1
+    finally:
+        del process.current_process()._inheriting  # type: ignore[attr-defined]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return process_obj._bootstrap(None)
+
+
+class Process(process.BaseProcess):
+    """A process that is forked from the server."""
+
+    _start_method = "forkserver"
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        return _Popen(process_obj)
+
+
+class ForkServerContext(multiprocessing.context.BaseContext):
+    """A context of `multiprocessing` whose processes are forked from the server."""
+
+    _name = "forkserver"
+    Process = Process
+
+    def Queue(self, maxsize: int = 0) -> Any:
+        """A queue; one of limited size is Python's."""
+        return Queue() if maxsize <= 0 else super().Queue(maxsize)
+
+    def Event(self) -> Any:
+        """A flag."""
+        return Event()
+
+
+CONTEXT = ForkServerContext()

@@ -1,0 +1,101 @@
+"""What a worker has in common with the program: folders, the environment, warnings, and torch's settings.
+
+A process that the program forks would have all of it. One that comes from the server is given what code reads without
+being told.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.arrays.devices import device
+from .._core.state import GRAD, INFERENCE, MODES, SETTINGS
+
+_PACKAGE = __name__.partition(".")[0]
+_OF_TORCH = ("default_device", "inference_grad", "grad_layout", "forward_grad")
+
+
+def shim() -> str | None:
+    """The folder in whose presence `import torch` means this package."""
+    finder = sys.modules.get(f"{_PACKAGE}._alias.finder")
+    return None if finder is None else finder.SHIM
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a worker takes over."""
+
+    name: str
+    authkey: bytes
+    environ: dict[str, str]
+    folder: str | None
+    argv: list[str]
+    limit: int
+    filters: list[Any]
+    settings: dict[str, Any]
+    bits: int
+    modes: dict[str, Any]
+
+
+def taken(name: str) -> Surroundings:
+    """Those of the running thread, for a process of this name."""
+    try:
+        folder = os.getcwd()
+    except OSError:
+        folder = None
+    return Surroundings(
+        name,
+        bytes(multiprocessing.current_process().authkey),
+        dict(os.environ),
+        folder,
+        list(sys.argv),
+        sys.getrecursionlimit(),
+        [f for f in warnings.filters if f[2].__module__ != "__main__"],
+        dict(vars(SETTINGS)),
+        MODES.bits & (GRAD | INFERENCE),
+        {n: v for n in _OF_TORCH if (v := getattr(MODES, n)) is None or not isinstance(v, device) or v.type == "cpu"},
+    )
+
+
+def imports() -> Any:
+    """What has to be there before anything of the program can be unpickled, as plain Python objects."""
+    finder = sys.modules.get(f"{_PACKAGE}._alias.finder")
+    return [p or os.getcwd() for p in sys.path], None if finder is None else finder.packages()
+
+
+def allow_imports(path: list[str], alias: tuple[str, ...] | None) -> None:
+    """Let this process import what the program can, and have a `torch` where that has one."""
+    sys.path[:] = path
+    if alias is not None:
+        importlib.import_module(f"{_PACKAGE}._alias").install_as_torch(alias or None)
+
+
+def put_on(given: Surroundings) -> None:
+    """Take them over."""
+    multiprocessing.current_process().name = given.name
+    multiprocessing.current_process().authkey = given.authkey
+    _as_in_program(given.environ)
+    if given.folder is not None:
+        os.chdir(given.folder)
+    sys.argv[:] = given.argv
+    sys.setrecursionlimit(given.limit)
+    warnings.filters[:] = given.filters
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+    vars(SETTINGS).update(given.settings)
+    MODES.bits = given.bits
+    for name, value in given.modes.items():
+        setattr(MODES, name, value)
+
+
+def _as_in_program(environ: dict[str, str]) -> None:
+    """The program's environment, but for what says that a worker has one thread of a CPU."""
+    kept = {n: os.environ[n] for n in ("JAX_PLATFORMS", "PJRT_NPROC") if n in os.environ}
+    os.environ.clear()
+    os.environ.update(environ)
+    os.environ.update(kept)

@@ -1,0 +1,143 @@
+"""Copies of a dataset for workers that are threads, and why it could not be sent to a process.
+
+A lock is copied as a new one, and a file that was opened by its name is opened once more, at the same place. What has
+no copy, such as a connection to a database, the copies share: only one of them is used at a time.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import io
+import pickle
+import threading
+import types
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ....multiprocessing import _carrying
+
+_LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
+_DEPTH = 8
+"""How far into a dataset the attribute is looked for that stands in the way."""
+
+
+class _Copier(_carrying.Pickler):
+    """Pickles for the same process: functions, classes and what cannot be pickled are only referred to."""
+
+    def __init__(self, file: Any, apart: Any, storages: Any) -> None:
+        super().__init__(file, apart, storages)
+        self.referred: list[Any] = []
+
+    def persistent_id(self, obj: Any) -> int | None:
+        """Number what is referred to."""
+        if isinstance(obj, type | types.FunctionType | types.ModuleType):
+            return self._refer(obj)
+        if type(obj) in _PLAIN:
+            return None
+        try:
+            self._reduced(obj)
+        except Exception:  # whatever says that it cannot be pickled
+            return self._refer(_another(obj))
+        return None
+
+    def _reduced(self, obj: Any) -> None:
+        if super().reducer_override(obj) is NotImplemented and type(obj) not in self.dispatch_table:
+            obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+
+    def _refer(self, obj: Any) -> int:
+        self.referred.append(obj)
+        return len(self.referred) - 1
+
+
+_PLAIN = {type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray}
+
+
+class _Loader(pickle.Unpickler):
+    def __init__(self, file: Any, buffers: list[Any], referred: list[Any]) -> None:
+        super().__init__(file, buffers=buffers)
+        self._referred = referred
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._referred[pid]
+
+
+def _another(obj: Any) -> Any:
+    """What stands in a copy for something that cannot be pickled."""
+    if isinstance(obj, _LOCK):
+        return threading.Lock()
+    if isinstance(obj, _RLOCK):
+        return threading.RLock()
+    if isinstance(obj, io.IOBase):
+        return _opened_again(obj)
+    if isinstance(obj, collections.abc.Iterator):
+        raise TypeError(
+            f"a '{type(obj).__name__}' can be neither pickled nor copied, and workers that share one would each get a "
+            "part of what it gives: make it in __iter__ or __getitem__, or use num_workers=0"
+        )
+    return obj
+
+
+def _opened_again(file: Any) -> Any:
+    name, mode = getattr(file, "name", None), getattr(file, "mode", None)
+    if not isinstance(name, str) or not isinstance(mode, str) or "w" in mode or file.closed or not file.seekable():
+        return file
+    more = {"encoding": file.encoding, "errors": file.errors} if isinstance(file, io.TextIOBase) else {}
+    again = open(name, mode.replace("x", "r"), **more)  # type: ignore[call-overload]
+    with contextlib.suppress(OSError):
+        again.seek(file.tell())
+    return again
+
+
+def copied(obj: Any) -> Any:
+    """A copy, as far as there can be one."""
+    copiers: list[_Copier] = []
+
+    def copier(*args: Any) -> _Copier:
+        copiers.append(_Copier(*args))
+        return copiers[0]
+
+    pickled = _carrying.dumps(obj, worth=0, pickler=copier)
+    apart = [bytearray(x) for x in pickled.apart]
+    return _carrying.loads(
+        replace(pickled, apart=apart), lambda body, buffers: _Loader(io.BytesIO(body), buffers, copiers[0].referred).load()
+    )
+
+
+# --- what stands in the way -----------------------------------------------------------------------
+
+
+def obstacle(obj: Any, error: Exception) -> str:
+    """Which part of an object cannot be pickled, and why."""
+    path, inner = "", obj
+    for _ in range(_DEPTH):
+        for name, part in _parts(inner):
+            problem = _problem(part)
+            if problem is not None:
+                path, inner, error = path + name, part, problem
+                break
+        else:
+            break
+    return f"{path.removeprefix('.')} ({error})" if path else str(error)
+
+
+def _problem(obj: Any) -> Exception | None:
+    try:
+        _carrying.dumps(obj, worth=0)
+    except Exception as error:  # whatever pickling it raises
+        return error
+    return None
+
+
+def _parts(obj: Any) -> list[tuple[str, Any]]:
+    if isinstance(obj, dict):
+        return [(f"[{k!r}]", v) for k, v in obj.items()]
+    if isinstance(obj, list | tuple | set | frozenset):
+        return [(f"[{i}]", v) for i, v in enumerate(obj)]
+    if isinstance(obj, types.FunctionType):
+        cells = zip(obj.__code__.co_freevars, obj.__closure__ or ())
+        names = [(n, obj.__globals__[n]) for n in obj.__code__.co_names if n in obj.__globals__]
+        return [(f".{n}", c.cell_contents) for n, c in cells] + [(f".{n}", v) for n, v in names]
+    return [(f".{n}", v) for n, v in getattr(obj, "__dict__", {}).items()]

@@ -7,9 +7,14 @@ such code makes comes back as instances of the program's own classes. Tensors ar
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib
 import io
 import pickle
+import sys
 import threading
+import types
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,6 +68,8 @@ class Pickler(by_value.Pickler):
             return _memmap(obj)
         if isinstance(obj, io.IOBase) and not isinstance(obj, io.BytesIO | io.StringIO):
             raise TypeError(f"cannot pickle '{type(obj).__name__}' instances: an open file")
+        if isinstance(obj, type | types.FunctionType):
+            _import_home(obj.__module__)
         if IN_WORKER and isinstance(obj, type):
             number = by_value._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(obj)
             if number is not None:
@@ -82,6 +89,14 @@ class Pickler(by_value.Pickler):
         kind, _, place, requires_grad, state = reduced[1]
         number = self._storages.number(t)
         return _tensor_here, (number, kind, place, requires_grad, state)
+
+
+@functools.cache
+def _import_home(module: str | None) -> None:
+    """Import the module that a class says it is of: cloudpickle sends what has no module by value, as another class."""
+    if module is not None and module not in sys.modules and module.partition(".")[0] in sys.modules:
+        with contextlib.suppress(Exception):  # it may say what it likes
+            importlib.import_module(module)
 
 
 def _class_of_number(number: str, name: str) -> Any:

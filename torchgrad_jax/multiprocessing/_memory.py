@@ -125,10 +125,11 @@ class Pool:
         held = Held(segment, address, size, self._given_up)
         return np.asarray(held).view(dtype).reshape(shape)
 
-    def _given_up(self, segment: Segment) -> None:
+    def _given_up(self, segment: Segment, head: int = HEAD, taken: int = _TAKEN, free: int = _FREE) -> None:
         segment.held = False
-        if self._waiting.pop(segment.bytes.ctypes.data + HEAD, None) is not None:
-            segment.bytes[0] = _FREE if segment.bytes[0] == _TAKEN else _ONCE
+        never_sent = self._waiting.pop(segment.bytes.ctypes.data + head, None) is not None
+        if never_sent and segment.bytes[0] == taken:
+            segment.bytes[0] = free
 
     def sent(self, address: int) -> Segment | None:
         """The segment that an array lies in from its beginning, which is now the receiver's; None for other arrays."""
@@ -162,8 +163,8 @@ def _address(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def _free(memory: Any) -> None:
-    memory[0] = _FREE
+def _free(memory: Any, state: int = _FREE) -> None:  # names of modules are gone when a program ends
+    memory[0] = state
 
 
 def private(fd: int) -> np.ndarray:

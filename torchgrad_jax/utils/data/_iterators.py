@@ -13,7 +13,7 @@ from ..._functions.random import Generator
 from ...accelerator import current_accelerator, is_available
 from ...autograd.profiler import record_function
 from ...distributed import get_rank, get_world_size, is_initialized
-from . import _draw, graph_settings
+from . import _draw, _utils, graph_settings
 from ._utils import fetch
 from ._utils.crew import Crew, crew_of
 from ._utils.pin_memory import pin_memory
@@ -299,5 +299,6 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         if crew is not None:
             crew.close()
 
-    def __del__(self) -> None:
-        self._shutdown_workers()
+    def __del__(self, utils: Any = _utils) -> None:
+        if utils.python_exit_status is False:  # when a program ends, so do its workers
+            self._shutdown_workers()

@@ -88,8 +88,7 @@ _WARNED: set[str] = set()
 
 
 def _warn_of_threads(job: Job, error: Exception) -> None:
-    parts = {n: getattr(job, n) for n in ("dataset", "collate_fn", "worker_init_fn")}
-    what = copies.obstacle(parts, error)
+    what = copies.obstacle(job, error)
     if what not in _WARNED:
         _WARNED.add(what)
         warn.to_user(

@@ -57,7 +57,7 @@ class Pickler(by_value.Pickler):
     def __init__(self, file: Any, apart: Apart | None, storages: _Storages) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL, buffer_callback=apart)
         known: dict[Any, Any] = getattr(ForkingPickler, "_extra_reducers", {})
-        self.dispatch_table = ChainMap(self._dispatch_table, known, *by_value.Pickler.dispatch_table.maps[1:])
+        self.dispatch_table = ChainMap({types.CodeType: _code}, known, by_value.Pickler.dispatch_table)
         self._storages = storages
 
     def reducer_override(self, obj: Any) -> Any:
@@ -104,6 +104,12 @@ def _class_of_number(number: str, name: str) -> Any:
     if found is None:
         raise pickle.UnpicklingError(f"the class {name} is gone from the program that it came from")
     return found
+
+
+def _code(code: types.CodeType) -> Any:
+    """As cloudpickle has it, but with the name of the file: tracebacks show it."""
+    make, args = by_value._code_reduce(code)
+    return make, tuple([code.co_filename if isinstance(a, str) and a == "<dynamic-code>" else a for a in args])
 
 
 def _memmap(array: np.memmap) -> Any:

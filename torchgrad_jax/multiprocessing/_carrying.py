@@ -69,7 +69,7 @@ class Pickler(by_value.Pickler):
         if isinstance(obj, io.IOBase) and not isinstance(obj, io.BytesIO | io.StringIO):
             raise TypeError(f"cannot pickle '{type(obj).__name__}' instances: an open file")
         if isinstance(obj, type | types.FunctionType):
-            _import_home(obj.__module__)
+            _settle(obj.__module__)
         if IN_WORKER and isinstance(obj, type):
             number = by_value._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(obj)
             if number is not None:
@@ -92,11 +92,31 @@ class Pickler(by_value.Pickler):
 
 
 @functools.cache
-def _import_home(module: str | None) -> None:
-    """Import the module that a class says it is of: cloudpickle sends what has no module by value, as another class."""
-    if module is not None and module not in sys.modules and module.partition(".")[0] in sys.modules:
-        with contextlib.suppress(Exception):  # it may say what it likes
-            importlib.import_module(module)
+def _settle(module: str | None) -> None:
+    """Decide whether what a module defines goes by reference or by value.
+
+    cloudpickle sends by value what says it is of a module that is not imported: it is imported here. What is of a
+    module that the other process would not find, such as one that was read from a file by its path, goes by value.
+    """
+    if module is None or module == "__main__":
+        return
+    top = module.partition(".")[0]
+    found = sys.modules.get(module)
+    if found is None:
+        if top in sys.modules:
+            with contextlib.suppress(Exception):  # a class may say what it likes
+                importlib.import_module(module)
+    elif top not in sys.stdlib_module_names and not _is_found(module):
+        by_value.register_pickle_by_value(found)
+
+
+def _is_found(module: str) -> bool:
+    parent = sys.modules.get(module.rpartition(".")[0])
+    path = getattr(parent, "__path__", None)
+    try:
+        return any(f.find_spec(module, path) for f in sys.meta_path)
+    except Exception:  # a finder that says more than that
+        return True
 
 
 def _class_of_number(number: str, name: str) -> Any:

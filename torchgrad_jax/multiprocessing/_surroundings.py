@@ -39,7 +39,6 @@ class Surroundings:
     limit: int
     filters: list[Any]
     settings: dict[str, Any]
-    bits: int
     modes: dict[str, Any]
 
 
@@ -58,9 +57,21 @@ def taken(name: str) -> Surroundings:
         sys.getrecursionlimit(),
         [f for f in warnings.filters if f[2].__module__ != "__main__"],
         dict(vars(SETTINGS)),
-        MODES.bits & (GRAD | INFERENCE),
-        {n: v for n in _OF_TORCH if (v := getattr(MODES, n)) is None or not isinstance(v, device) or v.type == "cpu"},
+        modes(),
     )
+
+
+def modes() -> dict[str, Any]:
+    """Torch's modes of the running thread, as far as its workers have them; an accelerator is none of these."""
+    found = {n: getattr(MODES, n) for n in _OF_TORCH}
+    on_cpu = {n: v for n, v in found.items() if not isinstance(v, device) or v.type == "cpu"}
+    return {**on_cpu, "bits": MODES.bits & (GRAD | INFERENCE)}
+
+
+def set_modes(given: dict[str, Any]) -> None:
+    """Let the running thread have the modes of another."""
+    for name, value in given.items():
+        setattr(MODES, name, value)
 
 
 def imports() -> Any:
@@ -88,9 +99,7 @@ def put_on(given: Surroundings) -> None:
     warnings.filters[:] = given.filters
     warnings._filters_mutated()  # type: ignore[attr-defined]
     vars(SETTINGS).update(given.settings)
-    MODES.bits = given.bits
-    for name, value in given.modes.items():
-        setattr(MODES, name, value)
+    set_modes(given.modes)
 
 
 def _as_in_program(environ: dict[str, str]) -> None:

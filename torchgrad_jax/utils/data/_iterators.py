@@ -99,8 +99,7 @@ class _BaseDataLoaderIter:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
         self._IterableDataset_len_called = loader._IterableDataset_len_called
-        if not first_iter:
-            self._share_seed(loader)
+        self._share_seed(loader)
 
     def _next_index(self) -> Any:
         return next(self._sampler_iter)

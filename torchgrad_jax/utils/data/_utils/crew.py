@@ -19,7 +19,7 @@ from ...._core.errors import warn
 from ...._core.random.generator import OWN
 from ...._functions.random import Generator
 from ...._settings import set_num_threads
-from ....multiprocessing import _carrying, _forks
+from ....multiprocessing import _carrying, _forks, _surroundings
 from ....multiprocessing._memory import POSSIBLE
 from ....multiprocessing._parcel import Parcel
 from ....multiprocessing._queue import Queue
@@ -187,7 +187,7 @@ class Threads:
         for i in range(job.num_workers):
             orders: queue.SimpleQueue[Any] = queue.SimpleQueue()
             self._orders.append(orders)
-            args = (copies.copied(job), i, orders, self._answers)
+            args = (copies.copied(job), i, orders, self._answers, _surroundings.modes())
             threading.Thread(target=_in_a_thread, args=args, daemon=True).start()
 
     def name(self, worker: int) -> str:
@@ -215,8 +215,9 @@ class Threads:
             orders.put(None)
 
 
-def _in_a_thread(job: Job, worker: int, orders: Any, answers: Any) -> None:
+def _in_a_thread(job: Job, worker: int, orders: Any, answers: Any, modes: Any) -> None:
     OWN.generator = Generator()
+    _surroundings.set_modes(modes)
     try:
         with contextlib.suppress(SystemExit):  # ends the worker, as it would a process
             first = orders.get()

@@ -45,6 +45,12 @@ IN_WORKER: list[bool] = []
 """Not empty in a process that got the program's `__main__` by value."""
 
 
+def _code(code: types.CodeType) -> Any:
+    """As cloudpickle has it, but with the name of the file: tracebacks show it."""
+    make, args = by_value._code_reduce(code)
+    return make, tuple([code.co_filename if isinstance(a, str) and a == "<dynamic-code>" else a for a in args])
+
+
 class Pickler(by_value.Pickler):
     """Pickles what cloudpickle and `multiprocessing` can send, and tensors.
 
@@ -54,10 +60,14 @@ class Pickler(by_value.Pickler):
         storages: the storages that tensors refer to, which go separately; see `dumps`.
     """
 
+    dispatch_table = ChainMap(
+        {types.CodeType: _code},
+        getattr(ForkingPickler, "_extra_reducers", {}),  # what `multiprocessing` is told later comes in here, too
+        by_value.Pickler.dispatch_table,
+    )
+
     def __init__(self, file: Any, apart: Apart | None, storages: _Storages) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL, buffer_callback=apart)
-        known: dict[Any, Any] = getattr(ForkingPickler, "_extra_reducers", {})
-        self.dispatch_table = ChainMap({types.CodeType: _code}, known, by_value.Pickler.dispatch_table)
         self._storages = storages
 
     def reducer_override(self, obj: Any) -> Any:
@@ -74,7 +84,10 @@ class Pickler(by_value.Pickler):
             number = by_value._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(obj)
             if number is not None:
                 return _class_of_number, (number, obj.__qualname__)
-        return super().reducer_override(obj)
+        reduced = super().reducer_override(obj)
+        if reduced is not NotImplemented and reduced[0] is by_value._make_skeleton_class:
+            reduced[2][0]["__qualname__"] = obj.__qualname__  # which tracebacks show
+        return reduced
 
     def _tensor(self, t: Tensor) -> Any:
         if grad_fn_of(t) is not None and type(t).__reduce_ex__ is Tensor.__reduce_ex__:
@@ -124,12 +137,6 @@ def _class_of_number(number: str, name: str) -> Any:
     if found is None:
         raise pickle.UnpicklingError(f"the class {name} is gone from the program that it came from")
     return found
-
-
-def _code(code: types.CodeType) -> Any:
-    """As cloudpickle has it, but with the name of the file: tracebacks show it."""
-    make, args = by_value._code_reduce(code)
-    return make, tuple([code.co_filename if isinstance(a, str) and a == "<dynamic-code>" else a for a in args])
 
 
 def _memmap(array: np.memmap) -> Any:

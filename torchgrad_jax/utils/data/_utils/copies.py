@@ -30,6 +30,7 @@ class _Copier(_carrying.Pickler):
     def __init__(self, file: Any, apart: Any, storages: Any) -> None:
         super().__init__(file, apart, storages)
         self.referred: list[Any] = []
+        self.opened: list[Any] = []
 
     def persistent_id(self, obj: Any) -> int | None:
         """Number what is referred to."""
@@ -40,7 +41,7 @@ class _Copier(_carrying.Pickler):
         try:
             self._reduced(obj)
         except Exception:  # whatever says that it cannot be pickled
-            return self._refer(_another(obj))
+            return self._refer(self._another(obj))
         return None
 
     def _reduced(self, obj: Any) -> None:
@@ -50,6 +51,21 @@ class _Copier(_carrying.Pickler):
     def _refer(self, obj: Any) -> int:
         self.referred.append(obj)
         return len(self.referred) - 1
+
+
+    def _another(self, obj: Any) -> Any:
+        """What stands in a copy for something that cannot be pickled."""
+        if isinstance(obj, _LOCK | _RLOCK):
+            return threading.RLock() if isinstance(obj, _RLOCK) else threading.Lock()
+        if isinstance(obj, io.IOBase):
+            self.opened.append(_opened_again(obj))
+            return self.opened[-1] or obj
+        if isinstance(obj, collections.abc.Iterator):
+            raise TypeError(
+                f"a '{type(obj).__name__}' can be neither pickled nor copied, and workers that share one would each get "
+                "a part of what it gives: make it in __iter__ or __getitem__, or use num_workers=0"
+            )
+        return obj
 
 
 _PLAIN = {type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray}
@@ -64,26 +80,11 @@ class _Loader(pickle.Unpickler):
         return self._referred[pid]
 
 
-def _another(obj: Any) -> Any:
-    """What stands in a copy for something that cannot be pickled."""
-    if isinstance(obj, _LOCK):
-        return threading.Lock()
-    if isinstance(obj, _RLOCK):
-        return threading.RLock()
-    if isinstance(obj, io.IOBase):
-        return _opened_again(obj)
-    if isinstance(obj, collections.abc.Iterator):
-        raise TypeError(
-            f"a '{type(obj).__name__}' can be neither pickled nor copied, and workers that share one would each get a "
-            "part of what it gives: make it in __iter__ or __getitem__, or use num_workers=0"
-        )
-    return obj
-
-
 def _opened_again(file: Any) -> Any:
+    """The same file at the same place; None where it has no name, or is written to."""
     name, mode = getattr(file, "name", None), getattr(file, "mode", None)
     if not isinstance(name, str) or not isinstance(mode, str) or "w" in mode or file.closed or not file.seekable():
-        return file
+        return None
     more = {"encoding": file.encoding, "errors": file.errors} if isinstance(file, io.TextIOBase) else {}
     again = open(name, mode.replace("x", "r"), **more)  # type: ignore[call-overload]
     with contextlib.suppress(OSError):
@@ -91,8 +92,8 @@ def _opened_again(file: Any) -> Any:
     return again
 
 
-def copied(obj: Any) -> Any:
-    """A copy, as far as there can be one."""
+def copied(obj: Any) -> tuple[Any, list[Any]]:
+    """A copy, as far as there can be one, and the files that were opened for it."""
     copiers: list[_Copier] = []
 
     def copier(*args: Any) -> _Copier:
@@ -101,9 +102,10 @@ def copied(obj: Any) -> Any:
 
     pickled = _carrying.dumps(obj, worth=0, pickler=copier)
     apart = [bytearray(x) for x in pickled.apart]
-    return _carrying.loads(
+    copy = _carrying.loads(
         replace(pickled, apart=apart), lambda body, buffers: _Loader(io.BytesIO(body), buffers, copiers[0].referred).load()
     )
+    return copy, [file for file in copiers[0].opened if file is not None]
 
 
 # --- what stands in the way -----------------------------------------------------------------------
@@ -140,4 +142,5 @@ def _parts(obj: Any) -> list[tuple[str, Any]]:
         cells = zip(obj.__code__.co_freevars, obj.__closure__ or ())
         names = [(n, obj.__globals__[n]) for n in obj.__code__.co_names if n in obj.__globals__]
         return [(f".{n}", c.cell_contents) for n, c in cells] + [(f".{n}", v) for n, v in names]
-    return [(f".{n}", v) for n, v in getattr(obj, "__dict__", {}).items()]
+    methods = [(n, v) for n, v in vars(type(obj)).items() if isinstance(v, types.FunctionType)]
+    return [(f".{n}", v) for n, v in [*getattr(obj, "__dict__", {}).items(), *methods]]

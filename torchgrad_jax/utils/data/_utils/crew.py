@@ -187,7 +187,7 @@ class Threads:
         for i in range(job.num_workers):
             orders: queue.SimpleQueue[Any] = queue.SimpleQueue()
             self._orders.append(orders)
-            args = (copies.copied(job), i, orders, self._answers, _surroundings.modes())
+            args = (*copies.copied(job), i, orders, self._answers, _surroundings.modes())
             threading.Thread(target=_in_a_thread, args=args, daemon=True).start()
 
     def name(self, worker: int) -> str:
@@ -215,7 +215,7 @@ class Threads:
             orders.put(None)
 
 
-def _in_a_thread(job: Job, worker: int, orders: Any, answers: Any, modes: Any) -> None:
+def _in_a_thread(job: Job, files: list[Any], worker: int, orders: Any, answers: Any, modes: Any) -> None:
     OWN.generator = Generator()
     _surroundings.set_modes(modes)
     try:
@@ -234,6 +234,8 @@ def _in_a_thread(job: Job, worker: int, orders: Any, answers: Any, modes: Any) -
                 first = orders.get()
     finally:
         _TURNS.forget(threading.get_ident())
+        for file in files:
+            file.close()
         answers.put((worker, None, None))
 
 

@@ -6,6 +6,7 @@ file descriptors of the memory that its arrays lie in go with it.
 
 from __future__ import annotations
 
+import array
 import collections
 import contextlib
 import os
@@ -41,12 +42,12 @@ class Packet:
         places: list[Any] = [None] * len(pickled.apart)
         copied: list[tuple[int, np.ndarray]] = []
         for i, raw in enumerate(pickled.apart):
-            array = np.frombuffer(raw, np.uint8)
-            there = pool.sent(array.ctypes.data) if len(self.segments) < _DESCRIPTORS - 1 else None
+            flat = np.frombuffer(raw, np.uint8)
+            there = pool.sent(flat.ctypes.data) if len(self.segments) < _DESCRIPTORS - 1 else None
             if there is None:
-                copied.append((i, array))
+                copied.append((i, flat))
                 continue
-            places[i] = len(self.segments), HEAD, array.nbytes
+            places[i] = len(self.segments), HEAD, flat.nbytes
             self.segments.append(there)
         body: Any = pickled.body
         if len(body) + len(pickled.head) > _INLINE:
@@ -63,10 +64,10 @@ class Packet:
     def _copy(self, arrays: list[tuple[int, np.ndarray]], places: list[Any], pool: Pool) -> None:
         segment = pool.take(sum(aligned(a.nbytes) for _, a in arrays))
         at, number = HEAD, len(self.segments)
-        for i, array in arrays:
-            segment.bytes[at : at + array.nbytes] = array
-            places[i] = number, at, array.nbytes
-            at += aligned(array.nbytes)
+        for i, flat in arrays:
+            segment.bytes[at : at + flat.nbytes] = flat
+            places[i] = number, at, flat.nbytes
+            at += aligned(flat.nbytes)
         self.segments.append(segment)
 
 
@@ -131,9 +132,10 @@ class Queue:
 
     def _sent(self, packet: Packet) -> bool:
         assert self._writer is not None
-        descriptors = [s.fd for s in packet.segments]
+        descriptors = array.array("i", [s.fd for s in packet.segments])
+        more = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)] if descriptors else []
         try:
-            socket.send_fds(self._writer, [packet.data], descriptors, socket.MSG_DONTWAIT)
+            self._writer.sendmsg([packet.data], more, socket.MSG_DONTWAIT)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
@@ -219,6 +221,11 @@ class Queue:
             feeder.join()
 
     _abandoned = False
+
+    def __del__(self) -> None:
+        for end in (self._reader, self._writer):
+            if end is not None:
+                end.close()
 
     def cancel_join_thread(self) -> None:
         """Do not wait in `close`."""

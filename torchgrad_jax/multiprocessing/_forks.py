@@ -165,7 +165,8 @@ class _Popen(popen_fork.Popen):
             raise
         finally:
             os.close(write)
-        self.sentinel, self._kept = read, job
+        # A semaphore is there for as long as the object that made it.
+        self.sentinel, self._kept = read, (job, process_obj._args, process_obj._kwargs)
         self.finalizer = util.Finalize(self, os.close, (read,))
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
@@ -178,6 +179,7 @@ class _Popen(popen_fork.Popen):
             told = os.read(self.sentinel, _server.STATUS.size)
             # Nothing is told by a server that was killed: its children were, too.
             self.returncode = _server.STATUS.unpack(told)[0] if told else -signal.SIGKILL
+            self._kept = None
         return self.returncode
 
 

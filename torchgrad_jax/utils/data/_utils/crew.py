@@ -286,6 +286,7 @@ class Processes:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if until is None else max(until - time.monotonic(), 0.0)
+            left = 0.0 if self._gone else left
             ready = multiprocessing.connection.wait([self._answers.fileno(), *self._running], left)
             # A worker that has ended may have answered before.
             with contextlib.suppress(queue.Empty, EOFError):

@@ -16,8 +16,8 @@ import sys
 import threading
 import types
 from collections import ChainMap
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -26,8 +26,9 @@ import numpy as np
 
 from .._core.arrays import devices, dtypes
 from .._core.arrays.meta import Meta, meta
-from .._core.arrays.transfer import put
+from .._core.arrays.transfer import SMALL, put
 from .._core.jax.abstract import AbstractArray
+from .._core.jax.private import ArrayImpl
 from .._engine.graph.history import grad_fn_of
 from .._engine.memory.concrete import concrete
 from .._engine.memory.strided import storage_offset
@@ -175,6 +176,8 @@ class _Storages:
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
         self._found: list[tuple[Storage, list[int]]] = []
+        self.lasting: dict[int, Any] = {}
+        """By address, memory of JAX's that is sent as it is: nobody writes to it."""
 
     def number(self, t: Tensor) -> int:
         """The number of a tensor's storage."""
@@ -192,22 +195,23 @@ class _Storages:
 
     def carried(self) -> list[Any]:
         """What `_storage_here` needs for each."""
-        return [_carried(st, *used) for st, used in self._found]
+        return [self._carried(st, *used) for st, used in self._found]
 
-
-def _carried(st: Storage, first: int, end: int) -> Any:
-    m = st.meta
-    where = None if m.device == devices.default_device() else str(m.device)
-    if m.device.type == "meta":
-        return m.dtype.name, m.shape, m.strides, where, 0, None
-    whole = make(st.array, m)
-    whole._st = whole._vc = st
-    values = np.ascontiguousarray(concrete(whole))
-    used = max(end - first, 0)
-    if m.contiguous and m.numel * m.dtype.itemsize >= _CUT and 2 * used < m.numel:
-        values = values.reshape(-1)[first : first + used]
-        return m.dtype.name, (used,), (1,), where, first, values.view(np.uint8)
-    return m.dtype.name, m.shape, m.strides, where, 0, values.reshape(-1).view(np.uint8)
+    def _carried(self, st: Storage, first: int, end: int) -> Any:
+        m = st.meta
+        where = None if m.device == devices.default_device() else str(m.device)
+        if m.device.type == "meta":
+            return m.dtype.name, m.shape, m.strides, where, 0, None
+        whole = make(st.array, m)
+        whole._st = whole._vc = st
+        values = np.ascontiguousarray(concrete(whole))
+        if values.size > SMALL and st.array.__class__ is ArrayImpl:
+            self.lasting[values.ctypes.data] = st.array
+        used = max(end - first, 0)
+        if m.contiguous and m.numel * m.dtype.itemsize >= _CUT and 2 * used < m.numel:
+            values = values.reshape(-1)[first : first + used]
+            return m.dtype.name, (used,), (1,), where, first, values.view(np.uint8)
+        return m.dtype.name, m.shape, m.strides, where, 0, values.reshape(-1).view(np.uint8)
 
 
 def _storage_here(dtype: str, shape: Any, strides: Any, where: str | None, first: int, data: Any) -> Any:
@@ -247,12 +251,14 @@ class Pickled:
         head: the pickle of the storages that its tensors are on; empty if it has no tensors.
         apart: arrays that are in neither: those of the body, then those of the head.
         of_body: how many of them are the body's.
+        lasting: by address, whose memory an array is that nobody writes to.
     """
 
     body: Any
     head: Any
     apart: list[Any]
     of_body: int
+    lasting: Mapping[int, Any] = field(default_factory=dict)
 
 
 def dumps(obj: Any, worth: int = WORTH_IT, pickler: Any = Pickler) -> Pickled:
@@ -272,7 +278,7 @@ def dumps(obj: Any, worth: int = WORTH_IT, pickler: Any = Pickler) -> Pickled:
     pickler(file, keep, storages).dump(obj)
     of_body, carried = len(apart), storages.carried()
     head = pickle.dumps(carried, pickle.HIGHEST_PROTOCOL, buffer_callback=keep) if carried else b""
-    return Pickled(file.getbuffer(), head, apart, of_body)
+    return Pickled(file.getbuffer(), head, apart, of_body, storages.lasting)
 
 
 def loads(pickled: Pickled, load: Callable[..., Any] = pickle.loads) -> Any:

@@ -1,8 +1,8 @@
 """Memory that several processes map, and that has no name: it is gone with the last process that maps it.
 
 A worker of a loader writes a batch into a segment of its pool and sends the segment's file descriptor. The program
-maps the segment and makes its tensors on it without a copy. When the last of these is gone, the program writes FREE
-into the segment's first byte, and the worker uses it for another batch.
+maps the segment and makes its tensors on it without a copy. When the last of these is gone, the program counts so in
+the segment's head, and the worker uses the segment for another batch once it came back as often as it was sent.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import ctypes
 import mmap
 import os
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
 
 HEAD = 64
-"""Bytes before the first one that holds data: the state of the segment, and room so that data is aligned."""
-_FREE, _TAKEN, _ONCE = 0, 1, 2
+"""Bytes before the first one that holds data: three counters, and room so that data is aligned."""
+_SENT, _BACK, _ONCE = range(3)
+"""Counters: how often it was sent, how often it came back, whether the receiver has to copy what is in it."""
 _MOST = 32
 """Segments of a pool. A program that keeps more batches than these gets the others as copies of its own."""
+_REMEMBERED = 2
+"""Arrays that a pool does not copy when they are sent once more."""
 
 
 def aligned(n: int) -> int:
@@ -53,7 +57,7 @@ def _unlinked() -> int:
 class Segment:
     """Memory of this process's own making, for others to map."""
 
-    __slots__ = ("__weakref__", "_memory", "bytes", "fd", "held", "size")
+    __slots__ = ("__weakref__", "_memory", "bytes", "counters", "fd", "held", "size")
 
     def __init__(self, size: int) -> None:
         self.fd = -1
@@ -61,8 +65,13 @@ class Segment:
         self.size = size
         self._memory = mmap.mmap(self.fd, size)
         self.bytes = np.frombuffer(self._memory, np.uint8)
-        self.held = False
-        """Whether an array of this process lies here."""
+        self.counters = np.frombuffer(self._memory, np.uint32, 3) if size >= HEAD else None
+        self.held = 0
+        """How many arrays of this process lie here."""
+
+    def is_idle(self) -> bool:
+        """Whether nobody needs what is in it."""
+        return not self.held and self.counters[_SENT] == self.counters[_BACK]
 
     def __del__(self, close: Any = os.close) -> None:  # `os` is gone when a program ends
         if self.fd >= 0:
@@ -90,27 +99,24 @@ class Pool:
         self._segments: list[Segment] = []
         self._waiting: dict[int, Segment] = {}
         """By address, those that an array was made on which was not sent yet."""
+        self._lasting: dict[int, tuple[Any, Segment]] = {}
+        """By address, arrays that nobody writes to and that were sent of late, and what they were sent in."""
 
     def take(self, size: int) -> Segment:
         """A segment with room for so many bytes after its head."""
         size += HEAD
-        fitting = [
-            s for s in self._segments if not s.held and s.bytes[0] == _FREE and size <= s.size <= 2 * size + (1 << 20)
-        ]
+        fitting = [s for s in self._segments if size <= s.size <= 2 * size + (1 << 20) and s.is_idle()]
         if fitting:
-            found = min(fitting, key=lambda s: s.size)
-        else:
-            found = Segment(-(-size // 65536) * 65536)
-            self._keep(found)
-        if found.bytes[0] == _FREE:
-            found.bytes[0] = _TAKEN
-        return found
+            return min(fitting, key=lambda s: s.size)
+        new = Segment(-(-size // 65536) * 65536)
+        self._keep(new)
+        return new
 
     def _keep(self, new: Segment) -> None:
         if len(self._segments) >= _MOST:
-            idle = [s for s in self._segments if not s.held and s.bytes[0] == _FREE]
+            idle = [s for s in self._segments if s.is_idle()]
             if not idle:
-                new.bytes[0] = _ONCE
+                new.counters[_ONCE] = 1
                 return
             self._segments.remove(idle[0])
         self._segments.append(new)
@@ -119,21 +125,43 @@ class Pool:
         """An array that need not be copied to be sent."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         segment = self.take(size)
-        segment.held = True
+        segment.held += 1
         address = segment.bytes.ctypes.data + HEAD
         self._waiting[address] = segment
         held = Held(segment, address, size, self._given_up)
         return np.asarray(held).view(dtype).reshape(shape)
 
-    def _given_up(self, segment: Segment, head: int = HEAD, taken: int = _TAKEN, free: int = _FREE) -> None:
-        segment.held = False
-        never_sent = self._waiting.pop(segment.bytes.ctypes.data + head, None) is not None
-        if never_sent and segment.bytes[0] == taken:
-            segment.bytes[0] = free
+    def _given_up(self, segment: Segment, head: int = HEAD) -> None:
+        segment.held -= 1
+        self._waiting.pop(segment.bytes.ctypes.data + head, None)
 
-    def sent(self, address: int) -> Segment | None:
-        """The segment that an array lies in from its beginning, which is now the receiver's; None for other arrays."""
-        return self._waiting.pop(address, None)
+    def holding(self, address: int, owner: Any, size: int) -> Segment | None:
+        """The segment that an array lies in, right after the head; None for one that is to be copied with others.
+
+        Args:
+            address: where the array begins.
+            owner: what its memory belongs to, if nobody writes to it; such an array is copied once, if at all.
+            size: its bytes.
+        """
+        found = self._waiting.pop(address, None)
+        if found is not None or owner is None:
+            return found
+        known = self._lasting.pop(address, None)
+        if known is None or known[0]() is not owner:
+            self._forget(known)
+            segment = self.take(size)
+            segment.bytes[HEAD : HEAD + size] = np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
+            segment.held += 1
+            known = weakref.ref(owner), segment
+        self._lasting[address] = known
+        if len(self._lasting) > _REMEMBERED:
+            self._forget(self._lasting.pop(next(iter(self._lasting))))
+        return known[1]
+
+    @staticmethod
+    def _forget(known: tuple[Any, Segment] | None) -> None:
+        if known is not None:
+            known[1].held -= 1
 
 
 class Mapped:
@@ -151,20 +179,21 @@ class Mapped:
                 memory = mmap.mmap(fd, 0)
         finally:
             os.close(fd)
-        if memory[0] == _ONCE:
+        counters = np.frombuffer(memory, np.uint32, 3)
+        if counters[_ONCE]:
             return np.frombuffer(memory, np.uint8).copy()
         if len(self._maps) >= 16 * _MOST:
             self._maps.clear()  # whatever is in use stays mapped
         self._maps[number] = memory
-        return np.asarray(Held(memory, _address(memory), len(memory), _free))
+        return np.asarray(Held(counters, _address(memory), len(memory), _give_back))
 
 
 def _address(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def _free(memory: Any, state: int = _FREE) -> None:  # names of modules are gone when a program ends
-    memory[0] = state
+def _give_back(counters: Any, back: int = _BACK) -> None:
+    counters[back] += 1
 
 
 def private(fd: int) -> np.ndarray:

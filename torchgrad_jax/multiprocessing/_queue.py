@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ._carrying import Pickled, dumps, loads
-from ._memory import HEAD, Mapped, Pool, aligned
+from ._memory import _SENT, HEAD, Mapped, Pool, aligned
 
 _INLINE = 1 << 15
 """Bytes of a message that are in the packet itself; more than these lie in memory that both sides map."""
@@ -42,13 +42,15 @@ class Packet:
         places: list[Any] = [None] * len(pickled.apart)
         copied: list[tuple[int, np.ndarray]] = []
         for i, raw in enumerate(pickled.apart):
-            flat = np.frombuffer(raw, np.uint8)
-            there = pool.sent(flat.ctypes.data) if len(self.segments) < _DESCRIPTORS - 1 else None
+            flat, there = np.frombuffer(raw, np.uint8), None
+            if len(self.segments) < _DESCRIPTORS - 1:
+                address = flat.ctypes.data
+                there = pool.holding(address, pickled.lasting.get(address), flat.nbytes)
             if there is None:
                 copied.append((i, flat))
-                continue
-            places[i] = len(self.segments), HEAD, flat.nbytes
-            self.segments.append(there)
+            else:
+                places[i] = len(self.segments), HEAD, flat.nbytes
+                self._add(there)
         body: Any = pickled.body
         if len(body) + len(pickled.head) > _INLINE:
             copied += [(-1, np.frombuffer(body, np.uint8)), (-2, np.frombuffer(pickled.head, np.uint8))]
@@ -68,6 +70,11 @@ class Packet:
             segment.bytes[at : at + flat.nbytes] = flat
             places[i] = number, at, flat.nbytes
             at += aligned(flat.nbytes)
+        self._add(segment)
+
+    def _add(self, segment: Any) -> None:
+        """Refer to a segment, which is not idle from now on."""
+        segment.counters[_SENT] += 1
         self.segments.append(segment)
 
 

@@ -129,10 +129,30 @@ def test_a_place_that_is_given_up_is_used_again() -> None:
     array = pool.empty((100, 100), np.dtype(np.float32))
     array[:] = 3
     packet = _queue.Packet(_carrying.dumps(array), pool)
-    assert [s.bytes[0] for s in packet.segments] == [1]
+    assert [s.is_idle() for s in packet.segments] == [False]
     assert packet.segments == pool._segments  # sent where it lies
     again = _queue.Packet(_carrying.dumps(array), pool)
     assert again.segments != packet.segments  # once: the receiver may give it back at any time
+
+
+def test_what_nobody_writes_to_is_copied_once() -> None:
+    queue_, same = Queue(), tg.ones(100_000) * 2
+    kept = []
+    for i in range(4):
+        queue_.put([same, tg.full((100_000,), float(i))])
+        kept.append(queue_.get())
+    assert len(queue_.pool._segments) == 5
+    kept[0][0].zero_()
+    assert [x[0].sum().item() for x in kept] == [0, 200_000, 200_000, 200_000]
+    assert [x[1][-1].item() for x in kept] == [0, 1, 2, 3]
+    kept[1][0].numpy()[:] = 5
+    assert kept[2][0][0].item() == 2
+    del kept
+    for i in range(20):
+        other = tg.full((100_000,), float(i))
+        queue_.put(other)
+        assert queue_.get().sum().item() == i * 100_000
+    assert len(queue_.pool._segments) <= 6
 
 
 def test_a_full_queue_does_not_hold_up_the_sender() -> None:

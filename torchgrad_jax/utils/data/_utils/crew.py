@@ -253,6 +253,7 @@ class Processes:
         self._running: dict[int, int] = {}
         """By sentinel, the workers that have not ended, and those that have, of which nobody was told yet."""
         self._gone: list[int] = []
+        self._dead: set[int] = set()
         try:
             with contextlib.nullcontext() if context is _forks.CONTEXT else _on_the_host():
                 for i in range(num_workers):
@@ -278,6 +279,8 @@ class Processes:
 
     def send(self, worker: int, order: Any) -> None:
         """Give a worker an order; None lets it end."""
+        if worker in self._dead:
+            self._gone.append(worker)
         with contextlib.suppress(OSError):  # one that is gone is noticed by its sentinel
             self._orders[worker].put(order)
 
@@ -291,10 +294,9 @@ class Processes:
             # A worker that has ended may have answered before.
             with contextlib.suppress(queue.Empty, EOFError):
                 return _carrying.loads(self._answers.receive(block=False))
-            ended = [self._running.pop(s) for s in ready if s in self._running]  # type: ignore[index]
-            if ended:
-                self._gone += ended
+            self._gone += [self._running.pop(s) for s in ready if s in self._running]  # type: ignore[index]
             if self._gone:
+                self._dead.add(self._gone[-1])
                 return self._gone.pop(), None, None
             if not ready:
                 return None

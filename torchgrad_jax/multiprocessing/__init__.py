@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import multiprocessing as _python
 from collections.abc import Callable as _Callable
-from multiprocessing import *  # noqa: F403
+from multiprocessing import *  # type: ignore[assignment] # noqa: F403
 from typing import Any as _Any
 
 from .._core.errors.messages import missing as _missing
@@ -33,7 +33,7 @@ def _context() -> _Any:
     return _forks.CONTEXT if method is None and _POSSIBLE else _python.get_context(method)
 
 
-class Process(_python.process.BaseProcess):  # type: ignore[name-defined]
+class Process(_python.process.BaseProcess):
     """A process of the program's start method."""
 
     _start_method = None

@@ -61,10 +61,10 @@ class Pickler(by_value.Pickler):
         storages: the storages that tensors refer to, which go separately; see `dumps`.
     """
 
-    dispatch_table = ChainMap(
+    dispatch_table: Any = ChainMap[Any, Any](
         {types.CodeType: _code},
         getattr(ForkingPickler, "_extra_reducers", {}),  # what `multiprocessing` is told later comes in here, too
-        by_value.Pickler.dispatch_table,
+        by_value.Pickler.dispatch_table,  # type: ignore[arg-type]
     )
 
     def __init__(self, file: Any, apart: Apart | None, storages: _Storages) -> None:
@@ -85,7 +85,7 @@ class Pickler(by_value.Pickler):
             number = by_value._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(obj)
             if number is not None:
                 return _class_of_number, (number, obj.__qualname__)
-        reduced = super().reducer_override(obj)
+        reduced: Any = super().reducer_override(obj)
         if reduced is not NotImplemented and reduced[0] is by_value._make_skeleton_class:
             reduced[2][0]["__qualname__"] = obj.__qualname__  # which tracebacks show
         return reduced

@@ -9,8 +9,6 @@ the program's script needs no `if __name__ == "__main__"`.
 from __future__ import annotations
 
 import atexit
-import contextlib
-import functools
 import multiprocessing
 import multiprocessing.context
 import os
@@ -24,7 +22,7 @@ import time
 from multiprocessing import popen_fork, process, util
 from typing import Any
 
-from . import _carrying, _memory, _server, _surroundings
+from . import _child, _memory, _server, _surroundings
 from ._parcel import Parcel
 from ._queue import Event, Queue
 
@@ -104,7 +102,7 @@ def _start(fd: int) -> int:
     # The server ignores Ctrl-C, and does not see it before it does.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return util.spawnv_passfds(os.fsencode(sys.executable), args, [fd])  # type: ignore[attr-defined]
+        return util.spawnv_passfds(os.fsencode(sys.executable), args, [fd])
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -118,22 +116,9 @@ def warm_up() -> None:
     SERVER.ensure()
 
 
-class _DupFd:
-    """A descriptor that a child inherits, by its number among those."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def detach(self) -> int:
-        return _INHERITED[self.number]
-
-
-_INHERITED: list[int] = []
-
-
 class _Popen(popen_fork.Popen):
     method = "forkserver"
-    DupFd = _DupFd
+    DupFd = _child.Inherited
 
     def __init__(self, process_obj: Any) -> None:
         self._descriptors: list[int] = []
@@ -145,7 +130,7 @@ class _Popen(popen_fork.Popen):
         return len(self._descriptors) - 1
 
     def _launch(self, process_obj: Any) -> None:
-        multiprocessing.context.set_spawning_popen(self)
+        multiprocessing.context.set_spawning_popen(self)  # type: ignore[arg-type]
         try:
             surroundings = _surroundings.taken(process_obj._name)
             job = Parcel(process_obj)
@@ -191,28 +176,6 @@ def _standard_streams() -> list[int]:
         except OSError:
             return []
     return [1, 2]
-
-
-def begin(job: int, inherited: list[int]) -> int:
-    """What a child does; its exit code."""
-    _INHERITED[:] = inherited
-    _carrying.IN_WORKER.append(True)
-    process.current_process()._inheriting = True  # type: ignore[attr-defined]
-    try:
-        path, alias, rest = pickle.loads(_memory.private(job))
-        _surroundings.allow_imports(path, alias)
-        surroundings, parcel = pickle.loads(rest)
-        _surroundings.put_on(surroundings)
-        process_obj = parcel.open()
-    except Exception:
-        import traceback
-
-        traceback.print_exc()
-        return 1
-    finally:
-        del process.current_process()._inheriting  # type: ignore[attr-defined]
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    return process_obj._bootstrap(None)
 
 
 class Process(process.BaseProcess):

@@ -61,11 +61,11 @@ class Segment:
 
     def __init__(self, size: int) -> None:
         self.fd = -1
-        self.fd = anonymous(size)
-        self.size = size
-        self._memory = mmap.mmap(self.fd, size)
+        self.size = max(size, HEAD)
+        self.fd = anonymous(self.size)
+        self._memory = mmap.mmap(self.fd, self.size)
         self.bytes = np.frombuffer(self._memory, np.uint8)
-        self.counters = np.frombuffer(self._memory, np.uint32, 3) if size >= HEAD else None
+        self.counters = self.bytes[: 3 * 4].view(np.uint32)
         self.held = 0
         """How many arrays of this process lie here."""
 
@@ -150,7 +150,7 @@ class Pool:
         if known is None or known[0]() is not owner:
             self._forget(known)
             segment = self.take(size)
-            segment.bytes[HEAD : HEAD + size] = np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
+            segment.bytes[HEAD : HEAD + size] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
             segment.held += 1
             known = weakref.ref(owner), segment
         self._lasting[address] = known
@@ -196,7 +196,7 @@ def _give_back(counters: Any, back: int = _BACK) -> None:
     counters[back] += 1
 
 
-def private(fd: int) -> np.ndarray:
+def private(fd: int) -> Any:
     """The bytes of a segment; what this process writes to them, no other sees. Closes `fd`."""
     try:
         return np.frombuffer(mmap.mmap(fd, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE), np.uint8)

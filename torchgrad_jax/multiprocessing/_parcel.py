@@ -85,7 +85,7 @@ class Parcel:
     def __init__(self, obj: Any) -> None:
         self._descriptors = _Descriptors()
         before = context.get_spawning_popen()
-        context.set_spawning_popen(self._descriptors)  # type: ignore[arg-type]
+        context.set_spawning_popen(self._descriptors)
         try:
             pickled = dumps(obj)
         finally:

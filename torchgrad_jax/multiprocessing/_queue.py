@@ -96,7 +96,8 @@ def _opened(data: bytes, descriptors: list[int], mapped: Mapped) -> Pickled:
     if pickles is None:
         *arrays, head, body = arrays
         pickles = body, head
-    return Pickled(*pickles, arrays, of_body)
+    body, head = pickles
+    return Pickled(body, head, arrays, of_body)
 
 
 class Queue:

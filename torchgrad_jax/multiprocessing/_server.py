@@ -18,6 +18,8 @@ import struct
 import sys
 from typing import Any
 
+from ._child import begin
+
 REQUEST = struct.Struct("=i")
 """How many of the descriptors are the child's standard streams."""
 PID = struct.Struct("=qi")
@@ -135,8 +137,6 @@ def _child(server: int, streams: int, fds: list[int]) -> int:
         os.dup2(fd, i)
         os.close(fd)
     job, *inherited = fds[1 + streams :]
-    from ._forks import begin  # what it imports is there already
-
     code = begin(job, inherited)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):

@@ -96,7 +96,7 @@ def put_on(given: Surroundings) -> None:
         os.chdir(given.folder)
     sys.argv[:] = given.argv
     sys.setrecursionlimit(given.limit)
-    warnings.filters[:] = given.filters
+    warnings.filters[:] = given.filters  # type: ignore[index]
     warnings._filters_mutated()  # type: ignore[attr-defined]
     vars(SETTINGS).update(given.settings)
     set_modes(given.modes)

@@ -1,7 +1,7 @@
 """Programs that end in the middle of loading, each a fork of this one before anything runs: none may leave a process.
 
-`python -m tests.utils.loading.endings N WAY ...` lets programs end in these ways, N times each, and prints the ids of the
-processes that they left.
+`python -m tests.utils.loading.endings N WAY ...` lets programs end in these ways, N times each, and writes the ids of
+the processes that they left.
 """
 
 from __future__ import annotations
@@ -116,4 +116,4 @@ if __name__ == "__main__":
     for _ in range(int(sys.argv[1])):
         waits = {way: left_by(way) for way in sys.argv[2:]}
         for way, wait in waits.items():
-            print(way, *wait(), sep=": ")
+            sys.stdout.write(": ".join([way, *map(str, wait())]) + "\n")

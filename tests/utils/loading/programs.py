@@ -335,6 +335,8 @@ def run(m: Any, name: str, kind: str) -> Any:
 if __name__ == "__main__":
     import torch
 
-    found = {(name, n): run(torch, name, kind) for name in PROGRAMS for kind, n in KINDS.items() if "thread" not in kind}
+    found = {
+        (name, n): run(torch, name, kind) for name in PROGRAMS for kind, n in KINDS.items() if "thread" not in kind
+    }
     with open(sys.argv[1], "wb") as file:
         pickle.dump(found, file)

@@ -49,6 +49,6 @@ def same(ours: Any, torchs: Any, path: str = "") -> None:
 @pytest.mark.parametrize("kind", programs.KINDS)
 @pytest.mark.parametrize("name", programs.PROGRAMS)
 def test_as_torch(name: str, kind: str, answers: Any) -> None:
-    before = np.random.get_state(legacy=False)
+    before = np.random.get_state(legacy=False)  # noqa: NPY002
     same(programs.run(torchgrad_jax, name, kind), answers[name, programs.KINDS[kind]])
-    np.random.set_state(before)
+    np.random.set_state(before)  # noqa: NPY002

@@ -20,8 +20,7 @@ def there_and_back(obj: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "dtype",
-    ["bool", "uint8", "int8", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"],
+    "dtype", ["bool", "uint8", "int8", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 )
 @pytest.mark.parametrize("n", [0, 3, 40_000])
 def test_dtypes(dtype: str, n: int) -> None:

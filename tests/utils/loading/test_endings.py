@@ -36,11 +36,11 @@ def left(*ways: str, times: int) -> dict[str, list[str]]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_nothing_is_left_of_a_program() -> None:
     ways = ("killed while workers are busy", "interrupted", "a worker raises", "the server is killed")
-    assert left(*ways, times=1) == dict.fromkeys(ways, [])
+    assert left(*ways, times=1) == {way: [] for way in ways}
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_nothing_is_left_of_a_hundred_programs() -> None:
     before = set(os.listdir("/dev/shm"))
-    assert left(*WAYS, times=13) == dict.fromkeys(WAYS, [])
+    assert left(*WAYS, times=13) == {way: [] for way in WAYS}
     assert not {name for name in set(os.listdir("/dev/shm")) - before if "torchgrad" in name or "tg_" in name}

@@ -1,4 +1,4 @@
-"""Workers of loaders: who they are, what they share, and what becomes of them. In processes, and in threads with copies."""
+"""Workers of loaders: who they are, what they share, and what becomes of them. In processes, and in threads."""
 
 from __future__ import annotations
 
@@ -258,12 +258,7 @@ def test_batches_as_they_are_ready(tmp_path: Any) -> None:
 @pytest.mark.parametrize("context", [None, "spawn"])
 def test_workers_as_processes(context: Any) -> None:
     loader = ours.DataLoader(
-        Elsewhere(),
-        2,
-        num_workers=2,
-        worker_init_fn=started,
-        multiprocessing_context=context,
-        persistent_workers=True,
+        Elsewhere(), 2, num_workers=2, worker_init_fn=started, multiprocessing_context=context, persistent_workers=True
     )
     tg.manual_seed(0)
     first, second = list(loader), list(loader)
@@ -387,7 +382,7 @@ def test_files_and_handles(tmp_path: Any) -> None:
 
     class Lines(Where):
         def __init__(self) -> None:
-            self.file, self.raw = open(path), open(path, "rb")
+            self.file, self.raw = open(path), open(path, "rb")  # noqa: SIM115
             self.file.readline()
             self.base = sqlite3.connect(tmp_path / "base", check_same_thread=False)
             self.base.execute("create table t (i int)")

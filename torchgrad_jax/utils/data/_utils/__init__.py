@@ -14,8 +14,6 @@ from ...._core.errors.carried import ExceptionWrapper as ExceptionWrapper
 
 IS_WINDOWS = sys.platform == "win32"
 HAS_NUMPY = True
-MP_STATUS_CHECK_INTERVAL = 5.0
-"""Seconds after which a loader looks whether its workers still run."""
 python_exit_status = False
 """Whether the program is ending."""
 
@@ -35,3 +33,4 @@ from . import (  # noqa: E402 - they import the names above
     signal_handling as signal_handling,
     worker as worker,
 )
+from .signal_handling import MP_STATUS_CHECK_INTERVAL as MP_STATUS_CHECK_INTERVAL  # noqa: E402

@@ -52,7 +52,6 @@ class _Copier(_carrying.Pickler):
         self.referred.append(obj)
         return len(self.referred) - 1
 
-
     def _another(self, obj: Any) -> Any:
         """What stands in a copy for something that cannot be pickled."""
         if isinstance(obj, _LOCK | _RLOCK):
@@ -62,8 +61,8 @@ class _Copier(_carrying.Pickler):
             return self.opened[-1] or obj
         if isinstance(obj, collections.abc.Iterator):
             raise TypeError(
-                f"a '{type(obj).__name__}' can be neither pickled nor copied, and workers that share one would each get "
-                "a part of what it gives: make it in __iter__ or __getitem__, or use num_workers=0"
+                f"a '{type(obj).__name__}' can be neither pickled nor copied, and workers that share one would each "
+                "get a part of what it gives: make it in __iter__ or __getitem__, or use num_workers=0"
             )
         return obj
 
@@ -86,7 +85,7 @@ def _opened_again(file: Any) -> Any:
     if not isinstance(name, str) or not isinstance(mode, str) or "w" in mode or file.closed or not file.seekable():
         return None
     more = {"encoding": file.encoding, "errors": file.errors} if isinstance(file, io.TextIOBase) else {}
-    again = open(name, mode.replace("x", "r"), **more)  # type: ignore[call-overload]
+    again = open(name, mode.replace("x", "r"), **more)  # noqa: SIM115
     with contextlib.suppress(OSError):
         again.seek(file.tell())
     return again
@@ -103,7 +102,8 @@ def copied(obj: Any) -> tuple[Any, list[Any]]:
     pickled = _carrying.dumps(obj, worth=0, pickler=copier)
     apart = [bytearray(x) for x in pickled.apart]
     copy = _carrying.loads(
-        replace(pickled, apart=apart), lambda body, buffers: _Loader(io.BytesIO(body), buffers, copiers[0].referred).load()
+        replace(pickled, apart=apart),
+        lambda body, buffers: _Loader(io.BytesIO(body), buffers, copiers[0].referred).load(),
     )
     return copy, [file for file in copiers[0].opened if file is not None]
 

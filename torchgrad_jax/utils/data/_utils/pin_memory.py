@@ -8,8 +8,8 @@ from typing import Any
 
 from ...._core.errors.carried import ExceptionWrapper
 from ...._engine.memory.tensor import Tensor
-from . import MP_STATUS_CHECK_INTERVAL
 from .collate import _is_named, _rebuilt, _rebuilt_map
+from .signal_handling import MP_STATUS_CHECK_INTERVAL
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:
@@ -20,7 +20,7 @@ def pin_memory(data: Any, device: Any = None) -> Any:
         device: accepted; there is one kind of pinned memory.
     """
     if isinstance(data, Tensor):
-        return data.pin_memory()  # type: ignore[attr-defined]
+        return data.pin_memory()
     if hasattr(data, "pin_memory"):
         return data.pin_memory()
     if isinstance(data, str | bytes):

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import signal
 
+MP_STATUS_CHECK_INTERVAL = 5.0
+"""Seconds after which a loader looks whether its workers still run."""
+
 _WORKERS: dict[int, tuple[int, ...]] = {}
 
 

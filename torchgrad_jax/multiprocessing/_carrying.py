@@ -42,6 +42,13 @@ _CUT = 1 << 20
 
 Apart = Callable[[pickle.PickleBuffer], Any]
 
+
+class Packed:
+    """Something that was pickled before, and needs these modules where it is opened."""
+
+    modules: set[str]
+
+
 IN_WORKER: list[bool] = []
 """Not empty in a process that got the program's `__main__` by value."""
 
@@ -70,6 +77,8 @@ class Pickler(by_value.Pickler):
     def __init__(self, file: Any, apart: Apart | None, storages: _Storages) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL, buffer_callback=apart)
         self._storages = storages
+        self.modules: set[str] = set()
+        """Those that what was pickled refers to."""
 
     def reducer_override(self, obj: Any) -> Any:
         """How objects of some classes are made again elsewhere."""
@@ -81,6 +90,11 @@ class Pickler(by_value.Pickler):
             raise TypeError(f"cannot pickle '{type(obj).__name__}' instances: an open file")
         if isinstance(obj, type | types.FunctionType):
             _settle(obj.__module__)
+            self.modules.add(obj.__module__)
+        elif isinstance(obj, types.ModuleType):
+            self.modules.add(obj.__name__)
+        elif isinstance(obj, Packed):
+            self.modules |= obj.modules
         if IN_WORKER and isinstance(obj, type):
             number = by_value._DYNAMIC_CLASS_TRACKER_BY_CLASS.get(obj)
             if number is not None:
@@ -252,6 +266,7 @@ class Pickled:
         apart: arrays that are in neither: those of the body, then those of the head.
         of_body: how many of them are the body's.
         lasting: by address, whose memory an array is that nobody writes to.
+        modules: those that it refers to.
     """
 
     body: Any
@@ -259,6 +274,7 @@ class Pickled:
     apart: list[Any]
     of_body: int
     lasting: Mapping[int, Any] = field(default_factory=dict)
+    modules: set[str] = field(default_factory=set)
 
 
 def dumps(obj: Any, worth: int = WORTH_IT, pickler: Any = Pickler) -> Pickled:
@@ -275,10 +291,11 @@ def dumps(obj: Any, worth: int = WORTH_IT, pickler: Any = Pickler) -> Pickled:
         return raw.nbytes < worth
 
     file, storages = io.BytesIO(), _Storages()
-    pickler(file, keep, storages).dump(obj)
+    made = pickler(file, keep, storages)
+    made.dump(obj)
     of_body, carried = len(apart), storages.carried()
     head = pickle.dumps(carried, pickle.HIGHEST_PROTOCOL, buffer_callback=keep) if carried else b""
-    return Pickled(file.getbuffer(), head, apart, of_body, storages.lasting)
+    return Pickled(file.getbuffer(), head, apart, of_body, storages.lasting, made.modules)
 
 
 def loads(pickled: Pickled, load: Callable[..., Any] = pickle.loads) -> Any:

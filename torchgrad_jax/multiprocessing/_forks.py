@@ -9,6 +9,7 @@ the program's script needs no `if __name__ == "__main__"`.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import multiprocessing
 import multiprocessing.context
 import os
@@ -34,6 +35,9 @@ class _Server:
         self.lock = threading.RLock()
         self._owner = self.pid = 0
         self._control: socket.socket | None = None
+        self._copy: _Copy | None = None
+        self._unfit: set[str] = set()
+        """Modules with which there can be no copy: one of them opens JAX's devices, for example."""
 
     def ensure(self) -> socket.socket:
         """The socket to a server that belongs to this process and runs."""
@@ -42,6 +46,7 @@ class _Server:
                 return self._control
             if self._control is not None:
                 self._control.close()
+            self._copy = None
             ours, theirs = socket.socketpair()
             with theirs:
                 self.pid = _start(theirs.fileno())
@@ -51,15 +56,33 @@ class _Server:
     def _is_alive(self) -> bool:
         try:
             return os.waitpid(self.pid, os.WNOHANG) == (0, 0)
-        except ChildProcessError:
-            return False
+        except ChildProcessError:  # the program waits for any child by itself, or is a fork of the one that it was
+            return self._owner == os.getpid() and os.path.exists(f"/proc/{self.pid}")
 
-    def fork(self, streams: int, descriptors: list[int]) -> int:
-        """The process id of a new child with these descriptors."""
+    def _with(self, modules: set[str]) -> socket.socket:
+        """A socket to the server, or to a copy of it that has imported modules."""
+        control = self.ensure()
+        needed = {m for m in modules - self._unfit if m.partition(".")[0] not in _THERE}
+        if not needed:
+            return control
+        imports, copy = _surroundings.imports(), self._copy
+        if copy is not None and (copy.imports != imports or copy.has_ended()):
+            copy = None
+        if copy is None or not needed <= copy.modules:
+            new = _Copy(needed | (copy.modules if copy else set()), imports)
+            if new.control is None:
+                self._unfit |= needed - (copy.modules if copy else set())
+            else:
+                copy = new
+        self._copy = copy
+        return control if copy is None or copy.control is None else copy.control
+
+    def fork(self, streams: int, descriptors: list[int], modules: set[str]) -> int:
+        """The process id of a new child with these descriptors, which needs these modules."""
         if len(descriptors) > _server.MOST_DESCRIPTORS:
             raise ValueError(f"a process can be given {_server.MOST_DESCRIPTORS} descriptors, not {len(descriptors)}")
         with self.lock:
-            control = self.ensure()
+            control = self._with(modules)
             socket.send_fds(control, [_server.REQUEST.pack(streams)], descriptors)
             answer = control.recv(_server.PID.size, socket.MSG_WAITALL)
         if len(answer) < _server.PID.size:
@@ -72,7 +95,7 @@ class _Server:
     def stop(self) -> None:
         """Let the server end its children and itself, and wait for it."""
         with self.lock:
-            control, self._control = self._control, None
+            control, self._control, self._copy = self._control, None, None
             if control is None or self._owner != os.getpid():
                 return
             control.close()
@@ -83,6 +106,40 @@ class _Server:
                 time.sleep(0.002)
 
 
+_THERE = {"__main__", "builtins", "torchgrad_jax", "torch", "jax", "jaxlib", "numpy", "cloudpickle"}
+_THERE |= sys.stdlib_module_names
+"""Packages that the server has, or that import fast."""
+
+
+class _Copy:
+    """A copy of the server that has imported modules of the program.
+
+    Attributes:
+        modules: which.
+        imports: where the program found them.
+        control: a socket to it; None where it cannot be forked, because a module has opened JAX's devices, for example.
+    """
+
+    def __init__(self, modules: set[str], imports: Any) -> None:
+        self.modules, self.imports = modules, imports
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = Process(target=_server.serve_with, args=(theirs, sorted(modules)), daemon=True)
+            self._popen = _Popen(process, set())
+        # It says nothing, too, where importing a module ended it.
+        self.control = ours if ours.recv(1) == _server.YES else None
+        if self.control is None:
+            ours.close()
+
+    def has_ended(self) -> bool:
+        """Whether it was to serve and does not."""
+        return self.control is not None and self._popen.poll() is not None
+
+    def __del__(self) -> None:
+        if self.control is not None:
+            self.control.close()
+
+
 _PROGRAM = """\
 import os, sys
 sys.path[:] = {path!r}
@@ -91,7 +148,7 @@ from torchgrad_jax.multiprocessing import _warm
 from torchgrad_jax.multiprocessing._server import main
 main({fd}, {program})
 """
-_OF_SERVER = {"JAX_PLATFORMS": "cpu", "PJRT_NPROC": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+_OF_SERVER = {"JAX_PLATFORMS": "cpu", **_server.ONE_THREAD}
 """Workers compute on one thread of the CPU each: an accelerator belongs to the program that trains."""
 
 
@@ -112,16 +169,19 @@ atexit.register(SERVER.stop)
 
 
 def warm_up() -> None:
-    """Begin to start the server, without waiting for it."""
-    SERVER.ensure()
+    """Begin to start the server, without waiting for it, where it is likely to be needed."""
+    if not process.current_process().daemon:
+        with contextlib.suppress(OSError):  # said when workers are started
+            SERVER.ensure()
 
 
 class _Popen(popen_fork.Popen):
     method = "forkserver"
     DupFd = _child.Inherited
 
-    def __init__(self, process_obj: Any) -> None:
+    def __init__(self, process_obj: Any, modules: set[str] | None = None) -> None:
         self._descriptors: list[int] = []
+        self._modules = modules
         super().__init__(process_obj)
 
     def duplicate_for_child(self, fd: int) -> int:
@@ -144,7 +204,7 @@ class _Popen(popen_fork.Popen):
         streams = _standard_streams()
         try:
             fds = [write, *streams, first.fd, *self._descriptors]
-            self.pid = SERVER.fork(len(streams), fds)
+            self.pid = SERVER.fork(len(streams), fds, job.modules if self._modules is None else self._modules)
         except BaseException:
             os.close(read)
             raise

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._carrying import Pickled, dumps, loads
+from ._carrying import Packed, Pickled, dumps, loads
 from ._memory import Segment, aligned, private
 
 _LARGE = 1 << 20
@@ -75,7 +75,7 @@ class _Descriptors:
             close(fd)
 
 
-class Parcel:
+class Parcel(Packed):
     """An object, packed. It can be pickled for processes that `multiprocessing` starts, and opened there.
 
     Args:
@@ -90,7 +90,7 @@ class Parcel:
             pickled = dumps(obj)
         finally:
             context.set_spawning_popen(before)
-        self._of_body = pickled.of_body
+        self._of_body, self.modules = pickled.of_body, pickled.modules
         arrays = [np.frombuffer(x, np.uint8) for x in (*pickled.apart, pickled.head, pickled.body)]
         copies = [self._found(a) for a in arrays]
         missing = [a for a, copy in zip(arrays, copies) if copy is None]

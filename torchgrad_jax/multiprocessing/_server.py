@@ -3,6 +3,9 @@
 It has imported the package and nothing of the program, and it never opens JAX's devices: a forked copy of a process
 that did would hang. A copy of this one opens a CPU of its own when an operator needs it. The server ends with the
 program, however that ends, and its workers end with the server.
+
+What a dataset needs besides takes seconds to import (torchvision, transformers). A copy of the server imports it and
+serves in its place, so that this is done once and not by each worker of each pass: see `serve_with`.
 """
 
 from __future__ import annotations
@@ -10,14 +13,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import os
 import select
 import signal
 import socket
 import struct
 import sys
-from typing import Any
+import threading
 
+from .._core.jax import private
 from ._child import begin
 
 REQUEST = struct.Struct("=i")
@@ -27,7 +32,11 @@ PID = struct.Struct("=qi")
 STATUS = struct.Struct("=i")
 """What it writes when a child has ended: its exit code."""
 _PR_SET_PDEATHSIG = 1
+YES = b"+"
+"""What a copy of the server says that serves in its place."""
 MOST_DESCRIPTORS = 250
+ONE_THREAD = {"PJRT_NPROC": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""How libraries are told to compute on one thread."""
 
 
 def main(fd: int, program: int) -> None:
@@ -39,52 +48,82 @@ def main(fd: int, program: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    gc.freeze()
-    control = socket.socket(fileno=fd)
     children: dict[int, int] = {}
-    with _woken_by_children() as wakeup:
-        try:
-            _serve(control, wakeup, program, children)
-        finally:
-            for pid in children:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+    try:
+        _serve(socket.socket(fileno=fd), program, children)
+    finally:
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     os._exit(0)
 
 
-@contextlib.contextmanager
-def _woken_by_children() -> Any:
+def serve_with(control: socket.socket, modules: list[str]) -> None:
+    """In a copy of the server: import modules, and serve if that left a process that can be forked.
+
+    Tells first whether it serves. It goes on without the program until its own children have ended.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(ONE_THREAD)  # of libraries that start theirs when they are imported
+    before = _threads()
+    for name in modules:
+        with contextlib.suppress(Exception):  # the workers that need it say what is wrong with it
+            importlib.import_module(name)
+    served = not private.backends_are_open() and _threads() == before
+    control.send(YES if served else b"-")
+    if served:
+        children: dict[int, int] = {}
+        server = os.getppid()
+        wakeup = _serve(control, server, children)
+        while children and os.getppid() == server:
+            select.select([wakeup], [], [], 1)
+            _bury(wakeup, children)
+
+
+def _threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:  # only Linux counts those that Python did not start
+        return threading.active_count()
+
+
+def _woken_by_children() -> int:
+    """A descriptor that is readable when a child has ended."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    yield read
+    return read
 
 
-def _serve(control: socket.socket, wakeup: int, program: int, children: dict[int, int]) -> None:
+def _serve(control: socket.socket, parent: int, children: dict[int, int]) -> int:
+    """Fork until nobody asks any more; the descriptor that tells of children."""
+    gc.freeze()
+    wakeup = _woken_by_children()
     poll = select.poll()
     poll.register(control, select.POLLIN)
     poll.register(wakeup, select.POLLIN)
-    while os.getppid() == program:
+    while os.getppid() == parent:
         ready = dict(poll.poll(1000))
         if wakeup in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(wakeup, 4096)
-            _bury(children)
+            _bury(wakeup, children)
         if control.fileno() not in ready:
             continue
         try:
             data, fds, _, _ = socket.recv_fds(control, REQUEST.size, MOST_DESCRIPTORS)
         except OSError:
-            return
+            break
         if not data:
-            return
+            break
         _fork(control, wakeup, REQUEST.unpack(data)[0], fds, children)
+    return wakeup
 
 
-def _bury(children: dict[int, int]) -> None:
+def _bury(wakeup: int, children: dict[int, int]) -> None:
     """Tell the program of the children that have ended."""
+    with contextlib.suppress(BlockingIOError):
+        os.read(wakeup, 4096)
     while children:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

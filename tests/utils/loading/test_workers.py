@@ -19,6 +19,7 @@ import torchgrad_jax as tg
 from tests.programs import attempt
 from torchgrad_jax.utils import data as ours
 
+from . import imported, opening
 from .loaded import Elsewhere, Failing, started
 
 DRAWS = [
@@ -296,6 +297,21 @@ def test_what_cannot_be_sent_back_is_told() -> None:
         next(loader)
     with pytest.raises(TypeError, match=r"cannot pickle '_thread\.lock' object"):
         next(loader)
+
+
+def test_a_module_is_imported_once_for_all_workers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    who = tmp_path / "imports"
+    monkeypatch.setenv("IMPORTS", str(who))
+    for _ in range(2):
+        loader = ours.DataLoader([1, 2, 3, 4], 2, num_workers=2, collate_fn=imported.negative)
+        assert list(loader) == [[-1, -2], [-3, -4]]
+    assert len(who.read_text().split()) == 1
+
+
+def test_a_module_that_computes_is_imported_by_each_worker() -> None:
+    for _ in range(2):
+        loader = ours.DataLoader([1, 2, 3], 2, num_workers=2, collate_fn=opening.added)
+        assert list(loader) == [[[2.0] * 3, [3.0] * 3], [[4.0] * 3]]
 
 
 def test_no_worker_outlives_its_loader() -> None:

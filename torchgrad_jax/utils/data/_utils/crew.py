@@ -246,7 +246,7 @@ class Processes:
     """Workers in processes of their own."""
 
     def __init__(self, parcel: Parcel, num_workers: int, context: Any) -> None:
-        self._ended = False
+        self._ended, self._owner = False, os.getpid()
         self._answers = Queue()
         self._orders: list[Queue] = []
         self.processes: list[Any] = []
@@ -303,7 +303,7 @@ class Processes:
 
     def close(self) -> None:
         """Let all workers end."""
-        if self._ended:
+        if self._ended or self._owner != os.getpid():  # a fork of the program that started them
             return
         self._ended = True
         for orders in self._orders:

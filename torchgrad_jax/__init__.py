@@ -104,7 +104,7 @@ _LAZY = {
         (
             "compiled_with_cxx11_abi", "get_deterministic_debug_mode", "get_float32_matmul_precision",
             "get_num_interop_threads", "get_num_threads", "is_vulkan_available", "set_deterministic_debug_mode",
-            "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_num_threads", "set_vital",
+            "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
         ),
         "_settings",
     ),
@@ -115,6 +115,8 @@ _LAZY = {
     "get_device_module": "accelerator",
     "install_as_torch": "_alias",
 }  # fmt: skip
+_UNLISTED = {"set_vital": "_settings"}
+"""Names that torch has and does not list."""
 
 
 def _install_methods() -> None:
@@ -197,8 +199,9 @@ def __getattr__(name: str) -> object:
         foreach = _importlib.import_module(f"{__package__}._functions.foreach").FUNCTIONS
         if name in foreach:
             return foreach[name]
-    if name in _LAZY:
-        found = getattr(_importlib.import_module(f"{__package__}.{_LAZY[name]}"), name)
+    home = _LAZY.get(name) or _UNLISTED.get(name)
+    if home is not None:
+        found = getattr(_importlib.import_module(f"{__package__}.{home}"), name)
         globals()[name] = found
         return found
     if name in _SUBMODULES and _importlib_util.find_spec(f"{__package__}.{name}"):

@@ -7,6 +7,7 @@ import signal
 import traceback
 from multiprocessing import process
 
+from .._core.arrays.devices import BEFORE_OPENING
 from . import _carrying, _memory, _surroundings
 
 
@@ -33,6 +34,7 @@ def begin(job: int, inherited: list[int]) -> int:
     """
     _INHERITED[:] = inherited
     _carrying.IN_WORKER.append(True)
+    BEFORE_OPENING.clear()  # it is none of the processes that a launcher has started
     process.current_process()._inheriting = True  # type: ignore[attr-defined]
     try:
         path, alias, rest = pickle.loads(_memory.private(job))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import pickle
 import sys
 import warnings
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from .._core.arrays.devices import device
 from .._core.state import GRAD, INFERENCE, MODES, SETTINGS
 
 _PACKAGE = __name__.partition(".")[0]
+_GROUPS = f"{_PACKAGE}.distributed._groups"
 _OF_TORCH = ("default_device", "inference_grad", "grad_layout", "forward_grad")
 
 
@@ -40,6 +42,7 @@ class Surroundings:
     filters: list[Any]
     settings: dict[str, Any]
     modes: dict[str, Any]
+    rank: tuple[int, int, str] | None
 
 
 def taken(name: str) -> Surroundings:
@@ -55,10 +58,18 @@ def taken(name: str) -> Surroundings:
         folder,
         list(sys.argv),
         sys.getrecursionlimit(),
-        [f for f in warnings.filters if f[2].__module__ != "__main__"],
+        [f for f in warnings.filters if f[2].__module__ != "__main__" and _can_be_sent(f)],
         dict(vars(SETTINGS)),
         modes(),
+        None if _GROUPS not in sys.modules else sys.modules[_GROUPS].identity(),
     )
+
+
+def _can_be_sent(obj: Any) -> bool:
+    try:
+        return bool(pickle.dumps(obj))
+    except Exception:  # whatever pickling it raises
+        return False
 
 
 def modes() -> dict[str, Any]:
@@ -100,6 +111,8 @@ def put_on(given: Surroundings) -> None:
     warnings._filters_mutated()  # type: ignore[attr-defined]
     vars(SETTINGS).update(given.settings)
     set_modes(given.modes)
+    if given.rank is not None:
+        importlib.import_module(_GROUPS).answer_as(*given.rank)
 
 
 def _as_in_program(environ: dict[str, str]) -> None:

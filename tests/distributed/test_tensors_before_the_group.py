@@ -43,7 +43,13 @@ def test_processes_meet_when_the_first_of_them_makes_a_tensor(first):
     said = finished(started)
     assert [p.returncode for p in started] == [0, 0], said
     for rank, text in enumerate(said):
-        for line in ("SUM [1.0, 1.0] 2", "CHILD 2.0", "LOADED [2, 2]", f"ASKED (True, {rank}, 2, True)", f"RANK {rank}"):
+        for line in (
+            "SUM [1.0, 1.0] 2",
+            "CHILD 2.0",
+            "LOADED [2, 2]",
+            f"ASKED (True, {rank}, 2, True)",
+            f"RANK {rank}",
+        ):
             assert line in text, text
 
 

@@ -1,7 +1,7 @@
 """torch.multiprocessing: Python's own, with processes that are safe beside JAX. Tensors are copied to them, not shared.
 
 A forked copy of a process that runs JAX hangs. So `Process`, `Queue`, `Event`, `Lock` and the others that belong to a
-start method take the one of `_forks.py`, unless the program has chosen another with `set_start_method`. Begin with
+start method take the one of `_forks.py`, unless the program has chosen "spawn" or "forkserver". Begin with
 `_forks.py`; `_carrying.py` says how objects travel, `_queue.py` by which way, `_memory.py` where their arrays lie.
 """
 
@@ -28,9 +28,13 @@ __all__ = [*_python.__all__, "get_all_sharing_strategies", "get_sharing_strategy
 
 
 def _context() -> _Any:
-    """The context of the start method that the program chose, or the one of this package."""
+    """The context of the start method that the program chose, or the one of this package.
+
+    Python says "fork" also where nobody chose it: a lock that a library has made is enough.
+    """
     method = _python.get_start_method(allow_none=True)
-    return _forks.CONTEXT if method is None and _POSSIBLE else _python.get_context(method)
+    ours = method not in ("spawn", "forkserver") and _POSSIBLE
+    return _forks.CONTEXT if ours else _python.get_context(method)
 
 
 class Process(_python.process.BaseProcess):

@@ -57,7 +57,7 @@ class _Server:
         try:
             return os.waitpid(self.pid, os.WNOHANG) == (0, 0)
         except ChildProcessError:  # the program waits for any child by itself, or is a fork of the one that it was
-            return self._owner == os.getpid() and os.path.exists(f"/proc/{self.pid}")
+            return self._owner == os.getpid() and _runs(self.pid)
 
     def _with(self, modules: set[str]) -> socket.socket:
         """A socket to the server, or to a copy of it that has imported modules."""
@@ -138,6 +138,14 @@ class _Copy:
     def __del__(self) -> None:
         if self.control is not None:
             self.control.close()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 _PROGRAM = """\

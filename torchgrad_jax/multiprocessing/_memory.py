@@ -57,7 +57,7 @@ def _unlinked() -> int:
 class Segment:
     """Memory of this process's own making, for others to map."""
 
-    __slots__ = ("__weakref__", "_memory", "bytes", "counters", "fd", "held", "size")
+    __slots__ = ("__weakref__", "_memory", "bytes", "counters", "fd", "held", "number", "size")
 
     def __init__(self, size: int) -> None:
         self.fd = -1
@@ -68,6 +68,8 @@ class Segment:
         self.counters = self.bytes[: 3 * 4].view(np.uint32)
         self.held = 0
         """How many arrays of this process lie here."""
+        self.number = int.from_bytes(os.urandom(8), "little")
+        """Which segment it is, for those that map it."""
 
     def is_idle(self) -> bool:
         """Whether nobody needs what is in it."""
@@ -170,10 +172,9 @@ class Mapped:
     def __init__(self) -> None:
         self._maps: dict[int, mmap.mmap] = {}
 
-    def open(self, fd: int) -> np.ndarray:
+    def open(self, fd: int, number: int) -> np.ndarray:
         """All bytes of a segment; its owner gets it back when the last array on it is gone. Closes `fd`."""
         try:
-            number = os.fstat(fd).st_ino
             memory = self._maps.get(number)
             if memory is None:
                 memory = mmap.mmap(fd, 0)

@@ -59,7 +59,8 @@ class Packet:
             self._copy(copied, places, pool)
         moved = len(places) > len(pickled.apart)
         pickles = None if moved else (bytes(body), pickled.head)
-        self.data = pickle.dumps((pickles, places, pickled.of_body), pickle.HIGHEST_PROTOCOL)
+        numbers = [s.number for s in self.segments]
+        self.data = pickle.dumps((pickles, places, pickled.of_body, numbers), pickle.HIGHEST_PROTOCOL)
         if len(self.data) > _PACKET // 2:  # very many arrays
             raise _TooManyPieces
 
@@ -90,8 +91,8 @@ def _packet(obj: Any, pool: Pool) -> Packet:
 
 
 def _opened(data: bytes, descriptors: list[int], mapped: Mapped) -> Pickled:
-    segments = [mapped.open(fd) for fd in descriptors]
-    pickles, places, of_body = pickle.loads(data)
+    pickles, places, of_body, numbers = pickle.loads(data)
+    segments = [mapped.open(fd, number) for fd, number in zip(descriptors, numbers)]
     arrays = [segments[i][at : at + size] for i, at, size in places]
     if pickles is None:
         *arrays, head, body = arrays
@@ -105,6 +106,9 @@ class Queue:
 
     def __init__(self) -> None:
         reader, writer = socket.socketpair(socket.AF_UNIX, _KIND)
+        if _KIND == socket.SOCK_DGRAM:  # whose packets are small by default
+            writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _PACKET)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * _PACKET)
         self._set_up(reader, writer)
 
     def _set_up(self, reader: socket.socket | None, writer: socket.socket | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from typing import Any
 
@@ -74,7 +75,14 @@ def test_through_a_queue() -> None:
     with pytest.raises(queue.Empty):
         queue_.get(timeout=0.01)
     assert queue_.empty()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="packets of other systems' sockets have no end")
+def test_a_queue_that_nobody_writes_to_any_more_ends() -> None:
+    queue_ = Queue()
+    queue_.put(1)
     queue_.only_reads()
+    assert queue_.get() == 1
     with pytest.raises(EOFError):
         queue_.get()
 

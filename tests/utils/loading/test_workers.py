@@ -423,6 +423,29 @@ def test_files_and_handles(tmp_path: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The workers of this DataLoader are threads")
+def test_what_is_one_object_is_one_in_each_copy() -> None:
+    found = tg.multiprocessing.Queue()
+
+    class Twice(Where):
+        def __init__(self) -> None:
+            self.lock = self.other = threading.Lock()
+            self.base = sqlite3.connect(":memory:", check_same_thread=False)
+            self.cursor, self.found = self.base.cursor(), found
+
+        def __getitem__(self, i: int) -> Any:
+            self.found.put(i)
+            one = self.cursor.execute("select 1").fetchone()[0]
+            return self.lock is self.other, self.lock is dataset.lock, self.lock.locked(), one
+
+    dataset = Twice()
+    with dataset.lock:
+        batches = list(ours.DataLoader(dataset, 5, num_workers=2))
+    assert [[x.tolist() for x in b] for b in batches] == [[[True] * 5, [False] * 5, [False] * 5, [1] * 5]] * 2
+    assert sorted(found.get() for _ in range(10)) == list(range(10))
+    dataset.base.close()
+
+
+@pytest.mark.filterwarnings("ignore:The workers of this DataLoader are threads")
 def test_a_generator_is_refused() -> None:
     class Endless(ours.IterableDataset[Any]):
         def __init__(self) -> None:

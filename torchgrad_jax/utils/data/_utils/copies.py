@@ -12,7 +12,9 @@ import io
 import pickle
 import threading
 import types
+from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing import context
 from typing import Any
 
 import numpy as np
@@ -31,26 +33,30 @@ class _Copier(_carrying.Pickler):
         super().__init__(file, apart, storages)
         self.referred: list[Any] = []
         self.opened: list[Any] = []
+        self._numbers: dict[int, tuple[int, Any]] = {}
 
     def persistent_id(self, obj: Any) -> int | None:
         """Number what is referred to."""
         if isinstance(obj, type | types.FunctionType | types.ModuleType):
-            return self._refer(obj)
+            return self._number(obj, lambda: obj)
         if type(obj) in _PLAIN:
             return None
         try:
             self._reduced(obj)
         except Exception:  # whatever says that it cannot be pickled
-            return self._refer(self._another(obj))
+            return self._number(obj, lambda: self._another(obj))
         return None
 
     def _reduced(self, obj: Any) -> None:
-        if super().reducer_override(obj) is NotImplemented and type(obj) not in self.dispatch_table:
-            obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        if super().reducer_override(obj) is NotImplemented:
+            reduce = self.dispatch_table.get(type(obj))
+            obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if reduce is None else reduce(obj)
 
-    def _refer(self, obj: Any) -> int:
-        self.referred.append(obj)
-        return len(self.referred) - 1
+    def _number(self, obj: Any, stand_in: Callable[[], Any]) -> int:
+        if id(obj) not in self._numbers:
+            self._numbers[id(obj)] = len(self.referred), obj
+            self.referred.append(stand_in())
+        return self._numbers[id(obj)][0]
 
     def _another(self, obj: Any) -> Any:
         """What stands in a copy for something that cannot be pickled."""
@@ -59,7 +65,8 @@ class _Copier(_carrying.Pickler):
         if isinstance(obj, io.IOBase):
             self.opened.append(_opened_again(obj))
             return self.opened[-1] or obj
-        if isinstance(obj, collections.abc.Iterator):
+        handle = hasattr(obj, "close") and not isinstance(obj, types.GeneratorType)  # such as a cursor of a database
+        if isinstance(obj, collections.abc.Iterator) and not handle:
             raise TypeError(
                 f"a '{type(obj).__name__}' can be neither pickled nor copied, and workers that share one would each "
                 "get a part of what it gives: make it in __iter__ or __getitem__, or use num_workers=0"
@@ -91,6 +98,16 @@ def _opened_again(file: Any) -> Any:
     return again
 
 
+class _NoProcess:
+    """Stands for a process that is being started, and takes no descriptors: the copies share queues and sockets."""
+
+    DupFd = None
+
+    def duplicate_for_child(self, fd: int) -> int:
+        """Refuse."""
+        raise TypeError("a descriptor is not copied")
+
+
 def copied(obj: Any) -> tuple[Any, list[Any]]:
     """A copy, as far as there can be one, and the files that were opened for it."""
     copiers: list[_Copier] = []
@@ -99,7 +116,12 @@ def copied(obj: Any) -> tuple[Any, list[Any]]:
         copiers.append(_Copier(*args))
         return copiers[0]
 
-    pickled = _carrying.dumps(obj, worth=0, pickler=copier)
+    before = context.get_spawning_popen()
+    context.set_spawning_popen(_NoProcess())  # type: ignore[arg-type]
+    try:
+        pickled = _carrying.dumps(obj, worth=0, pickler=copier)
+    finally:
+        context.set_spawning_popen(before)
     apart = [bytearray(x) for x in pickled.apart]
     copy = _carrying.loads(
         replace(pickled, apart=apart),

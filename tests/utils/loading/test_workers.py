@@ -446,6 +446,21 @@ def test_what_is_one_object_is_one_in_each_copy() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The workers of this DataLoader are threads")
+def test_a_worker_that_has_workers_of_its_own() -> None:
+    class Nested(Where):
+        def __getitem__(self, i: int) -> Any:
+            before = random.getstate()
+            inner = ours.DataLoader(Where(self.lock), 5, num_workers=2)
+            return i, [b[0].tolist() for b in inner], random.getstate() == before
+
+        def __len__(self) -> int:
+            return 3
+
+    found = list(ours.DataLoader(Nested(threading.Lock()), None, num_workers=2, collate_fn=lambda x: x))
+    assert found == [(i, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]], True) for i in range(3)]
+
+
+@pytest.mark.filterwarnings("ignore:The workers of this DataLoader are threads")
 def test_a_generator_is_refused() -> None:
     class Endless(ours.IterableDataset[Any]):
         def __init__(self) -> None:
@@ -461,3 +476,18 @@ def test_a_generator_is_refused() -> None:
 def test_a_loader_can_be_pickled_after_use() -> None:
     loader = ours.DataLoader([1, 2, 3], num_workers=1)
     assert batches(loader) == batches(pickle.loads(pickle.dumps(loader))) == [[1], [2], [3]]
+
+
+def test_what_has_a_method_for_it_is_pinned() -> None:
+    class Batch:
+        pinned = 0
+
+        def pin_memory(self) -> Any:
+            self.pinned += 1
+            return self
+
+    batch = {"a": [Batch(), "text"], "b": (Batch(), 3)}
+    found = ours._utils.pin_memory.pin_memory(batch)
+    assert [found["a"][0].pinned, found["b"][0].pinned] == [1, 1]
+    assert found["a"][1:] == ["text"]
+    assert found["b"][1] == 3

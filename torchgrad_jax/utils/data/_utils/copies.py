@@ -117,7 +117,7 @@ def copied(obj: Any) -> tuple[Any, list[Any]]:
         return copiers[0]
 
     before = context.get_spawning_popen()
-    context.set_spawning_popen(_NoProcess())  # type: ignore[arg-type]
+    context.set_spawning_popen(_NoProcess())
     try:
         pickled = _carrying.dumps(obj, worth=0, pickler=copier)
     finally:

@@ -95,7 +95,9 @@ def allow_imports(path: list[str], alias: tuple[str, ...] | None) -> None:
     """Let this process import what the program can, and have a `torch` where that has one."""
     sys.path[:] = path
     if alias is not None:
-        importlib.import_module(f"{_PACKAGE}._alias").install_as_torch(alias or None)
+        finder = importlib.import_module(f"{_PACKAGE}._alias.finder")
+        if finder.packages() != alias:  # and so it is in a copy of the server, and in what is forked from that
+            finder.install_as_torch(alias or None)
 
 
 def put_on(given: Surroundings) -> None:

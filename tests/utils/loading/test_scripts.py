@@ -37,6 +37,10 @@ def test_a_script_without_a_guard() -> None:
     ]
 
 
+def test_an_alias_for_some_packages_holds_in_workers() -> None:
+    assert output("torch_of_some") == ("[[[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0]]]\n" * 2, "")
+
+
 @pytest.mark.oracle
 @pytest.mark.skipif(importlib.util.find_spec("torchdata") is None, reason="torchdata is not installed")
 def test_a_loader_that_keeps_its_place() -> None:

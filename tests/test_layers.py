@@ -148,7 +148,7 @@ ONLY: Mapping[str, frozenset[str]] = {
 }
 
 # What the installed package may import besides itself and the standard library; JAX brings scipy along.
-RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy", "scipy"})
+RUNTIME_DEPENDENCIES = frozenset({"cloudpickle", "jax", "jaxlib", "numpy", "scipy"})
 
 # What a package that is only loaded by name may import besides, as torch does there.
 OPTIONAL_DEPENDENCIES = {

@@ -115,6 +115,8 @@ _LAZY = {
     "get_device_module": "accelerator",
     "install_as_torch": "_alias",
 }  # fmt: skip
+_UNLISTED = {"set_vital": "_settings"}
+"""Names that torch has and does not list."""
 
 
 def _install_methods() -> None:
@@ -197,8 +199,9 @@ def __getattr__(name: str) -> object:
         foreach = _importlib.import_module(f"{__package__}._functions.foreach").FUNCTIONS
         if name in foreach:
             return foreach[name]
-    if name in _LAZY:
-        found = getattr(_importlib.import_module(f"{__package__}.{_LAZY[name]}"), name)
+    home = _LAZY.get(name) or _UNLISTED.get(name)
+    if home is not None:
+        found = getattr(_importlib.import_module(f"{__package__}.{home}"), name)
         globals()[name] = found
         return found
     if name in _SUBMODULES and _importlib_util.find_spec(f"{__package__}.{name}"):

@@ -100,6 +100,11 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     SETTINGS.deterministic, SETTINGS.deterministic_warn_only = debug_mode > 0, debug_mode == 1
 
 
+def set_vital(*args: Any) -> None:
+    """Nothing, as in torch, which says so, too."""
+    warn.to_user("'set_vital' is deprecated, please do not call")
+
+
 def compiled_with_cxx11_abi() -> bool:
     """True: what C++ extensions would have to match; there are none here."""
     return True

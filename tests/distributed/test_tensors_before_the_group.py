@@ -21,6 +21,15 @@ print("SUM", x.tolist(), mesh.size())
 child = "import torchgrad_jax as torch; print('CHILD', torch.ones(2).sum().item())"
 print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, timeout=60).stdout)
 print("LOADED", [len(b) for b in torch.utils.data.DataLoader(torch.arange(4.0), batch_size=2, num_workers=1)])
+class Asking(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+    def __getitem__(self, i):
+        try:
+            dist.barrier()
+        except RuntimeError as error:
+            return dist.is_initialized(), dist.get_rank(), dist.get_world_size(), "communicate" in str(error)
+print("ASKED", *torch.utils.data.DataLoader(Asking(), batch_size=None, num_workers=1))
 dist.destroy_process_group()
 dist.init_process_group("gloo")  # and once more
 print("RANK", dist.get_rank())
@@ -34,7 +43,13 @@ def test_processes_meet_when_the_first_of_them_makes_a_tensor(first):
     said = finished(started)
     assert [p.returncode for p in started] == [0, 0], said
     for rank, text in enumerate(said):
-        for line in ("SUM [1.0, 1.0] 2", "CHILD 2.0", "LOADED [2, 2]", f"RANK {rank}"):
+        for line in (
+            "SUM [1.0, 1.0] 2",
+            "CHILD 2.0",
+            "LOADED [2, 2]",
+            f"ASKED (True, {rank}, 2, True)",
+            f"RANK {rank}",
+        ):
             assert line in text, text
 
 

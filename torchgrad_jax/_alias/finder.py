@@ -7,6 +7,7 @@ import importlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -210,6 +211,14 @@ class Alias:
 def installed() -> bool:
     """Whether `import torch` means this package everywhere."""
     return any(isinstance(f, TorchFinder) for f in sys.meta_path)
+
+
+def packages() -> tuple[str, ...] | None:
+    """The packages in which `import torch` means this one; empty for all of them, None for none."""
+    if installed():
+        return ()
+    scoped = [f.packages for f in sys.meta_path if isinstance(f, _ScopedFinder)]
+    return tuple(itertools.chain(*scoped)) if scoped else None
 
 
 def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:

@@ -127,6 +127,32 @@ def is_backend_available(backend: str) -> bool:
     return name in (Backend.GLOO, Backend.XLA) or (name == Backend.NCCL and _jax_processes.has_gpus())
 
 
+class _NoWires:
+    """What the default group of a loader's worker has instead of connections."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(
+            "torch.distributed: a worker of a DataLoader knows its rank and has no connection to other ranks; "
+            "communicate in the program"
+        )
+
+
+def identity() -> tuple[int, int, str] | None:
+    """The rank of this process in the default group, the size of that, and its backend; None where there is none."""
+    world = group.WORLD
+    return None if world is None else (world.rank(), world.size(), world.name())
+
+
+def answer_as(rank: int, size: int, backend: str) -> None:
+    """Let this process, which a rank has started, give the answers of that rank where code asks for its own."""
+    wires: Any = _NoWires(rank)
+    group.WORLD = ProcessGroup(wires, range(size), backend, "0", default_pg_timeout.total_seconds(), "default_pg")
+    _groups.append(group.WORLD)
+
+
 # --- asking ---------------------------------------------------------------------------------------
 
 

@@ -372,7 +372,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_engine/memory/derivative_stops.py", "_engine/surface.py", "_functions/fresh.py", "_functions/shape.py",
         "_ops/registry.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
         "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
-        "ops.py",
+        "multiprocessing/_carrying.py", "ops.py",
     },
     "what the user registers": {
         "_bridge/jax_side/modules.py", "_bridge/jax_side/trees.py", "_core/arrays/tree.py", "_library/registry.py",
@@ -382,7 +382,7 @@ BOUNDED_BY_THEIR_KEYS = {
     "as long as something else lives": {
         "_bridge/compile/watch/code_that_reads.py", "_core/jax/traces.py", "_engine/graph/saved.py",
         "_engine/passes/walk.py", "_engine/tensor/storages.py",
-        "distributed/_stores.py",
+        "distributed/_stores.py", "utils/data/_utils/signal_handling.py",
     },
     "emptied by hand when they are full": {
         "_bridge/vmap.py", "_engine/passes/segments.py", "autograd/_passes.py", "optim/_scalars.py",

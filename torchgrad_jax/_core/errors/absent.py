@@ -125,7 +125,7 @@ MODULES: dict[str, Absent] = {
     ),
     "onnx.symbolic_helper": Absent(_ONNX, works={"parse_args": _no_exporter}),
     "onnx.symbolic_opset11": Absent(_ONNX),
-    **dict.fromkeys(("utils.data.datapipes", "utils.data.datapipes.iter"), Absent(_PIPES)),
+    "utils.data.datapipes.iter": Absent(_PIPES),
     "utils.data.datapipes.iter.combinatorics": Absent(_PIPES, "ShufflerIterDataPipe SamplerIterDataPipe"),
     "distributed.rpc": Absent(
         _REMOTE, "get_worker_info init_rpc remote rpc_async rpc_sync shutdown", answers={"is_available": False}

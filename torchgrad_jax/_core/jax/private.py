@@ -54,6 +54,9 @@ ArrayImpl = _take("_src.array", "ArrayImpl")
 batched_device_put = _take("_src.lib", "xla_client", "batched_device_put").batched_device_put
 """What `jnp.asarray` does in the end: 2 us instead of 40."""
 
+backends_are_open = _take("_src.xla_bridge", "backends_are_initialized")
+"""Whether JAX has opened its devices in this process: `jax.devices()` would open them."""
+
 
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
 

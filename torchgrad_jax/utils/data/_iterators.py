@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from typing import Any, Self
 
 from ..._core.errors import warn
 from ..._core.errors.carried import ExceptionWrapper
-from ...accelerator import is_available
+from ..._functions.random import Generator
+from ...accelerator import current_accelerator, is_available
 from ...autograd.profiler import record_function
-from . import _draw
-from ._utils.crew import Crew, Processes, Threads, context_of
-from ._utils.worker import AGAIN, Ended, Job
+from ...distributed import get_rank, get_world_size, is_initialized
+from . import _draw, _utils, graph_settings
+from ._utils import fetch
+from ._utils.crew import Crew, crew_of
+from ._utils.pin_memory import pin_memory
+from ._utils.worker import Job, _IterableDatasetStopIteration, _ResumeIteration, get_worker_info
+from .datapipes.datapipe import IterDataPipe, MapDataPipe
+
+
+class _DatasetKind:
+    """What a loader reads: examples by index, or a stream of them."""
+
+    Map = 0
+    Iterable = 1
+
+    @staticmethod
+    def create_fetcher(
+        kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool
+    ) -> fetch._BaseDatasetFetcher:
+        """What makes batches of a dataset."""
+        made = fetch._IterableDatasetFetcher if kind == _DatasetKind.Iterable else fetch._MapDatasetFetcher
+        return made(dataset, auto_collation, collate_fn, drop_last)
+
+
+def _sharding_worker_init_fn(worker_init_fn: Any, world_size: int, rank_id: int, worker_id: int) -> None:
+    """For a worker: tell the data pipes which part is its own, then call the program's function."""
+    info = get_worker_info()
+    assert info is not None
+    own = worker_id * world_size + rank_id
+    graph_settings.apply_sharding(info.dataset, info.num_workers * world_size, own)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
 
 
 class _BaseDataLoaderIter:
@@ -20,11 +51,23 @@ class _BaseDataLoaderIter:
 
     def __init__(self, loader: Any) -> None:
         self._dataset = loader.dataset
+        self._shared_seed: int | None = None
+        self._share_seed(loader)
         self._dataset_kind = loader._dataset_kind
-        self._iterable = loader._dataset_kind == 1
-        self._reported_length = loader._IterableDataset_len_called
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
+        self._auto_collation, self._drop_last = loader._auto_collation, loader.drop_last
         self._index_sampler = loader._index_sampler
-        self._num_workers = loader.num_workers
+        self._num_workers, self._persistent_workers = loader.num_workers, loader.persistent_workers
+        several = is_initialized()
+        self._world_size, self._rank = (get_world_size(), get_rank()) if several else (1, 0)
+        self._set_pinning(loader)
+        self._timeout, self._collate_fn = loader.timeout, loader.collate_fn
+        self._sampler_iter = iter(self._index_sampler)
+        # Drawn in any case, as torch does, and before the first index is.
+        self._base_seed = _draw.seed(loader.generator)
+        self._num_yielded = 0
+
+    def _set_pinning(self, loader: Any) -> None:
         if loader.pin_memory and loader.pin_memory_device:
             warn.to_user(
                 "pin_memory_device is deprecated, the current accelerator will be used as the device,"
@@ -35,20 +78,19 @@ class _BaseDataLoaderIter:
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't "
                 "be used."
             )
-        self._sampler_iter = iter(self._index_sampler)
-        # Drawn in any case, as torch does, and before the first index is.
-        self._base_seed = _draw.seed(loader.generator)
-        self._num_yielded = 0
-        self._job = Job(
-            dataset=loader.dataset,
-            iterable=self._iterable,
-            batched=loader._auto_collation,
-            collate_fn=loader.collate_fn,
-            drop_last=loader.drop_last,
-            worker_init_fn=loader.worker_init_fn,
-            num_workers=loader.num_workers,
-            base_seed=self._base_seed,
-        )
+        self._pin_memory = loader.pin_memory and is_available()
+        device = current_accelerator() if self._pin_memory else None
+        self._pin_memory_device = None if device is None else device.type
+
+    def _share_seed(self, loader: Any) -> None:
+        """Seed the data pipes of the program as those of all workers will be."""
+        if isinstance(self._dataset, IterDataPipe):
+            self._shared_seed = _draw.seed(loader.generator)
+            graph_settings.apply_random_seed(self._dataset, Generator().manual_seed(self._shared_seed))
+
+    def _fetcher(self) -> fetch._BaseDatasetFetcher:
+        kind, batched = self._dataset_kind, self._auto_collation
+        return _DatasetKind.create_fetcher(kind, self._dataset, batched, self._collate_fn, self._drop_last)
 
     def __iter__(self) -> Self:
         return self
@@ -56,7 +98,8 @@ class _BaseDataLoaderIter:
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
-        self._reported_length = loader._IterableDataset_len_called
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
+        self._share_seed(loader)
 
     def _next_index(self) -> Any:
         return next(self._sampler_iter)
@@ -68,13 +111,14 @@ class _BaseDataLoaderIter:
         with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
             data = self._next_data()
             self._num_yielded += 1
-            if self._iterable and self._reported_length is not None and self._num_yielded > self._reported_length:
+            said = self._IterableDataset_len_called
+            if self._dataset_kind == _DatasetKind.Iterable and said is not None and self._num_yielded > said:
                 self._warn_of_length()
             return data
 
     def _warn_of_length(self) -> None:
         said = (
-            f"Length of IterableDataset {self._dataset} was reported to be {self._reported_length}"
+            f"Length of IterableDataset {self._dataset} was reported to be {self._IterableDataset_len_called}"
             f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. "
         )
         if self._num_workers > 0:
@@ -100,10 +144,13 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         for name in ("timeout", "num_workers"):
             if getattr(loader, name) != 0:
                 raise AssertionError(f"{type(self).__name__} requires {name} == 0")
-        self._fetch = self._job.fetcher()
+        if isinstance(self._dataset, IterDataPipe | MapDataPipe):
+            graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
+        self._dataset_fetcher = self._fetcher()
 
     def _next_data(self) -> Any:
-        return self._fetch(self._next_index())
+        data = self._dataset_fetcher.fetch(self._next_index())
+        return pin_memory(data, self._pin_memory_device) if self._pin_memory else data
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
@@ -115,13 +162,26 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         if not loader.prefetch_factor:
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
-        self._timeout, self._in_order = loader.timeout, loader.in_order
-        self._ahead: int = loader.prefetch_factor
-        self._persistent_workers = loader.persistent_workers
-        context = context_of(loader.multiprocessing_context)
-        self._crew = Threads(self._job) if context is None else Processes(self._job, context)
+        self._in_order, self._prefetch_factor = loader.in_order, loader.prefetch_factor
+        self._crew = crew_of(self._job(loader), loader.multiprocessing_context, loader._sent)
         self._workers = getattr(self._crew, "processes", [])
         self._reset(loader, first_iter=True)
+
+    def _job(self, loader: Any) -> Job:
+        begin = loader.worker_init_fn
+        if isinstance(self._dataset, IterDataPipe | MapDataPipe):
+            begin = functools.partial(_sharding_worker_init_fn, begin, self._world_size, self._rank)
+        return Job(
+            dataset_kind=self._dataset_kind,
+            dataset=self._dataset,
+            auto_collation=self._auto_collation,
+            collate_fn=self._collate_fn,
+            drop_last=self._drop_last,
+            worker_init_fn=begin,
+            num_workers=self._num_workers,
+            base_seed=self._base_seed,
+            shared_seed=self._shared_seed,
+        )
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
@@ -136,17 +196,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._turns = itertools.cycle(range(n))
         if not first_iter:
             self._start_over()
-        for _ in range(self._ahead * n):
+        for _ in range(self._prefetch_factor * n):
             self._order()
 
     def _start_over(self) -> None:
         assert self._crew is not None
+        again = _ResumeIteration(self._shared_seed)
         for i in range(self._num_workers):
-            self._crew.send(i, AGAIN)
+            self._crew.send(i, again)
         waiting = self._num_workers
         while waiting:  # what was still under way from the pass before is dropped
             _, number, _ = self._receive()
-            waiting -= number == AGAIN or number is None
+            waiting -= isinstance(number, _ResumeIteration) or number is None
 
     def _order(self) -> None:
         """Order the next batch, if there is one, from the next worker whose turn it is."""
@@ -167,7 +228,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _has_room(self, worker: int) -> bool:
         at_it = sum(w == worker for w in self._who.values())
-        return at_it < self._ahead * self._num_workers // sum(self._alive)
+        return at_it < self._prefetch_factor * self._num_workers // sum(self._alive)
 
     def _receive(self) -> tuple[int, Any, Any]:
         """The next answer, of whomever; without a number from a worker that ended on its own."""
@@ -199,7 +260,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             worker, number, data = self._receive()
             if number is None:
                 continue
-            if isinstance(data, Ended):
+            if isinstance(data, _IterableDatasetStopIteration):
                 self._alive[worker] = False
                 if not self._persistent_workers:
                     assert self._crew is not None
@@ -230,12 +291,13 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._order()
         if isinstance(data, ExceptionWrapper):
             data.reraise()
-        return data
+        return pin_memory(data, self._pin_memory_device) if self._pin_memory else data
 
     def _shutdown_workers(self) -> None:
         crew, self._crew = self._crew, None
         if crew is not None:
             crew.close()
 
-    def __del__(self) -> None:
-        self._shutdown_workers()
+    def __del__(self, utils: Any = _utils) -> None:
+        if utils.python_exit_status is False:  # when a program ends, so do its workers
+            self._shutdown_workers()

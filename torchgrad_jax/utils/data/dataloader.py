@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import multiprocessing
 import multiprocessing.context
@@ -10,9 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..._core.errors import warn
+from ...multiprocessing._forks import CONTEXT, warm_up
 from ._iterators import (
     _BaseDataLoaderIter as _BaseDataLoaderIter,
+    _DatasetKind as _DatasetKind,
     _MultiProcessingDataLoaderIter as _MultiProcessingDataLoaderIter,
+    _sharding_worker_init_fn as _sharding_worker_init_fn,
     _SingleProcessDataLoaderIter as _SingleProcessDataLoaderIter,
 )
 from ._utils.collate import default_collate as default_collate, default_convert as default_convert
@@ -27,13 +31,6 @@ _worker_init_fn_t = Callable[[int], None]
 T_co = TypeVar("T_co", covariant=True)
 
 
-class _DatasetKind:
-    """What a loader reads: examples by index, or a stream of them."""
-
-    Map = 0
-    Iterable = 1
-
-
 class _InfiniteConstantSampler(Sampler[None]):
     """For datasets without indices."""
 
@@ -45,12 +42,11 @@ class _InfiniteConstantSampler(Sampler[None]):
 class DataLoader(Generic[T_co]):
     """Batches of a dataset.
 
-    Differs from torch: workers are threads unless the program asks for "spawn" or "forkserver", with
-    `multiprocessing_context` or `torch.multiprocessing.set_start_method`. Threads see the dataset itself, not a
-    copy, and share the generators of `random` and NumPy; torch's draws come, as in a process, from a generator of
-    the worker's own. Worker processes compute on CPUs, and what they make arrives on the default device. A forked
-    copy of a process that runs JAX hangs, so that `multiprocessing_context="fork"` is refused. `pin_memory` means
-    nothing.
+    Differs from torch: worker processes are not forked from the program, which runs JAX and would leave them
+    hanging, but from a process that has imported this package alone. What `__main__` defines goes to them by value;
+    other modules they import themselves. A dataset that cannot be pickled, such as one with an open file, is copied
+    for workers that are threads and work one at a time; a warning names what stands in the way. Workers compute on
+    CPUs, and what they make arrives on the default device. `multiprocessing_context="fork"` is refused.
 
     Args:
         dataset: something with `__getitem__` and `__len__`, or an IterableDataset.
@@ -58,9 +54,9 @@ class DataLoader(Generic[T_co]):
         shuffle: a new random order each time.
         sampler: the order of indices; anything that can be iterated over.
         batch_sampler: the indices of each batch.
-        num_workers: threads or processes that fetch ahead; 0 fetches when asked.
+        num_workers: processes that fetch ahead; 0 fetches when asked.
         collate_fn: makes a batch of a list of examples.
-        pin_memory: accepted.
+        pin_memory: whether to call `pin_memory` of what is in a batch, if there is an accelerator.
         drop_last: leave out the last batch where it is smaller.
         timeout: seconds to wait for a worker; 0 waits for ever.
         worker_init_fn: called in each worker with its number.
@@ -78,6 +74,8 @@ class DataLoader(Generic[T_co]):
     drop_last: bool
     sampler: Any
     batch_sampler: Any
+    _iterator: Any = None
+    __initialized = False
 
     def __init__(
         self,
@@ -136,25 +134,35 @@ class DataLoader(Generic[T_co]):
         batched = batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate if batched else default_convert)
         self._IterableDataset_len_called: int | None = None
-        self._iterator: Any = None
-        self._ready = True
+        self._iterator = None
+        self.__initialized = True
         self.check_worker_number_rationality()
+        if num_workers and context_of(self.multiprocessing_context) is CONTEXT:
+            warm_up()
 
     _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._FIXED and self.__dict__.get("_ready"):
+        if name in self._FIXED and self.__initialized:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
     @property
     def multiprocessing_context(self) -> Any:
         """How worker processes are started; None where the program did not say."""
-        return self._context
+        return self.__multiprocessing_context
 
     @multiprocessing_context.setter
     def multiprocessing_context(self, multiprocessing_context: Any) -> None:
-        self._context = _checked_context(multiprocessing_context, self.num_workers)
+        self.__multiprocessing_context = _checked_context(multiprocessing_context, self.num_workers)
+
+    @functools.cached_property
+    def _sent(self) -> list[Any]:
+        """What was packed for workers, so that large arrays are not copied once more for those of the next pass."""
+        return []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {n: v for n, v in self.__dict__.items() if n != "_sent"}
 
     @property
     def _auto_collation(self) -> bool:
@@ -188,8 +196,8 @@ class DataLoader(Generic[T_co]):
         return self._iterator
 
     def check_worker_number_rationality(self) -> None:
-        """Warn of more worker processes than cores; threads beyond the number of cores only wait."""
-        if not self.num_workers or context_of(self.multiprocessing_context) is None:
+        """Warn of more workers than cores."""
+        if not self.num_workers:
             return
         limited = hasattr(os, "sched_getaffinity")
         n = len(os.sched_getaffinity(0)) if limited else os.cpu_count() or 1
@@ -243,8 +251,8 @@ def _checked_context(context: Any, workers: int) -> Any:
         )
     if context.get_start_method() == "fork":
         raise NotImplementedError(
-            "DataLoader(multiprocessing_context='fork'): a forked copy of a process that runs JAX hangs. Use 'spawn' "
-            "or 'forkserver' for worker processes, or leave it out for threads"
+            "DataLoader(multiprocessing_context='fork'): a forked copy of a process that runs JAX hangs. Leave it out: "
+            "workers are forked from a process that does not"
         )
     return context
 

@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 
 from ...._core.arrays import dtypes
+from ...._core.arrays.meta import meta
+from ...._core.arrays.transfer import put
 from ...._engine.entry.bind import NAMESPACES
-from ...._engine.memory.tensor import Tensor
+from ...._engine.graph.history import requires_grad_of
+from ...._engine.memory.concrete import concrete
+from ...._engine.memory.tensor import Tensor, make
+from ....multiprocessing._carrying import WORTH_IT as _WORTH_IT
 
 np_str_obj_array_pattern = re.compile("[SaUO]")
 """Codes of NumPy dtypes that become no tensors, for packages with collations of their own."""
@@ -101,9 +106,29 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None 
     raise TypeError(f"default_collate: {_WHAT} {kind}")
 
 
+PLACES: list[Any] = []
+"""In a worker process: the pool of the queue that its batches go to."""
+
+
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
     """Tensors, stacked."""
-    return _torch["stack"](list(batch), 0)
+    stacked = _stacked_in_place(batch, PLACES[-1]) if PLACES else None
+    return _torch["stack"](list(batch), 0) if stacked is None else stacked
+
+
+def _stacked_in_place(batch: Any, pool: Any) -> Tensor | None:
+    """The stack, in memory that the program maps; None where it is small or more than a copy of values."""
+    first = batch[0]._m
+    size = first.numel * first.dtype.itemsize * len(batch)
+    if size < _WORTH_IT or first.device.type != "cpu":
+        return None
+    if not all(type(t) is Tensor and t._m.shape == first.shape and t._m.dtype is first.dtype for t in batch):
+        return None
+    if any(requires_grad_of(t) for t in batch):
+        return None
+    out = pool.empty((len(batch), *first.shape), first.dtype.np)
+    np.stack([concrete(t) for t in batch], out=out)
+    return make(put(out, first.device), meta(out.shape, first.dtype, first.device))
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:

@@ -6,46 +6,59 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Fetcher:
+class _BaseDatasetFetcher:
     """Makes a batch of what the sampler gave.
 
     Args:
         dataset: where examples come from.
-        iterable: whether it is a stream, of which the next examples are taken.
-        batched: whether the sampler gives lists of indices.
+        auto_collation: whether the sampler gives lists of indices.
         collate_fn: makes a batch of a list of examples.
         drop_last: leave out a stream's last batch where it is smaller.
     """
 
-    def __init__(
-        self, dataset: Any, iterable: bool, batched: bool, collate_fn: Callable[[Any], Any], drop_last: bool
-    ) -> None:
-        self.dataset, self.collate, self.batched = dataset, collate_fn, batched
-        self.drop_last = drop_last
-        self.examples = iter(dataset) if iterable else None
+    def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
+        self.dataset, self.auto_collation = dataset, auto_collation
+        self.collate_fn, self.drop_last = collate_fn, drop_last
+
+    def fetch(self, possibly_batched_index: Any) -> Any:
+        """The batch for an index, or for a list of them."""
+        raise NotImplementedError
+
+
+class _MapDatasetFetcher(_BaseDatasetFetcher):
+    """Reads a dataset by index."""
+
+    def fetch(self, possibly_batched_index: Any) -> Any:
+        """The batch for an index, or for a list of them."""
+        if not self.auto_collation:
+            return self.collate_fn(self.dataset[possibly_batched_index])
+        many = getattr(self.dataset, "__getitems__", None)
+        if many:
+            return self.collate_fn(many(possibly_batched_index))
+        return self.collate_fn([self.dataset[i] for i in possibly_batched_index])
+
+
+class _IterableDatasetFetcher(_BaseDatasetFetcher):
+    """Takes the next examples of a stream."""
+
+    def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
+        super().__init__(dataset, auto_collation, collate_fn, drop_last)
+        self.dataset_iter = iter(dataset)
         self.ended = False
 
-    def __call__(self, index: Any) -> Any:
-        if self.examples is not None:
-            return self._next(index)
-        if not self.batched:
-            return self.collate(self.dataset[index])
-        many = getattr(self.dataset, "__getitems__", None)
-        return self.collate(many(index) if many else [self.dataset[i] for i in index])
-
-    def _next(self, index: Any) -> Any:
+    def fetch(self, possibly_batched_index: Any) -> Any:
+        """The next batch, of as many examples as there are indices."""
         if self.ended:
             raise StopIteration
-        assert self.examples is not None
-        if not self.batched:
-            return self.collate(next(self.examples))
+        if not self.auto_collation:
+            return self.collate_fn(next(self.dataset_iter))
         batch: list[Any] = []
-        for _ in index:
+        for _ in possibly_batched_index:
             try:
-                batch.append(next(self.examples))
+                batch.append(next(self.dataset_iter))
             except StopIteration:
                 self.ended = True
                 break
-        if not batch or (self.drop_last and len(batch) < len(index)):
+        if not batch or (self.drop_last and len(batch) < len(possibly_batched_index)):
             raise StopIteration
-        return self.collate(batch)
+        return self.collate_fn(batch)

@@ -1,7 +1,8 @@
-"""What a worker does, in a thread or in a process of its own, and who it is."""
+"""What a worker does, in a process or in a thread, and who it is."""
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable
@@ -11,18 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...._core.errors.carried import ExceptionWrapper
-from ...._core.random.generator import OWN
 from ...._functions.random import Generator, manual_seed
-from .fetch import Fetcher
-
-
-@dataclass(frozen=True, slots=True)
-class RandomState:
-    """Generators of a worker that is a thread: those of `random` and NumPy are shared by a whole process."""
-
-    random_generator: random.Random
-    torch_generator: Generator
-    numpy_generator: Any = None
+from .. import graph_settings
+from . import fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,109 +25,136 @@ class WorkerInfo:
     num_workers: int
     seed: int
     dataset: Any
-    rng: RandomState | None = None
+    rng: Any = None
     worker_method: str | None = "multiprocessing"
 
 
-class _Running(threading.local):
+class Running(threading.local):
+    """Who a thread is."""
+
     info: WorkerInfo | None = None
 
 
-RUNNING = _Running()
+RUNNING = Running()
+_worker_info: WorkerInfo | None = None
+"""Set by loaders of other packages, in worker processes."""
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The worker that the caller runs in; None in the main thread."""
-    return RUNNING.info
+    """The worker that the caller runs in; None in the program itself."""
+    return RUNNING.info or _worker_info
+
+
+@dataclass(frozen=True)
+class _IterableDatasetStopIteration:
+    """An answer: the worker's part of a stream is at its end."""
+
+    worker_id: int
+
+
+@dataclass(frozen=True)
+class _ResumeIteration:
+    """An order: start over; answered by itself."""
+
+    seed: int | None = None
+
+
+class ManagerWatchdog:
+    """Whether the process that this one was forked from, and with it the program, still runs."""
+
+    def __init__(self) -> None:
+        self.manager_pid = os.getppid()
+
+    def is_alive(self) -> bool:
+        """Whether it does."""
+        return os.getppid() == self.manager_pid
 
 
 @dataclass(frozen=True)
 class Job:
     """What all workers of a loader have to know."""
 
+    dataset_kind: int
     dataset: Any
-    iterable: bool
-    batched: bool
+    auto_collation: bool
     collate_fn: Callable[[Any], Any]
     drop_last: bool
     worker_init_fn: Callable[[int], None] | None
     num_workers: int
     base_seed: int
+    shared_seed: int | None = None
 
-    def fetcher(self) -> Fetcher:
+    def fetcher(self) -> fetch._BaseDatasetFetcher:
         """Reads the dataset, from its start if it is a stream."""
-        return Fetcher(self.dataset, self.iterable, self.batched, self.collate_fn, self.drop_last)
+        kind = fetch._IterableDatasetFetcher if self.dataset_kind else fetch._MapDatasetFetcher
+        return kind(self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
 
 
-@dataclass(frozen=True)
-class Ended:
-    """An answer: the worker's part of a stream is at its end."""
-
-
-AGAIN = "again"
-"""An order: start over; answered by itself."""
-
-
-def numpy_seed(base_seed: int, worker: int) -> list[int]:
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     """The seed that torch gives NumPy's global generator in a worker."""
-    words = [worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     return np.random.SeedSequence(words).generate_state(4).tolist()
 
 
-_generate_state = numpy_seed
-
-
-def introduce(job: Job, worker: int, *, thread: bool) -> None:
+def introduce(job: Job, worker: int, method: str = "multiprocessing") -> None:
     """Seed what the worker draws from, and make `get_worker_info` know it."""
     seed = job.base_seed + worker
-    rng = None
-    if thread:
-        OWN.generator = own = Generator().manual_seed(seed)
-        numpys = np.random.default_rng(numpy_seed(job.base_seed, worker))
-        rng = RandomState(random.Random(seed), own, numpys)
-    else:
-        random.seed(seed)
-        manual_seed(seed)
-        np.random.seed(numpy_seed(job.base_seed, worker))  # noqa: NPY002 - torch seeds the global one
-    method = "thread" if thread else "multiprocessing"
-    RUNNING.info = WorkerInfo(worker, job.num_workers, seed, job.dataset, rng, method)
+    random.seed(seed)
+    manual_seed(seed)
+    np.random.seed(_generate_state(job.base_seed, worker))  # noqa: NPY002 - torch seeds the global one
+    RUNNING.info = WorkerInfo(worker, job.num_workers, seed, job.dataset, None, method)
 
 
 def caught(worker: int) -> ExceptionWrapper:
-    """The exception that is being handled, to be raised in the main thread."""
+    """The exception that is being handled, to be raised in the program."""
     return ExceptionWrapper(where=f"in DataLoader worker process {worker}")
 
 
-def work(job: Job, worker: int, receive: Callable[[], Any], send: Callable[[Any, Any], None]) -> None:
-    """Answer orders, (number, index) pairs, until None comes."""
-    fetch: Fetcher | None = None
-    trouble: ExceptionWrapper | None = None
-    try:
-        if job.worker_init_fn is not None:
-            job.worker_init_fn(worker)
-        fetch = job.fetcher()
-    except Exception:  # whatever it is, told to whoever asks this worker for a batch
-        trouble = caught(worker)
-    ended = False
-    while (order := receive()) is not None:
-        if order == AGAIN:
-            ended = False
-            try:
-                fetch, trouble = job.fetcher(), None
-            except Exception:  # the same when it begins again
-                trouble = caught(worker)
-            send(AGAIN, None)
-            continue
-        if ended:
-            continue
-        number, index = order
-        if trouble is not None or fetch is None:
-            send(number, trouble)
-            continue
+class Worker:
+    """A worker at its work, whose orders are answered one by one."""
+
+    def __init__(self, job: Job, worker: int) -> None:
+        self._job, self._worker = job, worker
+        self._ended = False
+        self._trouble: ExceptionWrapper | None = None
+        self._seed_pipes(job.shared_seed)
         try:
-            send(number, fetch(index))
+            if job.worker_init_fn is not None:
+                job.worker_init_fn(worker)
+            self._fetcher = job.fetcher()
+        except Exception:  # whatever it is, told to whoever asks this worker for a batch
+            self._trouble = caught(worker)
+
+    def answer(self, order: Any) -> Any:
+        """The answer to an order; None where there is none to give."""
+        if isinstance(order, _ResumeIteration):
+            self._start_over(order.seed)
+            return order, None
+        if self._ended:
+            return None
+        number, index = order
+        return number, self._fetched(index)
+
+    def _seed_pipes(self, seed: int | None) -> None:
+        """Data pipes are seeded alike in all workers."""
+        if seed is not None:
+            graph_settings.apply_random_seed(self._job.dataset, Generator().manual_seed(seed))
+
+    def _start_over(self, seed: int | None) -> None:
+        self._ended = False
+        self._seed_pipes(seed)
+        try:
+            self._fetcher, self._trouble = self._job.fetcher(), None
+        except Exception:  # the same when it begins again
+            self._trouble = caught(self._worker)
+
+    def _fetched(self, index: Any) -> Any:
+        if self._trouble is not None:
+            return self._trouble
+        try:
+            return self._fetcher.fetch(index)
         except StopIteration:
-            ended = job.iterable
-            send(number, Ended() if ended else caught(worker))
+            self._ended = bool(self._job.dataset_kind)
+            return _IterableDatasetStopIteration(self._worker) if self._ended else caught(self._worker)
         except Exception:  # of the dataset's code: raised where the batch is asked for
-            send(number, caught(worker))
+            return caught(self._worker)

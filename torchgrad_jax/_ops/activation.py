@@ -15,6 +15,7 @@ from .._core.arrays.division import divide
 from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.arrays.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.arrays.layouts import elementwise, preserved
+from .._core.host import forms
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import broadcast, erf, softplus_with_rule
 from .inner import inner_op
@@ -253,7 +254,7 @@ def _elu_by_result_jvp(alpha: float, scale: float, input_scale: float, primals: 
     return y, tangents[0] * slope
 
 
-@_hidden(inplace=False)
+@_hidden(inplace=False, host=forms.elu)
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
     """``scale * x`` where positive, ``scale * alpha * expm1(input_scale * x)`` elsewhere."""
     _float_only(input, "elu_cpu")
@@ -383,7 +384,7 @@ def mish(input: Array) -> Array:
     return half_as_float(_mish)(input)
 
 
-@op(layout=Layout.ELEMENTWISE, function=False, method=False)
+@op(layout=Layout.ELEMENTWISE, function=False, method=False, host=forms.softplus)
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """``log(1 + exp(beta * x)) / beta``, and the input itself where ``beta * x`` is past `threshold`."""
     _float_only(input, "softplus_cpu")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._core.arrays import dtypes, shapes, sums
@@ -26,6 +27,7 @@ from .._core.arrays.kernels import (
 from .._core.arrays.layouts import elementwise
 from .._core.arrays.meta import Meta
 from .._core.errors.checks import fail_if, readable
+from .._core.host import forms
 from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .helpers import broadcast
 from .registry import (
@@ -302,6 +304,7 @@ def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) 
     check=_no_zero,
     numbers=Numbers(dtype=NumberDtype.WIDE),
     operators=("__floordiv__", "__ifloordiv__"),
+    host=forms.by(np.floor_divide),
 )
 def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """The quotient rounded down; torch gives it no derivative."""
@@ -339,6 +342,7 @@ def _fmod_jvp(primals: Any, tangents: Any) -> Any:
     check=_no_zero,
     operators=("__mod__", "__imod__"),
     node=lambda a: f"RemainderBackward{0 if a.get('other') == 'scalar' else 1}",
+    host=forms.remainder,
 )
 def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
     """What is left of the division, with the sign of the divisor."""

@@ -15,6 +15,7 @@ from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.arrays.kernels import category, cpp_name, refuse, refusing, scalar_name, where as choose
 from .._core.arrays.layouts import elementwise, preserved
 from .._core.arrays.meta import Meta
+from .._core.host import forms
 from .._core.jax import control
 from .helpers import broadcast, stays_complex
 from .registry import (
@@ -459,7 +460,14 @@ def _limits(x: Array, nan: float | None, posinf: float | None, neginf: float | N
     return (0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf)
 
 
-@op(promote=COMMON, inplace=True, layout=Layout.PRESERVE, compares=Compares.IN_GRADIENTS, grad=Grad.REAL)
+@op(
+    promote=COMMON,
+    inplace=True,
+    layout=Layout.PRESERVE,
+    compares=Compares.IN_GRADIENTS,
+    grad=Grad.REAL,
+    host=forms.nan_to_num,
+)
 def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Array:

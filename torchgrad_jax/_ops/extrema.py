@@ -13,6 +13,7 @@ from jax import lax
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.division import divide
 from .._core.errors.checks import fail_if, readable
+from .._core.host import forms
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import is_bool, is_complex, is_float
 from .inner import inner_op
@@ -317,7 +318,9 @@ def nanmedian_full(input: Array) -> Array:
     return _median_full(input, ignore_nan=True)
 
 
-@op(function=False, method=False, returns=("values", "indices"), node="MedianBackward1", nondiff=(1,))
+@op(
+    function=False, method=False, returns=("values", "indices"), node="MedianBackward1", nondiff=(1,), host=forms.middle
+)
 def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` and an index where it stands."""
     return _median_dim(input, dim, keepdim, ignore_nan=False)
@@ -329,7 +332,7 @@ def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array,
     return _median_dim(input, dim, keepdim, ignore_nan=True)
 
 
-@op(returns=("values", "indices"), nondiff=(1,))
+@op(returns=("values", "indices"), nondiff=(1,), host=forms.kth)
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The k-th smallest along `dim` (counted from 1, NaN last) and its index."""
     axis = shapes.wrap_dim(dim, input.ndim)

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays.kernels import scalar_name, widen
+from .._core.host import forms_of_images
 from .._core.random.rounding import spaced
 from .helpers import cubic_beyond, cubic_within, is_float
 from .registry import Array, Dims, NoGradient, op
@@ -201,6 +202,7 @@ def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: boo
     method=False,
     out=False,
     keeps=("input",),
+    host=forms_of_images.sampled,
 )
 def grid_sampler_2d(
     input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool

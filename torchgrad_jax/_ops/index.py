@@ -14,6 +14,7 @@ from .._core.arrays.dtypes import BOOL, COMPLEX
 from .._core.arrays.kernels import refuse
 from .._core.errors import warn
 from .._core.errors.checks import fail_if, first_outside, outside
+from .._core.host import forms
 from .helpers import is_bool, is_complex, stays_complex
 from .inner import inner_op
 from .places import (
@@ -97,7 +98,7 @@ def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
     return Slices.of(shape, dims, full)
 
 
-@inner_op(check=_check_advanced, layout=layouts.indexed)
+@inner_op(check=_check_advanced, layout=layouts.indexed, host=forms.indexed)
 def index(input: Array, indices: OptArrays) -> Array:
     """Advanced indexing by integer tensors; None takes the whole dimension."""
     places = _selection(input.shape, indices)

@@ -17,6 +17,7 @@ from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.arrays.kernels import category, half_as_float, is_half, refuse, scalar_name, where, widen
 from .._core.arrays.matrices import require_not
 from .._core.errors.checks import fail_if, first_outside, integers, outside, readable
+from .._core.host import forms
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import broadcast, softplus, softplus_with_rule
@@ -325,6 +326,7 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
     node="NllLossBackward0",
     no_gradient={NoGradient.REFUSED: ("weight",), NoGradient.ZEROS: ("input",)},
     keeps=("input",),
+    host=forms.chosen_losses,
 )
 def nll_loss(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: str = "mean"

@@ -18,6 +18,7 @@ from .._core.arrays.division import divide
 from .._core.arrays.kernels import is_half, scalar_name, widen
 from .._core.arrays.layouts import following, following_unless_contiguous
 from .._core.errors import messages as errors
+from .._core.host import forms_of_images
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import from_zero, is_float
 from .inner import inner_op
@@ -149,6 +150,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     keeps=dict.fromkeys(
         ("input", "weight", "bias"), ("input", "running_mean", "running_var", "weight", "result1", "result2")
     ),
+    host=forms_of_images.normed_channels,
 )
 def native_batch_norm(
     input: Array,
@@ -216,6 +218,7 @@ def _check_batch_norm(
     no_gradient={NoGradient.NOTHING: ("input", "weight", "bias")},
     from_inputs=True,
     keeps=dict.fromkeys(("input", "weight", "bias"), ("bias", "input", "weight", "result1", "result2")),
+    host=forms_of_images.normed_rows,
 )
 def native_layer_norm(
     input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float
@@ -251,6 +254,7 @@ def native_layer_norm(
     out=False,
     method=False,
     keeps=dict.fromkeys(("input", "weight", "bias"), ("input", "weight", "result1", "result2")),
+    host=forms_of_images.normed_groups,
 )
 def native_group_norm(
     input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float

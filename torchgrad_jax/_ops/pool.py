@@ -17,6 +17,7 @@ from .._core.arrays.kernels import scalar_name, widen
 from .._core.arrays.layouts import following
 from .._core.errors import messages as errors
 from .._core.errors.checks import fail_if, first_outside, outside
+from .._core.host import forms_of_images
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import from_zero, is_bool, is_complex, is_float
 from .inner import inner_op
@@ -282,6 +283,7 @@ def _max_pool(
     nondiff=(1,),
     layout=following(),
     keeps=("input",),
+    host=forms_of_images.largest_of_windows,
 )
 def max_pool2d_with_indices(
     input: Array,

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._core.arrays.division import divide
 from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.arrays.kernels import category, half_as_float, refuse, refusing, where
+from .._core.host import forms
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
@@ -58,7 +60,13 @@ exp_ = unary("exp", complexes.exp, promote=FLOAT)
 exp2 = unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
 expm1 = unary("expm1", complexes.expm1, promote=FLOAT)
 log = unary("log", lax.log, promote=FLOAT)
-log2 = unary("log2", half_as_float(_log2), promote=FLOAT, rule=lambda x, y, t: t / (x * LN2))
+log2 = unary(
+    "log2",
+    half_as_float(_log2),
+    promote=FLOAT,
+    rule=lambda x, y, t: t / (x * LN2),
+    host=forms.by(np.log2, forms.floats),
+)
 log10 = unary("log10", half_as_float(_log10), promote=FLOAT, rule=lambda x, y, t: t / (x * math.log(10.0)))
 log1p_ = unary("log1p", complexes.log1p, promote=FLOAT, node="Log1PBackward0")
 
@@ -217,7 +225,9 @@ def _logaddexp2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Ar
     return tx / (1 + lax.exp2(y - x)) + ty / (1 + lax.exp2(x - y))
 
 
-logaddexp = binary("logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule)
+logaddexp = binary(
+    "logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule, host=forms.by(np.logaddexp)
+)
 logaddexp2 = binary(
     "logaddexp2",
     refusing(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX),

@@ -303,6 +303,10 @@ class OpDef:
     """For a view: ``(meta, **arguments)`` -> shape, strides and offset."""
     kernel: TorchKernel = TorchKernel()
 
+    host: Callable[..., Any] | None = None
+    """``(metas or types of the arguments by name, **statics)`` -> what computes small arrays on the CPU in NumPy, or
+    None where the code that follows from the implementation has to do it. See `_core/host/forms.py`."""
+
     # --- gradients
     grad: Grad = Grad.YES
     node: str | Callable[..., str] = ""

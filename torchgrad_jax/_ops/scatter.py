@@ -13,6 +13,7 @@ from jax import lax
 from .._core.arrays import shapes
 from .._core.arrays.parts import diagonal_dims, selected
 from .._core.errors.checks import fail_if, first_outside, outside, readable
+from .._core.host import forms
 from .helpers import broadcast, convert, is_bool, is_complex
 from .inner import inner_op
 from .places import WRITERS, Cells, add_at, cells, check_dim, combine, is_index, torch_name, wrapped, write_at
@@ -44,7 +45,7 @@ def _check_rank(x: Array, index: Array, what: str) -> None:
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
 
 
-@op(check=check_dim(RuntimeError), keeps=("input",))
+@op(check=check_dim(RuntimeError), keeps=("input",), host=forms.gathered)
 def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     """Elements of `input` whose coordinate along `dim` is given by `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)

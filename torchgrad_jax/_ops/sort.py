@@ -13,6 +13,7 @@ from .._core.arrays import dtypes, layouts, shapes
 from .._core.arrays.division import divide
 from .._core.arrays.kernels import cpp_name
 from .._core.errors.checks import fail_if, numpy_of, outside, readable
+from .._core.host import forms
 from .._core.jax import control
 from .._core.random.rounding import halves
 from .helpers import is_bool, is_complex, is_float
@@ -44,13 +45,14 @@ def _sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     nondiff=(1,),
     layout=Layout.PRESERVE,
     node=lambda a: f"SortBackward{int(a['stable'] is not None)}",
+    host=forms.ordered,
 )
 def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> tuple[Array, Array]:
     """Sort along `dim`, NaN last; always stable."""
     return _sort(input, dim, descending)
 
 
-@op(grad=Grad.NO, layout=Layout.PRESERVE)
+@op(grad=Grad.NO, layout=Layout.PRESERVE, host=forms.order)
 def argsort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Array:
     """The permutation that sorts along `dim`; always stable."""
     return _sort(input, dim, descending)[1]
@@ -75,7 +77,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     return along(x, index, axis), index
 
 
-@op(returns=("values", "indices"), nondiff=(1,))
+@op(returns=("values", "indices"), nondiff=(1,), host=forms.largest)
 def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
     """The k largest or smallest elements along `dim`, in order; of equals the first."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -168,7 +170,14 @@ def _check_search(edges: Array, x: Array, right: bool, side: str | None, sorter:
         )
 
 
-@op(grad=Grad.NO, method=False, promote=COMMON, promoted=("sorted_sequence", "input"), check=_check_sorter)
+@op(
+    grad=Grad.NO,
+    method=False,
+    promote=COMMON,
+    promoted=("sorted_sequence", "input"),
+    check=_check_sorter,
+    host=forms.searched,
+)
 def searchsorted(
     sorted_sequence: Array,
     input: Array | Scalar,
@@ -274,7 +283,7 @@ def _check_histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Non
     fail_if(low > high, lambda: RuntimeError("torch.histc: max must be larger than min"))
 
 
-@op(grad=Grad.NO, check=_check_histc)
+@op(grad=Grad.NO, check=_check_histc, host=forms.histogram)
 def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Array:
     """Counts of the elements in equal bins between `min` and `max`."""
     if not is_float(input):
@@ -427,7 +436,7 @@ def histogram_bins_tensor(
     return _histogram(input, bins, weight, density, even=False)
 
 
-@op(function=False, method=False, grad=Grad.MISSING)
+@op(function=False, method=False, grad=Grad.MISSING, host=forms.counted)
 def bincount_sized(input: Array, weights: Array | None, size: int) -> Array:
     """Sum of weights (or count) per value, for values below `size`."""
     index = input.astype(jnp.int64)

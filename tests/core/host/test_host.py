@@ -63,6 +63,10 @@ def binary(fn, dtypes=NUMERIC):
     return lambda x, y: fn(x, y), dtypes
 
 
+def _divisor(y):
+    return y if y.dtype.kind == "f" else y + 2 if y.dtype.kind == "u" else -2 - y
+
+
 def _within(x):
     if x.dtype == bool:
         return x
@@ -93,7 +97,10 @@ CASES = {
     "select_n": binary(lambda x, y: jnp.where(x > y, x, y), REAL),
     "iota": (lambda x, y: x + lax.broadcasted_iota(x.dtype, (8, 4), 1), NUMERIC),
     "convert_element_type": (
-        lambda x, y: (x.astype(bool), _within(x).astype("int32"), x.astype("float64"), _within(x).astype("complex64")),
+        lambda x, y: (
+            x.astype(bool), _within(x).astype("int32"), x.astype("float64"), _within(x).astype("complex64"),
+            _within(x).astype("float32").astype("float16").astype("float32"),
+        ),
         REAL,
     ),
     "dynamic_slice": binary(lambda x, y: lax.dynamic_slice(x, (jnp.argmax(y[:, 0]), 9), (2, 2)), REAL),
@@ -103,7 +110,11 @@ CASES = {
     "complex": (lambda x, y: lax.complex(_within(x), y) - lax.complex(_within(y), _within(x)), FLOATS),
     "conj": (lambda x, y: jnp.conj(lax.complex(x, y)), FLOATS),
     "add": binary(lax.add), "sub": binary(lax.sub), "mul": binary(lax.mul), "max": binary(lax.max),
-    "min": binary(lax.min), "div": binary(lax.div, FLOATS), "rem": binary(lax.rem, FLOATS),
+    "min": binary(lax.min), "div": binary(lambda x, y: lax.div(x, _divisor(y)), NUMERIC),
+    "rem": binary(lambda x, y: lax.rem(x, _divisor(y)), NUMERIC),
+    "shift_left": binary(lax.shift_left, ["int32", "int64", "uint8"]),
+    "shift_right_arithmetic": binary(lax.shift_right_arithmetic, ["int32", "int64"]),
+    "lgamma": unary(lax.lgamma), "top_k": unary(lambda x: tuple(lax.top_k(x, 3))),
     "add_any": (lambda x, y: jax.vjp(lambda a: (a * y, a + y), x)[1]((y, x)), FLOATS),
     "nextafter": binary(lax.nextafter, FLOATS), "atan2": binary(lax.atan2, FLOATS), "pow": binary(lax.pow, FLOATS),
     "divide": binary(divide, FLOATS),
@@ -217,15 +228,47 @@ def test_half_types_are_left_to_xla(dtype):
 @pytest.mark.parametrize(
     "fn",
     [
-        lambda x: lax.lgamma(x),
+        lambda x: lax.digamma(x),
         lambda x: lax.while_loop(lambda v: v[0] < 3, lambda v: v * 2, x),
         lambda x: lax.cond(x[0] > 0, lambda v: v, lambda v: -v, x),
         lambda x: jnp.fft.fft(x),
-        lambda x: lax.top_k(x, 2)[0],
+        lambda x: lax.top_k(x.astype(int), 2)[0],
     ],
 )
 def test_a_primitive_that_the_table_lacks_is_left_to_xla(fn):
     assert code(fn, jnp.ones(3)) is None
+
+
+@pytest.mark.parametrize("y", [0, -1])
+def test_integers_divided_by_zero_and_by_minus_one_are_left_to_xla(y):
+    for fn in (lax.div, lax.rem):
+        with pytest.raises(AssertionError, match="left to XLA"):
+            code(fn, jnp.arange(3), jnp.full(3, y))(np.arange(3), np.full(3, y))
+
+
+def test_half_types_are_moved_and_converted_but_bfloat16_is_left_to_xla():
+    agree(lambda x: (x[::-1], x.reshape(2, 4), x.astype("float32") + 1), jnp.arange(8, dtype="float16"))
+    assert code(lambda x: x.astype("float32"), jnp.ones(3, "bfloat16")) is None
+
+
+@pytest.mark.parametrize(
+    "fn, steps",
+    [
+        (lambda x: x * 1.0, 0),
+        (lambda x: x / 1.0, 0),
+        (lambda x: x - 0.0, 0),
+        (lambda x: x - np.float32(-0.0), 1),
+        (lambda x: x + 0.0, 1),  # -0.0 becomes 0
+        (lambda x: jnp.where(np.ones((3, 4), bool), x, 2.0), 0),
+        (lambda x: x.reshape(12).reshape(4, 3).reshape(3, 4), 0),
+        (lambda x: x.reshape(12).reshape(4, 3), 1),
+        (lambda x: lax.convert_element_type(x, x.dtype), 0),
+        (lambda x: jnp.exp(x) * jnp.exp(x), 2),
+    ],
+)
+def test_steps_that_change_nothing_have_no_code(fn, steps):
+    maker = host._Maker(jax.make_jaxpr(fn)(jnp.ones((3, 4), "float32")), None, MOST)
+    assert len(maker._text(maker.outs)) == steps
 
 
 def test_much_work_and_large_arrays_are_left_to_xla():

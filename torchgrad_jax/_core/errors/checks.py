@@ -137,6 +137,10 @@ def outside(index: Any, size: int, negative: bool = False, ignored: int | None =
 
     `negative` ones may count from its end, and an `ignored` one may be anywhere.
     """
+    if index.__class__ is np.ndarray and 0 < index.size <= _FEW:  # by far the most frequent case
+        numbers = index.ravel().tolist()
+        if min(numbers) >= (-size if negative else 0) and max(numbers) < size:
+            return False
     bounds = Bounds(-size if negative else 0, size, ignored)
     if not is_traced(index):
         return bounds.broken_by(np.asarray(index))

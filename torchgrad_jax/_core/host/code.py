@@ -29,8 +29,8 @@ import jax
 import numpy as np
 
 from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
-from . import indexing as host_indexing, steps as host_steps
-from .steps import Step, Unsure
+from . import indexing as host_indexing, inline, shorter, steps as host_steps
+from .inline import Step, Unsure
 
 LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
 """Elements of an array, and of one in a program with a loop, of which each round takes a part."""
@@ -72,7 +72,7 @@ class _No(Exception):
     """The kernel has a step that only XLA can do, or too much work for NumPy."""
 
 
-def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float = LIMIT) -> Any:
+def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float = LIMIT, form: Any = None) -> Any:
     """NumPy code for a closed jaxpr; None where XLA has to do it.
 
     Args:
@@ -80,6 +80,8 @@ def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float 
         kernel: the compiled function, for calls that NumPy can't do.
         single: whether `kernel` gives its one result, and not a list of results.
         limit: microseconds that it may take; infinite where NumPy is to do it for all but the largest arrays.
+        form: a function of NumPy's that was written by hand. It stands for the code, where there is such code and for
+            the values that it takes; for others it raises `Unsure`.
 
     Returns:
         A function of the same arguments as `kernel`, with the same results.
@@ -87,9 +89,11 @@ def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float 
     if closed.effects or jax.default_backend() != "cpu":
         return None
     try:
-        return _Maker(closed, kernel, limit).function(single)
+        maker = _Maker(closed, kernel, limit)
+        derived = maker.function(single)
     except (_No, Unsure):
         return None
+    return derived if form is None or len(maker.args) > _FEW else maker.with_form(form, derived, single)
 
 
 class _Line(NamedTuple):
@@ -111,6 +115,10 @@ class _Maker:
         self.lines: list[_Line] = []
         self.made: dict[str, tuple[str, list[str]]] = {}
         """By name, which primitive of which values gave a value."""
+        self.done: dict[Any, list[str]] = {}
+        """The values that a primitive with these parameters gave for these operands: a step is done once."""
+        self.views: dict[str, tuple[str, tuple[int, ...]]] = {}
+        """By name, what a value is in another shape, and what shape that has."""
         self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
         self.known: dict[str, Any] = {}
         """The values of names that are the same in each call."""
@@ -123,10 +131,12 @@ class _Maker:
         if limit == math.inf:
             self.largest = OF_THREADS
         for v in closed.jaxpr.invars:
-            _check(v.aval, self.largest)
+            _check(v.aval, self.largest, halves=True)
         self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]
+        self.numbers: dict[str, str] = {}
+        """By the name of a number as an array, that of the argument."""
         consts = [self._constant(np.asarray(c)) for c in closed.consts]
-        self.outs = self._run(closed.jaxpr, consts, self.args)
+        self.outs = self._run(closed.jaxpr, consts, [*map(self._given, self.args, closed.jaxpr.invars)])
 
     def function(self, single: bool) -> Any:
         """What came of it."""
@@ -146,12 +156,32 @@ class _Maker:
         spread = [*map(self._spread, self.outs)]
         outs = [f"own({name})" for name in spread]
         result = outs[0] if single else "[" + ", ".join(outs) + "]"
-        inner = [*self._numbers(), *self._text(spread), f"return {result}"]
+        inner = [*self._text(spread), f"return {result}"]
         lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
         lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
+        return self._made(lines)
+
+    def with_form(self, form: Step, derived: Step, single: bool) -> Any:
+        """A function that calls `form`, and `derived` for values that the form does not take."""
+        self.space = {**_COMMON, "xla": self.space["xla"], "form": form, "derived": derived}
+        all_args = ", ".join(self.args)
+        outs = [f"v{i}" for i in range(len(self.outs))]
+        result = f"own(form({all_args}))" if single else "[" + ", ".join([f"own({v})" for v in outs]) + "]"
+        lines = [f"def kernel({all_args}):", f"    if nans.value or infs.value: return xla({all_args})"]
+        for name, v in zip(self.args, self.closed.jaxpr.invars):
+            lines += [f"    {line}" for line in self._argument(name, v.aval, f"return xla({all_args})")]
+        lines += ["    for token in quietly:", "        try:"]
+        lines += [] if single else [f"            {', '.join(outs)}, = form({all_args})"]
+        lines += [f"            return {result}"]
+        lines += [f"        except untaken: return derived({all_args})", "        finally: loudly(token)"]
+        made = self._made(lines)
+        made.derived = derived
+        return made
+
+    def _made(self, lines: list[str]) -> Any:
+        """The function `kernel` with this text."""
         exec(compile("\n".join(lines), f"{__file__}:kernel", "exec"), self.space)
-        made = self.space["kernel"]
-        xla = self.space["xla"]
+        made, xla = self.space["kernel"], self.space["xla"]
         made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
         return made
 
@@ -181,13 +211,20 @@ class _Maker:
             f"    {name} = asarray({name})",
         ]
 
-    def _numbers(self) -> list[str]:
-        lines = []
-        for name, v in zip(self.args, self.closed.jaxpr.invars):
-            if v.aval.weak_type and not v.aval.shape:
-                self.space[f"type_{name}"] = v.aval.dtype
-                lines.append(f"{name} = number({name}, type_{name})")
-        return lines
+    def _given(self, name: str, v: Any) -> str:
+        """The name of an argument as an array."""
+        if not v.aval.weak_type or v.aval.shape:
+            return name
+        out = f"n{name}"
+        self.numbers[out] = name
+        self._add([out], f"{out} = number({name}, {v.aval.dtype.name})", [name])
+        return out
+
+    def _number_as(self, dt: Any, name: str) -> str:
+        out = f"v{self.count}"
+        self.count += 1
+        self._add([out], f"{out} = number({self.numbers[name]}, {dt.name})", [])
+        return out
 
     def _constant(self, value: np.ndarray) -> str:
         if value.size > self.largest:
@@ -212,9 +249,24 @@ class _Maker:
                 consts = [self._constant(np.asarray(c)) for c in getattr(closed, "consts", ())]
                 found = self._run(getattr(closed, "jaxpr", closed), consts, ins)
             else:
-                found = self._step(eqn, ins)
+                found = self._once(eqn, ins)
             env.update(zip(eqn.outvars, found))
         return [name_of(v) for v in jaxpr.outvars]
+
+    def _once(self, eqn: Any, ins: list[str]) -> list[str]:
+        """The values of a step, which may be ones that are there already."""
+        if eqn.primitive.name == "convert_element_type" and ins[0] in self.numbers and _narrows(eqn):
+            return [self._number_as(eqn.outvars[0].aval.dtype, ins[0])]
+        given = shorter.unchanged(eqn, [self.known.get(n) for n in ins])
+        if given is not None:
+            return [ins[given]]
+        key = shorter.key_of(eqn, ins)
+        found = None if key is None else self.done.get(key)
+        if found is None:
+            found = self._step(eqn, ins)
+            if key is not None:
+                self.done[key] = found
+        return found
 
     def _step(self, eqn: Any, ins: list[str]) -> list[str]:
         primitive = host_steps.STEPS.get(eqn.primitive.name)
@@ -222,9 +274,10 @@ class _Maker:
             return self._loop(eqn, ins)
         if (moved := self._counted_from_the_end(eqn, ins)) is not None:
             return [moved]
-        for v in eqn.outvars:
-            _check(v.aval, self.largest)
-        fn = primitive.make(eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
+        for v in (*eqn.invars, *eqn.outvars):
+            _check(v.aval, self.largest, eqn.primitive.name in host_steps.MOVES)
+        avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
+        fn = primitive.make(eqn.params, *avals)
         price = host_steps.cost(primitive, eqn)
         if (fn is None or price > ALONE) and self.loops and eqn.primitive.name in _ALONE:
             fn, price = _compiled_alone(eqn), ALONE
@@ -238,6 +291,10 @@ class _Maker:
         self.left -= price
         if self.left < 0:
             raise _No
+        if primitive.knowing is not None:
+            fn = primitive.knowing(eqn.params, *avals, [self.known.get(n) for n in ins]) or fn
+        if isinstance(fn, inline.Reshape):
+            return [self._reshaped(self._spread(ins[0]), eqn.invars[0].aval.shape, fn.shape)]
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
         self.made[outs[0]] = eqn.primitive.name, ins
@@ -247,10 +304,10 @@ class _Maker:
                 self.compact[outs[0]] = aval
         else:
             ins = [self._spread(n) for n in ins]
-        if isinstance(fn, host_steps.Inline):
-            self._add(outs, f"{outs[0]} = {fn.text.format(*ins)}", ins)
-            return outs
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
+        if isinstance(fn, inline.Inline):
+            self._add(outs, f"{target} = {fn.text.format(*ins)}", ins)
+            return outs
         self._add(outs, f"{target} = {self._called(fn)}({', '.join(ins)})", ins)
         return outs
 
@@ -300,14 +357,24 @@ class _Maker:
         """A value that is to be spread: only its dimensions of one element are made, and where there is one none."""
         aval, dims, inner = (eqn.outvars[0].aval, eqn.params["broadcast_dimensions"], eqn.invars[0].aval)
         of = self._spread(of)
-        out = f"v{self.count}"
-        self.count += 1
         form = [1] * aval.ndim
         for d, n in zip(dims, inner.shape):
             form[d] = n
-        self._add([out], f"{out} = {of}.reshape({tuple(form)})" if inner.ndim else f"{out} = {of}", [of])
-        if (tuple(form) if inner.ndim else ()) != aval.shape:
+        whole = tuple(form) == aval.shape
+        out = self._reshaped(of, inner.shape, tuple(form) if inner.ndim or whole else (), fresh=not whole)
+        if not whole:
             self.compact[out] = aval
+        return out
+
+    def _reshaped(self, name: str, old: tuple[int, ...], new: tuple[int, ...], fresh: bool = False) -> str:
+        """A value in another shape; with `fresh` under a name of its own."""
+        root, shape = self.views.get(name, (name, old))
+        if shape == new and not fresh:
+            return root
+        out = f"v{self.count}"
+        self.count += 1
+        self.views[out] = root, shape
+        self._add([out], f"{out} = {root}.reshape({new})" if shape != new else f"{out} = {root}", [root])
         return out
 
     def _spread(self, name: str) -> str:
@@ -321,6 +388,11 @@ class _Maker:
             self.count += 1
             self._add([out], f"{out} = {self._called(host_steps.filling(aval))}({name})", [name])
         return out
+
+
+def _narrows(eqn: Any) -> bool:
+    """Whether a step makes float32 of float64, which Python's floats become at once."""
+    return (eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype) == (np.float64, np.float32)
 
 
 def _all_steps(jaxpr: Any) -> Iterator[Any]:
@@ -364,12 +436,16 @@ def _needed(jaxpr: Any) -> list[Any]:
     return kept[::-1]
 
 
-def _check(aval: Any, largest: int) -> None:
-    """Leave half types to XLA, which computes them in a wider dtype, and arrays without a plain shape."""
+def _check(aval: Any, largest: int, halves: bool = False) -> None:
+    """Leave to XLA what computes in half types, which it does in a wider dtype, and arrays without a plain shape."""
     shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
         raise _No
-    if aval.size > largest or dt.kind not in "biufc" or (dt.kind == "f" and dt.itemsize < 4):
+    if dt == inline.HALF:
+        plain = halves
+    else:
+        plain = dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
+    if aval.size > largest or not plain:
         raise _No
 
 
@@ -431,11 +507,11 @@ def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
 _QUIETLY, _LOUDLY = _warnings()
 _COMMON: dict[str, Any] = {
     "ndarray": np.ndarray,
-    "asarray": np.asarray,
-    "where": np.where,
+    **inline.NAMES,
     "own": _own,
     "number": _number,
     "Unsure": Unsure,
+    "untaken": (Unsure, IndexError, OverflowError),
     "numbers": frozenset((bool, int, float, complex)),
     "quietly": _QUIETLY,
     "loudly": _LOUDLY,

@@ -71,6 +71,7 @@ class _Places:
         inside = [d for d in range(len(operand)) if d not in dropped and d not in batching]
         for d, out in zip(inside, window):
             self._base = self._base + _along(sizes[d], out, rank) * strides[d]
+        self._base = np.ascontiguousarray(np.broadcast_to(self._base, shape)) if self._base.any() else None
 
     def find(self, starts: Any) -> tuple[Any, Any]:
         """The numbers, and which windows lie within the operand (None: all of them)."""
@@ -79,19 +80,22 @@ class _Places:
         flat = self._base
         for k, step in enumerate(self._steps):
             at = starts[..., k].reshape(self._form)
-            flat = flat + (at if step == 1 else at * step)
+            at = at if step == 1 else at * step
+            flat = at if flat is None else flat + at
+        if flat is None:
+            flat = np.zeros(self._shape, np.int64)
         return (flat if flat.shape == self._shape else np.broadcast_to(flat, self._shape)), within
 
 
 def _clipped(starts: Any, room: Any, mode: Any) -> tuple[Any, Any]:
     """Where windows begin, moved into the operand, and which of them were in it, if that matters and some were not."""
     starts = starts.astype(np.int64, copy=False)
-    if starts.size <= _FEW:  # Python looks at a few numbers sooner than NumPy
+    if starts.size <= _FEW and room.__class__ is int:  # Python looks at a few numbers sooner than NumPy
         at = starts.ravel().tolist()
-        if not at or (min(at) >= 0 and room.__class__ is int and max(at) <= room):
+        if not at or (min(at) >= 0 and max(at) <= room):
             return starts, None
     inside = (starts >= 0) & (starts <= room)
-    if inside.all():
+    if b"\0" not in inside.tobytes():
         return starts, None
     drops = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
     return np.clip(starts, 0, room), inside if drops else None
@@ -145,17 +149,34 @@ def gather(params: Any, ins: Any, outs: Any) -> Step | None:
         return None
     if _is_of_rows(params, ins[0].shape):
         return _gather_rows(params, ins, shape)
-    places = _Places(
-        params["dimension_numbers"], _GATHERED, params, ins[0].shape, ins[1].shape, shape, params["slice_sizes"]
-    )
-    filler = _filler(params.get("fill_value"), ins[0].dtype)
+    return _Gathering(params, ins, outs).pick
 
-    def pick(x: Any, starts: Any) -> Any:
-        at, within = places.find(starts)
+
+class _Gathering:
+    """A gather of elements."""
+
+    def __init__(self, params: Any, ins: Any, outs: Any) -> None:
+        given = params["dimension_numbers"], _GATHERED, params, ins[0].shape, ins[1].shape, outs[0].shape
+        self.places = _Places(*given, params["slice_sizes"])
+        self.filler = _filler(params.get("fill_value"), ins[0].dtype)
+
+    def pick(self, x: Any, starts: Any) -> Any:
+        return self.of(x, *self.places.find(starts))
+
+    def of(self, x: Any, at: Any, within: Any) -> Any:
         out = x.reshape(-1).take(at)
-        return out if within is None else np.where(within, out, filler)
+        return out if within is None else np.where(within, out, self.filler)
 
-    return pick
+
+def gather_knowing(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
+    """`gather` at places that are the same in each call."""
+    if known[1] is None:
+        return None
+    if _is_of_rows(params, ins[0].shape):
+        return _gather_rows(params, ins, outs[0].shape, known[1])
+    gathering = _Gathering(params, ins, outs)
+    found = gathering.places.find(known[1])
+    return lambda x, starts: gathering.of(x, *found)
 
 
 def _is_of_rows(params: Any, shape: Any) -> bool:
@@ -168,8 +189,8 @@ def _is_of_rows(params: Any, shape: Any) -> bool:
     return numbers.collapsed_slice_dims == (d,) and tuple(params["slice_sizes"]) == whole
 
 
-def _gather_rows(params: Any, ins: Any, shape: Any) -> Step:
-    """A copy of rows, which is ten times faster than one of elements."""
+def _gather_rows(params: Any, ins: Any, shape: Any, known: Any = None) -> Step:
+    """A copy of rows, which is ten times faster than one of elements; `known` are places that are always the same."""
     numbers, mode = params["dimension_numbers"], params["mode"]
     (d,), offsets = numbers.start_index_map, numbers.offset_dims
     room, filler = ins[0].shape[d] - 1, _filler(params.get("fill_value"), ins[0].dtype)
@@ -177,10 +198,11 @@ def _gather_rows(params: Any, ins: Any, shape: Any) -> Step:
     # `take` puts the dimensions in another order.
     order = np.argsort([*offsets[:d], *batch, *offsets[d:]])
     form = [shape[i] if i in batch else 1 for i in range(len(shape))]
+    found = None if known is None else _clipped(known[..., 0], room, mode)
     stays = order.tolist() == [*range(len(shape))]
 
     def pick(x: Any, starts: Any) -> Any:
-        at, within = _clipped(starts[..., 0], room, mode)
+        at, within = found or _clipped(starts[..., 0], room, mode)
         out = x.take(at, d)
         if not stays:
             out = out.transpose(order)
@@ -201,33 +223,68 @@ def scatter(add: bool) -> Callable[..., Step | None]:
     """`scatter` or `scatter-add`."""
 
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        operand, shape, numbers = ins[0].shape, ins[2].shape, params["dimension_numbers"]
         if params["mode"] not in _MODES or not ins[0].size or (ins[0].dtype.kind == "b" and add):
             return None
-        sizes = [1] * len(operand)
-        gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
-        inside = [d for d in range(len(operand)) if d not in gone]
-        for d, u in zip(inside, numbers.update_window_dims):
-            sizes[d] = shape[u]
-        places = _Places(numbers, _SCATTERED, params, operand, ins[1].shape, shape, sizes)
+        return _Scattering(params, ins, add).put
+
+    return make
+
+
+def scatter_knowing(add: bool) -> Callable[..., Step | None]:
+    """The same where the places or the operand are the same in each call."""
+
+    def make(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
+        if known[0] is None and known[1] is None:
+            return None
+        scattering = _Scattering(params, ins, add)
+        found = None if known[1] is None else scattering.places.find(known[1])
+        sums = add and ins[0].dtype.kind == "f" and known[0] is not None and not known[0].any()
+        of = scattering.of_zeros if sums else scattering.of
 
         def put(x: Any, starts: Any, new: Any) -> Any:
-            flat, within = places.find(starts)
-            if within is not None:
-                kept = np.broadcast_to(within, shape)
-                flat, new = flat[kept], new[kept]
-            else:
-                flat, new = flat.reshape(-1), new.reshape(-1)
-            out = np.array(x, order="C").reshape(-1)
-            if add:
-                np.add.at(out, flat, new)
-            else:
-                out[flat] = new
-            return out.reshape(operand)
+            return of(x, new, *(found or scattering.places.find(starts)))
 
         return put
 
     return make
+
+
+class _Scattering:
+    """A scatter of elements."""
+
+    def __init__(self, params: Any, ins: Any, add: bool) -> None:
+        self.operand, self.shape, numbers = ins[0].shape, ins[2].shape, params["dimension_numbers"]
+        sizes = [1] * len(self.operand)
+        gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+        inside = [d for d in range(len(self.operand)) if d not in gone]
+        for d, u in zip(inside, numbers.update_window_dims):
+            sizes[d] = self.shape[u]
+        self.places = _Places(numbers, _SCATTERED, params, self.operand, ins[1].shape, self.shape, sizes)
+        self.add, self.size, self.dtype = add, math.prod(self.operand), ins[0].dtype
+
+    def put(self, x: Any, starts: Any, new: Any) -> Any:
+        return self.of(x, new, *self.places.find(starts))
+
+    def of(self, x: Any, new: Any, flat: Any, within: Any) -> Any:
+        flat, new = self._kept(flat, new, within)
+        out = np.array(x, order="C").reshape(-1)
+        if self.add:
+            np.add.at(out, flat, new)
+        else:
+            out[flat] = new
+        return out.reshape(self.operand)
+
+    def of_zeros(self, x: Any, new: Any, flat: Any, within: Any) -> Any:
+        """Sums of what is added to zeros, made in float64."""
+        flat, new = self._kept(flat, new, within)
+        return np.bincount(flat, new, self.size).astype(self.dtype).reshape(self.operand)
+
+    def _kept(self, flat: Any, new: Any, within: Any) -> tuple[Any, Any]:
+        """The places and elements that lie within the operand, as rows."""
+        if within is None:
+            return flat.reshape(-1), new.reshape(-1)
+        kept = np.broadcast_to(within, self.shape)
+        return flat[kept], new[kept]
 
 
 def scatter_cost(eqn: Any) -> float:

@@ -127,7 +127,9 @@ def _arranged(rank: int, batch: Any, summed: Any, shape: Any, last: bool) -> Ste
     order = (*batch, *free, *summed) if last else (*batch, *summed, *free)
     sizes = [math.prod([shape[d] for d in ds]) for ds in ((free, summed) if last else (summed, free))]
     whole = (*[shape[d] for d in batch], *sizes)
-    return lambda x: np.transpose(x, order).reshape(whole)
+    if order == (*range(rank),):
+        return lambda x: x.reshape(whole)
+    return lambda x: x.transpose(order).reshape(whole)
 
 
 # --- convolutions ---------------------------------------------------------------------------------
@@ -147,8 +149,10 @@ class _Convolution:
         self.places = [outs[0].shape[d] for d in self.out_order[2:]]
         self.strides, self.spread = params["window_strides"], params["rhs_dilation"]
         self.padding, self.inner = params["padding"], params["lhs_dilation"]
+        self.grows = any(low or high for low, high in self.padding) or any(n != 1 for n in self.inner)
         grown = [(n - 1) * k + 1 for n, k in zip(spatial, self.inner)]
         self.grown = [low + n + high for n, (low, high) in zip(grown, self.padding)]
+        self._set_place(spatial)
         self.summed, self.found = self.taken * math.prod(self.kernel), math.prod(self.places)
         self.elements = examples * self.channels * math.prod(self.kernel) * self.found
         self.together = self.kernel[-1] > self.places[-1]
@@ -164,22 +168,26 @@ class _Convolution:
 
     def grow(self, x: Any) -> Any:
         """The input with its padding, and with zeros between its elements."""
-        if not any(low or high for low, high in self.padding) and set(self.inner) <= {1}:
+        if not self.grows:
             return x
         out = np.zeros((*x.shape[:2], *self.grown), x.dtype)
+        out[self._at] = x[self._of]
+        return out
+
+    def _set_place(self, spatial: list[int]) -> None:
+        """Where in what has grown the input stands, and which part of it does."""
         at, of = [slice(None)] * 2, [slice(None)] * 2
-        for size, step, (low, _), n in zip(x.shape[2:], self.inner, self.padding, self.grown):
+        for size, step, (low, _), n in zip(spatial, self.inner, self.padding, self.grown):
             first = max(0, -(low // step)) if low < 0 else 0
             last = min(size, (n - 1 - low) // step + 1)
             of.append(slice(first, max(first, last)))
             begin = low + first * step
             at.append(slice(begin, begin + max(0, last - first) * step, step))
-        out[tuple(at)] = x[tuple(of)]
-        return out
+        self._at, self._of = tuple(at), tuple(of)
 
     def windows(self, x: Any) -> Any:
         """The windows of an input, without a copy: (example, group, channel, *kernel, *places)."""
-        x = self.grow(np.transpose(x, self.x_order))
+        x = np.ascontiguousarray(self.grow(_in_order(x, self.x_order)))
         (example, channel, *rest), apart = x.strides, self.taken * x.strides[1]
         if self.of_examples > 1:
             apart = self.many * example
@@ -191,7 +199,12 @@ class _Convolution:
             *[s * k for s, k in zip(rest, self.spread)],
             *[s * k for s, k in zip(rest, self.strides)],
         )
-        return np.lib.stride_tricks.as_strided(x, shape, steps, writeable=False)
+        return np.ndarray(shape, x.dtype, x, 0, steps)
+
+
+def _in_order(x: Any, order: tuple[int, ...]) -> Any:
+    """The dimensions in another order."""
+    return x if order == (*range(x.ndim),) else x.transpose(order)
 
 
 def convolution(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -206,22 +219,32 @@ def convolution(params: Any, ins: Any, outs: Any) -> Step | None:
     if product is None:
         return None
     k, groups, found = len(conv.kernel), conv.groups, conv.found
-    back = np.argsort(conv.out_order)
+    back = tuple(np.argsort(conv.out_order).tolist())
     shape = (conv.many, conv.filters, *conv.places)
 
     def per_example(x: Any, w: Any) -> Any:
-        columns = conv.windows(x).reshape(conv.many, groups, conv.summed, found)
-        weights = np.transpose(w, conv.w_order).reshape(groups, -1, conv.summed)
-        return product(np.broadcast_to(weights, (conv.many, *weights.shape)), columns).reshape(shape).transpose(back)
+        columns = conv.windows(x)
+        if lone:
+            out = _in_order(w, conv.w_order).reshape(-1, conv.summed).dot(columns.reshape(conv.summed, found))
+            return _in_order(out.reshape(shape), back)
+        columns = columns.reshape(conv.many, groups, conv.summed, found)
+        weights = _in_order(w, conv.w_order).reshape(groups, -1, conv.summed)
+        if conv.many > 1 and product is not np.matmul:
+            weights = np.broadcast_to(weights, (conv.many, *weights.shape))
+        return _in_order(product(weights, columns).reshape(shape), back)
 
     def all_together(x: Any, w: Any) -> Any:
         places = range(3 + k, 3 + 2 * k)
         rows = conv.windows(x).transpose(1, 0, *places, 2, *range(3, 3 + k))
-        weights = np.transpose(w, conv.w_order).reshape(groups, -1, conv.summed)
-        out = product(rows.reshape(groups, -1, conv.summed), weights.transpose(0, 2, 1))
+        if groups == 1 and product is np.matmul:
+            out = rows.reshape(-1, conv.summed).dot(_in_order(w, conv.w_order).reshape(-1, conv.summed).T)
+        else:
+            weights = _in_order(w, conv.w_order).reshape(groups, -1, conv.summed)
+            out = product(rows.reshape(groups, -1, conv.summed), weights.transpose(0, 2, 1))
         out = out.reshape(groups, conv.many, found, -1).transpose(1, 0, 3, 2)
-        return out.reshape(shape).transpose(back)
+        return _in_order(out.reshape(shape), back)
 
+    lone = conv.many == groups == 1 and product is np.matmul
     return all_together if conv.together else per_example
 
 

@@ -14,28 +14,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from . import indexing as host_indexing, products as host_products
-
-Step = Callable[..., Any]
-
-
-class Unsure(Exception):
-    """For these values it is not defined what XLA gives."""
-
-
-class Inline:
-    """A step that becomes an expression in the code, with the names of its operands. That saves a call."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __call__(self, *xs: Any) -> Any:
-        names = [f"x{i}" for i in range(len(xs))]
-        text = compile(self.text.format(*names), f"{__file__}:step", "eval")
-        return eval(text, {"where": np.where, **dict(zip(names, xs))})
-
-
-SAME = Inline("{0}")
+from . import curves as host_curves, indexing as host_indexing, products as host_products, reductions as host_reductions
+from .inline import HALF, SAME, WHOLE, Inline, Reshape, Step, Unsure
 
 
 def _always(fn: Step) -> Callable[..., Step]:
@@ -62,8 +42,7 @@ def _reshape(params: Any, ins: Any, outs: Any) -> Step | None:
 
 
 def _to_shape(params: Any, ins: Any, outs: Any) -> Step:
-    shape = outs[0].shape
-    return SAME if ins[0].shape == shape else Inline(f"{{0}}.reshape({shape})")
+    return Reshape(outs[0].shape)
 
 
 def _transpose(params: Any, ins: Any, outs: Any) -> Step:
@@ -72,47 +51,73 @@ def _transpose(params: Any, ins: Any, outs: Any) -> Step:
 
 def _rev(params: Any, ins: Any, outs: Any) -> Step:
     axes = params["dimensions"]
-    return lambda x: np.flip(x, axes)
+    return Inline("{0}[" + ", ".join(["::-1" if d in axes else ":" for d in range(len(ins[0].shape))]) + "]")
 
 
 def _slice(params: Any, ins: Any, outs: Any) -> Step:
     strides = params["strides"] or (1,) * len(params["start_indices"])
-    bounds = zip(params["start_indices"], params["limit_indices"], strides)
-    at = ", ".join([f"{start}:{stop}:{step}" for start, stop, step in bounds])
-    return Inline(f"{{0}}[{at or '()'}]")
+    bounds = zip(params["start_indices"], params["limit_indices"], strides, ins[0].shape)
+    at = [":" if (a, b, k) == (0, n, 1) else f"{a}:{b}:{k}" for a, b, k, n in bounds]
+    while at and at[-1] == ":":
+        at.pop()
+    return Inline(f"{{0}}[{', '.join(at)}]") if at else SAME
 
 
 def _concatenate(params: Any, ins: Any, outs: Any) -> Step:
-    axis = params["dimension"]
-    return lambda *xs: np.concatenate(xs, axis)
+    names = ", ".join([f"{{{i}}}" for i in range(len(ins))])
+    return Inline(f"concatenate(({names},), {params['dimension']})")
 
 
 def _split(params: Any, ins: Any, outs: Any) -> Step:
-    at, axis = np.cumsum(params["sizes"])[:-1].tolist(), params["axis"]
-    return lambda x: np.split(x, at, axis)
+    ends = np.cumsum(params["sizes"]).tolist()
+    before = ":, " * params["axis"]
+    parts = [f"{{0}}[{before}{a}:{b}]" for a, b in zip([0, *ends], ends)]
+    return Inline(f"({', '.join(parts)},)")
 
 
 def _pad(params: Any, ins: Any, outs: Any) -> Step | None:
-    config, shape = params["padding_config"], outs[0].shape
-    if any(low < 0 or high < 0 for low, high, _ in config):
+    at, shape, dt = _place_in(params, ins), outs[0].shape, outs[0].dtype
+    if at is None:
         return None
-    at = tuple(
-        slice(low, low + max((n - 1) * (inner + 1) + 1, 0) if n else low, inner + 1)
-        for n, (low, _, inner) in zip(ins[0].shape, config)
-    )
 
     def pad(x: Any, fill: Any) -> Any:
-        out = np.full(shape, fill, x.dtype)
+        out = np.empty(shape, dt)
+        out.fill(fill)
         out[at] = x
         return out
 
     return pad
 
 
+def _pad_with(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
+    """`_pad` with zeros, which new memory has."""
+    at, shape, dt = _place_in(params, ins), outs[0].shape, outs[0].dtype
+    if at is None or known[1] is None or known[1] != 0 or np.signbit(known[1].real):
+        return None
+
+    def pad(x: Any, fill: Any) -> Any:
+        out = np.zeros(shape, dt)
+        out[at] = x
+        return out
+
+    return pad
+
+
+def _place_in(params: Any, ins: Any) -> tuple[slice, ...] | None:
+    """Where an array that is padded stands in the result."""
+    config = params["padding_config"]
+    if any(low < 0 or high < 0 for low, high, _ in config):
+        return None
+    return tuple(
+        slice(low, low + max((n - 1) * (inner + 1) + 1, 0) if n else low, inner + 1)
+        for n, (low, _, inner) in zip(ins[0].shape, config)
+    )
+
+
 def _select(params: Any, ins: Any, outs: Any) -> Step | None:
     if len(ins) != 3 or ins[0].dtype != np.bool_:
         return None
-    whole = _WHOLE.get(outs[0].dtype.itemsize)
+    whole = WHOLE.get(outs[0].dtype.itemsize)
     if outs[0].size < _MANY or whole is None:
         return Inline("where({0}, {2}, {1})")
 
@@ -125,8 +130,6 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
 
 
 _MANY = 4096
-_WHOLE = {1: np.int8, 4: np.int32, 8: np.int64}
-"""Integers by their size: a choice among many elements is made of bits, since `where` branches for each of them."""
 
 
 def _iota(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -141,6 +144,8 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
     old, new = ins[0].dtype, outs[0].dtype
     if old == new:
         return SAME
+    if HALF in (old, new):
+        return Inline(f"asarray({{0}}, {new.name})") if np.float32 in (old, new) else None
     if new.kind == "b":
         return lambda x: x != 0
     if old.kind == "c" and new.kind != "c":
@@ -148,16 +153,18 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
     if new.kind in "iu" and old.kind not in "iub":
         info = np.iinfo(new)
 
+        low, high = float(info.min) - 1, float(info.max)
+
         def convert(x: Any) -> Any:
             wide = np.asarray(x, np.float64)
-            if not (np.isfinite(wide) & (wide > float(info.min) - 1) & (wide < float(info.max))).all():
+            if b"\0" in ((wide > low) & (wide < high)).tobytes():
                 raise Unsure
-            return np.asarray(np.trunc(wide), new)
+            return wide.astype(new)
 
         return convert
     if not ins[0].shape:
-        return lambda x: np.asarray(x, new)
-    return lambda x: x.astype(new)
+        return Inline(f"asarray({{0}}, {new.name})")
+    return Inline(f"{{0}}.astype({new.name})")
 
 
 def _integer_pow(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -183,13 +190,23 @@ def _integer_pow(params: Any, ins: Any, outs: Any) -> Step | None:
 def _stack(params: Any, ins: Any, outs: Any) -> Step:
     axis = params["axis"]
     if len(ins) == 1:
-        return Inline(f"{{0}}.reshape({outs[0].shape})")
-    return lambda *xs: np.stack(xs, axis)
+        return Reshape(outs[0].shape)
+    shape, dt = outs[0].shape, outs[0].dtype
+    at = [(slice(None),) * axis + (i,) for i in range(len(ins))]
+
+    def stack(*xs: Any) -> Any:
+        out = np.empty(shape, dt)
+        for place, x in zip(at, xs):
+            out[place] = x
+        return out
+
+    return stack
 
 
 def _unstack(params: Any, ins: Any, outs: Any) -> Step:
-    axis = params["axis"]
-    return lambda x: list(np.moveaxis(x, axis, 0))
+    before = ":, " * params["axis"]
+    parts = [f"{{0}}[{before}{i}]" for i in range(len(outs))]
+    return Inline(f"({', '.join(parts)},)")
 
 
 def _tile(params: Any, ins: Any, outs: Any) -> Step:
@@ -221,140 +238,7 @@ def _sign(params: Any, ins: Any, outs: Any) -> Step | None:
     if ins[0].dtype.kind in "iub":
         return np.sign
 
-    def sign(x: Any) -> Any:
-        one = np.copysign(np.ones((), x.dtype), x)
-        return np.where((x == 0) | np.isnan(x), x, one)
-
-    return sign
-
-
-def _sum(params: Any, ins: Any, outs: Any) -> Step | None:
-    axes, dt = params["axes"], ins[0].dtype
-    if all(ins[0].shape[d] == 1 for d in axes):
-        return _to_shape(params, ins, outs)
-    return lambda x: np.add.reduce(x, axes, dtype=dt)
-
-
-def _extreme(fn: Any) -> Callable[..., Step | None]:
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        axes, dt = params["axes"], ins[0].dtype
-        if not ins[0].size or dt.kind == "c":
-            return None
-        if all(ins[0].shape[d] == 1 for d in axes):
-            return _to_shape(params, ins, outs)
-        return lambda x: fn.reduce(x, axes)
-
-    return make
-
-
-def _whole(fn: Any, kinds: str) -> Callable[..., Step | None]:
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        axes, dt = params["axes"], ins[0].dtype
-        if dt.kind not in kinds:
-            return None
-        return lambda x: np.asarray(fn.reduce(x, axes, dtype=dt), dt)
-
-    return make
-
-
-def _which(fn: Any) -> Callable[..., Step | None]:
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        if ins[0].dtype.kind == "c" or not ins[0].size or len(params["axes"]) != 1:
-            return None
-        (axis,), dt = params["axes"], outs[0].dtype
-        return lambda x: np.asarray(fn(x, axis), dt)
-
-    return make
-
-
-def _running(fn: Any) -> Callable[..., Step | None]:
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        axis, dt = params["axis"], ins[0].dtype
-        if dt.kind not in "iuf":
-            return None
-        if params["reverse"]:
-            return lambda x: np.flip(fn.accumulate(np.flip(x, axis), axis, dtype=dt), axis)
-        return lambda x: fn.accumulate(x, axis, dtype=dt)
-
-    return make
-
-
-def _sort(params: Any, ins: Any, outs: Any) -> Step | None:
-    axis = params["dimension"]
-    if params["num_keys"] != 1 or ins[0].dtype.kind == "c":
-        return None
-
-    def sort(key: Any, *others: Any) -> list[Any]:
-        order = np.argsort(key, axis, kind="stable")
-        return [np.take_along_axis(x, order, axis) for x in (key, *others)]
-
-    return sort
-
-
-def _one_by_one(fn: Callable[[float], float]) -> Callable[..., Step | None]:
-    """Calls a function of Python for each element, where NumPy has no such function."""
-
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        dt = ins[0].dtype
-
-        def each(x: Any) -> Any:
-            x = np.asarray(x)
-            return np.array([fn(v) for v in x.ravel().tolist()], dt).reshape(x.shape)
-
-        return each
-
-    return make
-
-
-def _erf(params: Any, ins: Any, outs: Any) -> Step | None:
-    few = ins[0].size <= _FEW or ins[0].dtype != np.float32
-    return _one_by_one(math.erf)(params, ins, outs) if few else _error_function
-
-
-_FEW = 64
-"""So many calls of a function of Python take less time than twenty of NumPy's."""
-
-
-def _erf_cost(eqn: Any) -> float:
-    aval = eqn.invars[0].aval
-    return 15 + aval.size * (4e-3 if aval.dtype == np.float32 else 50e-3)
-
-
-def _error_function(x: Any) -> Any:
-    """erf in float32, to three units in the last place: x times a quotient of polynomials of x * x."""
-    x = np.minimum(np.maximum(x, np.float32(-3.95)), np.float32(3.95))
-    square = x * x
-    top, bottom = (_polynomial(square, c) for c in (_ERF_TOP, _ERF_BOTTOM))
-    x *= top
-    x /= bottom
-    return np.minimum(np.maximum(x, np.float32(-1), out=x), np.float32(1), out=x)
-
-
-def _polynomial(x: Any, coefficients: Any) -> Any:
-    out = x * coefficients[0]
-    for c in coefficients[1:-1]:
-        out += c
-        out *= x
-    out += coefficients[-1]
-    return out
-
-
-_ERF_TOP = np.array(
-    [
-        2.0258458903302784e-06,
-        0.0002846876659239195,
-        0.003808284055644545,
-        0.05287581323897599,
-        0.19155354360704346,
-        1.1283791437320263,
-    ],
-    np.float32,
-)
-_ERF_BOTTOM = np.array(
-    [3.7831154736578135e-05, 0.0011707502473703025, 0.015055336707677749, 0.11456090490628652, 0.5030925833724899, 1.0],
-    np.float32,
-)
-"""The quotient is within 2e-8 of erf(x) / x up to 3.95, where erf is 1 in float32."""
+    return lambda x: np.copysign(np.sign(x), x)
 
 
 def _real_only(fn: Step) -> Callable[..., Step | None]:
@@ -372,17 +256,36 @@ def _complex(params: Any, ins: Any, outs: Any) -> Step:
     return join
 
 
+def _signed_only(fn: Step) -> Callable[..., Step | None]:
+    return lambda params, ins, outs: fn if ins[0].dtype.kind == "i" else None
+
+
+def _rem(params: Any, ins: Any, outs: Any) -> Step | None:
+    if ins[0].dtype.kind == "f":
+        return np.fmod
+    return (lambda x, y: np.fmod(x, _divisors(y))) if ins[0].dtype.kind in "iu" else None
+
+
+def _div(params: Any, ins: Any, outs: Any) -> Step | None:
+    if ins[0].dtype.kind == "f":
+        return np.divide
+
+    def divide(x: Any, y: Any) -> Any:
+        y = _divisors(y)
+        return np.floor_divide(x - np.fmod(x, y), y)
+
+    return divide if ins[0].dtype.kind in "iu" else None
+
+
+def _divisors(y: Any) -> Any:
+    """Integers to divide by, none of them 0, and none of them -1 since that can overflow."""
+    if b"\1" in ((y == 0) | (~y == 0)).tobytes():
+        raise Unsure
+    return y
+
+
 def _floats_only(fn: Step) -> Callable[..., Step | None]:
     return lambda params, ins, outs: fn if ins[0].dtype.kind == "f" else None
-
-
-def _logistic(x: Any) -> Any:
-    one = x.dtype.type(1)
-    return one / (one + np.exp(-x))
-
-
-def _reciprocal_root(x: Any) -> Any:
-    return x.dtype.type(1) / np.sqrt(x)
 
 
 class Primitive(NamedTuple):
@@ -397,19 +300,19 @@ class Primitive(NamedTuple):
     """Whether it takes operands with fewer elements than its result, as a ufunc does."""
     cost: Callable[[Any], float] | None = None
     """Microseconds for a step, where that is more than a number for each element."""
+    knowing: Callable[[Any, Any, Any, Any], Step | None] | None = None
+    """Makes better code where some operands are the same in each call: their values, or None, come last."""
 
 
 def _table() -> dict[str, Primitive]:
     moves = {
         "reshape": _reshape,
         "concatenate": _concatenate,
-        "pad": _pad,
         "stack": _stack,
         "tile": _tile,
         "bitcast_convert_type": _bitcast,
         "optimization_barrier": _always(lambda *xs: list(xs)),
         "iota": _iota,
-        "convert_element_type": _convert,
         "dynamic_slice": host_indexing.dynamic_slice,
         "dynamic_update_slice": host_indexing.dynamic_update,
         "complex": _complex,
@@ -428,15 +331,14 @@ def _table() -> dict[str, Primitive]:
         "unsplit": _always(SAME), "select_n": _select,
         "real": _always(np.real), "imag": _always(np.imag), "conj": _always(np.conj),
         "add": _always(np.add), "add_any": _always(np.add), "sub": _always(np.subtract),
-        "mul": _always(np.multiply), "div": _floats_only(np.divide),
-        "divide": _floats_only(np.divide), "square": _always(lambda x: x * x),
+        "mul": _always(np.multiply), "divide": _floats_only(np.divide), "square": _always(lambda x: x * x),
         "integer_pow": _integer_pow, "neg": _always(np.negative), "abs": _always(np.abs), "sign": _sign,
         "max": _real_only(np.maximum), "min": _real_only(np.minimum), "clamp": _clamp, "floor": _floats_only(np.floor),
         "ceil": _floats_only(np.ceil), "round": _round, "eq": _always(np.equal), "ne": _always(np.not_equal),
         "lt": _real_only(np.less), "le": _real_only(np.less_equal), "gt": _real_only(np.greater),
         "ge": _real_only(np.greater_equal), "is_finite": _floats_only(np.isfinite), "and": _always(np.bitwise_and),
         "or": _always(np.bitwise_or), "xor": _always(np.bitwise_xor), "not": _always(np.invert),
-        "rem": _floats_only(np.fmod), "sqrt": _floats_only(np.sqrt), "rsqrt": _floats_only(_reciprocal_root),
+        "sqrt": _floats_only(np.sqrt), "rsqrt": _floats_only(host_curves.reciprocal_root),
         "nextafter": _floats_only(np.nextafter),
         "one_minus_square": _always(lambda x: (1 + x) * (1 - x)),  # since JAX 0.11: the derivative of tanh
     }  # fmt: skip
@@ -444,52 +346,55 @@ def _table() -> dict[str, Primitive]:
         "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2,
         "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
         "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-        "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power, "logistic": _logistic,
+        "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power, "logistic": host_curves.logistic,
     }  # fmt: skip
     whole = {
-        "reduce_sum": _sum,
-        "reduce_max": _extreme(np.maximum),
-        "reduce_min": _extreme(np.minimum),
-        "reduce_and": _whole(np.logical_and, "b"),
-        "reduce_or": _whole(np.logical_or, "b"),
-        "reduce_prod": _whole(np.multiply, "iuf"),
-        "argmax": _which(np.argmax),
-        "argmin": _which(np.argmin),
-        "cumsum": _running(np.add),
-        "cumprod": _running(np.multiply),
-        "cummax": _running(np.maximum),
-        "cummin": _running(np.minimum),
+        "reduce_sum": host_reductions.summed,
+        "reduce_max": host_reductions.extreme(np.maximum),
+        "reduce_min": host_reductions.extreme(np.minimum),
+        "reduce_and": host_reductions.reduced(np.logical_and, "b"),
+        "reduce_or": host_reductions.reduced(np.logical_or, "b"),
+        "reduce_prod": host_reductions.reduced(np.multiply, "iuf"),
+        "argmax": host_reductions.place_of(np.argmax),
+        "argmin": host_reductions.place_of(np.argmin),
+        "cumsum": host_reductions.running(np.add),
+        "cumprod": host_reductions.running(np.multiply),
+        "cummax": host_reductions.running(np.maximum),
+        "cummin": host_reductions.running(np.minimum),
     }
     return {
         **{name: Primitive(make, 0) for name, make in looks.items()},
         **{name: Primitive(make) for name, make in moves.items()},
+        "pad": Primitive(_pad, knowing=_pad_with),
+        "convert_element_type": Primitive(_convert, spreads=True),
         **{name: Primitive(make, spreads=True) for name, make in arithmetic.items()},
-        **{name: Primitive(_same_floats(fn), spreads=True, cost=_curve_cost) for name, fn in curves.items()},
+        **{n: Primitive(host_curves.of_floats(fn), spreads=True, cost=host_curves.cost) for n, fn in curves.items()},
         **{name: Primitive(make, 0.4, 2) for name, make in whole.items()},
-        "erf": Primitive(_erf, cost=_erf_cost),
-        "erfc": Primitive(_one_by_one(math.erfc), 50, 1),
-        "sort": Primitive(_sort, 10, 5),
-        "gather": Primitive(host_indexing.gather, cost=host_indexing.gather_cost),
-        "scatter": Primitive(host_indexing.scatter(add=False), cost=host_indexing.scatter_cost),
-        "scatter-add": Primitive(host_indexing.scatter(add=True), cost=host_indexing.scatter_cost),
+        "erf": Primitive(host_curves.erf, cost=host_curves.erf_cost),
+        "div": Primitive(_div, spreads=True, cost=_cost_of_division),
+        "rem": Primitive(_rem, spreads=True, cost=_cost_of_division),
+        "shift_left": Primitive(_always(np.left_shift), 15, spreads=True),
+        "shift_right_arithmetic": Primitive(_signed_only(np.right_shift), 15, spreads=True),
+        "lgamma": Primitive(host_curves.one_by_one(host_curves.log_gamma), 60, 1),
+        "top_k": Primitive(host_reductions.top_k, 10, 5),
+        "erfc": Primitive(host_curves.one_by_one(math.erfc), 50, 1),
+        "sort": Primitive(host_reductions.ordered, 10, 5),
+        "gather": Primitive(host_indexing.gather, cost=host_indexing.gather_cost, knowing=host_indexing.gather_knowing),
+        **{
+            name: Primitive(
+                host_indexing.scatter(add), cost=host_indexing.scatter_cost, knowing=host_indexing.scatter_knowing(add)
+            )
+            for name, add in (("scatter", False), ("scatter-add", True))
+        },
         "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
         "conv_general_dilated": Primitive(host_products.convolution, cost=host_products.convolution_cost),
     }
 
 
-def _curve_cost(eqn: Any) -> float:
-    """The cost of exp, tanh and their like, of which NumPy computes several float32 numbers at a time."""
+def _cost_of_division(eqn: Any) -> float:
+    """Integers are divided one by one, and XLA fuses the long chains that this is part of, as it does with shifts."""
     aval = eqn.outvars[0].aval
-    return 0.5 + aval.size * (0.6e-3 if aval.dtype.itemsize == 4 else 2e-3)
-
-
-def _same_floats(fn: Step) -> Callable[..., Step | None]:
-    """A function of floating point numbers, all of the dtype of the result."""
-
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        return fn if all(a.dtype == outs[0].dtype and a.dtype.kind == "f" for a in ins) else None
-
-    return make
+    return 0.5 + aval.size * (0.2e-3 if aval.dtype.kind == "f" else 50e-3)
 
 
 def loop(params: Any, body: Step, outs: Any) -> Step:
@@ -524,6 +429,12 @@ def _constants_and_state(params: Any) -> tuple[int, int]:
 
 
 STEPS = _table()
+
+MOVES = frozenset((
+    "reshape", "squeeze", "broadcast_in_dim", "transpose", "rev", "slice", "split", "unstack", "concatenate", "stack",
+    "copy", "convert_element_type", "pad", "select_n", "gather", "scatter", "dynamic_slice", "dynamic_update_slice",
+))  # fmt: skip
+"""Primitives that only move and convert elements."""
 
 
 def filling(aval: Any) -> Step:

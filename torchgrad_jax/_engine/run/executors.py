@@ -68,7 +68,7 @@ class CompiledOnce(Compiled):
 
 
 def choose(
-    kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool
+    kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
 ) -> Any:
     """What to call for a compiled function of tensors on `device`, whose jaxpr is known.
 
@@ -80,10 +80,11 @@ def choose(
         settle: is given `kernel` when that is what to call from now on.
         owner: gives the entry of a cache that the kernel belongs to, or None.
         numbers: whether there are kernels that differ from this one in their numbers alone.
+        form: what computes the same in NumPy, or None; it is used where the jaxpr has NumPy code.
     """
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
-    found = host.program(closed, Compiled(kernel, None, owner), single)
+    found = host.program(closed, Compiled(kernel, None, owner), single, form=form)
     if found is not None or not numbers:
         return found or Compiled(kernel, settle, owner)
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))

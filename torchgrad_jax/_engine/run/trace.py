@@ -267,7 +267,7 @@ class Plan:
             jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
             self.fn = fn
         self.single = not isinstance(out, tuple | list)
-        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(fn, jaxpr)
+        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(fn, jaxpr, self._form(casts))
         unreal = self.device.type == "meta"
         if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
@@ -300,14 +300,21 @@ class Plan:
             if hasattr(plan, "forget"):
                 plan.forget()
 
-    def _compiled(self, fn: Callable[..., Any], closed: Any = None) -> Callable[..., Any]:
+    def _form(self, casts: dict[int, Any]) -> Callable[..., Any] | None:
+        """The row's own NumPy code for these arguments, of which no tensor has to be cast first."""
+        call = self.call
+        if call.row.host is None or any(isinstance(self.keys[i], Meta) for i in casts):
+            return None
+        return call.row.host(dict(zip(call.argnames, self.keys)), **call.statics)
+
+    def _compiled(self, fn: Callable[..., Any], closed: Any = None, form: Any = None) -> Callable[..., Any]:
         """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its jaxpr is known."""
         me = weakref.ref(self)
         settle, kernel = functools.partial(_settle, me), jax.jit(fn)
         if closed is None:
             return executors.choose_later(kernel, self.device, settle, me)
         numbers = self.call.has_numbers
-        return executors.choose(kernel, closed, self.single, self.device, settle, me, numbers)
+        return executors.choose(kernel, closed, self.single, self.device, settle, me, numbers, form)
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""

@@ -1,0 +1,330 @@
+"""Elementwise operators, orders and places as functions of NumPy's that were written by hand.
+
+A row of the table says ``host=forms.ordered``. The function gets the metas of the arguments, or the types of numbers,
+by name, and the static arguments:
+
+    def logaddexp(keys):
+        return np.logaddexp if floats(keys) else None
+
+What it gives is called with the arguments that are there, and stands for the code from the row's jaxpr. It gives the
+same, to the rounding of the dtype, or raises `Unsure` for values that it does not take: that code does those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import shapes
+from .inline import Step, Unsure
+
+Keys = dict[str, Any]
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def floats(keys: Keys) -> bool:
+    """Whether these are tensors of float32 or of float64 with elements, and maybe numbers that fit in."""
+    given = [k for k in keys.values() if k is not None]
+    kinds = {k.dtype.np for k in given if not isinstance(k, type)}
+    whole = all(k in (int, float) if isinstance(k, type) else k.numel for k in given)
+    return whole and len(kinds) == 1 and kinds <= {*FLOATS}
+
+
+def few(keys: Keys) -> bool:
+    """The same of tensors with so few elements that it does not matter how many nanoseconds NumPy takes for one."""
+    return floats(keys) and all(isinstance(k, type) or k is None or k.numel <= MOST_OF_FEW for k in keys.values())
+
+
+MOST_OF_FEW = 1024
+
+
+def places(key: Any) -> bool:
+    """Whether a tensor holds places, as 64-bit integers."""
+    return key.dtype.np == np.int64 and key.numel > 0
+
+
+def any_of(mask: Any) -> bool:
+    """Whether a value of an array of bool is true; `any` takes longer to begin."""
+    return b"\1" in mask.tobytes()
+
+
+def outside(at: Any, n: int) -> bool:
+    """Whether a place is negative or `n` or more."""
+    if at.size <= _FEW:
+        numbers = at.ravel().tolist()
+        return min(numbers) < 0 or max(numbers) >= n
+    return any_of(at.view(np.uint64) >= n)
+
+
+_FEW = 64
+"""So many numbers are looked at by Python sooner than by NumPy."""
+
+
+def refuse_if(wrong: bool) -> None:
+    """Leave these values to the code from the jaxpr."""
+    if wrong:
+        raise Unsure
+
+
+# --- elementwise ----------------------------------------------------------------------------------
+
+
+def by(ufunc: Step, takes: Callable[[Keys], bool] = few) -> Callable[..., Step | None]:
+    """What a ufunc gives for floating point numbers."""
+    return lambda keys, **statics: ufunc if takes(keys) else None
+
+
+def remainder(keys: Keys) -> Step | None:
+    """What is left of a division, with the sign of the divisor; a zero has that of what is divided."""
+    if isinstance(keys["other"], type) and not isinstance(keys["input"], type) and places(keys["input"]):
+        return _integer_remainder if keys["other"] is int else None
+    return _remainder if few(keys) else None
+
+
+def _integer_remainder(x: Any, y: int) -> Any:
+    refuse_if(y == 0)
+    return np.remainder(x, y)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    out = np.remainder(x, y)
+    refuse_if(any_of(np.equal(out, 0)))
+    return out
+
+
+def nan_to_num(keys: Keys, **statics: Any) -> Step | None:
+    """An array whose elements are all finite is as it was."""
+    if not floats(keys):
+        return None
+
+    def copy(x: Any) -> Any:
+        refuse_if(b"\0" in np.isfinite(x).tobytes())
+        return x.copy()
+
+    return copy
+
+
+def softplus(keys: Keys, beta: float, threshold: float) -> Step | None:
+    """``log(1 + exp(x))``, where no element is past the threshold."""
+    if not floats(keys) or beta != 1:
+        return None
+
+    def soft(x: Any) -> Any:
+        refuse_if(any_of(x > threshold))
+        return np.log1p(np.exp(x))
+
+    return soft
+
+
+def elu(keys: Keys, alpha: float, scale: float, input_scale: float) -> Step | None:
+    """``exp(x) - 1`` of what is not positive."""
+    if not floats(keys) or (alpha, scale, input_scale) != (1, 1, 1):
+        return None
+    return lambda x: np.where(x > 0, x, np.expm1(x))
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def _order(axis: int, descending: bool) -> Step:
+    """A stable order; NaN comes last, or is refused where it would come first."""
+    if not descending:
+        return lambda x: x.argsort(axis, "stable")
+
+    def order(x: Any) -> Any:
+        refuse_if(any_of(x != x))
+        return (-x).argsort(axis, "stable")
+
+    return order
+
+
+def _along(key: Any, axis: int, taken: int) -> Step:
+    """The elements at places along an axis, of which there are `taken`."""
+    step, base = math.prod(key.shape[axis + 1 :]), flat_places(key.shape, axis, taken)
+    return lambda x, at: x.take((at if step == 1 else at * step) + base)
+
+
+def flat_places(shape: tuple[int, ...], axis: int, taken: int) -> Any:
+    """Where the rows along an axis begin in memory, for an array of `taken` places along that axis."""
+    base: Any = np.zeros((), np.int64)
+    for d, n in enumerate(shape):
+        if d != axis:
+            form = [-1 if i == d else 1 for i in range(len(shape))]
+            base = base + (np.arange(n) * math.prod(shape[d + 1 :])).reshape(form)
+    return np.broadcast_to(base, [taken if d == axis else n for d, n in enumerate(shape)])
+
+
+def ordered(keys: Keys, dim: int, descending: bool, stable: Any) -> Step | None:
+    """The elements in order, and where they were."""
+    x = keys["input"]
+    if not few(keys) or not x.ndim:
+        return None
+    axis = shapes.wrap_dim(dim, x.ndim)
+    order, pick = _order(axis, descending), _along(x, axis, x.shape[axis])
+
+    def sort(x: Any) -> Any:
+        at = order(x)
+        return pick(x, at), at
+
+    return sort
+
+
+def order(keys: Keys, dim: int, descending: bool, stable: Any) -> Step | None:
+    """The places of the elements in order."""
+    x = keys["input"]
+    return _order(shapes.wrap_dim(dim, x.ndim), descending) if few(keys) and x.ndim else None
+
+
+def largest(keys: Keys, k: int, dim: int, largest: bool, sorted: bool) -> Step | None:
+    """The first `k` in order."""
+    x = keys["input"]
+    if not few(keys) or not x.ndim or not k:
+        return None
+    axis = shapes.wrap_dim(dim, x.ndim)
+    order, pick = _order(axis, largest), _along(x, axis, k)
+    first = (*[slice(None)] * axis, slice(k))
+
+    def top(x: Any) -> Any:
+        at = order(x)[first]
+        return pick(x, at), at
+
+    return top
+
+
+def kth(keys: Keys, k: int, dim: int, keepdim: bool) -> Step | None:
+    """The element that comes at one place of the order, and where it was."""
+    x = keys["input"]
+    if not few(keys) or not x.ndim:
+        return None
+    return _one_of_order(x, shapes.wrap_dim(dim, x.ndim), k - 1, keepdim)
+
+
+def middle(keys: Keys, dim: int, keepdim: bool) -> Step | None:
+    """The lower middle of the order, where no element is NaN."""
+    x = keys["input"]
+    if not few(keys) or not x.ndim:
+        return None
+    axis = shapes.wrap_dim(dim, x.ndim)
+    find = _one_of_order(x, axis, (x.shape[axis] - 1) // 2, keepdim)
+
+    def median(x: Any) -> Any:
+        refuse_if(any_of(x != x))
+        return find(x)
+
+    return median
+
+
+def _one_of_order(key: Any, axis: int, k: int, keepdim: bool) -> Step:
+    pick, at_k = _along(key, axis, 1), (*[slice(None)] * axis, slice(k, k + 1))
+    shape = [1 if d == axis else n for d, n in enumerate(key.shape) if keepdim or d != axis]
+
+    def find(x: Any) -> Any:
+        at = x.argsort(axis, "stable")[at_k]
+        return pick(x, at).reshape(shape), at.reshape(shape)
+
+    return find
+
+
+def searched(keys: Keys, out_int32: bool, right: bool, side: Any) -> Step | None:
+    """Where values belong in one sorted row."""
+    edges, x, sorter = keys["sorted_sequence"], keys["input"], keys["sorter"]
+    if sorter is not None or isinstance(x, type) or edges.ndim != 1 or not few({"edges": edges, "x": x}):
+        return None
+    to, dt = "right" if right or side == "right" else "left", np.int32 if out_int32 else np.int64
+
+    def search(edges: Any, x: Any) -> Any:
+        refuse_if(b"\0" in (edges[1:] >= edges[:-1]).tobytes() or any_of(edges != edges))
+        return np.asarray(edges.searchsorted(x, to), dt)
+
+    return search
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def indexed(keys: Keys) -> Step | None:
+    """The elements at integer places."""
+    x, *given = keys.values()
+    if not x.numel or not x.ndim or len(given) > x.ndim or not all(k is None or places(k) for k in given):
+        return None
+    if len(given) == 1 and given[0] is not None:
+        return lambda x, at: x.take(at, 0)
+    if all(k is not None for k in given):
+        return lambda x, *at: x[at]
+    whole = [k is None for k in given]
+
+    def pick(x: Any, *at: Any) -> Any:
+        rest = iter(at)
+        return x[tuple([slice(None) if w else next(rest) for w in whole])]
+
+    return pick
+
+
+def gathered(keys: Keys, dim: int, sparse_grad: bool) -> Step | None:
+    """The elements at places along one dimension."""
+    x, at = keys["input"], keys["index"]
+    if not x.numel or not x.ndim or not places(at):
+        return None
+    axis = shapes.wrap_dim(dim, x.ndim)
+    n, pick = x.shape[axis], None
+    if all(a == b for d, (a, b) in enumerate(zip(at.shape, x.shape)) if d != axis):
+        pick = _along(x, axis, at.shape[axis])
+
+    def gather(x: Any, at: Any) -> Any:
+        refuse_if(outside(at, n))
+        assert pick is not None
+        return pick(x, at)
+
+    return pick and gather
+
+
+def counted(keys: Keys, size: int) -> Step | None:
+    """How often each number below `size` occurs."""
+    if keys["weights"] is not None or not places(keys["input"]):
+        return None
+
+    def count(x: Any) -> Any:
+        refuse_if(outside(x, size))
+        return np.bincount(x, minlength=size)
+
+    return count
+
+
+def histogram(keys: Keys, bins: int) -> Step | None:
+    """How many elements are in each of some equal parts of a range that holds all of them."""
+    limits = keys["min"], keys["max"]
+    if not floats(keys) or not all(k is None or isinstance(k, type) for k in limits):
+        return None
+    kind = keys["input"].dtype.np.type
+
+    def count(x: Any, *given: Any) -> Any:
+        rest = iter(given)
+        low, high = (kind(0 if k is None else next(rest)) for k in limits)
+        if low == high:
+            low, high = x.min(), x.max()
+        place = (x.ravel() - low) * kind(bins) / (high - low)
+        refuse_if(not low < high or b"\0" in ((place >= 0) & (place <= bins)).tobytes())
+        refuse_if(any_of(x > high))
+        return np.bincount(np.minimum(place.astype(np.int64), bins - 1), minlength=bins).astype(kind)
+
+    return count
+
+
+def chosen_losses(keys: Keys, ignore_index: int, reduction: str) -> Step | None:
+    """Minus the entries of the classes that a target names, added or averaged, where none of them is left out."""
+    x, target = keys["input"], keys["target"]
+    if keys["weight"] is not None or not floats({"x": x}) or x.ndim != 2 or not places(target) or reduction == "none":
+        return None
+    n, classes = x.shape
+    base, minus = np.arange(n) * classes, np.full(n, -1, x.dtype.np)
+    share = x.dtype.np.type(n if reduction == "mean" else 1)
+    ignored = 0 <= ignore_index < classes
+
+    def loss(x: Any, at: Any) -> Any:
+        refuse_if(outside(at, classes) or (ignored and any_of(at == ignore_index)))
+        return x.take(base + at).dot(minus) / share
+
+    return loss

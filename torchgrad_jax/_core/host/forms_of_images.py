@@ -1,0 +1,165 @@
+"""Norms, windows and samples of images as functions of NumPy's that were written by hand: see `forms`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .forms import Keys, any_of, floats, refuse_if
+from .inline import Step
+
+# --- norms ----------------------------------------------------------------------------------------
+
+
+def _standardising(rows: int, n: int, eps: float) -> Step:
+    """The rows of a matrix of float32 with mean 0 and variance 1, the means, and 1 / std, all in float64.
+
+    A sum of float32 numbers is exact in float64, unless they are of very different size: equal numbers come out as 0.
+    """
+    ones, share, epsilon = np.ones((n, 1)), np.full((n, 1), 1 / n), np.array(eps)
+    wide_type, count, shape = ones.dtype, np.array(float(n)), (rows, n)
+
+    def standardised(x: Any) -> tuple[Any, Any, Any]:
+        wide = x.reshape(shape).astype(wide_type)
+        mean = wide.dot(ones)
+        mean /= count
+        wide -= mean
+        inverse = np.square(wide).dot(share)
+        inverse += epsilon
+        np.sqrt(inverse, inverse)
+        np.reciprocal(inverse, inverse)
+        wide *= inverse
+        return wide, mean, inverse
+
+    return standardised
+
+
+def _normed(keys: Keys, rows: int, stats: Any, affine: tuple[int, ...], spread: tuple[int, ...], eps: float) -> Any:
+    """A norm of matrices with so many rows, whose weight and bias are spread over the result."""
+    x, given = keys["input"], [keys[name] for name in ("weight", "bias")]
+    present = [k for k in given if k is not None]
+    if any(k.dtype is not x.dtype or k.numel != math.prod(affine) for k in present) or x.dtype.np != np.float32:
+        return None
+    standardised, narrow, shape = _standardising(rows, x.numel // rows, eps), x.dtype.np, x.shape
+    has_weight, has_bias = (k is not None for k in given)
+
+    def norm(x: Any, *params: Any) -> Any:
+        y, mean, inverse = standardised(x)
+        y = y.reshape(spread)
+        if has_weight:
+            y *= params[0].reshape(affine)
+        if has_bias:
+            y += params[-1].reshape(affine)
+        return [v.reshape(form).astype(narrow) for v, form in ((y, shape), (mean, stats), (inverse, stats))]
+
+    return norm
+
+
+def normed_rows(keys: Keys, normalized_shape: tuple[int, ...], eps: float) -> Step | None:
+    """A norm of the last dimensions."""
+    x = keys["input"]
+    if not x.numel:
+        return None
+    lead = x.shape[: x.ndim - len(normalized_shape)]
+    n, rows = math.prod(normalized_shape), math.prod(lead)
+    return _normed(keys, rows, (*lead, *[1] * len(normalized_shape)), (n,), (rows, n), eps)
+
+
+def normed_groups(keys: Keys, N: int, C: int, HxW: int, group: int, eps: float) -> Step | None:
+    """A norm of groups of channels."""
+    if not keys["input"].numel:
+        return None
+    return _normed(keys, N * group, (N, group), (C, 1), (N, C, HxW), eps)
+
+
+def normed_channels(keys: Keys, training: bool, eps: float) -> Step | None:
+    """A norm of each channel over all examples, without running statistics."""
+    x = keys["input"]
+    if not training or not x.numel or keys["running_mean"] is not None or keys["running_var"] is not None:
+        return None
+    channels, examples = x.shape[1], x.shape[0]
+    n = x.numel // channels
+    moved = (channels, examples, n // examples)
+    norm = _normed(keys, channels, (channels,), (channels, 1), (channels, n), eps)
+
+    def by_channel(x: Any, *given: Any) -> Any:
+        form = x.shape
+        if examples > 1:
+            x = x.reshape(examples, channels, -1).transpose(1, 0, 2)
+        y, mean, inverse = norm(x, *given[:-1])  # the last one is the momentum of running statistics
+        if examples > 1:
+            y = y.reshape(moved).transpose(1, 0, 2)
+        return y.reshape(form), mean, inverse
+
+    return norm and by_channel
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def largest_of_windows(
+    keys: Keys, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Step | None:
+    """The largest element of each window of a plane, and where it is, for windows that lie in the plane."""
+    x = keys["input"]
+    sizes = [(v, v) if isinstance(v, int) else tuple(v) * (2 // max(len(v), 1)) for v in (kernel_size, stride, padding)]
+    (kernel, step, pad), planes = sizes, math.prod(x.shape[:-2])
+    apart = (dilation,) * 2 if isinstance(dilation, int) else tuple(dilation) * (2 // len(dilation))
+    if not floats(keys) or any(pad) or ceil_mode:
+        return None
+    firsts = [np.arange(0, n - (k - 1) * a, s) for n, k, a, s in zip(x.shape[-2:], kernel, apart, step or kernel)]
+    inside = [np.arange(k) * a for k, a in zip(kernel, apart)]
+    down, across = (i[:, None] + f for i, f in zip(inside, firsts))
+    found = len(firsts[0]) * len(firsts[1])
+    at = (down[:, None, :, None] * x.shape[-1] + across[:, None, :]).reshape(-1, found)
+    area, window, shape = math.prod(x.shape[-2:]), np.arange(found), (*x.shape[:-2], *map(len, firsts))
+    rows = np.arange(planes).reshape(-1, 1) * area
+
+    def largest(x: Any) -> Any:
+        which = x.reshape(planes, area).take(at, 1).argmax(1)
+        which = at.ravel().take(which * found + window)
+        values = x.take(which + rows)
+        refuse_if(any_of(values != values))
+        return values.reshape(shape), which.reshape(shape)
+
+    return largest
+
+
+def sampled(keys: Keys, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Step | None:
+    """Between four pixels each, with zeros around the image."""
+    image, grid = keys["input"], keys["grid"]
+    if not floats(keys) or interpolation_mode or padding_mode or image.ndim != 4:
+        return None
+    kind = image.dtype.np.type
+    (examples, channels, *size), found = image.shape, grid.shape[1:3]
+    area, many = math.prod(size), math.prod(found)
+    ends = np.array([*size[::-1]], kind)  # across, down
+    last, half = (ends - 1).reshape(1, 1, 2), kind(0.5)
+    whole, down = np.dtype(np.int64), size[1]
+    planes = (np.arange(examples * channels) * area).reshape(examples, channels, 1)
+    one, zero, none = kind(1), kind(0), np.zeros((), image.dtype.np)
+
+    def sample(image: Any, grid: Any) -> Any:
+        at = grid.reshape(examples, many, 2) + one
+        at = at * half * (ends - one) if align_corners else (at * ends - one) * half
+        corners = np.empty((2, *at.shape), at.dtype)  # (which, example, place, across or down)
+        low, high = np.floor(at, corners[0]), corners[1]
+        np.add(low, one, high)
+        weights = np.empty_like(corners)
+        np.subtract(high, at, weights[0])
+        np.subtract(at, low, weights[1])
+        pixels = np.maximum(np.minimum(corners, last), none)
+        inside = pixels == corners
+        refuse_if(any_of(pixels != pixels))
+        pixels = pixels.astype(whole)
+        across, below = (None, ..., 0), (slice(None), None, ..., 1)
+        flat = (pixels[below] * down + pixels[across]).reshape(4, examples, 1, many)
+        within = (inside[below] & inside[across]).reshape(4, examples, 1, many)
+        weight = (weights[below] * weights[across]).reshape(4, examples, 1, many)
+        values = np.where(within, image.take(flat + planes), zero)
+        values *= weight
+        return np.add.reduce(values, 0).reshape(examples, channels, *found)
+
+    return sample

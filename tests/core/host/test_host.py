@@ -511,3 +511,12 @@ def test_a_product_of_a_column_and_a_row_is_one_multiplication_for_each_element(
         want = x * y
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got.real), np.signbit(want.real))
+
+
+@pytest.mark.parametrize("first", [0, -3])
+def test_places_that_stand_for_a_whole_row_are_spread(first):
+    """Of `i[:, None]` spread over a row, one number for each row is made, counted from either end."""
+    places = jnp.array([first, 1, first + 1, 2, 0, first, 1, 1])
+    agree(lambda x, i: jnp.take_along_axis(x, jnp.broadcast_to(i[:, None], x.shape), 1), numbers("float32"), places)
+    spread = jnp.broadcast_to
+    agree(lambda i: jnp.where((j := spread(i[:, None], (8, 4))) < 0, j + 4, j).reshape(4, 8), places)

@@ -331,6 +331,8 @@ class _Maker:
         out = f"v{self.count}"
         self.count += 1
         self._add([out], f"{out} = {self._called(host_indexing.from_the_start(int(n.reshape(-1)[0])))}({at})", [at])
+        if at in self.compact:
+            self.compact[out] = eqn.outvars[0].aval
         return out
 
     def _loop(self, eqn: Any, ins: list[str]) -> list[str]:

@@ -36,8 +36,20 @@ def _standardising(rows: int, n: int, eps: float) -> Step:
     return standardised
 
 
-def _normed(keys: Keys, rows: int, stats: Any, affine: tuple[int, ...], spread: tuple[int, ...], eps: float) -> Any:
-    """A norm of matrices with so many rows, whose weight and bias are spread over the result."""
+def _normed(
+    keys: Keys,
+    rows: int,
+    stats: Any,
+    affine: tuple[int, ...],
+    spread: tuple[int, ...],
+    eps: float,
+    *,
+    adds_zero: bool = True,
+) -> Any:
+    """A norm of matrices with so many rows, whose weight and bias are spread over the result.
+
+    Where there is no bias, 0 may stand for it: then no element of the result is -0.0.
+    """
     x, given = keys["input"], [keys[name] for name in ("weight", "bias")]
     present = [k for k in given if k is not None]
     if any(k.dtype is not x.dtype or k.numel != math.prod(affine) for k in present) or x.dtype.np != np.float32:
@@ -52,6 +64,8 @@ def _normed(keys: Keys, rows: int, stats: Any, affine: tuple[int, ...], spread: 
             y *= params[0].reshape(affine)
         if has_bias:
             y += params[-1].reshape(affine)
+        elif adds_zero:
+            y += 0.0
         return [v.reshape(form).astype(narrow) for v, form in ((y, shape), (mean, stats), (inverse, stats))]
 
     return norm
@@ -71,7 +85,7 @@ def normed_groups(keys: Keys, N: int, C: int, HxW: int, group: int, eps: float) 
     """A norm of groups of channels."""
     if not keys["input"].numel:
         return None
-    return _normed(keys, N * group, (N, group), (C, 1), (N, C, HxW), eps)
+    return _normed(keys, N * group, (N, group), (C, 1), (N, C, HxW), eps, adds_zero=False)
 
 
 def normed_channels(keys: Keys, training: bool, eps: float) -> Step | None:

@@ -8,7 +8,7 @@ import pytest
 import torchgrad_jax
 from tests.differential import everything
 from tests.engine.helpers import Programs, attempt, leaf
-from torchgrad_jax._engine.entry import bind
+from torchgrad_jax._engine.entry import bind, binding, composite
 from torchgrad_jax._engine.entry.generate import unrollable
 from torchgrad_jax._engine.graph.record import apply
 from torchgrad_jax._ops import registry
@@ -330,3 +330,48 @@ def test_a_zero_that_was_met_before_keeps_its_sign():
     for _ in range(3):
         assert [str(v) for v in torchgrad_jax.nn.functional.threshold(x, 2.0, 0.0).tolist()] == ["0.0", "0.0"]
         assert [str(v) for v in torchgrad_jax.nn.functional.threshold(x, 2.0, -0.0).tolist()] == ["-0.0", "-0.0"]
+
+
+def _inference(x, *_):
+    with torchgrad_jax.inference_mode():
+        return x * x
+
+
+def _with_hooks(x, *_):
+    with torchgrad_jax.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        return x * x
+
+
+MET_AGAIN = {
+    "checked places": lambda x, i: x.gather(1, i),
+    "several results": lambda x, i: x.topk(2),
+    "a named tuple": lambda x, i: x.max(1),
+    "a list of tensors": lambda x, i: torchgrad_jax.cat([x, x], 1),
+    "a list of numbers": lambda x, i: x.sum([0, 1]),
+    "tensors that are left out": lambda x, i: bind.ops._native_layer_norm(x, (3,), None, None, 1e-5),
+    "a number beside tensors": lambda x, i: torchgrad_jax.add(x, x, alpha=2),
+    "an index": lambda x, i: x[i[:, 0]],
+    "several views": lambda x, i: x.split(1),
+    "a write": lambda x, i: x.detach().add_(x.detach(), alpha=2),
+    "a write at places": lambda x, i: x.detach().index_fill_(0, i[0], 2.0),
+    "inference mode": _inference,
+    "hooks of saved values": _with_hooks,
+}
+
+
+@pytest.mark.parametrize("label", MET_AGAIN)
+def test_arguments_of_a_call_that_was_met_before_are_not_read_one_by_one(label, monkeypatch):
+    x, i = leaf(torchgrad_jax, 2, 3), torchgrad_jax.zeros(2, 1, dtype=torchgrad_jax.int64)
+
+    def refuse(*args):
+        raise AssertionError("read one by one")
+
+    want = MET_AGAIN[label](x, i)
+    with monkeypatch.context() as patch:
+        patch.setattr(binding.Binding, "general", refuse)
+        patch.setattr(composite._Conventions, "odd", refuse)
+        got = MET_AGAIN[label](x, i)
+    for a, b in zip(*[out if isinstance(out, tuple) else (out,) for out in (want, got)], strict=True):
+        assert a.tolist() == b.tolist()
+        assert (a.grad_fn is None) is (b.grad_fn is None)
+        assert a.is_inference() is b.is_inference()

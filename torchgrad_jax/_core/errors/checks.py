@@ -29,16 +29,7 @@ class Bounds(NamedTuple):
 
     def broken_by(self, index: np.ndarray) -> bool:
         """Whether any of these indices is out of range."""
-        if not index.size:
-            return False
-        if index.size <= _FEW:  # Python looks at a few numbers sooner than NumPy
-            numbers = index.ravel().tolist()
-            least, most = min(numbers), max(numbers)
-        else:  # the cheapest calls of NumPy's that tell
-            least, most = index.item(index.argmin()), index.item(index.argmax())
-        if self.low <= least and most < self.high:
-            return False
-        return bool(self.wrong(index).any())
+        return not all_between(index, self.low, self.high) and bool(self.wrong(index).any())
 
     def wrong(self, index: Any) -> Any:
         """Which of these indices are out of range."""
@@ -47,7 +38,19 @@ class Bounds(NamedTuple):
         return wrong if self.ignored is None else wrong & (index != self.ignored)
 
 
+def all_between(numbers: np.ndarray, low: int, high: int) -> bool:
+    """Whether all of some integers are from `low` up to and without `high`."""
+    if not numbers.size:
+        return True
+    if numbers.size <= _FEW:
+        found = numbers.ravel().tolist()
+        return low <= min(found) and max(found) < high
+    # The cheapest calls of NumPy's that tell.
+    return low <= numbers.item(numbers.argmin()) and numbers.item(numbers.argmax()) < high
+
+
 _FEW = 64
+"""So many numbers are looked at by Python sooner than by NumPy."""
 
 
 class Condition(NamedTuple):
@@ -137,10 +140,8 @@ def outside(index: Any, size: int, negative: bool = False, ignored: int | None =
 
     `negative` ones may count from its end, and an `ignored` one may be anywhere.
     """
-    if index.__class__ is np.ndarray and 0 < index.size <= _FEW:  # by far the most frequent case
-        numbers = index.ravel().tolist()
-        if min(numbers) >= (-size if negative else 0) and max(numbers) < size:
-            return False
+    if index.__class__ is np.ndarray and all_between(index, -size if negative else 0, size):  # nearly always
+        return False
     bounds = Bounds(-size if negative else 0, size, ignored)
     if not is_traced(index):
         return bounds.broken_by(np.asarray(index))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import shapes
+from ..errors.checks import all_between
 from .inline import Step, Unsure
 
 Keys = dict[str, Any]
@@ -49,18 +50,6 @@ def places(key: Any) -> bool:
 def any_of(mask: Any) -> bool:
     """Whether a value of an array of bool is true; `any` takes longer to begin."""
     return b"\1" in mask.tobytes()
-
-
-def outside(at: Any, n: int) -> bool:
-    """Whether a place is negative or `n` or more."""
-    if at.size <= _FEW:
-        numbers = at.ravel().tolist()
-        return min(numbers) < 0 or max(numbers) >= n
-    return any_of(at.view(np.uint64) >= n)
-
-
-_FEW = 64
-"""So many numbers are looked at by Python sooner than by NumPy."""
 
 
 def refuse_if(wrong: bool) -> None:
@@ -274,7 +263,7 @@ def gathered(keys: Keys, dim: int, sparse_grad: bool) -> Step | None:
         pick = _along(x, axis, at.shape[axis])
 
     def gather(x: Any, at: Any) -> Any:
-        refuse_if(outside(at, n))
+        refuse_if(not all_between(at, 0, n))
         assert pick is not None
         return pick(x, at)
 
@@ -287,7 +276,7 @@ def counted(keys: Keys, size: int) -> Step | None:
         return None
 
     def count(x: Any) -> Any:
-        refuse_if(outside(x, size))
+        refuse_if(not all_between(x, 0, size))
         return np.bincount(x, minlength=size)
 
     return count
@@ -324,7 +313,7 @@ def chosen_losses(keys: Keys, ignore_index: int, reduction: str) -> Step | None:
     ignored = 0 <= ignore_index < classes
 
     def loss(x: Any, at: Any) -> Any:
-        refuse_if(outside(at, classes) or (ignored and any_of(at == ignore_index)))
+        refuse_if(not all_between(at, 0, classes) or (ignored and any_of(at == ignore_index)))
         return x.take(base + at).dot(minus) / share
 
     return loss

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..errors.checks import all_between
+
 Step = Callable[..., Any]
 
 
@@ -90,10 +92,8 @@ class _Places:
 def _clipped(starts: Any, room: Any, mode: Any) -> tuple[Any, Any]:
     """Where windows begin, moved into the operand, and which of them were in it, if that matters and some were not."""
     starts = starts.astype(np.int64, copy=False)
-    if starts.size <= _FEW and room.__class__ is int:  # Python looks at a few numbers sooner than NumPy
-        at = starts.ravel().tolist()
-        if not at or (min(at) >= 0 and max(at) <= room):
-            return starts, None
+    if room.__class__ is int and all_between(starts, 0, room + 1):
+        return starts, None
     inside = (starts >= 0) & (starts <= room)
     if b"\0" not in inside.tobytes():
         return starts, None
@@ -101,20 +101,16 @@ def _clipped(starts: Any, room: Any, mode: Any) -> tuple[Any, Any]:
     return np.clip(starts, 0, room), inside if drops else None
 
 
-_FEW = 64
-
-
 def from_the_start(n: int) -> Step:
     """``where(i < 0, i + n, i)``: places from the start, where negative ones count from the end of `n`."""
 
     def places(i: Any) -> Any:
-        if i.size <= _FEW:
-            at = i.ravel().tolist()
-            if not at or min(at) >= 0:
-                return i
-        return np.where(i < 0, i + n, i)
+        return i if all_between(i, 0, _NO_LIMIT) else np.where(i < 0, i + n, i)
 
     return places
+
+
+_NO_LIMIT = 1 << 64
 
 
 def _along(n: int, axis: int, rank: int) -> Any:

@@ -343,13 +343,13 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
             lines += _number_lines(p, space, fallback)
             leaf = f"_l_{p.name}"
         else:
-            kinds = "_numbers_or_plain" if p.scalar else "_plain"
-            guards.append(f"({p.name}.__class__ in {kinds}{f' or {p.name} is None' if p.optional else ''})")
+            or_number = f" or {p.name}.__class__ in _numbers" if p.scalar else ""
+            or_none = f" or {p.name} is None" if p.optional else ""
+            guards.append(f"({p.name}.__class__ in _plain{or_number}{or_none})")
         leaves += f"{leaf}, "
     arrays = [p for p in b.dynamic if p.kind not in _NO_ARRAY]
     if arrays and all(p.scalar for p in arrays):  # numbers alone are no call of this row
         guards.append("(" + " or ".join(f"{p.name}.__class__ in _plain" for p in arrays) + ")")
-    space["_numbers_or_plain"] = _EitherOf(PLAIN, NUMBERS)
     statics = "".join(f"{p.name}, " for p in b.static)
     key = "".join(f"{_key_of(p)}, " for p in b.static) + counts
     args = _tuple([p.name for p in b.params])
@@ -375,16 +375,6 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
 
 
 _NO_ARRAY = (reg.Arrays, reg.OptArrays, reg.Scalar, reg.TracedInt)
-
-
-class _EitherOf:
-    """Two sets of classes, of which the first may grow."""
-
-    def __init__(self, first: set[type], second: tuple[type, ...]) -> None:
-        self._first, self._second = first, frozenset(second)
-
-    def __contains__(self, cls: type) -> bool:
-        return cls in self._first or cls in self._second
 
 
 def _number_lines(p: reg.Param, space: dict[str, Any], fallback: str) -> list[str]:

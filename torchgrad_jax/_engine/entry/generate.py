@@ -63,7 +63,7 @@ _LEAF = """
         else:
             _x{i} = _read({p})
             _r{i} = {p}._rg
-            if not _r{i} and _requires({p}): return {fallback}
+            if _mode & 1 and not _r{i} and _requires({p}): return {fallback}
 {number}    else:
         return {fallback}
 """

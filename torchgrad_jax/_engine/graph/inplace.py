@@ -152,7 +152,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     """`_apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
     me, writing = leaves[0], inplace_call(call)
     checked = writing.rules.check is not None or not writing.plain
-    plain = None if checked else plain_leaves(leaves)
+    plain = None if checked else plain_leaves(leaves, MODES.bits)
     if plain is None or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
         return None
     for v in leaves[1:]:

@@ -127,7 +127,7 @@ class Modes(threading.local):
 
     def transforming(self) -> bool:
         """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""
-        return bool(self.transforms) or any(run.size is not None for run in self.lifts)
+        return bool(self.transforms) or (bool(self.lifts) and any(run.size is not None for run in self.lifts))
 
 
 MODES = Modes()

@@ -448,7 +448,7 @@ def to_jaxpr(tensor: Tensor) -> Any:
         )
     segment = found[1]
     compiled = Compiled(segment.key)
-    return jax.make_jaxpr(compiled.fn)(segment.given, segment.args, [None] * len(segment.leaves))
+    return jax.make_jaxpr(compiled.fn)(*segment.given, *segment.args)
 
 
 __all__ = [

@@ -7,7 +7,6 @@ of ordinary size is one segment, a long one many, and what somebody watches ends
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -47,7 +46,6 @@ _COMPILED = KERNELS.cache()
 _FAILS = object()
 """In the place of the compiled form of a segment: it cannot be compiled."""
 _NUMBERS = frozenset((bool, int, float, complex))
-_NO_LOCK = contextlib.nullcontext()
 
 
 # --- what can be compiled -------------------------------------------------------------------------
@@ -115,12 +113,12 @@ class Segment:
         self.nodes: list[Node] = []
         self.leaves: list[Tensor] = []
         rows: list[Any] = []
-        self.end = self._describe(task, at, limit, rows)
+        at_once = MODES.run.at_once
+        self.end = self._describe(task, at, limit, rows, at_once)
         places: list[Any] = []
         self.given: list[Any] = []
         self.taken: list[Node] = []
         """The nodes whose gradients, as far as they are there, go through the segment."""
-        at_once = MODES.run.at_once
         for node, slots in task.gradients.items():
             number = self.numbers.get(node)
             if number is None:
@@ -129,21 +127,20 @@ class Segment:
             for nr, g in enumerate(slots):
                 if g is not None:
                     m = g._m
-                    m = m if m.contiguous else meta(m.shape, m.dtype, m.device)
-                    places.append((number, nr, m))
-                    plain = g._al is None and at_once
-                    self.given.append(g._st.array if plain else read(g))
+                    places += (number, nr, m if m.contiguous else meta(m.shape, m.dtype, m.device))
+                    self.given.append(g._st.array if g._al is None and at_once else read(g))
         self.key = (tuple(rows), tuple(places))
 
-    def _describe(self, task: Task, at: int, limit: int, key: list[Any]) -> int:
+    def _describe(self, task: Task, at: int, limit: int, key: list[Any], at_once: bool) -> int:
         """Take nodes as long as that is possible; the place of the first one that is left.
 
         This loop is what a compiled pass costs: it calls nothing for a plain node.
         """
         numbers, args, captures = self.numbers, self.args, task.captures
-        running, needed, at_once = task.running, task.needed, MODES.run.at_once
+        running, needed = task.running, task.needed
         places: dict[int, int] = {}
-        for node in islice(task.order, at, at + limit):
+        order = task.order
+        for node in order if limit >= len(order) and not at else islice(order, at, at + limit):
             start, why, gp = len(key), None, node.gp
             saved: Any = node.saved
             runs = running is None or node in running
@@ -221,30 +218,36 @@ class Segment:
         compiled = self.compiled()
         if compiled is None:
             return False
-        leaves = self.leaves
+        if not self.leaves:
+            return self._run(task, compiled, ())
         # The old gradients must still be there when the sums are stored.
-        with GRAD_LOCK if leaves else _NO_LOCK:
-            for leaf in leaves:
-                MODES.run.before_accumulation(leaf)
-            olds = [None if t._g is None else read(t._g) for t in leaves]
-            try:
-                arrays = compiled.call(self.given, self.args, olds)
-            except Exception as error:
-                return self.failed(error)
-            if leaves and MODES.bits & TRACED:
-                before_gradients(leaves, arrays)
-            if not task.keep:
-                self.release()
-            for node in self.taken:
-                del task.gradients[node]
-            self.store(task, compiled, arrays)
+        with GRAD_LOCK:
+            before = MODES.run.before_accumulation
+            for leaf in self.leaves:
+                before(leaf)
+            return self._run(task, compiled, [read(t._g) for t in self.leaves if t._g is not None])
+
+    def _run(self, task: Task, compiled: Compiled, olds: Sequence[Any]) -> bool:
+        """Run the compiled form on the gradients that the leaves have so far."""
+        leaves = self.leaves
+        try:
+            arrays = compiled.call([*self.given, *self.args, *olds], not leaves)
+        except Exception as error:
+            return self.failed(error)
+        if leaves and MODES.bits & TRACED:
+            before_gradients(leaves, arrays)
+        if not task.keep:
+            self.release()
+        for node in self.taken:
+            del task.gradients[node]
+        self.store(task, compiled, arrays)
         return True
 
     def store(self, task: Task, compiled: Compiled, arrays: Sequence[Any]) -> None:
         """Bring what the compiled form gave to leaves, to results of the pass, and to nodes behind the segment."""
-        names = list(self.numbers)
+        nodes: list[Any] = [*self.numbers]
         for (kind, number, nr, m), array in zip(compiled.outs, arrays):
-            node: Any = names[number]
+            node = nodes[number]
             if kind == "leaf":
                 keep_gradient(node.variable, array)
             elif kind == "result":
@@ -340,37 +343,30 @@ def _pays(kernels: int, nodes: Sequence[Node]) -> bool:
 
 
 class Compiled:
-    """A segment's structure as one kernel: ``(gradients that come in, saved values, old gradients of leaves)``.
+    """A segment's structure as one kernel of the gradients that come in, the saved values and old gradients of leaves.
 
     `outs` describes its results, once it has been traced: what becomes of each ("leaf", "result" or "on its way"), the
     number of the node it belongs to, the number of that node's output, and its meta.
     """
 
-    __slots__ = ("_step", "fn", "kernel", "outs", "pure")
+    __slots__ = ("fn", "kernel", "outs", "pure")
 
     def __init__(self, key: Any, nodes: int = 0) -> None:
         self.outs: list[tuple[str, int, int, Meta]] = []
         self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
         self.kernel = jax.jit(self.pure)
-        device, limit = key[1][0][2].device, executors.OF_MANY + NODE * nodes
+        device, limit = key[1][2].device, executors.OF_MANY + NODE * nodes
         self.fn = executors.choose_later(self.kernel, device, limit=limit)
-        self._step: Any = None
 
-    def call(self, given: list[Any], args: list[Any], olds: list[Any]) -> Sequence[Any]:
-        """The results for one segment."""
-        if not olds and (tape := MODES.run.tape) is not None:
-            written = tape.kernel(*self._as_step(given, args))
+    def call(self, args: list[Any], may_be_step: bool) -> Sequence[Any]:
+        """The results for one segment; the kernel may be a step of a tape, if all arguments are values of that tape."""
+        if may_be_step and (tape := MODES.run.tape) is not None:
+            if not self.outs:
+                jax.eval_shape(self.kernel, *args)
+            written = tape.kernel(self.kernel, args, tuple([aval_of(m) for *_, m in self.outs]))
             if written is not None:
                 return written
-        return self.fn(given, args, olds)
-
-    def _as_step(self, given: list[Any], args: list[Any]) -> tuple[Any, Any, Any]:
-        """The compiled form as one step of a tape, which can write it down if all arguments are values of that tape."""
-        if self._step is None:
-            jax.eval_shape(self.kernel, given, args, [])
-            fn, n = self.kernel, len(given)
-            self._step = lambda *flat: fn(list(flat[:n]), list(flat[n:]), [])
-        return self._step, [*given, *args], tuple([aval_of(m) for *_, m in self.outs])
+        return self.fn(*args)
 
 
 def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
@@ -402,11 +398,16 @@ def _as_function(
 ) -> Callable[..., Any]:
     """The pure function of a segment: what the walk does, on arrays. `outs` is told what it gives."""
 
-    def backward_pass(given: list[Any], args: list[Any], olds: list[Any]) -> list[Any]:
+    n_given = len(places) // 3
+    n_args = 1 + max([w for *_, where, _ in rows for w in where], default=-1)
+
+    def backward_pass(*values: Any) -> list[Any]:
         slots: dict[int, dict[int, Any]] = {}
-        for (number, nr, m), g in zip(places, given):
+        for k, g in enumerate(values[:n_given]):
+            number, nr, m = places[3 * k : 3 * k + 3]
             slots.setdefault(number, {})[nr] = (g, m)
-        before = iter(olds)
+        args = values[n_given : n_given + n_args]
+        olds = iter(values[n_given + n_args :])
         results: list[tuple[str, int, int, tuple[Any, Meta]]] = []
 
         def put(number: int, nr: int, g: Any, m: Meta) -> None:
@@ -419,7 +420,7 @@ def _as_function(
             if plan is None:
                 continue
             if plan.__class__ is bool:
-                old = next(before)
+                old = None if plan else next(olds, None)
                 if came:
                     g, m = came[0]
                     results.append(("leaf", number, 0, (g if old is None else sums.plus(old, g), m)))
@@ -492,11 +493,11 @@ def run_batched(
     try:
         if known is None:
             one = Compiled(segment.key[1])
-            each = jax.vmap(one.pure, in_axes=(0, None, None))
+            each = jax.vmap(one.pure, in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
             known = _COMPILED.put(segment.key, (one, jax.jit(each)), 0)
             KERNELS.compiled()
         one, every = known
-        arrays = every(segment.given, segment.args, [])
+        arrays = every(*segment.given, *segment.args)
     except Exception as error:
         segment.failed(error)
         return None

@@ -54,7 +54,7 @@ class Task:
         self, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Sequence[tuple[Node, int]] | None
     ) -> None:
         """Find the way from `roots`, and hand them the gradients that the pass starts with."""
-        starts = list(dict.fromkeys([n for n, _ in roots]))
+        starts = [roots[0][0]] if len(roots) == 1 else list(dict.fromkeys([n for n, _ in roots]))
         nodes = self.nodes = reachable(starts)
         self.meets_several = any_stands_for_several(nodes)
         if self.meets_several:

@@ -31,7 +31,6 @@ _DEEP = 40
 def run(
     roots: Sequence[tuple[Node, int]],
     grads: Sequence[Tensor],
-    *,
     keep: bool,
     create: bool,
     targets: Sequence[tuple[Node, int]] | None = None,
@@ -97,40 +96,37 @@ def _in_thread(fn: Callable[[], Any]) -> Any:
 def _run(
     task: Task, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Sequence[tuple[Node, int]] | None
 ) -> list[Tensor | None]:
-    unreal = any(g._m.device.type == "meta" for g in grads)
-    before_bits, before_task = MODES.bits, MODES.graph_task
-    compiles = not (task.create or before_bits & (DUAL | OBSERVED) or MODES.run.walks)
-    compiles = compiles and MODES.grad_layout
+    bits, outer = MODES.bits, MODES.graph_task
     MODES.graph_task = task
-    MODES.bits = before_bits | GRAD if task.create else before_bits & ~GRAD
+    MODES.bits = bits | GRAD if task.create else bits & ~GRAD
     try:
-        if unreal:
-            with abstract.tracing():
-                task.begin(roots, grads, targets)
-                _run_nodes(task, False)
+        for g in grads:
+            if g._m.device.type == "meta":
+                with abstract.tracing():
+                    task.begin(roots, grads, targets)
+                    _run_nodes(task, False)
+                break
         else:
             task.begin(roots, grads, targets)
-            _run_nodes(task, compiles)
+            _run_nodes(task, not (task.create or bits & (DUAL | OBSERVED) or MODES.run.walks) and MODES.grad_layout)
         task.current, task.calling = None, False
         for callback in task.callbacks:  # a callback may queue another
             callback()
         return task.captured
     finally:
-        MODES.bits, MODES.graph_task = before_bits, before_task
+        MODES.bits, MODES.graph_task = bits, outer
 
 
 def _run_nodes(task: Task, compiles: bool) -> None:
     """Run the nodes in order: compiled segments where there are any, the others one by one."""
     order, at = task.order, 0
     while at < len(order):
-        end = at + 1 if compiles else len(order)
         segment = segment_at(task, at) if compiles else None
-        if segment is not None:
-            end = segment.end
-            if segment.run(task):
-                at = end
-                continue
-            segment = None  # the segment would keep alive what the nodes saved
+        if segment is not None and segment.run(task):
+            at = segment.end
+            continue
+        end = len(order) if not compiles else at + 1 if segment is None else segment.end
+        segment = None  # the segment would keep alive what the nodes saved
         for node in order[at:end]:
             _visit(task, node)
         at = end

@@ -145,7 +145,8 @@ class Undecided:
         flat = _flat(compiled, traced.in_tree)
         single = of_arrays and traced.out_tree == _LEAF
         found = host.program(traced.jaxpr, compiled if single else flat, single, self._limit)
-        if found is None or single:
+        tree = traced.out_tree
+        if found is None or single or (of_arrays and tree == jax.tree.structure([0] * tree.num_leaves)):
             return found or compiled
         return _of_trees(found, of_arrays, traced.out_tree)
 

@@ -279,7 +279,10 @@ def as_tuple(tensors: Any, length: int) -> tuple[Any, ...]:
 
 def make_grads(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> tuple[Any, ...]:
     """The gradients that a pass starts from, checked or made."""
-    return tuple([_start(i, out, g, batched) for i, (out, g) in enumerate(zip(outputs, grads))])
+    given = []
+    for i, (out, g) in enumerate(zip(outputs, grads)):
+        given.append(_start(i, out, g, batched))
+    return tuple(given)
 
 
 def _start(i: int, out: Any, g: Any, batched: bool) -> Any:

@@ -146,7 +146,9 @@ def test_what_is_watched_is_walked(name, kind, way):
     y = x * 2
     WATCHED[name](x, y)
     (y * y).sum().backward()
-    assert 1 <= way.count["walked"] <= 2  # a leaf by itself is nothing to compile
+    # Hooks of tensors are called before the segment that begins there; a leaf by itself is nothing to compile.
+    least = 0 if name in ("tensor_hook", "retained_grad") else 1
+    assert least <= way.count["walked"] <= least + 1
     assert way.count["compiled"]
     assert x.grad.tolist() == [8, 8, 8]
 

@@ -157,24 +157,23 @@ def unpack_arrays(node: Any) -> list[Any]:
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     out = []
-    for i, entry in enumerate(saved[: len(node.vers)]):  # a write to a part holds a node besides
-        kind = entry.__class__
-        _check_unwritten(node, i, entry)
-        then = node.vers[i]
-        if kind is Storage or isinstance(entry, Storage):
-            array = saved_value(node, entry, then) if then.__class__ is VersionAndValues or LIVE else None
-            out.append(entry.array if array is None else array)
+    at_once = MODES.run.at_once
+    for i, (entry, then) in enumerate(zip(saved, node.vers)):  # a write to a part holds a node besides
+        if isinstance(entry, Storage):
+            value: Any = entry.array
         elif isinstance(entry, Tensor):
-            plain = entry._al is None and MODES.run.at_once
-            array = saved_value(node, entry, then) if then.__class__ is VersionAndValues or LIVE else None
-            if array is None:
-                array = entry._st.array if plain else strided.read(entry)
-            m = _as_saved(node, i, entry) if ALTERED else None
-            out.append(array if m is None else strided.fitted(array, m))
-        elif kind is Packed:
-            out.append(_unpacked_array(entry))
+            value = entry._st.array if entry._al is None and at_once else None
         else:
-            out.append(entry)
+            out.append(_unpacked_array(entry) if entry.__class__ is Packed else entry)
+            continue
+        _check_unwritten(node, i, entry)
+        if then.__class__ is VersionAndValues or LIVE:
+            old = saved_value(node, entry, then)
+            value = value if old is None else old
+        if value is None:
+            value = strided.read(entry)
+        m = _as_saved(node, i, entry) if ALTERED and isinstance(entry, Tensor) else None
+        out.append(value if m is None else strided.fitted(value, m))
     return out
 
 

@@ -7,6 +7,7 @@ of ordinary size is one segment, a long one many, and what somebody watches ends
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -51,10 +52,13 @@ _NUMBERS = frozenset((bool, int, float, complex))
 # --- what can be compiled -------------------------------------------------------------------------
 
 
-def walked_because(node: Node, runs: bool) -> str | None:
-    """Why a node has to be walked, or None where it may become part of a segment."""
+def walked_because(node: Node, runs: bool, hooked: Node | None = None) -> str | None:
+    """Why a node has to be walked, or None where it may become part of a segment.
+
+    Of the node `hooked` all hooks were called that it has.
+    """
     extras, gp = node.extras, node.gp
-    if extras is not None and extras.observed:
+    if extras is not None and extras.observed and node is not hooked:
         return "somebody watches it"
     if node.__class__ is AccumulateGrad:
         leaf = node.variable
@@ -107,19 +111,23 @@ class Segment:
 
     __slots__ = ("args", "end", "given", "key", "leaves", "nodes", "numbers", "taken")
 
-    def __init__(self, task: Task, at: int, limit: int) -> None:
+    def __init__(self, order: list[Node], at: int, end: int, task: Task | None, gradients: dict[Node, Any]) -> None:
+        """As many as possible of the nodes ``order[at:end]``.
+
+        Without a task `order` has one node, where the pass begins: all that it comes to from there is added.
+        """
         self.numbers: dict[Node, int] = {}
         self.args: list[Any] = []
         self.nodes: list[Node] = []
         self.leaves: list[Tensor] = []
         rows: list[Any] = []
         at_once = MODES.run.at_once
-        self.end = self._describe(task, at, limit, rows, at_once)
+        self.end = self._describe(order, at, end, task, rows, at_once)
         places: list[Any] = []
         self.given: list[Any] = []
         self.taken: list[Node] = []
         """The nodes whose gradients, as far as they are there, go through the segment."""
-        for node, slots in task.gradients.items():
+        for node, slots in gradients.items():
             number = self.numbers.get(node)
             if number is None:
                 continue
@@ -131,16 +139,20 @@ class Segment:
                     self.given.append(g._st.array if g._al is None and at_once else read(g))
         self.key = (tuple(rows), tuple(places))
 
-    def _describe(self, task: Task, at: int, limit: int, key: list[Any], at_once: bool) -> int:
+    def _describe(
+        self, order: list[Node], at: int, end: int, task: Task | None, key: list[Any], at_once: bool
+    ) -> int:
         """Take nodes as long as that is possible; the place of the first one that is left.
 
         This loop is what a compiled pass costs: it calls nothing for a plain node.
         """
-        numbers, args, captures = self.numbers, self.args, task.captures
-        running, needed = task.running, task.needed
+        numbers, args = self.numbers, self.args
+        running = needed = captures = hooked = None
+        if task is not None:
+            running, needed, captures, hooked = task.running, task.needed, task.captures, task.hooked
+        late: list[Any] = []
         places: dict[int, int] = {}
-        order = task.order
-        for node in order if limit >= len(order) and not at else islice(order, at, at + limit):
+        for node in order if task is None else islice(order, at, end):
             start, why, gp = len(key), None, node.gp
             saved: Any = node.saved
             runs = running is None or node in running
@@ -155,7 +167,7 @@ class Segment:
                 or ALTERED
                 or len(node.edges) > joining.PER_SEGMENT
             ):
-                why = walked_because(node, runs)
+                why = walked_because(node, runs, hooked)
                 if why is not None:
                     break
                 if gp is None or not runs:
@@ -197,10 +209,20 @@ class Segment:
                 if edge is None or (needed is not None and edge[0] not in needed):
                     key.append(None)
                     continue
-                key.append(numbers.setdefault(edge[0], len(numbers)))
+                to = edge[0]
+                number = numbers.get(to)
+                if number is None:
+                    number = numbers[to] = len(numbers)
+                    if task is None and not _added(to, node, order, late):
+                        return at
+                key.append(number)
                 key.append(edge[1])
             at += 1
         else:
+            for node in late:
+                self.leaves.append(node.variable)
+                key.append(node.variable._g is None)
+                key.append(numbers[node])
             return at
         del key[start:]
         _explain(node, why)
@@ -213,21 +235,21 @@ class Segment:
             form = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
         return None if form is _FAILS else form
 
-    def run(self, task: Task) -> bool:
+    def run(self, keep: bool, task: Task | None) -> bool:
         """Run the compiled form; False, with nothing done, where the nodes are to be walked."""
         compiled = self.compiled()
         if compiled is None:
             return False
         if not self.leaves:
-            return self._run(task, compiled, ())
+            return self._run(keep, task, compiled, ())
         # The old gradients must still be there when the sums are stored.
         with GRAD_LOCK:
             before = MODES.run.before_accumulation
             for leaf in self.leaves:
                 before(leaf)
-            return self._run(task, compiled, [read(t._g) for t in self.leaves if t._g is not None])
+            return self._run(keep, task, compiled, [read(t._g) for t in self.leaves if t._g is not None])
 
-    def _run(self, task: Task, compiled: Compiled, olds: Sequence[Any]) -> bool:
+    def _run(self, keep: bool, task: Task | None, compiled: Compiled, olds: Sequence[Any]) -> bool:
         """Run the compiled form on the gradients that the leaves have so far."""
         leaves = self.leaves
         try:
@@ -236,19 +258,20 @@ class Segment:
             return self.failed(error)
         if leaves and MODES.bits & TRACED:
             before_gradients(leaves, arrays)
-        if not task.keep:
+        if not keep:
             self.release()
-        for node in self.taken:
-            del task.gradients[node]
         self.store(task, compiled, arrays)
         return True
 
-    def store(self, task: Task, compiled: Compiled, arrays: Sequence[Any]) -> None:
+    def store(self, task: Task | None, compiled: Compiled, arrays: Sequence[Any]) -> None:
         """Bring what the compiled form gave to leaves, to results of the pass, and to nodes behind the segment."""
         nodes: list[Any] = [*self.numbers]
+        if task is not None:
+            for node in self.taken:
+                del task.gradients[node]
         for (kind, number, nr, m), array in zip(compiled.outs, arrays):
             node = nodes[number]
-            if kind == "leaf":
+            if task is None or kind == "leaf":
                 keep_gradient(node.variable, array)
             elif kind == "result":
                 for i, wanted in task.captures[node]:
@@ -282,16 +305,49 @@ def _explain(node: Node, why: str) -> None:
         compile_failures.log.debug("%s runs by itself: %s", node.name(), why)
 
 
+def _added(node: Node, source: Node, order: list[Node], late: list[Any]) -> bool:
+    """Put a node that `source` leads to where the pass comes to it, leaves last; False where that takes more."""
+    if node.__class__ is AccumulateGrad:
+        late.append(node)
+        return walked_because(node, True) is None
+    if node.seq >= source.seq or len(order) > WHOLE:
+        return False
+    if node.seq < order[-1].seq:
+        order.append(node)
+    else:
+        insort(order, node, key=_LATER_FIRST)
+    return True
+
+
+def _LATER_FIRST(node: Node) -> int:
+    return -node.seq
+
+
+def run_graph(root: Node, nr: int, g: Tensor, keep: bool) -> bool | None:
+    """Run all that a pass from one output comes to as one segment.
+
+    False, with nothing done, where its nodes are to be walked, and None where it is no segment.
+    """
+    if root.gp is None or root.extras is not None:
+        return None
+    order, slots = [root], [None] * nr
+    segment = Segment(order, 0, 1, None, {root: [*slots, g]})
+    return segment.run(keep, None) if segment.end == len(order) else None
+
+
 def segment_at(task: Task, at: int) -> Segment | None:
     """The segment that begins with the next node of a pass; None where that node is to be walked."""
     node, total = task.order[at], len(task.order)
     saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
     packed = saved and saved[0].__class__ is Packed
-    if packed or ((node.extras is not None or node.gp is None) and walked_because(node, task.runs(node))):
+    if packed or ((node.extras is not None or node.gp is None) and walked_because(node, task.runs(node), task.hooked)):
         return None
-    segment = Segment(task, at, total if total <= WHOLE else SIZE)
+    for later in task.order[at + 1 : at + SHORT]:
+        if later.extras is not None or (later.gp is None and later.__class__ is not AccumulateGrad):
+            return None
+    segment = Segment(task.order, at, total if total <= WHOLE else at + SIZE, task, task.gradients)
     if len(segment.numbers) > segment.end - at and (end := _before_changed(task, at, segment)) is not None:
-        segment = Segment(task, at, end - at)
+        segment = Segment(task.order, at, end, task, task.gradients)
     whole = at == 0 and segment.end == total
     if segment.end == at or not segment.given or not segment.nodes:
         return None
@@ -462,7 +518,7 @@ def whole_graph(
     task.begin(roots, grads, targets)
     if len(task.order) > WHOLE:
         return None
-    segment = Segment(task, 0, WHOLE)
+    segment = Segment(task.order, 0, WHOLE, task, task.gradients)
     return (task, segment) if segment.end == len(task.order) else None
 
 

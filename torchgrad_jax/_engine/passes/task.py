@@ -22,7 +22,7 @@ class Task:
 
     __slots__ = (
         "__weakref__", "accumulates", "callbacks", "calling", "captured", "captures", "create", "current", "depth",
-        "gradients", "meets_several", "id", "keep", "needed", "nodes", "order", "outer", "root", "running",
+        "gradients", "hooked", "meets_several", "id", "keep", "needed", "nodes", "order", "outer", "root", "running",
     )  # fmt: skip
 
     def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
@@ -38,6 +38,8 @@ class Task:
         """All that can be reached."""
         self.order: list[Node] = []
         self.root: Node | None = None
+        self.hooked: Node | None = None
+        """The node, of those still to run, whose tensor hooks were called already."""
         self.needed: set[Node] | None = None
         """The nodes that the pass goes on to, such as those that lead to a target, or None for all."""
         self.meets_several = False

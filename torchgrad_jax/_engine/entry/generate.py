@@ -19,14 +19,14 @@ import numpy as np
 from ..._core.arrays import placement, shapes
 from ..._core.errors import warn
 from ..._core.errors.messages import LinAlgError
-from ..._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, WRITE_LOCK, next_sequence_nr
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.grad_plan import grad_plan
 from ..graph.history import edge_of, requires_grad_of
 from ..graph.inplace import apply_inplace, inplace_call
 from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES, apply
-from ..graph.views import apply_view, apply_view_inplace, fast_view
+from ..graph.views import VIEW_MODES, apply_view, apply_view_inplace, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor, wrap_beside
 from ..modes.lift import tensor_of_jax
@@ -266,11 +266,11 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool, spread: bool) 
         space.update(_views=b.views, _fast_view=fast_view)
         lines += [
             "    _mode = _MODES.bits",
-            f"    if not _mode & {~(GRAD | TRANSFORM)} and {first}.__class__ in _plain "
-            f"and {first}._x.__class__ is not _Extras:",
+            f"    if not _mode & {~VIEW_MODES} and {first}.__class__ in _plain and ({first}._x.__class__ is not _Extras "
+            f"or (_mode & {INFERENCE} and {first}._x.inference and {first}._x.inner is None)):",
             f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
             "        except (KeyError, TypeError): pass",
-            f"        else: return _fast_view(_known, {first}, _mode & 1)",
+            f"        else: return _fast_view(_known, {first}, _mode)",
             f"    return {fallback}",
         ]
     elif row.view:

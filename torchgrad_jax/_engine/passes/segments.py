@@ -338,12 +338,12 @@ def run_graph(root: Node, nr: int, g: Tensor, keep: bool) -> bool | None:
 def segment_at(task: Task, at: int) -> Segment | None:
     """The segment that begins with the next node of a pass; None where that node is to be walked."""
     node, total = task.order[at], len(task.order)
-    saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
-    packed = saved and saved[0].__class__ is Packed
-    if packed or ((node.extras is not None or node.gp is None) and walked_because(node, task.runs(node), task.hooked)):
+    if (node.extras is not None or node.gp is None) and walked_because(node, task.runs(node), task.hooked):
         return None
-    for later in task.order[at + 1 : at + SHORT]:
-        if later.extras is not None or (later.gp is None and later.__class__ is not AccumulateGrad):
+    for each in task.order[at : at + SHORT]:
+        saved = each.saved  # it is read once, as a pass of another thread may free it in the meantime
+        watched = each is not node and (each.extras is not None or each.gp is None)
+        if (saved and saved[0].__class__ is Packed) or (watched and each.__class__ is not AccumulateGrad):
             return None
     segment = Segment(task.order, at, total if total <= WHOLE else at + SIZE, task, task.gradients)
     if len(segment.numbers) > segment.end - at and (end := _before_changed(task, at, segment)) is not None:

@@ -165,7 +165,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     if MODES.bits and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
     recording = MODES.bits and mask and plan.any_diff
-    gp = gradient_of(plan, mask, leaves) if recording else None
+    gp = (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
     if call.check is not None:
         check_values(call, leaves, xs)
     array = plan.fwd(*xs)

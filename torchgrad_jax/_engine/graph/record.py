@@ -387,9 +387,10 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
 
 def plain_node(gp: GradPlan, leaves: Sequence[Any], stores: Sequence[Any]) -> Node:
     """A node for plain tensors with nobody watching; `stores` are the storages of the results that it saves."""
-    mask = gp.mask
-    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-    return new_node(gp, edges, *gp.save(*leaves, *stores))
+    mask, edges = gp.mask, []
+    for i in gp.edge_leaves:
+        edges.append(edge_of(leaves[i]) if mask >> i & 1 else None)
+    return new_node(gp, tuple(edges), *gp.save(*leaves, *stores))
 
 
 def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
@@ -398,7 +399,7 @@ def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[T
     if mode & PACKING:
         end_node(begin_node(gp, leaves, mode), outs, mode)
         return
-    node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out])
+    node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out] if gp.saved_out else ())
     for nr, k in enumerate(plan.diff):  # other results have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True

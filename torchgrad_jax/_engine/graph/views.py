@@ -283,7 +283,7 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
         requires = src._rg or requires_grad_of(src)
     t._fn, t._rg = None, False
     if mode & GRAD and requires and m.dtype.category >= 2:
-        keys = (src._m, *[v.__class__ for v in tail])
+        keys = (src._m, *map(type, tail))
         plan = call.plans.get(keys) or call.view_plan(keys, (m,))
         gp = plan.grads.get(1) or grad_plan(plan, 1)
         alias.replay = gp.name

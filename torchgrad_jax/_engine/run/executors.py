@@ -191,6 +191,9 @@ def add(x: Any, y: Any) -> Any:
     return _add(x, y)
 
 
+_HOST = {np.ndarray}
+
+
 class OnHost:
     """A compiled function of a storage's array, an offset and more, with NumPy in its place for small arrays.
 
@@ -206,7 +209,7 @@ class OnHost:
 
     def call(self, array: Any, offset: int, *more: Any) -> Any:
         """What the function gives."""
-        if array.__class__ is np.ndarray and all(x.__class__ is np.ndarray for x in more):
+        if array.__class__ is np.ndarray and (not more or {*map(type, more)} == _HOST):
             return self._host(array, offset, *more)
         if is_small(array) and all(map(is_small, more)):
             return self._host(np.asarray(array), offset, *map(np.asarray, more))

@@ -20,7 +20,7 @@ from .node import AccumulateGrad
 class Packed:
     """A saved tensor that went through a pack hook."""
 
-    __slots__ = ("edge", "is_output", "meta", "output_nr", "packed", "unpack", "version")
+    __slots__ = ("edge", "is_output", "meta", "output_nr", "packed", "ready", "unpack", "version")
 
     def __init__(self, packed: Any, unpack: Any, vc: Any, m: Any, is_output: bool) -> None:
         self.packed, self.unpack, self.meta = packed, unpack, m
@@ -29,6 +29,8 @@ class Packed:
         self.is_output = is_output
         self.output_nr = 0
         self.edge: Any = None  # where the value came from, if the node's own edges do not say it
+        self.ready: Any = None
+        """What the unpack hook gave to the pass that is about to run the node, or the error that it raised."""
 
 
 def pack(value: Any, is_output: bool) -> Any:
@@ -108,6 +110,15 @@ def _check_unwritten(node: Any, index: int, entry: Any) -> None:
         raise _modified(node, index, entry, entry._m, entry._vc.version)
 
 
+def unwritten(node: Any) -> bool:
+    """Whether nobody wrote to what a node saved."""
+    for entry, then in zip(node.saved or (), node.vers):
+        counter = entry if isinstance(entry, Storage) else entry._vc if isinstance(entry, Tensor) else None
+        if counter is not None and counter.version != then:
+            return False
+    return True
+
+
 ALTERED: dict[int, Any] = {}
 """Tensors that were cut from a graph in place, or whose `.data` became something of another shape or dtype, by
 identity; nodes may have saved them before."""
@@ -184,6 +195,11 @@ def _unpacked_array(entry: Packed) -> Any:
 
 def unpack_hooked(entry: Packed) -> Tensor:
     """What the unpack hook makes of what the pack hook gave; no version is checked, as in torch."""
+    ready, entry.ready = entry.ready, None
+    if ready is not None:
+        if isinstance(ready, Exception):
+            raise ready
+        return ready
     value = entry.unpack(entry.packed)
     if not isinstance(value, Tensor):
         raise TypeError(

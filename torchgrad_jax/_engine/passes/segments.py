@@ -20,11 +20,11 @@ from ..._core.errors import messages as errors
 from ..._core.jax.caches import KERNELS
 from ..._core.state import MODES, TRACED
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
-from ..graph.saved import ALTERED, Packed, unaltered
+from ..graph.saved import ALTERED, Packed, unaltered, unpack_hooked, unwritten
 from ..memory.escapes import before_gradients
 from ..memory.shared import saved_value
 from ..memory.shared_values import LIVE, VersionAndValues
-from ..memory.strided import read
+from ..memory.strided import fitted, read
 from ..memory.tape import aval_of
 from ..memory.tensor import UNSET, Storage, Tensor, make
 from ..run import executors, joining
@@ -39,6 +39,8 @@ SHORT = 4
 """Fewer nodes than these are walked, if others of their graph are."""
 WALKS_BEFORE_NUMPY, WALKS_BEFORE_XLA = 2, 20
 """How often a segment is walked before it becomes NumPy code, and before XLA compiles it, which takes a second."""
+PACKED = 1 << 16
+"""So many elements of values that hooks unpack may be there at once for a segment."""
 NODE = 10.0
 """Microseconds that the walk takes for a node, which NumPy code may take as well."""
 _walked: dict[int, int] = {}
@@ -109,7 +111,7 @@ class Segment:
     * for each edge the number of the node that it leads to, and of that node's output, or None.
     """
 
-    __slots__ = ("args", "end", "given", "key", "leaves", "nodes", "numbers", "taken")
+    __slots__ = ("args", "end", "given", "key", "leaves", "nodes", "numbers", "packed", "taken")
 
     def __init__(self, order: list[Node], at: int, end: int, task: Task | None, gradients: dict[Node, Any]) -> None:
         """As many as possible of the nodes ``order[at:end]``.
@@ -120,6 +122,8 @@ class Segment:
         self.args: list[Any] = []
         self.nodes: list[Node] = []
         self.leaves: list[Tensor] = []
+        self.packed: list[tuple[Node, Packed, int]] = []
+        """What hooks are to unpack, each with its node and its place among the arguments."""
         rows: list[Any] = []
         at_once = MODES.run.at_once
         self.end = self._describe(order, at, end, task, rows, at_once)
@@ -152,6 +156,7 @@ class Segment:
             running, needed, captures, hooked = task.running, task.needed, task.captures, task.hooked
         late: list[Any] = []
         places: dict[int, int] = {}
+        room = PACKED
         for node in order if task is None else islice(order, at, end):
             start, why, gp = len(key), None, node.gp
             saved: Any = node.saved
@@ -190,8 +195,14 @@ class Segment:
                     key.append(len(args))
                     args.append(entry)
                     continue
+                elif kind is Packed and task is not None and entry.meta.numel <= room:
+                    room -= entry.meta.numel
+                    self.packed.append((node, entry, len(args)))
+                    key.append(len(args))
+                    args.append(entry)
+                    continue
                 else:
-                    why = "what it saved is packed, or was written to"
+                    why = "what it saved is packed and large, or was written to"
                     break
                 if then.__class__ is VersionAndValues or LIVE:
                     old = saved_value(node, entry, then)
@@ -238,7 +249,7 @@ class Segment:
     def run(self, keep: bool, task: Task | None) -> bool:
         """Run the compiled form; False, with nothing done, where the nodes are to be walked."""
         compiled = self.compiled()
-        if compiled is None:
+        if compiled is None or (self.packed and not self._unpack(task)):
             return False
         if not self.leaves:
             return self._run(keep, task, compiled, ())
@@ -248,6 +259,19 @@ class Segment:
             for leaf in self.leaves:
                 before(leaf)
             return self._run(keep, task, compiled, [read(t._g) for t in self.leaves if t._g is not None])
+
+    def _unpack(self, task: Any) -> bool:
+        """Call the unpack hooks in the order of the nodes. If one raises, the walk does so where it comes to that."""
+        for node, entry, place in self.packed:
+            task.current, task.calling = node, True
+            try:
+                entry.ready = unpack_hooked(entry)
+                self.args[place] = fitted(read(entry.ready), entry.meta)
+            except Exception as error:
+                if entry.ready is None:
+                    entry.ready = error
+                return False
+        return all(map(unwritten, self.nodes))
 
     def _run(self, keep: bool, task: Task | None, compiled: Compiled, olds: Sequence[Any]) -> bool:
         """Run the compiled form on the gradients that the leaves have so far."""
@@ -340,11 +364,8 @@ def segment_at(task: Task, at: int) -> Segment | None:
     node, total = task.order[at], len(task.order)
     if (node.extras is not None or node.gp is None) and walked_because(node, task.runs(node), task.hooked):
         return None
-    for each in task.order[at : at + SHORT]:
-        saved = each.saved  # it is read once, as a pass of another thread may free it in the meantime
-        watched = each is not node and (each.extras is not None or each.gp is None)
-        if (saved and saved[0].__class__ is Packed) or (watched and each.__class__ is not AccumulateGrad):
-            return None
+    if _is_short(task, at):
+        return None
     segment = Segment(task.order, at, total if total <= WHOLE else at + SIZE, task, task.gradients)
     if len(segment.numbers) > segment.end - at and (end := _before_changed(task, at, segment)) is not None:
         segment = Segment(task.order, at, end, task, task.gradients)
@@ -352,6 +373,23 @@ def segment_at(task: Task, at: int) -> Segment | None:
     if segment.end == at or not segment.given or not segment.nodes:
         return None
     return segment if whole or len(segment.nodes) >= SHORT else None
+
+
+def _is_short(task: Task, at: int) -> bool:
+    """Whether a few nodes or many leaves come, before one that is walked or the end of a pass that is under way."""
+    left = SHORT
+    for node in islice(task.order, at, at + 3 * SHORT):
+        if node.__class__ is AccumulateGrad:
+            continue
+        saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
+        watched = node.extras is not None and node.extras.observed and node is not task.hooked
+        large = saved and saved[0].__class__ is Packed and saved[0].meta.numel > PACKED
+        if watched or large or node.gp is None:
+            return True
+        left -= 1
+        if not left:
+            return False
+    return at > 0
 
 
 def _before_changed(task: Task, at: int, segment: Segment) -> int | None:
@@ -519,7 +557,7 @@ def whole_graph(
     if len(task.order) > WHOLE:
         return None
     segment = Segment(task.order, 0, WHOLE, task, task.gradients)
-    return (task, segment) if segment.end == len(task.order) else None
+    return (task, segment) if segment.end == len(task.order) and not segment.packed else None
 
 
 def run_batched(

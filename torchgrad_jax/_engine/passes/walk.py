@@ -138,14 +138,19 @@ def _run_nodes(task: Task, compiles: bool) -> None:
         if compiles and (extras := order[at].extras) is not None and extras.only_tensor_hooks:
             _run_hooks_first(task, order[at])
         segment = segment_at(task, at) if compiles else None
-        if segment is not None and segment.run(task.keep, task):
-            at = segment.end
-            continue
-        end = len(order) if not compiles else at + 1 if segment is None else segment.end
-        segment = None  # the segment would keep alive what the nodes saved
-        for node in order[at:end]:
-            _visit(task, node)
-        at = end
+        packed = () if segment is None else segment.packed
+        try:
+            if segment is not None and segment.run(task.keep, task):
+                at = segment.end
+                continue
+            end = len(order) if not compiles else at + 1 if segment is None else segment.end
+            segment = None  # the segment would keep alive what the nodes saved
+            for node in order[at:end]:
+                _visit(task, node)
+            at = end
+        finally:
+            for _, entry, _ in packed:
+                entry.ready = None
 
 
 def _run_hooks_first(task: Task, node: Node) -> None:

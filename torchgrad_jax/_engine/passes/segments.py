@@ -111,13 +111,23 @@ class Segment:
     * for each edge the number of the node that it leads to, and of that node's output, or None.
     """
 
-    __slots__ = ("args", "end", "given", "key", "leaves", "nodes", "numbers", "packed", "taken")
+    __slots__ = ("args", "captures", "end", "given", "key", "leaves", "nodes", "numbers", "packed", "taken")
 
-    def __init__(self, order: list[Node], at: int, end: int, task: Task | None, gradients: dict[Node, Any]) -> None:
+    def __init__(
+        self,
+        order: list[Node],
+        at: int,
+        end: int,
+        task: Task | None,
+        gradients: dict[Node, Any],
+        captures: dict[Node, list[tuple[int, int]]],
+    ) -> None:
         """As many as possible of the nodes ``order[at:end]``.
 
-        Without a task `order` has one node, where the pass begins: all that it comes to from there is added.
+        Without a task `order` has one node, where the pass begins: all that it comes to from there is added. If there
+        are `captures`, they are of all the leaves.
         """
+        self.captures = captures
         self.numbers: dict[Node, int] = {}
         self.args: list[Any] = []
         self.nodes: list[Node] = []
@@ -150,10 +160,10 @@ class Segment:
 
         This loop is what a compiled pass costs: it calls nothing for a plain node.
         """
-        numbers, args = self.numbers, self.args
-        running = needed = captures = hooked = None
+        numbers, args, captures = self.numbers, self.args, self.captures
+        running = needed = hooked = None
         if task is not None:
-            running, needed, captures, hooked = task.running, task.needed, task.captures, task.hooked
+            running, needed, hooked = task.running, task.needed, task.hooked
         late: list[Any] = []
         places: dict[int, int] = {}
         room = PACKED
@@ -224,17 +234,19 @@ class Segment:
                 number = numbers.get(to)
                 if number is None:
                     number = numbers[to] = len(numbers)
-                    if task is None and not _added(to, node, order, late):
+                    if task is None and not _added(to, node, order, late, captures):
                         return at
                 key.append(number)
                 key.append(edge[1])
             at += 1
         else:
             for node in late:
-                self.leaves.append(node.variable)
-                key.append(node.variable._g is None)
-                key.append(numbers[node])
-            return at
+                if captures:
+                    key += ((0,), None, numbers[node])
+                else:
+                    self.leaves.append(node.variable)
+                    key += (node.variable._g is None, numbers[node])
+            return at if task is not None or not captures or len(late) == len(captures) else -1
         del key[start:]
         _explain(node, why)
         return at
@@ -246,19 +258,19 @@ class Segment:
             form = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
         return None if form is _FAILS else form
 
-    def run(self, keep: bool, task: Task | None) -> bool:
+    def run(self, keep: bool, task: Task | None, captured: list[Any]) -> bool:
         """Run the compiled form; False, with nothing done, where the nodes are to be walked."""
         compiled = self.compiled()
         if compiled is None or (self.packed and not self._unpack(task)):
             return False
         if not self.leaves:
-            return self._run(keep, task, compiled, ())
+            return self._run(keep, task, captured, compiled, ())
         # The old gradients must still be there when the sums are stored.
         with GRAD_LOCK:
             before = MODES.run.before_accumulation
             for leaf in self.leaves:
                 before(leaf)
-            return self._run(keep, task, compiled, [read(t._g) for t in self.leaves if t._g is not None])
+            return self._run(keep, task, captured, compiled, [read(t._g) for t in self.leaves if t._g is not None])
 
     def _unpack(self, task: Any) -> bool:
         """Call the unpack hooks in the order of the nodes. If one raises, the walk does so where it comes to that."""
@@ -273,7 +285,9 @@ class Segment:
                 return False
         return all(map(unwritten, self.nodes))
 
-    def _run(self, keep: bool, task: Task | None, compiled: Compiled, olds: Sequence[Any]) -> bool:
+    def _run(
+        self, keep: bool, task: Task | None, captured: list[Any], compiled: Compiled, olds: Sequence[Any]
+    ) -> bool:
         """Run the compiled form on the gradients that the leaves have so far."""
         leaves = self.leaves
         try:
@@ -284,10 +298,10 @@ class Segment:
             before_gradients(leaves, arrays)
         if not keep:
             self.release()
-        self.store(task, compiled, arrays)
+        self.store(task, captured, compiled, arrays)
         return True
 
-    def store(self, task: Task | None, compiled: Compiled, arrays: Sequence[Any]) -> None:
+    def store(self, task: Task | None, captured: list[Any], compiled: Compiled, arrays: Sequence[Any]) -> None:
         """Bring what the compiled form gave to leaves, to results of the pass, and to nodes behind the segment."""
         nodes: list[Any] = [*self.numbers]
         if task is not None:
@@ -295,13 +309,13 @@ class Segment:
                 del task.gradients[node]
         for (kind, number, nr, m), array in zip(compiled.outs, arrays):
             node = nodes[number]
-            if task is None or kind == "leaf":
+            if kind == "leaf":
                 keep_gradient(node.variable, array)
             elif kind == "result":
-                for i, wanted in task.captures[node]:
+                for i, wanted in self.captures[node]:
                     if wanted == nr:
-                        task.captured[i] = make(array, m)
-            else:
+                        captured[i] = make(array, m)
+            elif task is not None:
                 slots = task.gradients.get(node)
                 if slots is None:
                     slots = task.gradients[node] = [None] * node.n_outputs
@@ -329,11 +343,11 @@ def _explain(node: Node, why: str) -> None:
         compile_failures.log.debug("%s runs by itself: %s", node.name(), why)
 
 
-def _added(node: Node, source: Node, order: list[Node], late: list[Any]) -> bool:
+def _added(node: Node, source: Node, order: list[Node], late: list[Any], captures: dict[Node, Any]) -> bool:
     """Put a node that `source` leads to where the pass comes to it, leaves last; False where that takes more."""
     if node.__class__ is AccumulateGrad:
         late.append(node)
-        return walked_because(node, True) is None
+        return (not captures or node in captures) and walked_because(node, True) is None
     if node.seq >= source.seq or len(order) > WHOLE:
         return False
     if node.seq < order[-1].seq:
@@ -347,16 +361,23 @@ def _LATER_FIRST(node: Node) -> int:
     return -node.seq
 
 
-def run_graph(root: Node, nr: int, g: Tensor, keep: bool) -> bool | None:
-    """Run all that a pass from one output comes to as one segment.
+def run_graph(
+    root: Node, nr: int, g: Tensor, keep: bool, targets: Sequence[tuple[Node, int]], captured: list[Any]
+) -> bool | None:
+    """Run all that a pass from one output comes to as one segment; with targets, which are all the leaves, capture.
 
     False, with nothing done, where its nodes are to be walked, and None where it is no segment.
     """
     if root.gp is None or root.extras is not None:
         return None
+    captures: dict[Node, list[tuple[int, int]]] = {}
+    for i, target in enumerate(targets):
+        if target[0].__class__ is not AccumulateGrad:
+            return None
+        captures.setdefault(target[0], []).append((i, 0))
     order, slots = [root], [None] * nr
-    segment = Segment(order, 0, 1, None, {root: [*slots, g]})
-    return segment.run(keep, None) if segment.end == len(order) else None
+    segment = Segment(order, 0, 1, None, {root: [*slots, g]}, captures)
+    return segment.run(keep, None, captured) if segment.end == len(order) else None
 
 
 def segment_at(task: Task, at: int) -> Segment | None:
@@ -366,9 +387,9 @@ def segment_at(task: Task, at: int) -> Segment | None:
         return None
     if _is_short(task, at):
         return None
-    segment = Segment(task.order, at, total if total <= WHOLE else at + SIZE, task, task.gradients)
+    segment = Segment(task.order, at, total if total <= WHOLE else at + SIZE, task, task.gradients, task.captures)
     if len(segment.numbers) > segment.end - at and (end := _before_changed(task, at, segment)) is not None:
-        segment = Segment(task.order, at, end, task, task.gradients)
+        segment = Segment(task.order, at, end, task, task.gradients, task.captures)
     whole = at == 0 and segment.end == total
     if segment.end == at or not segment.given or not segment.nodes:
         return None
@@ -556,7 +577,7 @@ def whole_graph(
     task.begin(roots, grads, targets)
     if len(task.order) > WHOLE:
         return None
-    segment = Segment(task.order, 0, WHOLE, task, task.gradients)
+    segment = Segment(task.order, 0, WHOLE, task, task.gradients, task.captures)
     return (task, segment) if segment.end == len(task.order) and not segment.packed else None
 
 
@@ -597,5 +618,5 @@ def run_batched(
         return None
     if not keep:
         segment.release()
-    segment.store(task, one, arrays)
+    segment.store(task, task.captured, one, arrays)
     return [None if t is None else t._st.array for t in task.captured]

@@ -104,12 +104,13 @@ def _run(
     """The pass itself: all of the graph at once if nobody watches, or what it comes to in parts and node by node."""
     bits, outer, whole = MODES.bits, MODES.graph_task, None
     compiles = not (create or bits & (DUAL | OBSERVED) or MODES.run.walks) and MODES.grad_layout
-    if compiles and bits <= GRAD and targets is None and len(roots) == 1 and MODES.run.at_once:
+    if compiles and bits <= GRAD and len(roots) == 1 and not (targets and accumulate) and MODES.run.at_once:
         (root, nr), g = roots[0], grads[0]
         if g._m.device.type != "meta":
-            whole = run_graph(root, nr, g, keep)
+            captured: list[Any] = [None] * len(targets or ())
+            whole = run_graph(root, nr, g, keep, targets or (), captured)
             if whole:
-                return []
+                return captured
     task = Task(keep, create, accumulate)
     MODES.graph_task = task
     MODES.bits = bits | GRAD if task.create else bits & ~GRAD
@@ -140,7 +141,7 @@ def _run_nodes(task: Task, compiles: bool) -> None:
         segment = segment_at(task, at) if compiles else None
         packed = () if segment is None else segment.packed
         try:
-            if segment is not None and segment.run(task.keep, task):
+            if segment is not None and segment.run(task.keep, task, task.captured):
                 at = segment.end
                 continue
             end = len(order) if not compiles else at + 1 if segment is None else segment.end

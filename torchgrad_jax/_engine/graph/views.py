@@ -232,15 +232,14 @@ def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | 
 
 
 def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What `fast_view` needs to make this view, or these views, again, when they are ordinary ones."""
+    """What `fast_view` needs to make this view, or these views, again; the last is what it does more than slice."""
     geometry = call.geometry(m, leaves)
     many = geometry if isinstance(geometry, list) else [geometry]
-    if any(g.dtype is not None or g.conj or g.neg for g in many):
-        return None
-    metas = tuple([meta(g.shape, m.dtype, m.device, g.strides) for g in many])
-    if many is geometry:
-        return metas, tuple([g.offset for g in many]), call, tuple(leaves[1:])
-    return metas[0], geometry.offset, call, tuple(leaves[1:])
+    metas = tuple([meta(g.shape, g.dtype or m.dtype, m.device, g.strides) for g in many])
+    changed = [(g.conj, g.neg) for g in many if g.dtype is not None or g.conj or g.neg]
+    if many is not geometry:
+        return metas[0], geometry.offset, call, tuple(leaves[1:]), changed
+    return None if changed else (metas, tuple([g.offset for g in many]), call, tuple(leaves[1:]), changed)
 
 
 VIEW_MODES = GRAD | TRANSFORM | INFERENCE | PACKING
@@ -252,14 +251,13 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
 
     `src` carries nothing special, or is an inference tensor in inference mode.
     """
-    m, offset, call, tail = known
+    m, offset, call, tail, changed = known
     if offset.__class__ is tuple:
         return _fast_views(m, offset, call, (src, *tail), mode)
     creation = CREATED_DEFAULT if mode == GRAD else view_creation(mode, False)
-    if src._x.__class__ is Extras:
-        out = make_view(src, m, storage_offset(src) + offset, creation=creation, tracked=False)
-        _finish(call, (src,), (out,), mode)
-        return out
+    if changed or src._x.__class__ is Extras:
+        conj, neg = changed[0] if changed else (False, False)
+        return _seldom_view(call, (src, *tail), m, offset, creation, conj, neg, bool(changed), mode)
     al = src._al
     t = object.__new__(Tensor)
     t._st = src._st
@@ -297,6 +295,34 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
             edge = (accumulator(src), 0) if src._rg else None
         t._fn, t._rg = new_node(gp, (edge,), *gp.save(src, *tail)), True
     return t
+
+
+def _seldom_view(
+    call: Call,
+    leaves: Sequence[Any],
+    m: Meta,
+    offset: int,
+    creation: int,
+    conj: bool,
+    neg: bool,
+    changed: bool,
+    mode: int,
+) -> Tensor:
+    """`fast_view` for a view of an inference tensor, or one that reads elements as something else."""
+    src = leaves[0]
+    inference = src._x.__class__ is Extras
+    at = storage_offset(src) * src._m.dtype.itemsize // m.dtype.itemsize + offset
+    out = make_view(src, m, at, creation=creation, conj=conj, neg=neg, tracked=not inference)
+    if inference:
+        _finish(call, leaves, (out,), mode)
+        return out
+    if changed:
+        out._al.chain = chain_to(src, call.node_name, out)
+    if mode & GRAD and m.dtype.category >= 2 and requires_grad_of(src):
+        plan = call.view_plan((src._m, *map(type, leaves[1:])), (m,))
+        record(grad_plan(plan, 1), leaves, (out,), mode)
+        out._al.replay = grad_plan(plan, 1).name
+    return out
 
 
 def _fast_views(metas: Any, offsets: Sequence[int], call: Call, leaves: Sequence[Any], mode: int) -> tuple[Tensor, ...]:

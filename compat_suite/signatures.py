@@ -203,11 +203,11 @@ def _takes_out(fn: Any, text: str) -> bool:
 def _hidden(listed: list[str], method: bool) -> list[str]:
     """Older overloads, with their numbers among the arguments, which torch takes and does not list."""
     out = []
-    for text in listed:
+    for text in listed[:1]:
         names = [n for _, n, _ in parameters(text)]
         tensors = [n for kind, n, _ in parameters(text) if kind == "Tensor" and n not in ("out", "input")]
         numbers = [n for n in ("beta", "value", "alpha") if n in names[len(tensors) :]]
-        if "*" not in text or not numbers or len(listed) > 1:
+        if "*" not in text or not numbers:
             continue
         rest = ", ".join(f"Tensor {n}" for n in tensors)
         out_ = ", *, Tensor out = None" if "out" in names else ""

@@ -369,7 +369,7 @@ def test_arguments_of_a_call_that_was_met_before_are_not_read_one_by_one(label, 
     want = MET_AGAIN[label](x, i)
     with monkeypatch.context() as patch:
         patch.setattr(binding.Binding, "general", refuse)
-        patch.setattr(composite._Conventions, "odd", refuse)
+        patch.setattr(composite.Composed, "_look", refuse)
         got = MET_AGAIN[label](x, i)
     for a, b in zip(*[out if isinstance(out, tuple) else (out,) for out in (want, got)], strict=True):
         assert a.tolist() == b.tolist()

@@ -13,7 +13,6 @@ import numpy as np
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.python_numbers import Number, looked_at
-from ..._core.errors import messages as errors
 from ..._core.errors.checks import readable
 from ..._core.jax.caches import CALLS, VIEWS
 from ..._ops import registry as reg
@@ -21,7 +20,7 @@ from ..._ops.aten import op_name
 from ..graph.views import known_view
 from ..memory.tensor import Tensor
 from ..run.trace import Call
-from .arguments import EMPTY, MISSING, bad_argument, dynamic_value, may_change, missing_argument, static_value
+from .arguments import EMPTY, MISSING, argument, bad_argument, may_change, missing_argument, type_name
 from .return_types import return_type
 
 
@@ -57,7 +56,7 @@ class Binding:
         """The call for these static arguments (list lengths, where there are lists, come last)."""
         n = len(self.static)
         values = tuple(
-            looked_at(static_value(self.called, p, self.position[p.name], v)) for p, v in zip(self.static, statics)
+            looked_at(argument(self.called, p, self.position[p.name], v)) for p, v in zip(self.static, statics)
         )
         key = (tuple(map(as_key, values)), tuple(v.__class__ for v in values), statics[n:])
         call = self.calls.get(key)
@@ -134,13 +133,11 @@ class Binding:
                     raise bad_argument(name, p, i + 1, v)
                 for j, item in enumerate(v):
                     if not isinstance(item, Tensor) and not (item is None and p.kind is reg.OptArrays):
-                        raise TypeError(
-                            f"expected Tensor as element {j} in argument {i}, but got {errors.class_name(item)}"
-                        )
+                        raise TypeError(f"expected Tensor as element {j} in argument {i}, but got {type_name(item)}")
                 counts.append(len(v))
                 leaves.extend(v)
             else:
-                leaf = dynamic_value(name, p, i + 1, v)
+                leaf = argument(name, p, i + 1, v)
                 if leaf is p.default or (
                     p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default
                 ):

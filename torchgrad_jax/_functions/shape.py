@@ -20,7 +20,7 @@ from .._engine.graph.record import apply
 from .._engine.graph.views import apply_view
 from .._engine.memory.tensor import Tensor
 from .._engine.run.trace import Call
-from .arguments import no_match, only_tensors
+from .arguments import only_tensors, unmatched
 from .clones import contiguous
 from .complex_views import conj
 
@@ -103,7 +103,7 @@ def _view_dtype(input: Tensor, dtype: dtypes.dtype) -> Tensor:
 def view(input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
     """The same elements with another shape or another dtype, sharing storage."""
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
-        raise no_match("view", (), {"dtype": dtype}, "torch.dtype dtype", "tuple of ints size")
+        raise unmatched("view")
     if dtype is not None or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         return _view_dtype(input, dtype if dtype is not None else size[0])
     if not size:

@@ -272,12 +272,7 @@ def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     return shapes.elementwise_strides(shape, operands)
 
 
-@op(
-    inplace=InPlace(apart=Apart.PARTLY),
-    promote=COMMON,
-    layout=_addr_layout,
-    out=Out.CAST,
-)
+@op(inplace=InPlace(apart=Apart.PARTLY), promote=COMMON, layout=_addr_layout, out=Out.CAST)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
     for name, v in (("vec1", vec1), ("vec2", vec2)):

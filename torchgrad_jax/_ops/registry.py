@@ -208,8 +208,8 @@ class InPlace:
 class Numbers:
     """How an op takes Python numbers, where torch has rules of its own.
 
-    ``numbers=Numbers(left_out=("alpha",), fits=Fits.ALPHA)``: `alpha` may not be None, and the result's dtype has to hold
-    it.
+    ``numbers=Numbers(left_out=("alpha",), fits=Fits.ALPHA)``: `alpha` may not be None, and the result's dtype has to
+    hold it.
     """
 
     left_out: tuple[str, ...] = ()

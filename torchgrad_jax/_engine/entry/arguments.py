@@ -1,4 +1,4 @@
-"""Arguments: which values torch takes for a kind of parameter, what a function gets of them, and what is said of others.
+"""Arguments: which values torch takes for a kind of parameter, what a function gets of them, what is said of others.
 
 ``x.sum(np.int64(0))``: torch takes NumPy's integer for an ``int``, and the row gets the int 0.
 """
@@ -29,7 +29,7 @@ LEFT_OUT: Any = None
 """Default of arguments that may be left out, but not given as None: what is given has the annotated class."""
 MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<required>"})()
 """Default of required arguments, which may come under numpy's name instead."""
-NUMPY_NAMES = {
+NUMPY_NAMES: dict[str, str] = {
     "axis": "dim",
     "keepdims": "keepdim",
     "x": "input",
@@ -88,6 +88,10 @@ def is_layout(value: Any) -> bool:
     return type(value).__name__ == "layout"  # the class is defined in a file that imports this one
 
 
+def _is_storage(value: Any) -> bool:
+    return any(c.__name__ in ("UntypedStorage", "TypedStorage") for c in type(value).__mro__)
+
+
 def is_number(value: Any) -> bool:
     """A number, or a tensor that can be one: without dimensions, and no gradient is asked of it."""
     if isinstance(value, Tensor):
@@ -133,6 +137,7 @@ TAKES: dict[str, Callable[[Any], bool]] = {
     "str": lambda v: isinstance(v, str),
     "torch.device": lambda v: isinstance(v, str | devices.device) or is_int(v),
     "torch.layout": is_layout,
+    "torch.Storage": _is_storage,
     "torch.memory_format": lambda v: isinstance(v, memory_format),
     "torch.Generator": lambda v: isinstance(v, generator.Generator),
     "name": lambda v: isinstance(v, str),
@@ -156,8 +161,8 @@ def as_int(value: Any) -> int | None:
     if value.__class__ is int:
         return value
     if isinstance(value, Tensor):
-        m = value._m
-        return int(concrete(value).reshape(())) if m.numel == 1 and dtypes.BOOL < m.dtype.category < dtypes.FLOATING else None
+        whole = dtypes.BOOL < value._m.dtype.category < dtypes.FLOATING
+        return int(concrete(value).reshape(())) if value._m.numel == 1 and whole else None
     return int(value) if is_int(value) else None
 
 

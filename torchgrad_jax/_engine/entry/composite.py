@@ -111,7 +111,19 @@ def _renamed(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
 class Composed(Form):
     """A function that is made of others: its arguments come as the caller gave them."""
 
-    __slots__ = ("adds_out", "alias", "by_position", "classes", "event", "first", "fitting", "fn", "said", "star", "wild")
+    __slots__ = (
+        "adds_out",
+        "alias",
+        "by_position",
+        "classes",
+        "event",
+        "first",
+        "fitting",
+        "fn",
+        "said",
+        "star",
+        "wild",
+    )
 
     def __init__(
         self, fn: Callable[..., Any], out: bool | Out, event: str, said: str, known_as: Mapping[str, str], where: str
@@ -186,11 +198,11 @@ class Composed(Form):
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Ask torch's parser about arguments that look odd; remember classes that do not."""
-        if self.first is not None and args and args[0].__class__ not in PLAIN:
-            if not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__"):
-                self.complain(args, kwargs)
-                where = f"{self.said}(): argument '{self.first}' (position 1)"
-                raise TypeError(f"{where} must be Tensor, not {type_name(args[0])}")
+        first = args[0] if args and self.first is not None else self
+        if first is not self and not isinstance(first, Tensor) and not hasattr(type(first), "__torch_function__"):
+            self.complain(args, kwargs)
+            where = f"{self.said}(): argument '{self.first}' (position 1)"
+            raise TypeError(f"{where} must be Tensor, not {type_name(first)}")
         count, classes = len(args), self.classes
         odd = any(i < count and args[i].__class__ not in taken for i, taken in self.by_position)
         if odd or any(k in classes and v.__class__ not in classes[k] for k, v in kwargs.items()):

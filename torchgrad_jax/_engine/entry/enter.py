@@ -1,7 +1,7 @@
 """`enter`: the way in for every call that a function's own code does not answer.
 
-``x.gather(1, i)`` comes here when it is called with new arguments, and ``x.sum(axis=0)`` because of NumPy's name. Of functions
-there are two forms: those of a row (`rows.RowForm`), and those that are made of others (`composite.Composed`).
+``x.gather(1, i)`` comes here when it is called with new arguments, and ``x.sum(axis=0)`` because of NumPy's name. There
+are two forms of functions: those of a row (`rows.RowForm`), and those that are made of others (`composite.Composed`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Form(ABC):
 
     def complain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise what torch says of these arguments, if it does."""
-        if self.where and not any(isinstance(a, Sharding) for a in (*args, *kwargs.values())):  # torch has no such thing
+        spread = any(isinstance(a, Sharding) for a in (*args, *kwargs.values()))  # torch has no such argument
+        if self.where and not spread:
             raise_if_any(torch_complaint(self.where, self.said, args, kwargs))
 
     def into(self, target: Any, args: Any, kwargs: Any) -> tuple[Out, Any, Any]:

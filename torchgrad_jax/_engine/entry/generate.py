@@ -242,7 +242,8 @@ def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:
     rest = [x for n in others for x in (n, f"{n}.__class__")]
     space.update(_views=b.views, _fast_view=fast_view)
     return [
-        f"    if not _mode & {~(GRAD | TRANSFORM)} and {first}.__class__ in _plain and {first}._x.__class__ is not _Extras:",
+        f"    if not _mode & {~(GRAD | TRANSFORM)} and {first}.__class__ in _plain "
+        f"and {first}._x.__class__ is not _Extras:",
         f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
         "        except (KeyError, TypeError): pass",
         f"        else: return _fast_view(_known, {first}, _mode & 1)",

@@ -184,7 +184,16 @@ def foreign(args: Sequence[Any]) -> bool:
     """Whether some argument is no tensor and overrides functions all the same."""
     if MODES.functions_disabled:
         return False
-    return any(not isinstance(a, Tensor) and overrides(a.__class__) for a in _flat(args, {}))
+    for a in args:
+        kind = a.__class__
+        if kind in ORDINARY:
+            continue
+        if kind is list or kind is tuple:
+            if any(x.__class__ not in ORDINARY and not isinstance(x, Tensor) and overrides(x.__class__) for x in a):
+                return True
+        elif not isinstance(a, Tensor) and overrides(kind):
+            return True
+    return False
 
 
 # --- asking them ----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from ..modes.lift import tensor_of_jax
 from .arguments import EMPTY, MISSING, NUMPY_NAMES, bad_argument, tensor_of
 from .binding import Binding
 from .enter import Form
-from .parser import NUMBERS_AS_TENSORS, by_overload, no_tensor, raise_if_any, torch_complaint
+from .parser import NUMBERS_AS_TENSORS, by_overload, no_tensor, torch_complaint
 
 
 def spreading(b: Binding) -> reg.Param | None:
@@ -107,7 +107,7 @@ class RowForm(Form):
         params = self.binding.params
         if more:
             return self._by_overload(args, kwargs, more, out)
-        found = dict(zip([p.name for p in params], args))
+        found: dict[str, Any] = dict(zip([p.name for p in params], args))
         default = {p.name: p.default for p in params}
         for k, v in kwargs.items():
             name = NUMPY_NAMES.get(k, k)
@@ -133,7 +133,7 @@ class RowForm(Form):
         default = (MISSING if p.default is EMPTY else p.default for p in params)
         return tuple(found.get(p.name, d) for p, d in zip(params, default)), {}, found.get("out")
 
-    def _refuse(self, positional: Any, named: Any, otherwise: str) -> None:
+    def _refuse(self, positional: Any, named: Any, otherwise: str) -> NoReturn:
         known = self.where and torch_complaint(self.where, self.said, positional, named)
         raise known or TypeError(f"{self.said}() {otherwise}")
 

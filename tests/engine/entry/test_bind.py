@@ -352,7 +352,7 @@ MET_AGAIN = {
     "a number beside tensors": lambda x, i: torchgrad_jax.add(x, x, alpha=2),
     "an index": lambda x, i: x[i[:, 0]],
     "several views": lambda x, i: x.split(1),
-    "a write": lambda x, i: x.detach().add_(x.detach(), alpha=2),
+    "a write": lambda x, i: x.detach().clone().add_(x.detach(), alpha=2),
     "a write at places": lambda x, i: x.detach().index_fill_(0, i[0], 2.0),
     "inference mode": _inference,
     "hooks of saved values": _with_hooks,

@@ -16,7 +16,7 @@ from ..._ops import registry as reg
 from ..graph import record
 from ..graph.grad_plan import grad_plan
 from ..graph.history import edge_of, requires_grad_of
-from ..graph.inplace import apply_inplace, inplace_call
+from ..graph.inplace import apply_inplace, inplace_call, write_known
 from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES, apply
 from ..graph.views import fast_view
 from ..memory.strided import read
@@ -300,50 +300,30 @@ def _key_of(p: reg.Param) -> str:
 
 def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -> list[str]:
     """Find the call by its arguments as they came, and run it; what has to be looked at closer is `fallback`'s."""
-    space.update(_raw_call=b.find, _sequences=(list, tuple), _known=record.apply_known, _apply_inplace=apply_inplace)
-    lines, leaves, counts, guards = [], "", "", []
+    known = write_known if inplace else record.apply_known
+    space.update(_raw_call=b.find, _sequences=(list, tuple), _known=known)
+    lines, leaves, counts = [], "", ""
     for p in b.dynamic:
-        leaf = p.name
         if p.kind in (reg.Arrays, reg.OptArrays):
             lines.append(f"    if {p.name}.__class__ not in _sequences: return {fallback}")
-            guards.append(f"all([_x.__class__ in _plain for _x in {p.name}])")
-            leaf, counts = f"*{p.name}", f"{counts}len({p.name}), "
+            leaves, counts = f"{leaves}*{p.name}, ", f"{counts}len({p.name}), "
         elif p.kind in (reg.Scalar, reg.TracedInt):
             lines += _number_lines(p, space, fallback)
-            leaf = f"_l_{p.name}"
+            leaves += f"_l_{p.name}, "
         else:
-            or_number = f" or {p.name}.__class__ in _numbers" if p.scalar else ""
-            or_none = f" or {p.name} is None" if p.optional else ""
-            guards.append(f"({p.name}.__class__ in _plain{or_number}{or_none})")
-        leaves += f"{leaf}, "
-    arrays = [p for p in b.dynamic if p.kind not in _NO_ARRAY]
-    if arrays and all(p.scalar for p in arrays):  # numbers alone are no call of this row
-        guards.append("(" + " or ".join(f"{p.name}.__class__ in _plain" for p in arrays) + ")")
+            leaves += f"{p.name}, "
     statics = "".join(f"{p.name}, " for p in b.static)
     key = "".join(f"{_key_of(p)}, " for p in b.static) + counts
-    args = _tuple([p.name for p in b.params])
-    run = "_apply_inplace" if inplace else "_general"
-    if not inplace:
-        run_known = [
-            f"    if _found is not None and not _mode & {~PLAIN_MODES}:",
-            f"        _u = _known(_found, ({leaves}), _mode)",
-            "        if _u is not None: return _u",
-        ]
-    else:
-        run_known = []
     return [
         *lines,
         f"    try: _found = _calls[({key})]",
         f"    except KeyError: return {fallback}",
         f"    except TypeError: _found = _raw_call(({statics}), ({counts}))",
-        *run_known,
-        f"    if _found is None or not ({' and '.join(guards)}): return {fallback}",
-        f"    try: return {run}(_found, ({leaves}))",
-        f"    except Exception as _error: _me.form.explain({args}, _no_names, _error); raise",
+        f"    if _found is not None and not _mode & {~PLAIN_MODES}:",
+        f"        _u = _known(_found, ({leaves}), _mode)",
+        "        if _u is not None: return _u",
+        f"    return {fallback}",
     ]
-
-
-_NO_ARRAY = (reg.Arrays, reg.OptArrays, reg.Scalar, reg.TracedInt)
 
 
 def _number_lines(p: reg.Param, space: dict[str, Any], fallback: str) -> list[str]:

@@ -143,7 +143,7 @@ def _root(i: int, t: Any, given: Any) -> tuple[tuple[Node, int], Meta]:
             raise RuntimeError(errors.NO_GRAPH.format(index=i))
         if edge[0].__class__ is not AccumulateGrad:
             return edge, t._m
-        return edge, leaf_grad_meta(t, given._m.dtype if isinstance(given, Tensor) else None)
+        return edge, leaf_grad_meta(t, given._m.dtype if isinstance(given, Tensor) else t._m.dtype)
     if not isinstance(t, GradientEdge):
         raise RuntimeError(f"element {i} of tensors tuple is neither a Tensor nor a GradientEdge")
     if not isinstance(t.node, Node):

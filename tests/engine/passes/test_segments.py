@@ -9,7 +9,7 @@ import pytest
 import torchgrad_jax
 from tests.engine.graphs import GRAPHS
 from torchgrad_jax._core.jax.caches import KERNELS
-from torchgrad_jax._engine.passes import segments, walk
+from torchgrad_jax._engine.passes import compiled_segments, segments, walk
 
 NEVER = 1 << 40
 
@@ -215,7 +215,7 @@ def _interrupted(*args):
 
 def _break(monkeypatch, how):
     """Let compiling fail as in a library."""
-    monkeypatch.setattr(segments, "_gradients", how)
+    monkeypatch.setattr(compiled_segments, "_gradients", how)
 
 
 @pytest.mark.parametrize("kind", ["whole", "short"])
@@ -248,14 +248,14 @@ def test_an_interrupt_is_no_failure_to_compile(error, kind, way, monkeypatch):
 def test_what_cannot_be_compiled_is_tried_once(way, monkeypatch):
     way("whole")
     broken = mock.Mock(side_effect=RuntimeError("no"))
-    monkeypatch.setattr(segments, "_gradients", broken)
+    monkeypatch.setattr(compiled_segments, "_gradients", broken)
     for _ in range(3):
         outcome("dag")
     assert broken.call_count == 1
 
 
 def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
-    monkeypatch.setattr(segments, "_gradients", mock.Mock(side_effect=RuntimeError("no")))
+    monkeypatch.setattr(compiled_segments, "_gradients", mock.Mock(side_effect=RuntimeError("no")))
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     x = torchgrad_jax.arange(3.0, requires_grad=True)
     (rows,) = torchgrad_jax.autograd.grad(x * x, x, torchgrad_jax.eye(3), is_grads_batched=True)

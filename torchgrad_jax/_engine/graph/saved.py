@@ -182,7 +182,7 @@ def unpack_arrays(node: Any) -> list[Any]:
             old = saved_value(node, entry, then)
             value = value if old is None else old
         if value is None:
-            value = strided.read(entry)
+            value = strided.read(entry)  # type: ignore[arg-type] - a storage has a value
         m = _as_saved(node, i, entry) if ALTERED and isinstance(entry, Tensor) else None
         out.append(value if m is None else strided.fitted(value, m))
     return out

@@ -307,10 +307,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
         return [by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)]
     at_once = MODES.run.at_once
-    args = []
-    for g in cts:
-        if g is not None:
-            args.append(g._st.array if g._al is None and at_once else read(g))
+    args = [g._st.array if g._al is None and at_once else read(g) for g in cts if g is not None]
     args += unpack_arrays(node)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     kernel = gp.vjps.get((present, pick)) or gp.vjp(present, pick)

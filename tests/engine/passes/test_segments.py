@@ -21,6 +21,7 @@ def way(monkeypatch):
 
     def choose(name):
         monkeypatch.setattr(segments, "_walked", {})
+        monkeypatch.setattr(segments, "_IN_PARTS", {})
         monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
         monkeypatch.setattr(segments, "NODE_COST", 0)  # never worth it for being uncompiled
         for times in ("WALKS_BEFORE_NUMPY", "WALKS_BEFORE_XLA"):
@@ -120,6 +121,7 @@ def test_segments_alike_share_one_compiled_function(way):
 
 def test_a_graph_is_compiled_when_it_comes_again(monkeypatch):
     monkeypatch.setattr(segments, "_walked", {})
+    monkeypatch.setattr(segments, "_IN_PARTS", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)
     for n in range(segments.WALKS_BEFORE_NUMPY + 1):
@@ -268,6 +270,7 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
 def test_when_a_pass_is_compiled(monkeypatch, n, times):
     """NumPy code costs milliseconds, and a kernel of XLA's a second."""
     monkeypatch.setattr(segments, "_walked", {})
+    monkeypatch.setattr(segments, "_IN_PARTS", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)  # not for having kernels to compile anyway
     x = torchgrad_jax.ones(n, n, requires_grad=True)

@@ -40,6 +40,10 @@ WALKS_BEFORE_NUMPY, WALKS_BEFORE_XLA = 2, 20
 """How often a segment is walked before it becomes NumPy code, and before XLA compiles it, which takes a second."""
 PACKED = 1 << 16
 """So many elements of values that hooks unpack may be there at once for a segment."""
+SKIPPED = 15
+"""After a graph that is no segment as a whole, so many that begin with a node alike are not tried as one."""
+_IN_PARTS: dict[int, int] = {}
+"""How many of them are left, by identity of the gradient plan of that node."""
 _walked: dict[int, int] = {}
 _MAX_WALKED = 4096
 _COMPILED = KERNELS.cache()
@@ -368,9 +372,17 @@ def run_graph(
         if target[0].__class__ is not AccumulateGrad:
             return None
         captures.setdefault(target[0], []).append((i, 0))
+    skip = _IN_PARTS.pop(id(root.gp), 0)
+    if skip:
+        _IN_PARTS[id(root.gp)] = skip - 1
+        return None
     order, slots = [root], [None] * nr
     segment = Segment(order, 0, 1, None, {root: [*slots, g]}, captures)
-    return segment.run(keep, None, captured) if segment.end == len(order) else None
+    if segment.end == len(order):
+        return segment.run(keep, None, captured)
+    if len(order) > SHORT and len(_IN_PARTS) < _MAX_WALKED:
+        _IN_PARTS[id(root.gp)] = SKIPPED
+    return None
 
 
 def segment_at(task: Task, at: int) -> Segment | None:

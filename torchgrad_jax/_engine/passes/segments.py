@@ -204,14 +204,14 @@ class Segment:
                     key.append(len(args))
                     args.append(entry)
                     continue
-                elif kind is Packed and task is not None and entry.meta.numel <= room:
+                elif kind is Packed and task is not None and _is_light(entry, room):
                     room -= entry.meta.numel
                     self.packed.append((node, entry, len(args)))  # type: ignore[arg-type]
                     key.append(len(args))
                     args.append(entry)
                     continue
                 else:
-                    why = "what it saved is packed and large, or was written to"
+                    why = "what it saved is packed and not light, or was written to"
                     break
                 if then.__class__ is VersionAndValues or LIVE:
                     old = saved_value(node, entry, then)
@@ -401,6 +401,12 @@ def segment_at(task: Task, at: int) -> Segment | None:
     return segment if whole or len(segment.nodes) >= SHORT else None
 
 
+def _is_light(packed: Packed, room: int) -> bool:
+    """Whether a value may be unpacked for a segment: one of a half type would be rounded less often than in a walk."""
+    m = packed.meta
+    return m.numel <= room and (m.dtype.itemsize > 2 or not m.dtype.is_floating_point)
+
+
 def _is_short(task: Task, at: int) -> bool:
     """Whether a few nodes or many leaves come, before one that is walked or the end of a pass that is under way."""
     left = SHORT
@@ -409,8 +415,8 @@ def _is_short(task: Task, at: int) -> bool:
             continue
         saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
         watched = node.extras is not None and node.extras.observed and node is not task.hooked
-        large = saved and saved[0].__class__ is Packed and saved[0].meta.numel > PACKED
-        if watched or large or node.gp is None:
+        heavy = saved and saved[0].__class__ is Packed and not _is_light(saved[0], PACKED)
+        if watched or heavy or node.gp is None:
             return True
         left -= 1
         if not left:

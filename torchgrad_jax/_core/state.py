@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-C = TypeVar("C", bound=type[Any])
+from operator import attrgetter, is_
+from typing import Any
 
 GRAD = 1
 """Bit of `Modes.bits`: operations are recorded."""
@@ -41,8 +40,14 @@ class Modes(threading.local):
 
     `bits` is one integer so that the hot path needs one attribute read: 0 and 1 (recording off
     and on) are the plain cases, anything above takes the general path.
+
+    Python handles signals after calls, so a context that sets a mode does so last when it begins and first when it
+    ends. Modes that go together are set in one statement: `MODES.own |= {"fake": mode, "bits": bits}`.
     """
 
+    own: dict[str, Any] = property(attrgetter("__dict__"), is_)  # type: ignore[assignment]
+    """The modes that this thread has set. `|=` changes the dictionary itself, so that nothing is left to assign; both
+    functions are written in C, where no signal is handled."""
     bits: int = GRAD
     inference_grad: bool = False
     """What `is_grad_enabled` answers inside of inference mode."""
@@ -186,51 +191,6 @@ next_sequence_nr = _sequence.__next__
 
 next_level = itertools.count(1).__next__
 """Number of the transform or the run of `vmap` that begins."""
-
-
-_OF_TRACES = frozenset(["birth", "open_traces", "undo"])
-"""What is known of JAX's traces, which any write brings up to date."""
-
-
-def _held() -> dict[str, Any]:
-    return {k: v for k, v in vars(MODES).items() if k not in _OF_TRACES}
-
-
-def _hold(modes: dict[str, Any]) -> None:
-    for name in _held().keys() - modes.keys():
-        delattr(MODES, name)
-    vars(MODES).update(modes)
-
-
-def steady(context: C) -> C:
-    """A class of context managers that a signal leaves either outside or inside, as far as `MODES` tells.
-
-    An interrupted beginning is taken back, and an interrupted end is done once more, from where it began.
-    """
-    enter, leave = context.__enter__, context.__exit__
-
-    def __enter__(self: Any) -> Any:
-        before = _held()
-        try:
-            entered = enter(self)
-        except BaseException:
-            _hold(before)
-            raise
-        return entered
-
-    def __exit__(self: Any, *error: Any) -> Any:
-        now = None
-        try:
-            now = _held()
-            return leave(self, *error)
-        except BaseException:
-            if now is not None:
-                _hold(now)
-            leave(self, *error)
-            raise
-
-    context.__enter__, context.__exit__ = __enter__, __exit__
-    return context
 
 
 WRITE_LOCK = threading.RLock()

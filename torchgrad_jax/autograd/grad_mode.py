@@ -46,21 +46,22 @@ def is_inference_mode_enabled() -> bool:
     return bool(MODES.bits & INFERENCE)
 
 
-def _switched(mode: bool) -> tuple[int, bool]:
-    """`MODES.bits` and `MODES.inference_grad` with recording turned on or off."""
+def _switched(mode: bool) -> int:
+    """`MODES.bits` with recording turned on or off, outside of inference mode."""
     bits = MODES.bits
-    if bits & INFERENCE:
-        return bits, mode
     if MODES.transposed is not None and bits & GRAD:
         _note(mode, MODES.transposed)
-        return bits, MODES.inference_grad
+        return bits
     if mode:
-        return (bits | GRAD) & ~CUT, MODES.inference_grad
-    return bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0), MODES.inference_grad
+        return (bits | GRAD) & ~CUT
+    return bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0)
 
 
 def _switch(mode: bool) -> None:
-    MODES.bits, MODES.inference_grad = _switched(mode)
+    if MODES.bits & INFERENCE:
+        MODES.inference_grad = mode
+    else:
+        MODES.bits = _switched(mode)
 
 
 def _flag(function: str, value: Any) -> bool:
@@ -79,11 +80,7 @@ class _NoParamDecoratorContextManager(DecoratorContext):
 
 
 class _Recording:
-    """Turns recording on or off for the time of a block.
-
-    Python delivers signals when it calls a function. So that an interrupt finds the mode as it was before the block or
-    as it is inside, nothing is called between the first change of a mode and the last.
-    """
+    """Turns recording on or off for the time of a block."""
 
     mode = False
     """Whether operations are recorded inside."""
@@ -94,14 +91,17 @@ class _Recording:
 
     def __enter__(self) -> None:
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
-        MODES.bits, MODES.inference_grad = _switched(self.mode)
+        if MODES.bits & INFERENCE:
+            MODES.inference_grad = self.mode
+        else:
+            MODES.bits = _switched(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~CUT | self.kept & CUT
-        if MODES.bits & INFERENCE:
-            MODES.inference_grad = self.prev
+        bits = MODES.bits & ~CUT | self.kept & CUT
+        if bits & INFERENCE:
+            MODES.own |= {"bits": bits, "inference_grad": self.prev}
         else:
-            MODES.bits = MODES.bits | GRAD if self.prev or self.kept & GRAD else MODES.bits & ~GRAD
+            MODES.bits = bits | GRAD if self.prev or self.kept & GRAD else bits & ~GRAD
         if MODES.transposed is not None and self.kept & GRAD:
             _note(self.prev, MODES.transposed)
 
@@ -134,7 +134,10 @@ class set_grad_enabled(_Recording, DecoratorContext):
     def __init__(self, mode: bool) -> None:
         self.mode = _flag("set_grad_enabled", mode)
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
-        MODES.bits, MODES.inference_grad = _switched(mode)
+        if MODES.bits & INFERENCE:
+            MODES.inference_grad = mode
+        else:
+            MODES.bits = _switched(mode)
 
     def __call__(self, orig_func: Any) -> Any:
         self.__exit__()
@@ -142,7 +145,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
 
     def __enter__(self) -> None:
         try:
-            MODES.bits, MODES.inference_grad = _switched(self.mode)
+            _switch(self.mode)
         except BaseException:
             # A signal's, which comes after the mode was changed by making the object.
             self.__exit__()
@@ -177,14 +180,14 @@ class inference_mode(DecoratorContext):
     def __enter__(self) -> None:
         self._before.append((MODES.bits & _SWITCHED, MODES.inference_grad))
         if self.mode:  # tangents do not flow either
-            MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE | derivative_stop_bit()
+            bits = MODES.bits & ~_SWITCHED | INFERENCE | derivative_stop_bit()
         else:
-            MODES.bits = MODES.bits & ~(INFERENCE | CUT) | GRAD
-        MODES.inference_grad = False
+            bits = MODES.bits & ~(INFERENCE | CUT) | GRAD
+        MODES.own |= {"bits": bits, "inference_grad": False}
 
     def __exit__(self, *exc: object) -> None:
-        bits, MODES.inference_grad = self._before[-1]
-        MODES.bits = MODES.bits & ~_SWITCHED | bits
+        bits, inference_grad = self._before[-1]
+        MODES.own |= {"bits": MODES.bits & ~_SWITCHED | bits, "inference_grad": inference_grad}
         del self._before[-1]
 
     def clone(self) -> inference_mode:

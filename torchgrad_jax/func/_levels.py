@@ -237,13 +237,14 @@ _NO_HOOKS = (
 )
 
 
+_TRANSFORMED = INFERENCE | TRANSFORM
+"""What the user's function does not find as it was around the transform."""
+
+
 class transforming:
-    """Inside: the user's function runs as one that is being transformed.
+    """Inside: the user's function runs as one that is being transformed."""
 
-    Between the first change of a mode and the last nothing is called, so that no signal comes there.
-    """
-
-    __slots__ = ("before", "bits", "given", "hooks")
+    __slots__ = ("before", "bits", "given")
     packs = True
     """Whether somebody may pack what nodes save."""
 
@@ -255,22 +256,18 @@ class transforming:
         if MODES.pack_hooks and not self.packs:
             raise RuntimeError(_NO_HOOKS)
         level = next_level()
-        self.bits, self.hooks = MODES.bits, MODES.hooks_disabled
-        self.before = MODES.level, MODES.given, MODES.birth
-        if not self.packs:
-            MODES.hooks_disabled = _NO_HOOKS
-        MODES.bits = MODES.bits & ~INFERENCE | TRANSFORM
-        MODES.transforms += 1
-        MODES.level = MODES.birth = level
-        MODES.given = self.given
+        self.bits = MODES.bits & _TRANSFORMED
+        self.before = {
+            "hooks_disabled": MODES.hooks_disabled, "transforms": MODES.transforms, "level": MODES.level,
+            "birth": MODES.birth, "given": MODES.given,
+        }  # fmt: skip
+        MODES.own |= {
+            "hooks_disabled": MODES.hooks_disabled if self.packs else _NO_HOOKS, "transforms": MODES.transforms + 1,
+            "level": level, "birth": level, "given": self.given, "bits": MODES.bits & ~INFERENCE | TRANSFORM,
+        }  # fmt: skip
 
     def __exit__(self, *exc: object) -> None:
-        MODES.transforms -= 1
-        MODES.level, MODES.given, MODES.birth = self.before
-        if not self.packs:
-            MODES.hooks_disabled = self.hooks
-        changed = INFERENCE | TRANSFORM
-        MODES.bits = MODES.bits & ~changed | self.bits & changed
+        MODES.own |= {**self.before, "bits": MODES.bits & ~_TRANSFORMED | self.bits}
 
 
 @contextmanager

@@ -81,8 +81,7 @@ def modes() -> dict[str, Any]:
 
 def set_modes(given: dict[str, Any]) -> None:
     """Let the running thread have the modes of another."""
-    for name, value in given.items():
-        setattr(MODES, name, value)
+    MODES.own |= given
 
 
 def imports() -> Any:

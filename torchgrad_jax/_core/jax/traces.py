@@ -120,8 +120,7 @@ def _parent(number: int) -> int:
 
 def _forget() -> None:
     """No function of JAX's is running in this thread."""
-    MODES.bits &= ~TRACED
-    MODES.undo = []
+    MODES.own |= {"bits": MODES.bits & ~TRACED, "undo": []}
 
 
 def began(trace: Any) -> int:

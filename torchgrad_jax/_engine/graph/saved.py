@@ -43,13 +43,11 @@ def pack(value: Any, is_output: bool) -> Any:
     if not hooks:
         return value
     before, recording = tensor._vc.version, MODES.bits & GRAD
-    MODES.pack_hooks = ()  # what a hook computes is not packed, and not recorded
-    MODES.bits &= ~(PACKING | GRAD)
-    try:
+    try:  # what a hook computes is not packed, and not recorded
+        MODES.own |= {"pack_hooks": (), "bits": MODES.bits & ~(PACKING | GRAD)}
         packed = hooks[-1][0](tensor)
     finally:
-        MODES.pack_hooks = hooks
-        MODES.bits = (MODES.bits & ~GRAD) | PACKING | recording
+        MODES.own |= {"pack_hooks": hooks, "bits": MODES.bits & ~GRAD | PACKING | recording}
     if tensor._vc.version != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
@@ -343,11 +341,11 @@ class SavedTensor:
                 al.conj, al.neg = entry._al.conj, entry._al.neg
             entry = alias_of(entry, entry._m, al, entry._vc)
         before, bits = MODES.pack_hooks, MODES.bits
-        MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
         try:
+            MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
             packed = pack(entry, is_output)
         finally:
-            MODES.pack_hooks, MODES.bits = before, bits
+            MODES.own |= {"pack_hooks": before, "bits": bits}
         packed.output_nr = nr
         node.saved = (*node.saved[:i], packed, *node.saved[i + 1 :])
 

@@ -101,9 +101,8 @@ def _run(
     before_bits, before_task = MODES.bits, MODES.graph_task
     compiles = not (task.create or before_bits & (DUAL | OBSERVED) or MODES.run.walks)
     compiles = compiles and MODES.grad_layout
-    MODES.graph_task = task
-    MODES.bits = before_bits | GRAD if task.create else before_bits & ~GRAD
     try:
+        MODES.own |= {"graph_task": task, "bits": before_bits & ~GRAD | (GRAD if task.create else 0)}
         if unreal:
             with abstract.tracing():
                 task.begin(roots, grads, targets)
@@ -116,7 +115,7 @@ def _run(
             callback()
         return task.captured
     finally:
-        MODES.bits, MODES.graph_task = before_bits, before_task
+        MODES.own |= {"graph_task": before_task, "bits": before_bits}
 
 
 def _run_nodes(task: Task, compiles: bool) -> None:

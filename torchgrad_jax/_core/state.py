@@ -16,7 +16,7 @@ INFERENCE = 2
 """Bit of `Modes.bits`: inference mode; new tensors are inference tensors."""
 DUAL = 4
 """Bit of `Modes.bits`: a forward-mode level is open."""
-LIFT = 8
+IN_RUN = 8
 """Bit of `Modes.bits`: tensor code is being turned into a JAX function."""
 OBSERVED = 16
 """Bit of `Modes.bits`: somebody watches each operation (anomaly mode, profiler)."""
@@ -31,8 +31,10 @@ FAKE = 512
 """Bit of `Modes.bits`: new tensors are fake ones, and operators take no others."""
 TRANSFORM = 256
 """Bit of `Modes.bits`: a function runs that a transform of `func` was given."""
-TRACED = 1024
-"""Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.jax.traces`."""
+UNDER_JAX = 1024
+"""Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.jax.running_transforms`."""
+SAYS_GRAD = 2048
+"""Bit of `Modes.bits`: inside of inference mode, `is_grad_enabled` says that operations are recorded."""
 
 
 class Modes(threading.local):
@@ -49,8 +51,6 @@ class Modes(threading.local):
     """The modes that this thread has set. `|=` changes the dictionary itself, so that nothing is left to assign; both
     functions are written in C, where no signal is handled."""
     bits: int = GRAD
-    inference_grad: bool = False
-    """What `is_grad_enabled` answers inside of inference mode."""
 
     # --- backward passes and what nodes save
 
@@ -79,9 +79,9 @@ class Modes(threading.local):
     # --- how tensor code runs, and in which transforms
 
     run: Any = None
-    """How tensor code runs; `_engine.modes.runs` puts the ordinary way here."""
-    lifts: tuple[Any, ...] = ()
-    """The runs around it that are not the ordinary one, and it itself, from outside in."""
+    """The run that the code is in; `_engine.modes.runs` puts that of ordinary code here."""
+    runs: tuple[Any, ...] = ()
+    """The traced runs that the code is in, from outside in."""
     transforms: int = 0
     """How many levels of func.grad and its kin the running function is inside of."""
     level: int = 0
@@ -132,7 +132,7 @@ class Modes(threading.local):
 
     def transforming(self) -> bool:
         """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""
-        return bool(self.transforms) or any(run.size is not None for run in self.lifts)
+        return bool(self.transforms) or any(run.batch is not None for run in self.runs)
 
 
 MODES = Modes()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, next_sequence_nr
+from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, SAYS_GRAD, next_sequence_nr
 from .._engine.memory.derivative_stops import derivative_stop_bit
 from .._engine.memory.tensor import Tensor
 from ._decorators import DecoratorContext
@@ -27,7 +27,7 @@ def is_grad_enabled() -> bool:
     """Whether grad mode is on in this thread."""
     if MODES.bits & GRAD:
         return MODES.transposed is None or not _for_tangents_alone(MODES.transposed)
-    return MODES.inference_grad and bool(MODES.bits & INFERENCE)
+    return MODES.bits & (INFERENCE | SAYS_GRAD) == INFERENCE | SAYS_GRAD
 
 
 def _for_tangents_alone(switches: list[int]) -> bool:
@@ -47,8 +47,10 @@ def is_inference_mode_enabled() -> bool:
 
 
 def _switched(mode: bool) -> int:
-    """`MODES.bits` with recording turned on or off, outside of inference mode."""
+    """`MODES.bits` with recording turned on or off."""
     bits = MODES.bits
+    if bits & INFERENCE:
+        return bits | SAYS_GRAD if mode else bits & ~SAYS_GRAD
     if MODES.transposed is not None and bits & GRAD:
         _note(mode, MODES.transposed)
         return bits
@@ -58,10 +60,7 @@ def _switched(mode: bool) -> int:
 
 
 def _switch(mode: bool) -> None:
-    if MODES.bits & INFERENCE:
-        MODES.inference_grad = mode
-    else:
-        MODES.bits = _switched(mode)
+    MODES.bits = _switched(mode)
 
 
 def _flag(function: str, value: Any) -> bool:
@@ -91,15 +90,12 @@ class _Recording:
 
     def __enter__(self) -> None:
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
-        if MODES.bits & INFERENCE:
-            MODES.inference_grad = self.mode
-        else:
-            MODES.bits = _switched(self.mode)
+        MODES.bits = _switched(self.mode)
 
     def __exit__(self, *exc: object) -> None:
         bits = MODES.bits & ~CUT | self.kept & CUT
         if bits & INFERENCE:
-            MODES.own |= {"bits": bits, "inference_grad": self.prev}
+            MODES.bits = bits | SAYS_GRAD if self.prev else bits & ~SAYS_GRAD
         else:
             MODES.bits = bits | GRAD if self.prev or self.kept & GRAD else bits & ~GRAD
         if MODES.transposed is not None and self.kept & GRAD:
@@ -134,10 +130,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
     def __init__(self, mode: bool) -> None:
         self.mode = _flag("set_grad_enabled", mode)
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
-        if MODES.bits & INFERENCE:
-            MODES.inference_grad = mode
-        else:
-            MODES.bits = _switched(mode)
+        MODES.bits = _switched(mode)
 
     def __call__(self, orig_func: Any) -> Any:
         self.__exit__()
@@ -161,7 +154,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
         return out
 
 
-_SWITCHED = GRAD | INFERENCE | DUAL | CUT
+_SWITCHED = GRAD | INFERENCE | SAYS_GRAD | DUAL | CUT
 """What inference mode changes."""
 
 
@@ -175,19 +168,17 @@ class inference_mode(DecoratorContext):
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = mode
-        self._before: list[tuple[int, bool]] = []
+        self._before: list[int] = []
 
     def __enter__(self) -> None:
-        self._before.append((MODES.bits & _SWITCHED, MODES.inference_grad))
+        self._before.append(MODES.bits & _SWITCHED)
         if self.mode:  # tangents do not flow either
-            bits = MODES.bits & ~_SWITCHED | INFERENCE | derivative_stop_bit()
+            MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE | derivative_stop_bit()
         else:
-            bits = MODES.bits & ~(INFERENCE | CUT) | GRAD
-        MODES.own |= {"bits": bits, "inference_grad": False}
+            MODES.bits = MODES.bits & ~(INFERENCE | SAYS_GRAD | CUT) | GRAD
 
     def __exit__(self, *exc: object) -> None:
-        bits, inference_grad = self._before[-1]
-        MODES.own |= {"bits": MODES.bits & ~_SWITCHED | bits, "inference_grad": inference_grad}
+        MODES.bits = MODES.bits & ~_SWITCHED | self._before[-1]
         del self._before[-1]
 
     def clone(self) -> inference_mode:

@@ -20,9 +20,8 @@ from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, Modes, next_l
 from .._engine.entry.bind import ops
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.node import AccumulateGrad, Node
-from .._engine.memory.derivative_stops import under_jax
+from .._engine.memory.derivative_stops import is_derived, under_jax
 from .._engine.memory.tensor import Tensor, alias_of, count_like, plain_alias
-from .._engine.modes.lift import is_derived
 
 
 class Level:
@@ -137,7 +136,7 @@ class Level:
                 return True
             between = between or not level.transposed
             level = level.around
-        return not self.transposed or under_jax() or MODES.run.derived
+        return not self.transposed or under_jax() or MODES.run.started_by_jax
 
     def _leads_out(self, node: Node) -> bool:
         """Whether a node is a variable of somebody who may take a gradient by it, of no transposed level."""
@@ -172,7 +171,7 @@ def _which_reach(nodes: set[Node], ends: set[Node]) -> dict[Node, bool]:
 
 def _is_followed_outside(t: Tensor) -> bool:
     """Whether JAX takes a derivative of the code around a run of `vmap` in which `t`, from that code, is met."""
-    return MODES.traced and not MODES.run.at_once and is_derived(t) and not MODES.run.inside(t)
+    return MODES.traced and MODES.run.derived_outside(t)
 
 
 def detached(t: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ import numpy as np
 from ..._core.arrays import placement, shapes
 from ..._core.errors import warn
 from ..._core.errors.messages import LinAlgError
-from ..._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, GRAD, IN_RUN, MODES, TRANSFORM, WRITE_LOCK, next_sequence_nr
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.grad_plan import grad_plan
@@ -29,7 +29,7 @@ from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES, apply
 from ..graph.views import apply_view, apply_view_inplace, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor, wrap_beside
-from ..modes.lift import tensor_of_jax
+from ..modes.belonging import tensor_of_jax
 from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument, tensor_of
 from .binding import Binding, as_key
 from .out import without_unsaid, write_out
@@ -295,7 +295,7 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, o
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
     if not inplace:
         lines += [
-            f"    if _mode > 1 and _mode & {LIFT | DUAL}:",
+            f"    if _mode > 1 and _mode & {IN_RUN | DUAL}:",
             f"        _t = _taped(_call, {_tuple(leaves)}, _mode)",
             f"        return {fallback} if _t is None else _t",
         ]

@@ -11,7 +11,7 @@ from ..._core.errors import messages as errors
 from ..._core.state import GRAD, MODES, PACKING
 from ..memory import strided
 from ..memory.shared import saved_tensor, saved_value
-from ..memory.shared_values import LIVE, VersionAndValues
+from ..memory.shared_values import LIVE, VersionAndValues, with_shared_values
 from ..memory.tensor import Alias, Storage, Tensor, alias_of, make, plain_alias, tensor_over
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
@@ -29,6 +29,11 @@ class Packed:
         self.is_output = is_output
         self.output_nr = 0
         self.edge: Any = None  # where the value came from, if the node's own edges do not say it
+
+
+def versions_to_keep(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
+    """The versions that a node keeps of what it saves; those of what NumPy may write to with the present values."""
+    return with_shared_values(saved, versions) if LIVE and MODES.run.at_once else versions
 
 
 def pack(value: Any, is_output: bool) -> Any:

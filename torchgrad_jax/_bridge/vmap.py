@@ -22,7 +22,8 @@ from .._engine.memory.strided import storage_offset
 from .._engine.memory.tape import aval_of
 from .._engine.memory.tensor import Alias, Tensor, count_like, extras, is_plain, make, uncounted
 from .._engine.modes.batch import Batch, Move
-from .._engine.modes.runs import TracedRun, write_on_tape
+from .._engine.modes.begin import write_on_tape
+from .._engine.modes.runs import TracedRun
 from .._engine.modes.written_steps import TapedSteps
 from .._engine.run.trace import Call
 from .._engine.tensor.dual import open_tangent

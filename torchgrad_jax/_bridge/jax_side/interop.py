@@ -27,8 +27,9 @@ from ..._engine.graph.record import PLAIN, apply, zeros_for
 from ..._engine.memory.strided import read
 from ..._engine.memory.tape import aval_of
 from ..._engine.memory.tensor import Tensor, make, wrap_beside
+from ..._engine.modes.begin import trace
 from ..._engine.modes.belonging import follow_jax
-from ..._engine.modes.runs import TracedRun, trace
+from ..._engine.modes.runs import TracedRun
 from ..._engine.modes.uses import Uses
 from ..._engine.modes.written_steps import JaxprSteps
 from ..._engine.passes.custom import Error, PyNode

@@ -57,7 +57,8 @@ def beside(t: Tensor, others: Sequence[Any]) -> Tensor:
 
 def is_hidden(t: Tensor) -> bool:
     """Whether a gradient is wanted of `t` outside of the running `vmap` alone."""
-    return MODES.run.hides(t)
+    run, batch = MODES.run, MODES.run.batch
+    return batch is not None and not batch.own_leaves and run.is_innermost() and run.inside(t)
 
 
 def tensor_of_jax(array: Any, beside: Tensor | None = None) -> Tensor:
@@ -77,5 +78,14 @@ def tensor_of_jax(array: Any, beside: Tensor | None = None) -> Tensor:
 def follow_jax(t: Tensor) -> None:
     """Let the derivative that JAX takes of a traced run go on through a tensor around a tracer of JAX's."""
     array = t._st.array
-    if t._m.dtype.category >= dtypes.FLOATING and any(run.follows(array) for run in MODES.runs):
+    if t._m.dtype.category >= dtypes.FLOATING and any(_is_followed(array, run) for run in MODES.runs):
         t._rg = extras(t).followed = True
+
+
+def _is_followed(array: Any, run: TracedRun) -> bool:
+    """Whether the derivative goes on through what a transform of JAX's returned to a run."""
+    if not run.owns(array):
+        return False
+    batch = run.batch
+    wanted = batch is not None and any(requires_grad_of(t) for t in (*batch.inputs, *run.captured))
+    return run.started_by_jax or wanted

@@ -5,7 +5,7 @@ tracers: operations on them become steps of the run, and a tensor from outside t
 of its own, with its place in the outer graph. Operations among outside tensors alone run outside, on their values.
 
 What the steps amount to is then one operator, a `Call`, so that gradients of any order, forward mode and further
-transforms of it come from the engine. `trace` and `write_on_tape` make such runs.
+transforms of it come from the engine. `begin.py` makes such runs.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.python_numbers import Number
 from ..._core.errors import messages as errors
 from ..._core.jax import jit_caches
+from ..._core.jax.running_transforms import current_trace
 from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, Modes, next_level
 from ..graph.history import edge_of, is_tracked, requires_grad_of
 from ..graph.node import AccumulateGrad
 from ..memory.derivative_stops import is_derived, storage_behind, under_jax, without_cotangent
 from ..memory.strided import is_direct, read, read_stored, reader, stored
-from ..memory.tape import Look, Tape, Value, aval_of
+from ..memory.tape import Look, Value, aval_of
 from ..memory.tensor import Storage, Tensor, alias_of, make, plain_alias
 from .batch import Batch
 from .same_for_all import SameForAll
 from .uses import NO_USES, Uses
-from .written_steps import JaxprSteps, TapedSteps, outside_value
+from .written_steps import TapedSteps, outside_value
 
 
 class TracedRun:
@@ -86,7 +87,7 @@ class TracedRun:
         self.places: dict[Any, Any] = {}
         self.keep: list[Any] = []
         self.known_values: SameForAll | None = None
-        self.outer_trace = None if at_once else _current_trace()
+        self.outer_trace = None if at_once else current_trace()
         self.around = {"run": MODES.run, "runs": MODES.runs, "transforms": MODES.transforms}
         self.level_around = {"level": MODES.level, "given": MODES.given, "birth": MODES.birth}
         self.outer_dual = MODES.dual_level
@@ -136,18 +137,6 @@ class TracedRun:
         slopes = [MODES.tangents.tangent_of(t) for t in tensors]
         return any(s is not None and self.inside(s) for s in slopes)
 
-    def hides(self, t: Tensor) -> bool:
-        """Whether nothing inside knows that `t` requires a gradient: only what is outside of `vmap` wants it."""
-        batch = self.batch
-        return batch is not None and not batch.own_leaves and self._is_innermost() and self.inside(t)
-
-    def follows(self, array: Any) -> bool:
-        """Whether the derivative goes on through what a transform of JAX's returned to this run."""
-        if not self.owns(array):
-            return False
-        wanted = self.batch is not None and any(requires_grad_of(t) for t in (*self.batch.inputs, *self.captured))
-        return self.started_by_jax or wanted
-
     def derived_outside(self, t: Tensor) -> bool:
         """Whether JAX follows a tensor outside of the run: a gradient that goes there may be asked for.
 
@@ -186,9 +175,10 @@ class TracedRun:
 
     def runs_alone(self) -> bool:
         """Whether no transform that differentiates was opened inside of the run."""
-        return self._is_innermost() and not self.holds_level()
+        return self.is_innermost() and not self.holds_level()
 
-    def _is_innermost(self) -> bool:
+    def is_innermost(self) -> bool:
+        """Whether no transform of `func` that differentiates by backward passes was entered inside of the run."""
         return bool(MODES.transforms == self.around["transforms"])
 
     # --- calls
@@ -341,7 +331,7 @@ class TracedRun:
             return self.tape.place(index, m)
         from jax.extend.core import set_current_trace
 
-        if not any(_current_trace() is s for s in self.traces):
+        if not any(current_trace() is s for s in self.traces):
             jit_caches.Closures.seen = True
         with set_current_trace(self.traces[0]):
             return outside_value(index, m, weak)
@@ -477,72 +467,6 @@ def _dense(m: Meta) -> Meta:
     return meta(m.shape, m.dtype, m.device)
 
 
-def _current_trace() -> Any:
-    from jax.extend.core import take_current_trace
-
-    with take_current_trace() as current:
-        return current
-
-
 AT_ONCE = TracedRun(randomness="", at_once=True)
 """The run of ordinary code."""
 Modes.run = AT_ONCE
-
-
-# --- beginning a run ------------------------------------------------------------------------------
-
-
-class within:
-    """Inside, the code belongs to a run; new storages bear the number `birth`."""
-
-    __slots__ = ("before", "bits", "run", "values")
-
-    def __init__(self, run: TracedRun, birth: int) -> None:
-        self.run = run
-        self.values = {"run": run, "runs": (*run.around["runs"], run), "birth": birth}
-        self.values["bits"] = MODES.bits & ~UNDER_JAX | run.outer_traced | IN_RUN
-        self.before = {name: getattr(MODES, name) for name in ("run", "runs", "birth")}
-        self.bits = MODES.bits & (IN_RUN | UNDER_JAX)
-
-    def __enter__(self) -> None:
-        MODES.own |= self.values
-
-    def __exit__(self, *error: Any) -> None:
-        MODES.own |= {**self.before, "bits": MODES.bits & ~(IN_RUN | UNDER_JAX) | self.bits}
-        self.run.uses = NO_USES  # which may know the run: no cycle is left
-
-
-def trace(function: Callable[[list[Any]], list[Any]], avals: Sequence[Any], run: TracedRun | None = None) -> JaxprSteps:
-    """Run a function on tracers of the given avals; it gives arrays. The tensors are the caller's affair."""
-    from jax.extend.core import set_current_trace
-
-    traced = run or TracedRun()
-
-    def pure(*arrays: Any) -> list[Any]:
-        current = _current_trace()
-        traced.traces.append(current)
-        with set_current_trace(current), within(traced, traced.birth):
-            return function(list(arrays))
-
-    closed = jax.make_jaxpr(pure)(*avals)
-    return JaxprSteps(closed.jaxpr, closed.consts, traced)
-
-
-def write_on_tape(
-    function: Callable[[list[Any]], list[Any]], avals: Sequence[Any], batch: Batch, randomness: str
-) -> TapedSteps:
-    """Run a function for `vmap`, its steps written on a tape instead of traced by JAX.
-
-    Two runs that take the same steps have the same key.
-    """
-    from jax.extend.core import set_current_trace
-
-    run = TracedRun(batch, randomness=randomness)
-    tape = run.tape = Tape(avals, run.outer_trace)
-    run.traces.append(tape)
-    try:
-        with set_current_trace(tape), within(run, run.birth):
-            arrays = function(list(tape.inputs))
-        return TapedSteps(run, tape.steps, [tape.number_of(a) for a in arrays])
-    finally:
-        tape.invalidate()

@@ -31,7 +31,8 @@ from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.graph.node import AccumulateGrad
 from ...._engine.memory.strided import read, stored
 from ...._engine.memory.tensor import Alias, Storage, Tensor, Version, make
-from ...._engine.modes.runs import TracedRun, within
+from ...._engine.modes.begin import within
+from ...._engine.modes.runs import TracedRun
 from ...._engine.modes.uses import Uses
 from ...._engine.modes.written_steps import evaluate
 from ...._functions.fresh import is_constant

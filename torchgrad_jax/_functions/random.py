@@ -32,7 +32,7 @@ from .._engine.memory.concrete import concrete
 from .._engine.memory.derivative_stops import under_jax
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, make, mark_inference
-from .arguments import check_shape, device_of, factory, integer, no_match, options, shape_from, shape_of, wrong
+from .arguments import check_shape, device_of, factory, integer, options, shape_from, shape_of, unmatched, wrong
 from .fresh import beside, fresh, from_host, into, like, spread_like
 
 # --- generators -----------------------------------------------------------------------------------
@@ -495,12 +495,6 @@ def integers(m: Meta, gen: Any, low: int, high: int | None) -> np.ndarray:
     return laid(m, rng.randint(low, high, (m.numel,), m.dtype.np, generator=gen))
 
 
-_RANDINT = (
-    "int high, tuple of ints size, *, torch.Generator generator, ...",
-    "int low, int high, tuple of ints size, ...",
-)
-
-
 @factory
 def randint(
     *args: Any,
@@ -538,13 +532,12 @@ def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any], generator: 
     free = [n for n in names if n not in named]
     found = {**dict(zip(free, args)), **named}
     if len(args) + len(named) != len(names) or set(found) != set(names):
-        raise no_match("randint", args, named, *_RANDINT)
+        raise unmatched("randint")
     ends = [as_int(found.get("low", 0)), as_int(found["high"])]
     if None in ends or not (generator is None or isinstance(generator, Generator)):
-        given = named if generator is None else {**named, "generator": generator}
-        raise no_match("randint", args, given, *_RANDINT)
+        raise unmatched("randint")
     if len(names) == 3 and not isinstance(found["size"], list | tuple):
-        raise no_match("randint", args, named, *_RANDINT)
+        raise unmatched("randint")
     return ends[0], ends[1], found["size"]  # type: ignore[return-value]
 
 
@@ -566,13 +559,7 @@ def randint_like(
     found = {**dict(zip([n for n in names if n not in named], args)), **named}
     ends = [as_int(found.get("low", 0)), as_int(found.get("high"))] if set(found) == set(names) else [None]
     if None in ends or len(args) + len(named) != len(names):
-        raise no_match(
-            "randint_like",
-            (input, *args),
-            named,
-            "Tensor input, int high, *, ...",
-            "Tensor input, int low, int high, *, ...",
-        )
+        raise unmatched("randint_like")
     m = like("randint_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     gen = chosen("randint_like", generator, m.device)
     batch = batch_like(input, m, memory_format)

@@ -12,6 +12,7 @@ from .._core.state import FAKE, IN_RUN, INFERENCE, MODES
 from .._engine.entry.arguments import as_int
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import CREATED_DEFAULT, Alias, Tensor, Version, plain_alias
+from .arguments import unmatched
 
 
 def clamp_slice(n: int, start: int | None, stop: int | None, step: int) -> tuple[int, int]:
@@ -168,10 +169,7 @@ def _xsplit(name: str, input: Tensor, spec: Any, dim: int, least: int) -> tuple[
             f"tensor with {input._m.ndim} dimensions!"
         )
     if not isinstance(spec, int | list | tuple):
-        raise TypeError(
-            f"{name}() received an invalid combination of arguments - got (Tensor, {type(spec).__name__}), but "
-            "expected one of:\n * (Tensor input, int sections)\n * (Tensor input, tuple of ints indices)\n"
-        )
+        raise unmatched(name)
     if isinstance(spec, int) and (spec == 0 or input._m.shape[dim] % spec):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "

@@ -7,7 +7,6 @@ looks, and keeps the code it had for the calls that nobody overrides and for the
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import types
@@ -180,7 +179,16 @@ def foreign(args: Sequence[Any]) -> bool:
     """Whether some argument is no tensor and overrides functions all the same."""
     if MODES.functions_disabled:
         return False
-    return any(not isinstance(a, Tensor) and overrides(a.__class__) for a in _flat(args, {}))
+    for a in args:
+        kind = a.__class__
+        if kind in ORDINARY:
+            continue
+        if kind is list or kind is tuple:
+            if any(x.__class__ not in ORDINARY and not isinstance(x, Tensor) and overrides(x.__class__) for x in a):
+                return True
+        elif not isinstance(a, Tensor) and overrides(kind):
+            return True
+    return False
 
 
 # --- asking them ----------------------------------------------------------------------------------
@@ -457,18 +465,10 @@ def twin(fn: Any) -> Any:
 
 def as_method(fn: Any, name: str) -> Any:
     """A function that is put on Tensor, which complains of its arguments as one of its methods."""
-    if not isinstance(fn, types.FunctionType):
+    form = getattr(fn, "form", None)
+    if form is None:
         return fn
-    if hasattr(fn, "torch_name"):  # a composition, which asks its conventions for that name
-        at = fn.__code__.co_freevars.index("takes")
-        cells = [*(fn.__closure__ or ())]
-        takes = copy.copy(cells[at].cell_contents)
-        takes.torch_name = f"Tensor.{name}"
-        cells[at] = types.CellType(takes)
-        return copied(fn, closure=tuple(cells))
-    if fn.__globals__.get("_me") is fn:
-        fn.__dict__["where"] = f"Tensor.{name}"
-    return fn
+    return form.under(fn, f"Tensor.{name}")
 
 
 def own(member: Any, name: str | None = None) -> Any:

@@ -186,6 +186,8 @@ class TorchFunctionMode:
         return self
 
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
+        if not MODES.function_modes:
+            _pop_mode()  # which complains
         left = MODES.function_modes[:-1]
         MODES.own |= {"function_modes": left, "bits": MODES.bits & ~FUNCTION_MODE | (FUNCTION_MODE if left else 0)}
 

@@ -138,6 +138,7 @@ def checkpointed(reentrant):
 PROGRAMS = {
     "no_grad": block(torch.no_grad),
     "enable_grad": block(torch.enable_grad),
+    "enable_grad inside of inference_mode": torch.inference_mode()(block(torch.enable_grad)),
     "enable_grad inside of no_grad": torch.no_grad()(block(torch.enable_grad)),
     "inference_mode": block(torch.inference_mode),
     "autocast": block(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),

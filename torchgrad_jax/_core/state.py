@@ -43,8 +43,9 @@ class Modes(threading.local):
     `bits` is one integer so that the hot path needs one attribute read: 0 and 1 (recording off
     and on) are the plain cases, anything above takes the general path.
 
-    Python handles signals after calls, so a context that sets a mode does so last when it begins and first when it
-    ends. Modes that go together are set in one statement: `MODES.own |= {"fake": mode, "bits": bits}`.
+    Python handles signals where functions begin and after calls, so a context that sets a mode does so last when it
+    begins and first when it ends. Modes that go together are set in one statement, in which nothing is called:
+    `MODES.own |= {"fake": mode, "bits": bits}`.
     """
 
     own: dict[str, Any] = property(attrgetter("__dict__"), is_)  # type: ignore[assignment]

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.arrays.formats import contiguous_format, is_contiguous_in, preserve_format
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import is_batched
+from .._engine.modes.belonging import is_batched
 from .arguments import unmatched
 from .convert import clone_in, transfer
 

@@ -17,7 +17,7 @@ from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.graph.record import NUMBERS, as_leaf
 from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import tensor_of_jax
+from .._engine.modes.belonging import tensor_of_jax
 from .._ops.registry import Out
 from .arguments import unmatched
 

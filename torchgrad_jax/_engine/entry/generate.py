@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.arrays import placement, shapes
-from ..._core.state import DUAL, INFERENCE, LIFT, MODES, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, WRITE_LOCK, next_sequence_nr
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.grad_plan import grad_plan
@@ -262,7 +262,7 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, o
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
     if not inplace:
         lines += [
-            f"    if _mode > 1 and _mode & {LIFT | DUAL}:",
+            f"    if _mode > 1 and _mode & {IN_RUN | DUAL}:",
             f"        _t = _taped(_call, {_tuple(leaves)}, _mode)",
             f"        return {fallback} if _t is None else _t",
         ]

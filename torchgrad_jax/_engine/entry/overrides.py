@@ -72,15 +72,10 @@ class DisableTorchFunction(_Disable):
 
 
 def set_modes(stack: tuple[Any, ...]) -> None:
-    """Replace this thread's stack of function modes.
-
-    The bit keeps shortcuts that call no function from being taken. Between the two changes nothing is called, so that
-    no signal comes there; likewise in the contexts below.
-    """
+    """Replace this thread's stack of function modes; the bit keeps shortcuts that call no function from being taken."""
     if stack:
         activate()
-    MODES.function_modes = stack
-    MODES.bits = MODES.bits | FUNCTION_MODE if stack else MODES.bits & ~FUNCTION_MODE
+    MODES.own |= {"function_modes": stack, "bits": MODES.bits & ~FUNCTION_MODE | (FUNCTION_MODE if stack else 0)}
 
 
 class only_modes:
@@ -92,13 +87,13 @@ class only_modes:
         self.before, self.stack = MODES.function_modes, stack
 
     def __enter__(self) -> Any:
-        MODES.function_modes = self.stack
-        MODES.bits = MODES.bits | FUNCTION_MODE if self.stack else MODES.bits & ~FUNCTION_MODE
+        bit = FUNCTION_MODE if self.stack else 0
+        MODES.own |= {"function_modes": self.stack, "bits": MODES.bits & ~FUNCTION_MODE | bit}
         return self.before[-1] if self.before else None
 
     def __exit__(self, *exc: object) -> None:
-        MODES.function_modes = self.before
-        MODES.bits = MODES.bits | FUNCTION_MODE if self.before else MODES.bits & ~FUNCTION_MODE
+        bit = FUNCTION_MODE if self.before else 0
+        MODES.own |= {"function_modes": self.before, "bits": MODES.bits & ~FUNCTION_MODE | bit}
 
 
 def innermost() -> only_modes:

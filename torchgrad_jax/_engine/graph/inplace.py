@@ -251,14 +251,15 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     if MODES.transforms:
         check_captured(me, call.name + "_")
     run = MODES.run
-    if not run.stateful and not run.inside(me):
+    if not run.may_write_outside and not run.inside(me):
         values = [v for v in leaves if isinstance(v, Tensor) and run.inside(v)]
         if values and not run.take_in(me, values):
             raise RuntimeError(run.outside_message(call.name, leaves))
         if not values:
-            run.check_not_given(me, call.name + "_")
+            if run.batch is not None:
+                run.batch.check_not_given(me, call.name + "_")
             # A later call would not repeat the write.
-            if run.size is None and under_jax(frozen=True):
+            if run.batch is None and under_jax(frozen=True):
                 raise RuntimeError(run.outside_message(call.name, leaves))
             if run.touches(leaves):
                 return _write_outside(call, leaves, run)

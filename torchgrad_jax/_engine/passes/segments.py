@@ -17,7 +17,7 @@ import jax
 from ..._core.arrays.meta import meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import KERNELS
-from ..._core.state import MODES, TRACED
+from ..._core.state import MODES, UNDER_JAX
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
 from ..graph.saved import ALTERED, Packed, unaltered, unpack_hooked, unwritten
 from ..memory.escapes import before_gradients
@@ -204,7 +204,7 @@ class Segment:
                     key.append(len(args))
                     args.append(entry)
                     continue
-                elif kind is Packed and task is not None and _is_light(entry, room):
+                elif kind is Packed and task is not None and _is_light(entry, room):  # type: ignore[arg-type]
                     room -= entry.meta.numel
                     self.packed.append((node, entry, len(args)))  # type: ignore[arg-type]
                     key.append(len(args))
@@ -291,7 +291,7 @@ class Segment:
             arrays = compiled.call([*self.given, *self.args, *olds], not leaves)
         except Exception as error:
             return self.failed(error)
-        if leaves and MODES.bits & TRACED:
+        if leaves and MODES.bits & UNDER_JAX:
             before_gradients(leaves, arrays)
         if not keep:
             self.release()

@@ -10,7 +10,7 @@ from typing import Any
 from ..._core import events
 from ..._core.arrays.meta import meta
 from ..._core.jax import abstract
-from ..._core.state import DUAL, GRAD, MODES, OBSERVED, TRACED
+from ..._core.state import DUAL, GRAD, MODES, OBSERVED, UNDER_JAX
 from ..graph.fitting import fitted
 from ..graph.node import AccumulateGrad, Node
 from ..graph.record import apply
@@ -103,7 +103,7 @@ def _run(
 ) -> list[Tensor | None]:
     """The pass itself: all of the graph at once if nobody watches, or what it comes to in parts and node by node."""
     bits, outer, whole = MODES.bits, MODES.graph_task, None
-    compiles = not (create or bits & (DUAL | OBSERVED) or MODES.run.walks) and MODES.grad_layout
+    compiles = not (create or bits & (DUAL | OBSERVED) or MODES.run.node_by_node) and MODES.grad_layout
     if compiles and bits <= GRAD and len(roots) == 1 and not (targets and accumulate) and MODES.run.at_once:
         (root, nr), g = roots[0], grads[0]
         if g._m.device.type != "meta":
@@ -112,9 +112,8 @@ def _run(
             if whole:
                 return captured
     task = Task(keep, create, accumulate)
-    MODES.graph_task = task
-    MODES.bits = bits | GRAD if task.create else bits & ~GRAD
     try:
+        MODES.own |= {"graph_task": task, "bits": bits | GRAD if create else bits & ~GRAD}
         for g in grads:
             if g._m.device.type == "meta":
                 with abstract.tracing():
@@ -129,7 +128,7 @@ def _run(
             callback()
         return task.captured
     finally:
-        MODES.bits, MODES.graph_task = bits, outer
+        MODES.own |= {"graph_task": outer, "bits": bits}
 
 
 def _run_nodes(task: Task, compiles: bool) -> None:
@@ -238,7 +237,7 @@ def _retain(retains: dict[int, Any], slots: list[Any], create: bool) -> None:
         t, g = ref(), slots[nr]
         if t is None or g is None:
             continue
-        if MODES.bits & TRACED:
+        if MODES.bits & UNDER_JAX:
             before_gradients((t,), (g._st.array,))
         if t._g is None:
             recorded = create or MODES.bits & DUAL

@@ -112,7 +112,7 @@ class Segment:
     * for each edge the number of the node that it leads to, and of that node's output, or None.
     """
 
-    __slots__ = ("args", "captures", "end", "given", "key", "leaves", "nodes", "numbers", "packed", "taken")
+    __slots__ = ("args", "captures", "end", "given", "grads", "key", "leaves", "nodes", "numbers", "packed", "taken")
 
     def __init__(
         self,
@@ -133,6 +133,8 @@ class Segment:
         self.args: list[Any] = []
         self.nodes: list[Node] = []
         self.leaves: list[Tensor] = []
+        self.grads: list[Tensor | None] = []
+        """The gradients that the leaves had when `key` was made."""
         self.packed: list[tuple[Node, Packed, int]] = []
         """What hooks are to unpack, each with its node and its place among the arguments."""
         rows: list[Any] = []
@@ -185,9 +187,7 @@ class Segment:
                 if why is not None:
                     break
                 if gp is None or not runs:
-                    if runs:
-                        self.leaves.append(node.variable)
-                    key.append(node.variable._g is None if runs else None)
+                    key.append(self._add_leaf(node.variable) if runs else None)
                     key.append(numbers.setdefault(node, len(numbers)))
                     at += 1
                     continue
@@ -240,15 +240,18 @@ class Segment:
             at += 1
         else:
             for node in late:
-                if captures:
-                    key += ((0,), None, numbers[node])
-                else:
-                    self.leaves.append(node.variable)
-                    key += (node.variable._g is None, numbers[node])
+                key += ((0,), None) if captures else (self._add_leaf(node.variable),)
+                key.append(numbers[node])
             return at if task is not None or not captures or len(late) == len(captures) else -1
         del key[start:]
         _explain(node, why)
         return at
+
+    def _add_leaf(self, leaf: Tensor) -> bool:
+        """Take a leaf; whether it has no gradient so far."""
+        self.leaves.append(leaf)
+        self.grads.append(leaf._g)
+        return leaf._g is None
 
     def compiled(self) -> Compiled | None:
         """The compiled form, or None where the nodes had better be walked."""
@@ -267,9 +270,11 @@ class Segment:
         # The old gradients must still be there when the sums are stored.
         with GRAD_LOCK:
             before = MODES.run.before_accumulation
-            for leaf in self.leaves:
+            for leaf, g in zip(self.leaves, self.grads):
                 before(leaf)
-            return self._run(keep, task, captured, compiled, [read(t._g) for t in self.leaves if t._g is not None])
+                if leaf._g is not g:  # a pass of another thread, or a hook, has changed that since
+                    return False
+            return self._run(keep, task, captured, compiled, [read(g) for g in self.grads if g is not None])
 
     def _unpack(self, task: Any) -> bool:
         """Call the unpack hooks in the order of the nodes. If one raises, the walk does so where it comes to that."""
@@ -350,11 +355,11 @@ def _added(node: Node, source: Node, order: list[Node], late: list[Any], capture
     if node.seq < order[-1].seq:
         order.append(node)
     else:
-        insort(order, node, key=_LATER_FIRST)
+        insort(order, node, key=_last_first)
     return True
 
 
-def _LATER_FIRST(node: Node) -> int:
+def _last_first(node: Node) -> int:
     return -node.seq
 
 

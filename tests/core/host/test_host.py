@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from torchgrad_jax._core.arrays.division import divide
-from torchgrad_jax._core.host import code as host, products as host_products, steps as host_steps
+from torchgrad_jax._core.host import choice, code as host, products as host_products, steps as host_steps
 from torchgrad_jax._core.jax.unsplit import unsplit
 from torchgrad_jax._engine.memory.derivative_stops import without_cotangent
 
@@ -272,20 +272,48 @@ def test_steps_that_change_nothing_have_no_code(fn, steps):
 
 
 def test_much_work_and_large_arrays_are_left_to_xla():
-    few, many = jnp.ones(100), jnp.ones(host.LARGEST + 1)
-    assert code(lambda x: x * 2, few, limit=host.LIMIT) is not None
+    few, many = jnp.ones(100), jnp.ones(choice.LARGEST + 1)
+    assert code(lambda x: x * 2, few, limit=choice.LIMIT) is not None
     assert code(lambda x: x * 2, many) is None
-    assert code(jnp.exp, jnp.ones(host.LARGEST), limit=host.LIMIT) is not None
-    assert code(lambda x: jnp.exp(jnp.exp(x)), jnp.ones(host.LARGEST), limit=host.LIMIT) is None
+    assert code(jnp.exp, jnp.ones(choice.LARGEST), limit=choice.LIMIT) is not None
+    assert code(lambda x: jnp.exp(jnp.exp(x)), jnp.ones(choice.LARGEST), limit=choice.LIMIT) is None
     matrix = jnp.ones((250, 250))
-    assert code(lambda x: x @ x, matrix, limit=host.LIMIT) is None
+    assert code(lambda x: x @ x, matrix, limit=choice.LIMIT) is None
 
     def long(x):
         for _ in range(200):
             x = x * 2
         return x
 
-    assert code(long, few, limit=host.LIMIT) is None
+    assert code(long, few, limit=choice.LIMIT) is None
+
+
+def test_what_a_step_touches_counts_and_not_what_it_is_taken_from():
+    many = jnp.ones((300, 300))
+    assert code(lambda x: x[7, 3:9] * 2, many) is not None
+    assert code(lambda x, i: x.at[i].get(mode="clip").sum(), many, jnp.array([3, 1])) is not None
+    assert code(lambda x, i: x.at[i].set(0.0), many, jnp.array([3, 1])) is None
+    assert code(lambda x: x.T, many) is None
+
+
+def test_steps_that_xla_does_slowly_are_numpys_at_any_size():
+    many = jnp.zeros((3, choice.LARGEST))
+    assert code(lambda x: jnp.sort(x * 2, 1), many) is not None
+    assert code(lambda x: jnp.argmax(x, 1), many) is not None
+    assert code(lambda x: jnp.argmax(x, 0), many) is None
+    assert code(lambda x: jnp.cumsum(x, 1), many.astype("int64")) is not None
+    assert code(lambda x: jnp.cumsum(x, 1), many) is None
+
+
+def test_a_variable_of_the_environment_chooses(monkeypatch):
+    few, many = jnp.ones(100), jnp.ones(choice.LARGEST + 1)
+    monkeypatch.setattr(choice, "EXECUTOR", "xla")
+    assert code(lambda x: x * 2, few) is None
+    monkeypatch.setattr(choice, "EXECUTOR", "numpy")
+    assert code(lambda x: x * 2, many) is not None
+    monkeypatch.setenv(choice.VARIABLE, "NumPy")
+    with pytest.raises(ValueError, match="'numpy' or 'xla'"):
+        choice.given_executor()
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -397,7 +425,7 @@ def test_a_large_product_beside_a_loop_is_compiled_alone():
         return lax.scan(lambda c, row: (c + row.sum(), c), jnp.zeros((), x.dtype), x @ w)
 
     x, w = numbers32((500, 300)), numbers32((300, 400))
-    assert host_products.dot_cost(jax.make_jaxpr(jnp.matmul)(x, w).eqns[0]) > host.ALONE
+    assert host_products.dot_cost(jax.make_jaxpr(jnp.matmul)(x, w).eqns[0]) > choice.ALONE
     assert code(jnp.matmul, x, w) is None
     agree(projected, x, w)
 

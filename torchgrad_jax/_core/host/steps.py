@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from . import curves as host_curves, indexing as host_indexing, products as host_products, reductions as host_reductions
+from . import (
+    choice,
+    curves as host_curves,
+    indexing as host_indexing,
+    products as host_products,
+    reductions as host_reductions,
+)
 from .inline import HALF, SAME, WHOLE, Inline, Reshape, Step, Unsure
 
 
@@ -453,7 +459,7 @@ def cost(primitive: Primitive, eqn: Any) -> float:
     """Microseconds that NumPy takes for a step, as far as its shapes tell."""
     if primitive.cost is not None:
         return primitive.cost(eqn)
-    work = max([v.aval.size for v in (*eqn.invars, *eqn.outvars)], default=0)
+    work = max(choice.touched(eqn), default=0)
     more = max(0, work - _NEAR) * 0.3
     return primitive.overhead + (work * primitive.per_element + more) / 1000
 

@@ -17,6 +17,7 @@ import jax
 from ..._core.arrays import sums
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
+from ..._core.host import choice
 from ..._core.jax.caches import KERNELS
 from ..._core.state import MODES, TRACED
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
@@ -352,7 +353,7 @@ class Compiled:
         self.outs: list[tuple[str, int, int, Meta]] = []
         self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
         self.kernel = jax.jit(self.pure)
-        device, limit = key[1][0][2].device, executors.OF_MANY + NODE * nodes
+        device, limit = key[1][0][2].device, choice.OF_MANY + NODE * nodes
         self.fn = executors.choose_later(self.kernel, device, limit=limit)
         self._step: Any = None
 

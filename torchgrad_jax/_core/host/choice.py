@@ -55,6 +55,7 @@ INNER = {
     "custom_vjp_call": "call_jaxpr",
     "checkpoint": "jaxpr",
     "remat": "jaxpr",
+    "custom_vmap_call": "call",
 }
 """The primitives that run a jaxpr once, and the parameter that holds it."""
 
@@ -120,9 +121,26 @@ def all_steps(jaxpr: Any) -> Iterator[Any]:
     """The equations of a jaxpr and of those that it calls."""
     for eqn in jaxpr.eqns:
         yield eqn
-        inner = eqn.params.get(INNER.get(eqn.primitive.name, ""))
-        if inner is not None:
+        for inner, _ in inner_of(eqn):
             yield from all_steps(getattr(inner, "jaxpr", inner))
+        for branch in branches_of(eqn):
+            yield from all_steps(branch.jaxpr)
+
+
+def inner_of(eqn: Any) -> list[tuple[Any, list[int]]]:
+    """The jaxpr that a step runs once, if it does, and which of the step's operands are the jaxpr's."""
+    if eqn.primitive.name == "custom_linear_solve":
+        counts, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+        first = counts.matvec + counts.vecmat
+        last = first + counts.solve + counts.transpose_solve
+        return [(jaxprs.solve, [*range(first, first + counts.solve), *range(last, len(eqn.invars))])]
+    inner = eqn.params.get(INNER.get(eqn.primitive.name, ""))
+    return [] if inner is None else [(inner, [*range(len(eqn.invars))])]
+
+
+def branches_of(eqn: Any) -> tuple[Any, ...]:
+    """The jaxprs of which a step runs the one that its first operand names."""
+    return eqn.params["branches"] if eqn.primitive.name == "cond" else ()
 
 
 # --- the exceptions: beside each, how many times as long as NumPy XLA takes for a million elements -----------
@@ -144,11 +162,28 @@ def _of_integers(eqn: Any) -> bool:
     return eqn.invars[0].aval.dtype.kind in "iu"
 
 
+_SIDE, _TINY_SIDE, _BATCH = 256, 32, 16
+"""Rows and columns of a matrix, up to which one thread decomposes it sooner than several. XLA calls LAPACK for one
+matrix of a batch after the other with less ado, which counts where there are many and tiny ones."""
+
+
+def of_lapack(matrices: Any) -> bool:
+    """Whether these are matrices that NumPy gives to LAPACK itself."""
+    shape = matrices[0].shape
+    sides = [n for a in matrices for n in a.shape[-2:]]
+    few = math.prod(shape[:-2]) <= _BATCH or min(shape[-2:]) > _TINY_SIDE
+    return few and min(sides) > 0 and max(sides) <= _SIDE
+
+
 _CHOSEN = 32
 """Elements of a row that XLA chooses about as fast as NumPy."""
 
 _EXCEPTIONS = {
     "sort": lambda eqn: True,  # 3 to 7
+    **dict.fromkeys(
+        ("lu", "cholesky", "eigh", "svd", "qr", "triangular_solve"),  # 1.5 to 1,300: see `one_thread.py`
+        lambda eqn: of_lapack([v.aval for v in eqn.invars]),
+    ),
     "top_k": lambda eqn: eqn.params["k"] > _CHOSEN,  # 10 for half of a row of 1,000
     "argmax": _along_rows,  # 3 to 30
     "argmin": _along_rows,

@@ -80,8 +80,8 @@ class _Line(NamedTuple):
 class _Maker:
     """Code in the making."""
 
-    def __init__(self, closed: Any, kernel: Any, limit: float) -> None:
-        self.closed, self.room = closed, choice.room(closed.jaxpr, limit)
+    def __init__(self, closed: Any, kernel: Any, limit: float, room: choice.Room | None = None) -> None:
+        self.closed, self.room = closed, room or choice.room(closed.jaxpr, limit)
         self.lines: list[_Line] = []
         self.made: dict[str, tuple[str, list[str]]] = {}
         """By name, which primitive of which values gave a value."""
@@ -212,13 +212,10 @@ class _Maker:
 
         for eqn in _needed(jaxpr):
             ins = [name_of(v) for v in eqn.invars]
-            inner = choice.INNER.get(eqn.primitive.name)
-            if inner is not None:
-                closed = eqn.params[inner]
+            found = self._once(eqn, ins) if not (inner := choice.inner_of(eqn)) else []
+            for closed, taken in inner:
                 consts = [self._constant(np.asarray(c)) for c in getattr(closed, "consts", ())]
-                found = self._run(getattr(closed, "jaxpr", closed), consts, ins)
-            else:
-                found = self._once(eqn, ins)
+                found = self._run(getattr(closed, "jaxpr", closed), consts, [ins[i] for i in taken])
             env.update(zip(eqn.outvars, found))
         return [name_of(v) for v in jaxpr.outvars]
 
@@ -240,7 +237,7 @@ class _Maker:
     def _step(self, eqn: Any, ins: list[str]) -> list[str]:
         primitive = host_steps.STEPS.get(eqn.primitive.name)
         if primitive is None:
-            return self._loop(eqn, ins)
+            return self._bodies(eqn, ins)
         if (moved := self._counted_from_the_end(eqn, ins)) is not None:
             return [moved]
         for v in (*eqn.invars, *eqn.outvars):
@@ -303,18 +300,22 @@ class _Maker:
             self.compact[out] = eqn.outvars[0].aval
         return out
 
-    def _loop(self, eqn: Any, ins: list[str]) -> list[str]:
-        """A loop with a known number of rounds."""
-        if eqn.primitive.name != "scan":
-            raise _No
+    def _bodies(self, eqn: Any, ins: list[str]) -> list[str]:
+        """A loop with a known number of rounds, or a choice of what to do."""
         for v in eqn.outvars:
             _check(v.aval)
         if not self.room.touch(eqn):
             raise _No
-        body = _Maker(eqn.params["jaxpr"], None, choice.OF_ROUND)
+        if eqn.primitive.name == "scan":
+            body = _Maker(eqn.params["jaxpr"], None, choice.OF_ROUND)
+            made = host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars])
+        elif eqn.primitive.name == "cond":
+            made = host_steps.chosen([_Maker(b, None, 0, self.room).body() for b in choice.branches_of(eqn)])
+        else:
+            raise _No
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
-        called = self._called(host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars]))
+        called = self._called(made)
         ins = [*map(self._spread, ins)]
         self._add(outs, f"[{', '.join(outs)}] = {called}({', '.join(ins)})", ins)
         return outs

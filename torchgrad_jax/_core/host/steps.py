@@ -18,6 +18,7 @@ from . import (
     choice,
     curves as host_curves,
     indexing as host_indexing,
+    lapack,
     products as host_products,
     reductions as host_reductions,
 )
@@ -144,6 +145,11 @@ def _iota(params: Any, ins: Any, outs: Any) -> Step | None:
     shape, d, dt = outs[0].shape, params["dimension"], outs[0].dtype
     row = np.arange(shape[d]).astype(dt).reshape([-1 if i == d else 1 for i in range(len(shape))])
     return lambda: np.broadcast_to(row, shape)
+
+
+def _empty(params: Any, ins: Any, outs: Any) -> Step:
+    shape, dt = outs[0].shape, outs[0].dtype
+    return lambda *xs: np.zeros(shape, dt)
 
 
 def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -319,6 +325,8 @@ def _table() -> dict[str, Primitive]:
         "bitcast_convert_type": _bitcast,
         "optimization_barrier": _always(lambda *xs: list(xs)),
         "iota": _iota,
+        "empty": _empty,
+        "empty2": _empty,
         "dynamic_slice": host_indexing.dynamic_slice,
         "dynamic_update_slice": host_indexing.dynamic_update,
         "complex": _complex,
@@ -393,6 +401,18 @@ def _table() -> dict[str, Primitive]:
             for name, add in (("scatter", False), ("scatter-add", True))
         },
         "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
+        **{
+            name: Primitive(make, cost=lapack.cost)
+            for name, make in (
+                ("lu", lapack.lu),
+                ("cholesky", lapack.cholesky),
+                ("eigh", lapack.eigh),
+                ("svd", lapack.svd),
+                ("qr", lapack.qr),
+                ("triangular_solve", lapack.triangular_solve),
+                ("lu_pivots_to_permutation", lapack.permutation),
+            )
+        },
         "conv_general_dilated": Primitive(host_products.convolution, cost=host_products.convolution_cost),
     }
 
@@ -421,6 +441,12 @@ def loop(params: Any, body: Step, outs: Any) -> Step:
         return [*state, *stacks]
 
     return run
+
+
+def chosen(branches: list[Step]) -> Step:
+    """JAX's `cond`: one of several bodies, whose number comes first."""
+    last = len(branches) - 1
+    return lambda which, *args: branches[min(max(int(which), 0), last)](*args)
 
 
 def _constants_and_state(params: Any) -> tuple[int, int]:

@@ -95,6 +95,7 @@ def test_a_choice_of_what_to_do_is_made_when_it_comes():
     x = matrices("float64", 3, 3)
     for k in (-1, 0, 1, 2, 9):
         agree(branch, jnp.asarray(k, "int64"), x)
+        agree(jax.grad(lambda x, k: branch(k, x).sum()), x, jnp.asarray(k, "int64"))
 
 
 def test_a_system_that_says_how_it_is_solved():

@@ -165,3 +165,15 @@ def qr(params: Any, ins: Any, outs: Any) -> Step | None:
 def cost(eqn: Any) -> float:
     """Microseconds: mostly those of the calls, since XLA takes as long for what LAPACK does."""
     return 5.0 * math.prod(eqn.invars[0].aval.shape[:-2])
+
+
+STEPS = {
+    "lu": lu,
+    "lu_pivots_to_permutation": permutation,
+    "triangular_solve": triangular_solve,
+    "cholesky": cholesky,
+    "eigh": eigh,
+    "svd": svd,
+    "qr": qr,
+}
+"""The rows of the table of `steps` that are here."""

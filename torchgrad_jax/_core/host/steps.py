@@ -325,7 +325,6 @@ def _table() -> dict[str, Primitive]:
         "bitcast_convert_type": _bitcast,
         "optimization_barrier": _always(lambda *xs: list(xs)),
         "iota": _iota,
-        "empty": _empty,
         "empty2": _empty,
         "dynamic_slice": host_indexing.dynamic_slice,
         "dynamic_update_slice": host_indexing.dynamic_update,
@@ -401,18 +400,7 @@ def _table() -> dict[str, Primitive]:
             for name, add in (("scatter", False), ("scatter-add", True))
         },
         "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
-        **{
-            name: Primitive(make, cost=lapack.cost)
-            for name, make in (
-                ("lu", lapack.lu),
-                ("cholesky", lapack.cholesky),
-                ("eigh", lapack.eigh),
-                ("svd", lapack.svd),
-                ("qr", lapack.qr),
-                ("triangular_solve", lapack.triangular_solve),
-                ("lu_pivots_to_permutation", lapack.permutation),
-            )
-        },
+        **{name: Primitive(make, cost=lapack.cost) for name, make in lapack.STEPS.items()},
         "conv_general_dilated": Primitive(host_products.convolution, cost=host_products.convolution_cost),
     }
 

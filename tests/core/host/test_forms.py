@@ -123,6 +123,12 @@ TABLED = [
     ("remainder", TAKEN, [array([1.0, -1.0, INF, NAN, 3.0]), array([INF, INF, 2.0, 2.0, -0.0])], {}),
     ("remainder", TAKEN, [whole(9, 3, 4, low=-9), 4], {}), ("remainder", TAKEN, [whole(9, 3, 4, low=-9), -4], {}),
     ("remainder", TAKEN, [X, -1.5], {}), ("remainder", LEFT, [ZEROS, mixed(2, 3)], {}),
+    *unary("sign"), ("sign", TAKEN, [ZEROS], {}), ("sign", LEFT, [SPECIAL], {}),
+    *[("clamp", TAKEN, [x, *limits], {})
+      for x in (X, SPECIAL, X.astype(D)) for limits in ((-1.0, 0.5), (2, -1), (1.0, NAN))],
+    ("clamp", LEFT, [ZEROS, 0.0, 1.0], {}), ("clamp", NONE, [X, X, X], {}), ("clamp", NONE, [X.astype(L), 1, 2], {}),
+    ("clamp_min", TAKEN, [SPECIAL, 0.5], {}), ("clamp_max", TAKEN, [SPECIAL, -0.5], {}),
+    ("clamp_min", LEFT, [ZEROS, 0.0], {}),
     *unary("nan_to_num", nan=None, posinf=None, neginf=None),
     ("nan_to_num", LEFT, [SPECIAL], {"nan": 1.0, "posinf": None, "neginf": -3.0}),
     *unary("softplus", beta=1.0, threshold=20.0), ("softplus", NONE, [X], {"beta": 2.0, "threshold": 20.0}),

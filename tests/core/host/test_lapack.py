@@ -1,5 +1,8 @@
 """Factorizations that NumPy code gives to LAPACK are those of XLA, up to the sides that the rule names."""
 
+import importlib
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,7 +119,7 @@ def test_large_matrices_and_many_tiny_ones_are_xlas():
 
 
 def test_the_number_of_threads_is_what_it_was():
-    import scipy.linalg._flapack as lapack
+    lapack: Any = importlib.import_module("scipy.linalg._flapack")
 
     found = one_thread._threads(lapack)
     if found is None:

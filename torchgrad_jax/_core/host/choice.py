@@ -36,6 +36,8 @@ LIMIT = 100.0
 """Microseconds that NumPy may take for a kernel.
 
 Compiling a kernel costs as much as a thousand calls of it."""
+OF_FORM = 4.0
+"""How many times as long the derived code of a kernel may take that has code written by hand, which takes less."""
 OF_MANY = 1500.0
 """Microseconds that NumPy may take for what stands for many kernels: a backward pass, a step of an optimizer."""
 ROUND = 10.0
@@ -175,6 +177,18 @@ def of_lapack(matrices: Any) -> bool:
     return few and min(sides) > 0 and max(sides) <= _SIDE
 
 
+def _is_thin(eqn: Any) -> bool:
+    """Whether a convolution has few channels and a small window, so that little is added up for each result."""
+    out, kernel = eqn.outvars[0].aval, eqn.invars[1].aval
+    grouped = eqn.params["feature_group_count"] * eqn.params["batch_group_count"] > 1
+    summed = kernel.size // kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]] if kernel.size else 0
+    spread = any(n > 1 for n in eqn.params["lhs_dilation"])
+    return not grouped and not spread and 0 < summed <= _SUMMED and out.size * summed <= _PRODUCTS
+
+
+_SUMMED, _PRODUCTS = 32, 1 << 23
+"""Products that each result of such a convolution adds up, and all of them together."""
+
 _CHOSEN = 32
 """Elements of a row that XLA chooses about as fast as NumPy."""
 
@@ -187,6 +201,8 @@ _EXCEPTIONS = {
     "top_k": lambda eqn: eqn.params["k"] > _CHOSEN,  # 10 for half of a row of 1,000
     "argmax": _along_rows,  # 3 to 30
     "argmin": _along_rows,
+    "reduce_prod": lambda eqn: not eqn.outvars[0].aval.shape and eqn.invars[0].aval.size % 1024 == 0,  # 12
+    "conv_general_dilated": _is_thin,  # 2 to 5, after 100 ms of compiling
     "cummax": _along_rows,  # 2
     "cummin": _along_rows,
     "cumsum": lambda eqn: _along_rows(eqn) and _of_integers(eqn),  # 7

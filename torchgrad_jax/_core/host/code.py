@@ -60,7 +60,7 @@ def program(
     if closed.effects or choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
         return None
     try:
-        maker = _Maker(closed, kernel, limit)
+        maker = _Maker(closed, kernel, limit if form is None else limit * choice.OF_FORM)
         derived = maker.function(single)
     except (_No, Unsure):
         return None

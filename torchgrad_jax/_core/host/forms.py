@@ -84,6 +84,36 @@ def _remainder(x: Any, y: Any) -> Any:
     return out
 
 
+def sign(keys: Keys, **statics: Any) -> Step | None:
+    """-1, 0 or 1, where no element is NaN."""
+    if not floats(keys):
+        return None
+
+    def sign(x: Any) -> Any:
+        out = np.sign(x)
+        refuse_if(any_of(out != out))
+        return out
+
+    return sign
+
+
+def clamped(keys: Keys, **statics: Any) -> Step | None:
+    """Between two numbers, of which one may be missing and none is 0: of two zeros the one that is given stays."""
+    given = {name: keys.get(name) for name in ("min", "max")}
+    numbers = [k for k in given.values() if k is not None]
+    if not floats({"input": keys["input"]}) or not all(k in (int, float) for k in numbers):
+        return None
+    dt, has_low = keys["input"].dtype.np, given["min"] is not None
+
+    def clamp(x: Any, *limits: Any) -> Any:
+        refuse_if(not all(limits))
+        low_or_high = np.maximum if has_low else np.minimum
+        out = low_or_high(x, dt.type(limits[0]))
+        return out if len(limits) == 1 else np.minimum(out, dt.type(limits[1]), out=out)
+
+    return clamp
+
+
 def nan_to_num(keys: Keys, **statics: Any) -> Step | None:
     """An array whose elements are all finite is as it was."""
     if not floats(keys):

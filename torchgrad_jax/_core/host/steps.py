@@ -128,10 +128,15 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
     if outs[0].size < _MANY or whole is None:
         return Inline("where({0}, {2}, {1})")
 
+    whole, dt = np.dtype(whole), outs[0].dtype
+
     def select(which: Any, no: Any, yes: Any) -> Any:
-        mask = np.negative(which.view(np.int8), dtype=whole, casting="unsafe")
         no = no.view(whole)
-        return (((no ^ yes.view(whole)) & mask) ^ no).view(outs[0].dtype)
+        out = no ^ yes.view(whole)
+        mask = which.astype(whole)
+        out &= np.negative(mask, mask)
+        out ^= no
+        return out.view(dt)
 
     return select
 
@@ -367,7 +372,7 @@ def _table() -> dict[str, Primitive]:
         "reduce_min": host_reductions.extreme(np.minimum),
         "reduce_and": host_reductions.reduced(np.logical_and, "b"),
         "reduce_or": host_reductions.reduced(np.logical_or, "b"),
-        "reduce_prod": host_reductions.reduced(np.multiply, "iuf"),
+        "reduce_prod": host_reductions.multiplied,
         "argmax": host_reductions.place_of(np.argmax),
         "argmin": host_reductions.place_of(np.argmin),
         "cumsum": host_reductions.running(np.add),

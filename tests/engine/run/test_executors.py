@@ -10,7 +10,7 @@ from tests.engine.memory.test_strided import PATTERNS, SIZE
 from torchgrad_jax._core.arrays import dtypes, shapes, transfer
 from torchgrad_jax._core.arrays.devices import default_device
 from torchgrad_jax._core.arrays.meta import meta
-from torchgrad_jax._core.host import choice, code as host
+from torchgrad_jax._core.host import choice
 from torchgrad_jax._core.jax.caches import KERNELS
 from torchgrad_jax._engine.graph.grad_plan import GradPlan
 from torchgrad_jax._engine.memory import strided

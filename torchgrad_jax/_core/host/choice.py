@@ -150,7 +150,7 @@ def branches_of(eqn: Any) -> tuple[Any, ...]:
 
 def _sooner_in_numpy(eqn: Any) -> bool:
     """Whether XLA takes longer for a step than NumPy, however many elements it has."""
-    rule = _EXCEPTIONS.get(eqn.primitive.name)
+    rule = EXCEPTIONS.get(eqn.primitive.name)
     return rule is not None and eqn.invars[0].aval.ndim > 0 and rule(eqn)
 
 
@@ -192,7 +192,7 @@ _SUMMED, _PRODUCTS = 32, 1 << 23
 _CHOSEN = 32
 """Elements of a row that XLA chooses about as fast as NumPy."""
 
-_EXCEPTIONS = {
+EXCEPTIONS = {
     "sort": lambda eqn: True,  # 3 to 7
     **dict.fromkeys(
         ("lu", "cholesky", "eigh", "svd", "qr", "triangular_solve"),  # 1.5 to 1,300: see `one_thread.py`

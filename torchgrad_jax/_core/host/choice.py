@@ -11,8 +11,8 @@ gives the same bits each time. In short:
   it gives. Up to `LARGEST` of them in each step, and up to `LIMIT` by estimate in all (`steps.py` has the prices), a
   kernel is NumPy's.
 * **Loops** may have more: XLA compiles a loop for a second, and runs one step after the other, too.
-* **Exceptions** (`_sooner_in_numpy`) are steps for which XLA is slower at any size. A kernel that has one is NumPy's,
-  unless it also has a product of matrices that XLA does sooner.
+* **Exceptions** (`EXCEPTIONS`) are steps for which XLA is slower at any size. Whatever their size, a kernel with one is
+  NumPy's if NumPy takes no longer for the other steps than it saves by that one.
 
 `TORCHGRAD_JAX_EXECUTOR=numpy` gives NumPy whatever it has code for, and `xla` gives XLA everything, to find out whether
 a result or a time depends on the choice.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,14 +100,20 @@ class Room:
         return self.left >= 0
 
 
-def room(jaxpr: Any, limit: float) -> Room:
-    """What NumPy may do of a kernel that may take `limit` microseconds, infinite if it may take any time."""
+def room(jaxpr: Any, limit: float, more: float = 1.0) -> Room:
+    """What NumPy may do of a kernel that may take `limit` microseconds, infinite if it may take any time.
+
+    `more` says how many times as long it may take, be it `OF_FORM`.
+    """
     steps = [*all_steps(jaxpr)]
     loops = any(e.primitive.name == "scan" for e in steps)
-    if EXECUTOR == "numpy" or (not loops and any(map(_sooner_in_numpy, steps))):
+    if EXECUTOR == "numpy":
         return Room(math.inf, math.inf, loops)
-    largest = OF_THREADS if limit == math.inf else OF_ROUNDS if loops else LARGEST
-    return Room(largest, max(limit, OF_LOOP) if loops else limit, loops)
+    if loops:
+        return Room(OF_THREADS if limit == math.inf else OF_ROUNDS, max(limit, OF_LOOP), loops)
+    if saved := sum(map(saves, steps)):
+        return Room(math.inf, (limit + saved) * more, loops)
+    return Room(OF_THREADS if limit == math.inf else LARGEST, limit * more, loops)
 
 
 def touched(eqn: Any) -> list[int]:
@@ -145,13 +151,24 @@ def branches_of(eqn: Any) -> tuple[Any, ...]:
     return eqn.params["branches"] if eqn.primitive.name == "cond" else ()
 
 
-# --- the exceptions: beside each, how many times as long as NumPy XLA takes for a million elements -----------
+# --- the exceptions -------------------------------------------------------------------------------------------
 
 
-def _sooner_in_numpy(eqn: Any) -> bool:
-    """Whether XLA takes longer for a step than NumPy, however many elements it has."""
+def saves(eqn: Any) -> float:
+    """Microseconds that NumPy saves by a step, which it does at any size; 0 for all other steps."""
     rule = EXCEPTIONS.get(eqn.primitive.name)
-    return rule is not None and eqn.invars[0].aval.ndim > 0 and rule(eqn)
+    return 0.0 if rule is None or not eqn.invars[0].aval.ndim else rule(eqn)
+
+
+def _each(nanoseconds: float, holds: Callable[[Any], bool] = lambda eqn: True) -> Callable[[Any], float]:
+    """So much for each element, where a condition holds."""
+    return lambda eqn: eqn.invars[0].aval.size * nanoseconds / 1000 if holds(eqn) else 0.0
+
+
+def _sort(eqn: Any) -> float:
+    """NumPy sorts integers several at a time, and XLA calls a comparison for each two of other numbers."""
+    size, whole = eqn.invars[0].aval.size, len(eqn.invars) == 1 and eqn.invars[0].aval.dtype.kind in "iu"
+    return size * (18e-3 if whole else 80e-3)
 
 
 def _along_rows(eqn: Any) -> bool:
@@ -160,8 +177,13 @@ def _along_rows(eqn: Any) -> bool:
     return axis == eqn.invars[0].aval.ndim - 1
 
 
-def _of_integers(eqn: Any) -> bool:
-    return eqn.invars[0].aval.dtype.kind in "iu"
+def _of_integers_along_rows(eqn: Any) -> bool:
+    return _along_rows(eqn) and eqn.invars[0].aval.dtype.kind in "iu"
+
+
+def _of_all(eqn: Any) -> bool:
+    """Whether a step makes one number of so many elements that NumPy takes them by columns."""
+    return not eqn.outvars[0].aval.shape and eqn.invars[0].aval.size % 1024 == 0
 
 
 _SIDE, _TINY_SIDE, _BATCH = 256, 32, 16
@@ -177,13 +199,19 @@ def of_lapack(matrices: Any) -> bool:
     return few and min(sides) > 0 and max(sides) <= _SIDE
 
 
-def _is_thin(eqn: Any) -> bool:
-    """Whether a convolution has few channels and a small window, so that little is added up for each result."""
+def _of_lapack(eqn: Any) -> float:
+    """Much: OpenBLAS's threads may wait for each other for 15 ms."""
+    return 5000.0 if of_lapack([v.aval for v in eqn.invars]) else 0.0
+
+
+def _thin_convolution(eqn: Any) -> float:
+    """For few channels and a small window, where little is added up for each result."""
     out, kernel = eqn.outvars[0].aval, eqn.invars[1].aval
     grouped = eqn.params["feature_group_count"] * eqn.params["batch_group_count"] > 1
-    summed = kernel.size // kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]] if kernel.size else 0
-    spread = any(n > 1 for n in eqn.params["lhs_dilation"])
-    return not grouped and not spread and 0 < summed <= _SUMMED and out.size * summed <= _PRODUCTS
+    if grouped or any(n > 1 for n in eqn.params["lhs_dilation"]) or not kernel.size:
+        return 0.0
+    summed = kernel.size // kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
+    return out.size * summed * 0.05e-3 if summed <= _SUMMED and out.size * summed <= _PRODUCTS else 0.0
 
 
 _SUMMED, _PRODUCTS = 32, 1 << 23
@@ -192,19 +220,17 @@ _SUMMED, _PRODUCTS = 32, 1 << 23
 _CHOSEN = 32
 """Elements of a row that XLA chooses about as fast as NumPy."""
 
-EXCEPTIONS = {
-    "sort": lambda eqn: True,  # 3 to 7
-    **dict.fromkeys(
-        ("lu", "cholesky", "eigh", "svd", "qr", "triangular_solve"),  # 1.5 to 1,300: see `one_thread.py`
-        lambda eqn: of_lapack([v.aval for v in eqn.invars]),
-    ),
-    "top_k": lambda eqn: eqn.params["k"] > _CHOSEN,  # 10 for half of a row of 1,000
-    "argmax": _along_rows,  # 3 to 30
-    "argmin": _along_rows,
-    "reduce_prod": lambda eqn: not eqn.outvars[0].aval.shape and eqn.invars[0].aval.size % 1024 == 0,  # 12
-    "conv_general_dilated": _is_thin,  # 2 to 5, after 100 ms of compiling
-    "cummax": _along_rows,  # 2
-    "cummin": _along_rows,
-    "cumsum": lambda eqn: _along_rows(eqn) and _of_integers(eqn),  # 7
-    "cumprod": lambda eqn: _along_rows(eqn) and _of_integers(eqn),  # 4
+EXCEPTIONS: dict[str, Callable[[Any], float]] = {
+    "sort": _sort,
+    **dict.fromkeys(("lu", "cholesky", "eigh", "svd", "qr", "triangular_solve"), _of_lapack),
+    "top_k": _each(10, lambda eqn: eqn.params["k"] > _CHOSEN),
+    "argmax": _each(4, _along_rows),
+    "argmin": _each(4, _along_rows),
+    "reduce_prod": _each(0.7, _of_all),
+    "conv_general_dilated": _thin_convolution,
+    "cummax": _each(3.5, _along_rows),
+    "cummin": _each(3.5, _along_rows),
+    "cumsum": _each(2.5, _of_integers_along_rows),
+    "cumprod": _each(2.5, _of_integers_along_rows),
 }
+"""Microseconds that NumPy saves by a step, whatever its size, as measured for a million elements."""

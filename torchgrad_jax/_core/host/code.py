@@ -60,7 +60,7 @@ def program(
     if closed.effects or choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
         return None
     try:
-        maker = _Maker(closed, kernel, limit if form is None else limit * choice.OF_FORM)
+        maker = _Maker(closed, kernel, choice.room(closed.jaxpr, limit, 1.0 if form is None else choice.OF_FORM))
         derived = maker.function(single)
     except (_No, Unsure):
         return None
@@ -80,8 +80,8 @@ class _Line(NamedTuple):
 class _Maker:
     """Code in the making."""
 
-    def __init__(self, closed: Any, kernel: Any, limit: float, room: choice.Room | None = None) -> None:
-        self.closed, self.room = closed, room or choice.room(closed.jaxpr, limit)
+    def __init__(self, closed: Any, kernel: Any, room: choice.Room) -> None:
+        self.closed, self.room = closed, room
         self.lines: list[_Line] = []
         self.made: dict[str, tuple[str, list[str]]] = {}
         """By name, which primitive of which values gave a value."""
@@ -244,7 +244,7 @@ class _Maker:
             _check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
         fn = primitive.make(eqn.params, *avals)
-        price = host_steps.cost(primitive, eqn)
+        price = 0.0 if choice.saves(eqn) else host_steps.cost(primitive, eqn)
         if (fn is None or price > choice.ALONE) and self.room.loops and eqn.primitive.name in _ALONE:
             fn, price = _compiled_alone(eqn), choice.ALONE
         if fn is None or not self.room.touch(eqn):
@@ -307,10 +307,11 @@ class _Maker:
         if not self.room.touch(eqn):
             raise _No
         if eqn.primitive.name == "scan":
-            body = _Maker(eqn.params["jaxpr"], None, choice.OF_ROUND)
+            inner = eqn.params["jaxpr"]
+            body = _Maker(inner, None, choice.room(inner.jaxpr, choice.OF_ROUND))
             made = host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars])
         elif eqn.primitive.name == "cond":
-            made = host_steps.chosen([_Maker(b, None, 0, self.room).body() for b in choice.branches_of(eqn)])
+            made = host_steps.chosen([_Maker(b, None, self.room).body() for b in choice.branches_of(eqn)])
         else:
             raise _No
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]

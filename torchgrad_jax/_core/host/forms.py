@@ -109,7 +109,7 @@ def clamped(keys: Keys, **statics: Any) -> Step | None:
         refuse_if(not all(limits))
         low_or_high = np.maximum if has_low else np.minimum
         out = low_or_high(x, dt.type(limits[0]))
-        return out if len(limits) == 1 else np.minimum(out, dt.type(limits[1]), out=out)
+        return out if len(limits) == 1 else np.minimum(out, dt.type(limits[1]))
 
     return clamp
 

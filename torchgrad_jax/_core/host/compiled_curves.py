@@ -16,6 +16,7 @@ does with subnormal results, which is to give 0, stays so.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,7 +26,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from ..jax.private import LOWERINGS
@@ -334,18 +334,21 @@ def keep_curves() -> None:
     """Have JAX compile these curves for CPUs."""
     for curve in _CURVES:
         own = LOWERINGS[curve.primitive].rule
-        mlir.register_lowering(curve.primitive, partial(_lowered, curve, own, _primitive_of(own)), "cpu")
+        mlir.register_lowering(curve.primitive, partial(_lowered, curve, own), "cpu")
 
 
-def _primitive_of(own: Any) -> Primitive:
+@functools.cache
+def _primitive_of(own: Any) -> Any:
     """A primitive that is always XLA's own curve."""
+    from jax.extend.core import Primitive  # which takes a while to import
+
     primitive = Primitive("curve_of_xla")
     primitive.def_abstract_eval(lambda x, *more, **params: x)
     mlir.register_lowering(primitive, own, "cpu")
     return primitive
 
 
-def _lowered(curve: _Curve, own: Any, primitive: Primitive, ctx: Any, *operands: Any, **params: Any) -> Any:
+def _lowered(curve: _Curve, own: Any, ctx: Any, *operands: Any, **params: Any) -> Any:
     """A lowering rule of JAX's: the form if it holds for all elements, and the rule `own` otherwise."""
     aval = ctx.avals_in[0]
     half = aval.dtype.name in ("float16", "bfloat16")
@@ -360,6 +363,6 @@ def _lowered(curve: _Curve, own: Any, primitive: Primitive, ctx: Any, *operands:
         holds = None if curve.holds is None else curve.holds(*xs)
         if holds is None:
             return curve.form(*xs).astype(aval.dtype)
-        return lax.cond(holds.all(), curve.form, partial(primitive.bind, **params), *xs).astype(aval.dtype)
+        return lax.cond(holds.all(), curve.form, partial(_primitive_of(own).bind, **params), *xs).astype(aval.dtype)
 
     return mlir.lower_fun(compute, multiple_results=False)(ctx, *operands)

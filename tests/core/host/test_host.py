@@ -290,6 +290,16 @@ def test_much_work_and_large_arrays_are_left_to_xla():
     assert code(long, few, limit=choice.LIMIT) is None
 
 
+@pytest.mark.parametrize(
+    "shapes", [((), (64, 80), (64, 80)), ((64, 80), (), ()), ((64, 80), (1, 80), (64, 1)), ((),) * 3]
+)
+def test_a_choice_among_many_takes_operands_that_are_spread(shapes):
+    def choose(which, x, y):
+        return lax.select(*[jnp.broadcast_to(v, (64, 80)) for v in (which > 0, x, y)])
+
+    agree(choose, *[jnp.asarray(np.random.default_rng(k).standard_normal(s), "float32") for k, s in enumerate(shapes)])
+
+
 def test_what_a_step_touches_counts_and_not_what_it_is_taken_from():
     many = jnp.ones((300, 300))
     assert code(lambda x: x[7, 3:9] * 2, many) is not None

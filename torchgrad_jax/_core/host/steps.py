@@ -132,9 +132,7 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
 
     def select(which: Any, no: Any, yes: Any) -> Any:
         no = no.view(whole)
-        out = no ^ yes.view(whole)
-        mask = which.astype(whole)
-        out &= np.negative(mask, mask)
+        out = (no ^ yes.view(whole)) & np.negative(which.astype(whole))  # each may have fewer elements than the result
         out ^= no
         return out.view(dt)
 

@@ -135,3 +135,16 @@ def test_the_number_of_threads_is_what_it_was():
         assert (counts, asked()) == ([1], 2)
     finally:
         set_to(before)
+
+
+def test_calls_that_overlap_leave_the_number_of_threads_as_it_was():
+    """The second begins while the first has set it to 1, and ends after it."""
+    now = [8]
+    threads = one_thread._Threads(lambda: now[0], lambda n: now.__setitem__(0, n))
+    first, second = threads, threads
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert now == [1]
+    second.__exit__(None, None, None)
+    assert now == [8]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -31,30 +32,47 @@ def of_numpy() -> Any:
 
 
 @functools.cache
-def _threads(module: Any) -> tuple[Any, Any] | None:
-    """What asks for the number of threads of a module's OpenBLAS, and what sets it; None if it has another BLAS."""
+def _threads(module: Any) -> _Threads | None:
+    """The threads of a module's OpenBLAS; None if it has another BLAS, or one thread."""
     for name in _NAMES:
         try:
             found = library(module)
-            return getattr(found, name.format("get")), getattr(found, name.format("set"))
+            asked, set_to = getattr(found, name.format("get")), getattr(found, name.format("set"))
         except (AttributeError, OSError):
             continue
+        return None if asked() == 1 else _Threads(asked, set_to)
     return None
+
+
+class _Threads:
+    """The number of threads of one OpenBLAS, which is 1 while somebody calls it alone."""
+
+    def __init__(self, asked: Any, set_to: Any) -> None:
+        self._asked, self._set = asked, set_to
+        self._lock, self._inside, self._before = threading.Lock(), 0, 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = self._asked()
+                self._set(1)
+            self._inside += 1
+
+    def __exit__(self, *exc: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._set(self._before)
 
 
 def alone(fn: Step, module: Any) -> Step:
     """`fn`, which calls the BLAS of a module, in one thread. Another BLAS than OpenBLAS is left as it is."""
-    found = _threads(module)
-    if found is None or found[0]() == 1:
+    threads = _threads(module)
+    if threads is None:
         return fn
-    asked, set_to = found
 
     def call(*args: Any, **named: Any) -> Any:
-        before = asked()
-        try:
-            set_to(1)
+        with threads:
             return fn(*args, **named)
-        finally:
-            set_to(before)
 
     return call

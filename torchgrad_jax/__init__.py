@@ -20,7 +20,7 @@ from ._bridge.compile.compile import compile as compile
 from ._bridge.jax_side import control as _control  # noqa: F401 - teaches JAX's control flow tensors
 from ._bridge.jax_side.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
-from ._core.arrays import devices as _devices, dtypes as _dtypes, formats as _formats
+from ._core.arrays import dtypes as _dtypes, formats as _formats
 from ._core.arrays.devices import (
     device as device,
     give_threads_to_many_cpu_devices as _give_threads_to_many_cpu_devices,
@@ -173,13 +173,6 @@ def _names() -> dict[str, object]:
     return names
 
 
-def _meet_other_processes() -> None:
-    """Let JAX learn of the processes that a launcher has started, before it opens the devices of this one."""
-    _importlib.import_module(f"{__name__}.distributed._beginning").meet_by_environment()
-
-
-if _os.environ.get("TORCHGRAD_JAX_DISTRIBUTED", "0") == "1":
-    _devices.BEFORE_OPENING.append(_meet_other_processes)
 _backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
 _install_methods()
 _absent.install()
@@ -217,3 +210,7 @@ def __dir__() -> list[str]:
 _kernel_files.keep_kernels()
 _give_threads_to_many_cpu_devices()
 _compiling.watch_compiling()
+
+
+if "MASTER_ADDR" in _os.environ and _os.environ.get("TORCHGRAD_JAX_DISTRIBUTED") != "0":
+    _importlib.import_module(f"{__name__}.distributed._beginning").meet_before_opening()

@@ -55,9 +55,9 @@ from .._functions.exchange import (
 from .._functions.gamma import _sample_dirichlet as _sample_dirichlet, _standard_gamma as _standard_gamma
 from .._functions.histograms import histogramdd as histogramdd
 from .._functions.index import (
-    argwhere as argwhere, embedding_renorm_ as embedding_renorm_, index_put as index_put, _index_put_inplace as
-    index_put_, masked_select as masked_select, nonzero as nonzero, repeat_interleave as repeat_interleave, scatter as
-    scatter,
+    _embedding_bag as _embedding_bag, argwhere as argwhere, embedding_renorm_ as embedding_renorm_, index_put as
+    index_put, _index_put_inplace as index_put_, masked_select as masked_select, nonzero as nonzero, repeat_interleave
+    as repeat_interleave, scatter as scatter,
 )
 from .._functions.joining import (
     atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, block_diag as block_diag,

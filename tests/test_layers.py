@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "amp",
                 "autograd",
                 "backends",
+                "classes",
                 "compiler",
                 "cpu",
                 "cuda",

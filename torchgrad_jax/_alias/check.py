@@ -41,7 +41,7 @@ class Use:
 
 def resolve(name: str) -> tuple[str, str, str]:
     """The longest part of a dotted name that says something, its kind, and a note."""
-    parts = name.split(".")
+    parts = re.sub(r"^(torch\.)+(?=torch\b)", "", name).split(".")  # `torch.torch` is torch
     found: Any = importlib.import_module("torchgrad_jax")
     holder = found
     for i, part in enumerate(parts[1:], 1):

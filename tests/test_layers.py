@@ -82,6 +82,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_C",
                 "_alias",
                 "distributions",
+                "export",
                 "_codegen",
                 "_dynamo",
                 "_functorch",

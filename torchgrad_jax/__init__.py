@@ -81,7 +81,7 @@ _SUBMODULES = (
     "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_guards", "_higher_order_ops",
     "_inductor", "_jit_internal", "_prims_common", "_settings", "_subclasses", "_tensor", "_tensor_str", "_utils",
     "_vmap_internals", "accelerator", "amp", "ao", "backends", "classes", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library",
+    "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library",
     "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler",
     "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
     "storage", "testing", "torch_version", "types", "utils", "version", "xpu",

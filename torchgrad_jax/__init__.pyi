@@ -81,6 +81,7 @@ from . import cpu as cpu
 from . import cuda as cuda
 from . import distributed as distributed
 from . import distributions as distributions
+from . import export as export
 from . import fft as fft
 from . import func as func
 from . import functional as functional
@@ -96,7 +97,6 @@ from . import mps as mps
 from . import multiprocessing as multiprocessing
 from . import nested as nested
 from . import nn as nn
-from . import numa as numa
 from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim

@@ -30,8 +30,8 @@ class Dim:
         min: the smallest size, 0 unless it is given.
         max: the largest size.
 
-    `Dim.DYNAMIC` stands for a dimension without a name, `Dim.STATIC` for one that keeps its size, and `Dim.AUTO` for one
-    of any size if the module works with any.
+    `Dim.DYNAMIC` stands for a dimension without a name, `Dim.STATIC` for one that keeps its size, and `Dim.AUTO` for
+    one of any size if the module works with any.
     """
 
     AUTO, DYNAMIC, STATIC = _Hint.AUTO, _Hint.DYNAMIC, _Hint.STATIC

@@ -15,7 +15,7 @@ from typing import Any
 from ._core.errors.messages import no_such_name as _no_such_name
 from ._engine.entry.bind import METHODS, NAMESPACES
 from ._engine.memory.tensor import Tensor
-from ._library.registry import OPERATORS
+from ._library.registry import OPERATORS, add
 from ._ops import TABLE
 from ._ops.aten import USUAL_OVERLOADS, op_name
 
@@ -211,14 +211,26 @@ aten = _OpNamespace("aten")
 
 
 def load_library(path: str | os.PathLike[str]) -> None:
-    """Refused: operators written in C++ belong to torch's dispatcher.
+    """Refused, because operators written in C++ belong to torch's dispatcher, but for those of torchvision.
 
     Raises:
-        OSError: always, as torch does for a library that it cannot load.
+        OSError: the library is another one; torch raises it for a library that it cannot load.
     """
+    parts = os.path.abspath(path).split(os.sep)
+    if parts[-2:-1] == ["torchvision"] and parts[-1].startswith("_C"):
+        _of_torchvision()
+        return
     raise OSError(
         f"Could not load this library: {os.fspath(path)} (torchgrad_jax runs no operators written for torch in C++)"
     )
+
+
+@functools.cache  # once
+def _of_torchvision() -> None:
+    from ._library import vision
+
+    for operator in vision.operators():
+        add(CustomOverload(operator), operator.schema.name)
 
 
 @functools.cache

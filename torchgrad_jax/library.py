@@ -19,7 +19,7 @@ from ._core.arrays.dtypes import dtype as Dtype
 from ._core.errors.messages import missing as _missing
 from ._library import registry
 from ._library.check import opcheck as opcheck
-from ._library.infer import infer_schema as infer_schema
+from ._library.infer_schema import infer_schema as infer_schema
 from ._library.keys import ANY_DEVICE, COMPOSITE, DEVICE_KEYS, DISPATCH_KEYS
 from ._library.operator import Kernel, Operator
 from ._library.schema import parse

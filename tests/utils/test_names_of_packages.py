@@ -56,7 +56,35 @@ def products_in_groups(m):
     return m._grouped_mm(a, b, m.tensor([1, 4], dtype=m.int32))
 
 
+@program
+def products_of_a_wider_dtype(m):
+    a = m.tensor([[100, 100], [1, 2]], dtype=m.int8)
+    return part(m, "_higher_order_ops.out_dtype").out_dtype(m.ops.aten.mm.default, m.int32, a, a)
+
+
+@program
+def layers_as_operators(m):
+    x, w = m.arange(6.0).view(2, 3), m.ones(4, 3)
+    return (
+        m.ops.aten.linear(x, w),
+        m.ops.aten.linear.default(x, w, m.arange(4.0)),
+        m.ops.aten.one_hot(m.tensor([0, 2]), 3),
+    )
+
+
+@program
+def classes_of_operators(m):
+    classes = part(m, "_ops")
+    add = m.ops.aten.add
+    return isinstance(add.Tensor, classes.OpOverload), isinstance(add, classes.OpOverloadPacket)
+
+
 REFUSED = [
+    lambda: part(tg, "distributed._tensor.placement_types").DTensorSpec(),
+    lambda: part(tg, "_subclasses.fake_tensor").FakeTensorConverter(),
+    lambda: part(tg, "utils._python_dispatch").return_and_correct_aliasing(),
+    lambda: part(tg, "sparse._triton_ops").prepare_inputs(),
+    lambda: part(tg, "_prims_common").suggest_memory_format(tg.ones(1)),
     lambda: tg.mps.empty_cache(),
     lambda: tg._scaled_mm(tg.ones(2, 2), tg.ones(2, 2)),
     lambda: tg._nested_view_from_buffer(tg.ones(2)),
@@ -79,3 +107,7 @@ def test_what_is_refused_says_so_at_the_call(call):
 
 def test_torch_of_torch_is_torch():
     assert resolve("torch.torch.Tensor")[1] == resolve("torch.torch")[1] == "supported"
+
+
+def test_a_decorator_of_a_compiler_leaves_a_function_as_it_is():
+    assert part(tg, "_inductor.decomposition").register_decomposition([])(len) is len

@@ -6,17 +6,15 @@ few programs use, are declared and say so when they are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays.dtypes import int64
 from .._engine.entry.bind import NAMESPACES
 from .._engine.memory.tensor import Tensor
-from .keys import COMPOSITE
-from .operator import Operator
-from .schema import parse
+from .whole import Kernel, made, refused
 
 _t = NAMESPACES[""]
 _MISSING = (
@@ -164,7 +162,7 @@ def _between(pixels: Any, y: Any, x: Any, height: int, width: int) -> Tensor:
     return found
 
 
-_SCHEMAS: dict[str, Callable[..., Any]] = {
+_SCHEMAS: dict[str, Kernel] = {
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor": nms,
     "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
     "int sampling_ratio, bool aligned) -> Tensor": roi_align,
@@ -175,20 +173,9 @@ _SCHEMAS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _refused(name: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any) -> NoReturn:
-        raise NotImplementedError(
-            f"torchvision::{name} is not there: torchgrad_jax has nms, roi_align and deform_conv2d of its operators"
-        )
-
-    return refuse
-
-
-def operators() -> Iterator[Operator]:
-    """The operators of the namespace `torchvision`, complete as they are."""
-    refused = {f"{name}(Tensor input) -> Tensor": _refused(name) for name in _MISSING}
-    for schema, fn in {**_SCHEMAS, **refused}.items():
-        made = Operator(parse(schema, "torchvision"), isolated=False)
-        made.kernels[COMPOSITE] = fn
-        made.whole = True
-        yield made
+def operators() -> Iterator[object]:
+    """The operators of the namespace `torchvision`."""
+    for schema, fn in _SCHEMAS.items():
+        yield made(f"torchvision::{schema}", fn)
+    for name in _MISSING:
+        yield refused("torchvision", name, "nms, roi_align and deform_conv2d")

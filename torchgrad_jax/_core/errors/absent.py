@@ -67,6 +67,7 @@ _INDUCTOR = "XLA compiles functions, and TorchInductor is not there; torch.compi
 _SIZES = "sizes are ints when programs run; torch.export.Dim names those of an exported program"
 _GUARDS = "torch.compile here observes what a function reads (docs/compile.md), and has no guards of TorchDynamo"
 _NUMA = "processes are not bound to cores; numactl in front of the command does that"
+_TRITON = "XLA makes the kernels, and those of Triton do not run on JAX arrays"
 _MPS = "Apple's GPUs are not supported"
 _QUANTIZATION = Absent(
     _QUANTIZED,
@@ -106,6 +107,10 @@ MODULES: dict[str, Absent] = {
         "sum to_sparse_semi_structured",
         UnsupportedLayoutError,
     ),
+    "sparse._triton_ops": Absent(
+        _TRITON, "broadcast_batch_dims launch_kernel prepare_inputs ptr_stride_extractor tile_to_blocksize"
+    ),
+    "sparse._triton_ops_meta": Absent(_TRITON, "get_meta minimize update"),
     "nested": Absent(
         _NESTED,
         "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
@@ -120,8 +125,11 @@ MODULES: dict[str, Absent] = {
     "_inductor": Absent(
         _INDUCTOR, "aot_compile compile list_mode_options list_options", answers={"cudagraph_mark_step_begin": None}
     ),
+    "_inductor.config": Absent(_INDUCTOR),
+    "_inductor.decomposition": Absent(_INDUCTOR, works={"register_decomposition": _no_exporter}),
     "_prims_common": Absent(
         "decompositions into primitives are out of scope",
+        "make_contiguous_strides_for suggest_memory_format",
         answers={"alert_not_deterministic": None},
         works={"is_contiguous_or_false": lambda x: x.is_contiguous()},
     ),
@@ -224,10 +232,7 @@ MODULES: dict[str, Absent] = {
     ),
     "testing._internal.two_tensor": Absent(_DISPATCHER, "TwoTensor TwoTensorMode"),
     "utils.collect_env": Absent("`python -m torchgrad_jax info` prints the report", "get_pretty_env_info main"),
-    "utils._triton": Absent(
-        "XLA makes the kernels, and those of Triton do not run on JAX arrays",
-        answers={"has_triton": False, "has_triton_package": False},
-    ),
+    "utils._triton": Absent(_TRITON, answers={"has_triton": False, "has_triton_package": False}),
     "utils.cpp_extension": Absent(
         "extensions in C++ are compiled against torch itself; torch.library registers operators written in Python, and "
         "from_jax takes JAX functions",

@@ -6,10 +6,8 @@ import sys
 from typing import Any
 
 from .. import device_mesh, tensor as _tensor
-from ..tensor import placement_types
 
-for _module in (device_mesh, placement_types):
-    sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
+sys.modules[f"{__name__}.device_mesh"] = device_mesh
 
 
 def __getattr__(name: str) -> Any:

@@ -103,7 +103,6 @@ def launched(package: str) -> dict[str, float]:
     module = "torch.distributed.run" if package == "torch" else "torchgrad_jax.distributed.run"
     command = [sys.executable, "-m", module, "--nproc-per-node=2", str(Path(__file__)), package]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd(), "JAX_PLATFORMS": "cpu"}
-    env["TORCHGRAD_JAX_DISTRIBUTED"] = "1"  # FSDP needs a mesh over both
     command.append(str(time.time()))
     said = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     line = next((x for x in said.stdout.splitlines() if x.startswith("{")), None)

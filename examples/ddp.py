@@ -6,7 +6,7 @@ PyTorch; every process runs all of it, and DistributedDataParallel averages thei
 
     torchrun --nproc-per-node 2 examples/ddp.py
     python -m torchgrad_jax -m torch.distributed.run --nproc-per-node 2 examples/ddp.py
-    TORCHGRAD_JAX_DISTRIBUTED=1 torchgrad-jax-run --nproc-per-node 2 examples/ddp.py --fsdp
+    torchgrad-jax-run --nproc-per-node 2 examples/ddp.py --fsdp
 """
 
 import argparse

@@ -20,7 +20,7 @@ from ._bridge.compile.compile import compile as compile
 from ._bridge.jax_side import control as _control  # noqa: F401 - teaches JAX's control flow tensors
 from ._bridge.jax_side.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
-from ._core.arrays import devices as _devices, dtypes as _dtypes, formats as _formats
+from ._core.arrays import dtypes as _dtypes, formats as _formats
 from ._core.arrays.devices import (
     device as device,
     give_threads_to_many_cpu_devices as _give_threads_to_many_cpu_devices,
@@ -79,13 +79,13 @@ if _TYPE_CHECKING:  # for editors: where each function is declared
     from ._names.top import *  # noqa: F403
 
 _SUBMODULES = (
-    "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_higher_order_ops",
-    "_jit_internal", "_settings",
-    "_subclasses", "_tensor", "_tensor_str", "_utils", "_vmap_internals", "accelerator", "amp", "ao", "backends",
-    "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "fx", "hub",
-    "interop", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops",
-    "optim", "overrides", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization",
-    "signal", "sparse", "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_guards", "_higher_order_ops",
+    "_inductor", "_jit_internal", "_prims_common", "_settings", "_subclasses", "_tensor", "_tensor_str", "_utils",
+    "_vmap_internals", "accelerator", "amp", "ao", "backends", "classes", "compiler", "cpu", "cuda", "distributed",
+    "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library",
+    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler",
+    "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
+    "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 )  # fmt: skip
 
 # Names whose modules are imported when they are first asked for.
@@ -174,13 +174,6 @@ def _names() -> dict[str, object]:
     return names
 
 
-def _meet_other_processes() -> None:
-    """Let JAX learn of the processes that a launcher has started, before it opens the devices of this one."""
-    _importlib.import_module(f"{__name__}.distributed._beginning").meet_by_environment()
-
-
-if _os.environ.get("TORCHGRAD_JAX_DISTRIBUTED", "0") == "1":
-    _devices.BEFORE_OPENING.append(_meet_other_processes)
 _backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
 _install_methods()
 _absent.install()
@@ -219,3 +212,7 @@ _kernel_files.keep_kernels()
 _compiled_curves.keep_curves()
 _give_threads_to_many_cpu_devices()
 _compiling.watch_compiling()
+
+
+if "MASTER_ADDR" in _os.environ and _os.environ.get("TORCHGRAD_JAX_DISTRIBUTED") != "0":
+    _importlib.import_module(f"{__name__}.distributed._beginning").meet_before_opening()

@@ -59,8 +59,11 @@ from . import __future__ as __future__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _functorch as _functorch
+from . import _guards as _guards
 from . import _higher_order_ops as _higher_order_ops
+from . import _inductor as _inductor
 from . import _jit_internal as _jit_internal
+from . import _prims_common as _prims_common
 from . import _settings as _settings
 from . import _subclasses as _subclasses
 from . import _tensor as _tensor
@@ -72,11 +75,13 @@ from . import amp as amp
 from . import ao as ao
 from . import autograd as autograd
 from . import backends as backends
+from . import classes as classes
 from . import compiler as compiler
 from . import cpu as cpu
 from . import cuda as cuda
 from . import distributed as distributed
 from . import distributions as distributions
+from . import export as export
 from . import fft as fft
 from . import func as func
 from . import functional as functional

@@ -19,7 +19,7 @@ from ._core.arrays.dtypes import dtype as Dtype
 from ._core.errors.messages import missing as _missing
 from ._library import registry
 from ._library.check import opcheck as opcheck
-from ._library.infer import infer_schema as infer_schema
+from ._library.infer_schema import infer_schema as infer_schema
 from ._library.keys import ANY_DEVICE, COMPOSITE, DEVICE_KEYS, DISPATCH_KEYS
 from ._library.operator import Kernel, Operator
 from ._library.schema import parse
@@ -221,6 +221,8 @@ class Library:
             raise RuntimeError(f"could not parse dispatch key: {key}")
         name = op_name._qualname if isinstance(op_name, ops.CustomOverload) else f"{self.ns}::{op_name}"
         operator = _operator(name)
+        if operator.whole:
+            return
         if key == "Meta":
             operator.fake = fn
             return
@@ -389,6 +391,8 @@ def _operator(op: Any) -> Operator:
 
 
 def _set_formula(operator: Operator, backward: Kernel, setup_context: Kernel | None) -> None:
+    if operator.whole:
+        return
     if not callable(backward):
         raise TypeError(f"backward: expected a callable but got {type(backward)}")
     if setup_context is not None and operator.schema.keyword_only:

@@ -8,6 +8,7 @@ hold what has been registered with torch.library.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from ._core.errors.messages import no_such_name as _no_such_name
 from ._engine.entry.bind import METHODS, NAMESPACES
 from ._engine.memory.tensor import Tensor
-from ._library.registry import OPERATORS
+from ._library.registry import OPERATORS, add
 from ._ops import TABLE
 from ._ops.aten import USUAL_OVERLOADS, op_name
 
@@ -111,7 +112,11 @@ def _function(namespace: str, name: str) -> Callable[..., Any] | None:
     for space in (NAMESPACES.get(f"ops.{namespace}", {}), NAMESPACES[""], METHODS):
         if name in space:
             return space[name]
-    return getattr(Tensor, name, None)
+    return NAMESPACES["nn.functional"][name] if name in _LAYERS else getattr(Tensor, name, None)
+
+
+_LAYERS = frozenset({"linear", "one_hot"})
+"""Functions of `nn.functional` with the arguments of the operator."""
 
 
 _NAMED = frozenset({"convolution_backward", "_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl"})
@@ -211,14 +216,36 @@ aten = _OpNamespace("aten")
 
 
 def load_library(path: str | os.PathLike[str]) -> None:
-    """Refused: operators written in C++ belong to torch's dispatcher.
+    """Refused, because operators written in C++ belong to torch's dispatcher.
+
+    For the libraries of torchvision and torchaudio, which these packages ask for on import, some of their operators
+    are there as functions of tensors.
 
     Raises:
-        OSError: always, as torch does for a library that it cannot load.
+        OSError: the library is another one; torch raises it for a library that it cannot load.
     """
+    *folders, name = os.path.abspath(path).split(os.sep)
+    for package, start, home in _AS_FUNCTIONS:
+        if package in folders[-2:] and name.startswith(start):
+            _define(home)
+            return
     raise OSError(
         f"Could not load this library: {os.fspath(path)} (torchgrad_jax runs no operators written for torch in C++)"
     )
+
+
+_AS_FUNCTIONS = (
+    ("torchvision", "_C", "vision"),
+    ("torchaudio", "_torchaudio", "audio"),
+    ("torchaudio", "libtorchaudio", "audio"),
+)
+"""Packages, what the names of their libraries begin with, and the modules with their operators."""
+
+
+@functools.cache  # once
+def _define(home: str) -> None:
+    for operator in importlib.import_module(f"{__package__}._library.{home}").operators():
+        add(CustomOverload(operator), operator.schema.name)
 
 
 @functools.cache
@@ -228,6 +255,7 @@ def _custom_namespace(name: str) -> _CustomNamespace:
 
 def __getattr__(name: str) -> Any:
     # Tools ask every module for names of their own.
-    if name.startswith(("_", "pytest")) or name in ("loaded_libraries", "import_module"):
+    own = name.startswith(("_", "pytest")) or name in ("loaded_libraries", "import_module")
+    if own and name not in OPERATORS:
         raise AttributeError(_no_such_name(f"torch.ops.{name}"))
     return _custom_namespace(name)

@@ -10,7 +10,7 @@ SOURCE = """\
 import torch
 import torch.nn as nn, torch.nn.functional as F
 from torch.utils.data import DataLoader as Loader
-from torch.export import Dim
+from torch.not_there import Dim
 
 alias = torch.nn
 torch.backends.cudnn.benchmark = True
@@ -51,7 +51,7 @@ def test_names_and_lines(script):
         "torch.as_named": ("missing", [22]),
         "torch.backends.cudnn.benchmark": ("differs", [7]),
         "torch.float32": ("supported", [21]),
-        "torch.export": ("missing", [4]),
+        "torch.not_there": ("missing", [4]),
         "torch.jit.script": ("differs", [14]),
         "torch.nn": ("supported", [2, 6]),
         "torch.nn.Linear": ("supported", [23, 24]),
@@ -77,8 +77,8 @@ def test_the_answer_as_text_and_the_exit_code(script, capsys):
 def test_the_answer_as_data(script, capsys):
     assert check.main(["--json", str(script.parent)]) == 1
     names = {n["name"]: n for n in json.loads(capsys.readouterr().out)["names"]}
-    assert names["torch.export"]["kind"] == "missing"
-    assert names["torch.export"]["places"] == [[str(script), 4]]
+    assert names["torch.not_there"]["kind"] == "missing"
+    assert names["torch.not_there"]["places"] == [[str(script), 4]]
 
 
 @pytest.mark.parametrize(
@@ -103,3 +103,60 @@ def test_what_cannot_be_found(capsys):
     assert "no file, folder or package" in capsys.readouterr().err
     assert check.main([]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+ASKED = """\
+import contextlib, torch
+try:
+    from torch.not_there import a
+    torch.nothing_one
+except (ImportError, ValueError):
+    torch.nothing_two
+with contextlib.suppress(AttributeError):
+    torch.nothing_three
+if torch.xpu.is_available() and torch.nothing_four:
+    torch.nothing_five
+elif x.device.type == "mps":
+    torch.nothing_six
+else:
+    torch.nothing_seven
+if not hasattr(torch, "npu"):
+    torch.nothing_eight
+else:
+    torch.nothing_nine
+y = torch.nothing_ten if HAS_TRITON else torch.nothing_eleven
+try:
+    torch.nothing_twelve
+except ValueError:
+    pass
+not is_other_available() or torch.nothing_thirteen
+"""
+
+
+def test_a_name_that_the_program_asks_for_first_breaks_nothing(tmp_path):
+    path = tmp_path / "asked.py"
+    path.write_text(ASKED, encoding="utf-8")
+    uses, _ = check.check([str(path)])
+    found = {u.name.removeprefix("torch.nothing_") for u in uses if u.breaks}
+    assert found == {"two", "seven", "eight", "eleven", "twelve"}
+    path.write_text("import torch\ntry:\n    torch.nothing\nexcept AttributeError:\n    pass\n", encoding="utf-8")
+    assert check.main([str(path)]) == 0
+
+
+def test_a_folder_gives_a_page(tmp_path, capsys):
+    for i in range(3):
+        text = "import torch\ntorch.nothing_everywhere\ntorch.ones(2)\n" + f"torch.nothing_{i}\n" * (i + 1)
+        (tmp_path / f"file_{i}.py").write_text(text, encoding="utf-8")
+    many = "import torch\n" + "".join(f"torch.many_{i}\n" for i in range(30))
+    (tmp_path / "many.py").write_text(many, encoding="utf-8")
+    (tmp_path / "other.py").write_text("x = 1\n", encoding="utf-8")
+    assert check.main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("35 names of torch: 1 supported, 0 differ, 34 missing\n4 files use torch; 4 of them use")
+    assert out.index("nothing_everywhere") < out.index("nothing_2") < out.index("nothing_1") < out.index("many_0")
+    assert "and 9 more, which --all lists" in out
+    assert "torch.ones" not in out
+    check.main(["--all", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert "torch.ones" in out
+    assert out.count("torch.many_") == 30

@@ -6,7 +6,7 @@ to be asked for; GPUs and TPUs do it by themselves.
 
 from .processes import Together, complaint
 
-together = Together(2, TORCHGRAD_JAX_DISTRIBUTED="1", TORCHGRAD_JAX_COLLECTIVES="xla")
+together = Together(2, TORCHGRAD_JAX_COLLECTIVES="xla")
 test_same_as_torch = together.test()
 
 

@@ -7,7 +7,7 @@ different programs.
 from .processes import Together
 from .spanning import parts, whole
 
-together = Together(2, TORCHGRAD_JAX_DISTRIBUTED="1")
+together = Together(2)
 test_same_as_torch = together.test()
 
 

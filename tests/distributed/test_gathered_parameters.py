@@ -13,7 +13,7 @@ import pytest
 from .processes import Together, complaint
 from .spanning import parts, whole
 
-together = Together(2, TORCHGRAD_JAX_DISTRIBUTED="1")
+together = Together(2)
 N = 48
 """The width of a layer whose memory is looked at: no other array is as wide."""
 

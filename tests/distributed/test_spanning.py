@@ -9,7 +9,7 @@ from torchgrad_jax.distributed.fsdp import fully_shard
 from . import spanning
 from .processes import Together
 
-together = Together(2, TORCHGRAD_JAX_DISTRIBUTED="1")
+together = Together(2)
 test_same_as_torch = together.test()
 
 

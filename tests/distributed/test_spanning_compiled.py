@@ -3,7 +3,7 @@
 from . import spanning
 from .processes import Together
 
-together = Together(2, TORCHGRAD_JAX_DISTRIBUTED="1")
+together = Together(2)
 test_same_as_torch = together.test()
 
 

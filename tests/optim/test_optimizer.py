@@ -117,7 +117,6 @@ def refused_at_the_step(m):
         attempt(lambda: m.optim.Adadelta([p], capturable=True).step()),
         attempt(lambda: m.optim.ASGD([p], capturable=True).step()),
         attempt(lambda: m.optim.NAdam([p], capturable=True).step()),
-        attempt(lambda: m.optim.SparseAdam([p]).step()),
         attempt(lambda: m.optim.Adafactor([z]).step()),
         attempt(lambda: m.optim.LBFGS([p]).step()),
         attempt(lambda: m.optim.LBFGS([p], line_search_fn="x").step(lambda: (p.detach() ** 2).sum())),

@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import io
 import pickle
 import threading
 import weakref
@@ -270,3 +271,27 @@ def test_what_needs_several_processes_says_so():
         distributed.DistributedOptimizer(tg.optim.SGD, [])
     with pytest.raises(NotImplementedError, match="Shard the batch"):
         part(tg, "nn.parallel.scatter_gather").scatter(tg.ones(2), [0, 1])
+
+
+@program
+def checkpoints_without_their_data(m):
+    skip, file = part(m, "serialization").skip_data, io.BytesIO()
+    with skip():
+        m.save({"a": m.ones(2, 3), "b": m.arange(3)}, file)
+    file.seek(0)
+    empty = m.load(file)
+    file = io.BytesIO()
+    m.save(m.ones(3), file)
+    file.seek(0)
+    with skip():
+        shape = m.load(file).shape
+    file.seek(0)
+    return empty, shape, m.load(file)
+
+
+@program
+def what_writers_of_modes_and_hooks_ask(m):
+    modes = part(m, "utils._mode_utils")
+    hooks = part(m, "nn.modules.module")._global_forward_hooks_always_called
+    with modes.no_dispatch():
+        return modes.all_same_mode([1, 1]), modes.all_same_mode([1, 2]), len(hooks)

@@ -115,6 +115,22 @@ Graph, Value = (
 )
 
 
+def _of_the_fuser(*args: Any) -> bool:
+    """False: settings of TorchScript's fuser are taken and change nothing, because nothing of it runs."""
+    return False
+
+
+_jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = (
+    _jit_set_nvfuser_enabled
+) = _jit_set_nvfuser_guard_mode = _jit_set_profiling_executor = _jit_set_profiling_mode = (
+    _jit_set_texpr_fuser_enabled
+) = _of_the_fuser
+
+_storage_Use_Count = _refusal(
+    "torch._C._storage_Use_Count", "Python counts who holds a storage; ask sys.getrefcount", NotImplementedError
+)
+
+
 def _log_api_usage_once(event: str, /) -> None:
     """Do nothing, as torch does where nobody collects usage."""
     if not isinstance(event, str):

@@ -1,7 +1,8 @@
 """`python -m torchgrad_jax check`: which names of torch a program uses, and which of them are there.
 
 The source is read, not run. A name counts as supported if it can be looked up; what a docstring says
-after "Differs from torch:" is told, and so is what a function refuses altogether.
+after "Differs from torch:" is told, and so is what a function refuses altogether. A missing name breaks nothing where
+the program asks first: within `try` with `except ImportError`, or behind `if torch.xpu.is_available()`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,19 @@ class Use:
     kind: str
     note: str = ""
     places: list[tuple[str, int]] = field(default_factory=list)
+    asked_first: bool = True
+    """Whether the program asks whether it can use the name, in all places."""
+
+    @property
+    def breaks(self) -> bool:
+        """Whether a program that comes here stops."""
+        return self.kind == "missing" and not self.asked_first
+
+    def add(self, file: str, line: int, asked: bool) -> None:
+        """Note one more place."""
+        self.asked_first = self.asked_first and asked
+        if (file, line) not in self.places:
+            self.places.append((file, line))
 
 
 # --- looking names up -----------------------------------------------------------------------------
@@ -41,7 +55,7 @@ class Use:
 
 def resolve(name: str) -> tuple[str, str, str]:
     """The longest part of a dotted name that says something, its kind, and a note."""
-    parts = name.split(".")
+    parts = re.sub(r"^(torch\.)+(?=torch\b)", "", name).split(".")  # `torch.torch` is torch
     found: Any = importlib.import_module("torchgrad_jax")
     holder = found
     for i, part in enumerate(parts[1:], 1):
@@ -99,14 +113,51 @@ class _Reader(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.bound: dict[str, str] = {}
-        self.uses: list[tuple[str, int]] = []
-        self.methods: list[tuple[str, int]] = []
+        self.uses: list[tuple[str, int, bool]] = []
+        self.methods: list[tuple[str, int, bool]] = []
+        self._asked = 0
+        """How many questions the part that is being read stands behind."""
+
+    def _use(self, name: str, line: int) -> None:
+        self.uses.append((name, line, self._asked > 0))
+
+    def _visit_all(self, nodes: Iterable[ast.AST], asked: bool) -> None:
+        self._asked += asked
+        for node in nodes:
+            self.visit(node)
+        self._asked -= asked
+
+    def visit_Try(self, node: ast.Try) -> None:
+        self._visit_all(node.body, any(_catches(h.type) for h in node.handlers))
+        self._visit_all([*node.handlers, *node.orelse, *node.finalbody], False)
+
+    def visit_With(self, node: ast.With) -> None:
+        calls = [i.context_expr for i in node.items if isinstance(i.context_expr, ast.Call)]
+        suppressed = [a for c in calls if _last_name(c.func) == "suppress" for a in c.args]
+        self._visit_all(node.items, False)
+        self._visit_all(node.body, any(map(_catches, suppressed)))
+
+    def visit_If(self, node: ast.If | ast.IfExp) -> None:
+        yes, no = _asks(node.test)
+        self.visit(node.test)
+        for part, asked in ((node.body, yes), (node.orelse, no)):
+            self._visit_all(part if isinstance(part, list) else [part], asked)
+
+    visit_IfExp = visit_If
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        asked = 0
+        for value in node.values:
+            self.visit(value)
+            if _asks(value)[isinstance(node.op, ast.Or)]:
+                self._asked, asked = self._asked + 1, asked + 1
+        self._asked -= asked
 
     def visit_Import(self, node: ast.Import) -> None:
         for a in node.names:
             if _is_torch(a.name):
                 self.bound[a.asname or "torch"] = a.name if a.asname else "torch"
-                self.uses.append((a.name, node.lineno))
+                self._use(a.name, node.lineno)
             else:
                 self.bound.pop(a.asname or a.name.partition(".")[0], None)
 
@@ -114,14 +165,14 @@ class _Reader(ast.NodeVisitor):
         for a in node.names:
             if node.level == 0 and _is_torch(node.module or "") and a.name != "*":
                 self.bound[a.asname or a.name] = f"{node.module}.{a.name}"
-                self.uses.append((f"{node.module}.{a.name}", node.lineno))
+                self._use(f"{node.module}.{a.name}", node.lineno)
             elif node.level == 0 and _is_torch(node.module or ""):
                 self._star(node.module or "", node.lineno)
             else:
                 self.bound.pop(a.asname or a.name, None)
 
     def _star(self, module: str, line: int) -> None:
-        self.uses.append((module, line))
+        self._use(module, line)
         own = _submodule(module)
         for name in getattr(own, "__all__", None) or [n for n in dir(own) if n[0] != "_"]:
             self.bound[name] = f"{module}.{name}"
@@ -141,22 +192,22 @@ class _Reader(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         name = self._dotted(node)
         if name is not None:
-            self.uses.append((name, node.lineno))
+            self._use(name, node.lineno)
             return
         if node.attr in _METHODS:
-            self.methods.append((node.attr, node.lineno))
+            self.methods.append((node.attr, node.lineno, self._asked > 0))
         self.visit(node.value)
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load) and "." in self.bound.get(node.id, ""):
-            self.uses.append((self.bound[node.id], node.lineno))
+            self._use(self.bound[node.id], node.lineno)
 
     def visit_Call(self, node: ast.Call) -> None:
         match node:
             case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[of, ast.Constant(value=str(attr)), *_]):
                 base = self._dotted(of)
                 if base is not None and len(node.args) == 2 and node.func.id == "getattr":
-                    self.uses.append((f"{base}.{attr}", node.lineno))
+                    self._use(f"{base}.{attr}", node.lineno)
         self.generic_visit(node)
 
     def _function(self, node: Any) -> None:
@@ -189,6 +240,45 @@ class _Reader(ast.NodeVisitor):
         if not isinstance(node, ast.Name) or node.id not in self.bound:
             return None
         return ".".join([self.bound[node.id], *reversed(parts)])
+
+
+_CAUGHT = ("ImportError", "ModuleNotFoundError", "AttributeError", "NotImplementedError", "Exception", "BaseException")
+_QUESTION = re.compile(r"hasattr|find_spec|TYPE_CHECKING|(_?(is|has|have|supports)_\w*)|\w*available\w*", re.IGNORECASE)
+_OTHER_DEVICES = ("cuda", "hip", "hpu", "mlu", "mps", "mtia", "musa", "neuron", "npu", "xla", "xpu")
+
+
+def _last_name(node: ast.AST | None) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _catches(kind: ast.AST | None) -> bool:
+    """Whether an `except` with this catches that a name is missing."""
+    kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return any(k is None or _last_name(k) in _CAUGHT for k in kinds)
+
+
+def _asks(test: ast.AST) -> tuple[bool, bool]:
+    """Whether what comes where a test is true stands behind a question, and what comes where it is false.
+
+    `torch.xpu.is_available()`, `HAS_TRITON`, `hasattr(torch, "npu")` and `device.type == "mps"` are questions.
+    """
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            yes, no = _asks(inner)
+            return no, yes
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_asks(v)[0] for v in values), False
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return all(_asks(v)[0] for v in values), any(_asks(v)[1] for v in values)
+        case ast.Compare(ops=[ast.Eq() | ast.In()], comparators=[other]):
+            texts = [n.value for n in ast.walk(other) if isinstance(n, ast.Constant)]
+            return any(isinstance(t, str) and t.partition(":")[0] in _OTHER_DEVICES for t in texts), False
+        case ast.Compare(ops=[ast.IsNot()], left=left):
+            return _asks(left)[0], False
+        case ast.Call(func=called):
+            return bool(_QUESTION.fullmatch(_last_name(called))), False
+        case _:
+            return bool(_QUESTION.fullmatch(_last_name(test))), False
 
 
 def _is_torch(name: str) -> bool:
@@ -225,20 +315,17 @@ def check(paths: Iterable[str]) -> tuple[list[Use], list[str]]:
         except (SyntaxError, ValueError) as e:
             complaints.append(f"{file}: {e}")
             continue
-        for name, line in reader.uses:
+        for name, line, asked in reader.uses:
             if name not in known:
                 known[name] = resolve(name)
             shown, kind, note = known[name]
             if shown == "torch":
                 continue
-            use = uses.setdefault(shown, Use(shown, kind, note))
-            if (str(file), line) not in use.places:
-                use.places.append((str(file), line))
-        for method, line in reader.methods:
+            uses.setdefault(shown, Use(shown, kind, note)).add(str(file), line, asked)
+        for method, line, asked in reader.methods:
             shown = f"torch.Tensor.{method}"
             note = f"{unsupported.TENSOR_METHODS[method]} (if this is a tensor's)"
-            use = uses.setdefault(shown, Use(shown, "missing", note))
-            use.places.append((str(file), line))
+            uses.setdefault(shown, Use(shown, "missing", note)).add(str(file), line, asked)
     return sorted(uses.values(), key=lambda u: u.name), complaints
 
 
@@ -256,41 +343,72 @@ def _places(use: Use, single: bool) -> str:
     return "; ".join(shown[:5]) + ("; ..." if len(shown) > 5 else "")
 
 
-def report(uses: Sequence[Use], complaints: Sequence[str]) -> str:
-    """The answer as text."""
+_ROWS = 25
+"""How many names of a kind are listed, unless all are asked for."""
+
+
+def report(uses: Sequence[Use], complaints: Sequence[str], *, every: bool = False) -> str:
+    """The answer as text: a page, on which names that more files use come first.
+
+    Args:
+        uses: all names.
+        complaints: about files that cannot be read.
+        every: list all names, and not only those that matter most.
+    """
     files = {f for u in uses for f, _ in u.places}
-    lines = [*complaints]
+    broken = {f for u in uses if u.breaks for f, _ in u.places}
     counts = {k: sum(u.kind == k for u in uses) for k in _KINDS}
+    guarded = [u for u in uses if u.kind == "missing" and u.asked_first]
+    lines = [*complaints]
     lines.append(
         f"{len(uses)} names of torch: {counts['supported']} supported, {counts['differs']} differ, "
-        f"{counts['missing']} missing"
+        f"{counts['missing']} missing" + (f" ({len(guarded)} of them where the program asks first)" if guarded else "")
     )
-    for kind in _KINDS:
-        group = [u for u in uses if u.kind == kind]
-        if group:
-            lines += ["", f"{kind} ({len(group)})"]
-        for u in group:
-            lines.append(f"  {u.name}  [{_places(u, len(files) == 1)}]" + (f": {u.note}" if u.note else ""))
+    if len(files) > 1:
+        lines.append(f"{len(files)} files use torch; {len(broken)} of them use names that are missing")
+    groups = {
+        "missing": [u for u in uses if u.breaks],
+        "missing, where the program asks first": guarded,
+        "differs": [u for u in uses if u.kind == "differs"],
+        "supported": [u for u in uses if u.kind == "supported" and (every or len(files) == 1)],
+    }
+    for title, group in groups.items():
+        lines += _listed(title, group, len(files) == 1, every)
     return "\n".join(lines) + "\n"
 
 
+def _listed(title: str, group: Sequence[Use], single: bool, every: bool) -> list[str]:
+    if not group:
+        return []
+    ordered = sorted(group, key=lambda u: (-len({f for f, _ in u.places}), -len(u.places), u.name))
+    shown = ordered if every or single else ordered[:_ROWS]
+    lines = ["", f"{title} ({len(group)})"]
+    lines += [f"  {u.name}  [{_places(u, single)}]" + (f": {u.note}" if u.note else "") for u in shown]
+    rest = len(group) - len(shown)
+    return lines + ([f"  and {rest} more, which --all lists"] if rest else [])
+
+
 def main(args: Sequence[str]) -> int:
-    """The command: 0 if everything is there, 1 if something is missing, 2 if files cannot be read."""
-    as_json = "--json" in args
-    paths = [a for a in args if a != "--json"]
+    """The command: 0 if everything is there, 1 if something is missing, 2 if files cannot be read.
+
+    A name that is missing where the program asks first does not count.
+    """
+    options = {a for a in args if a in ("--json", "--all")}
+    paths = [a for a in args if a not in options]
     if not paths or any(p.startswith("-") for p in paths):
-        sys.stderr.write("usage: python -m torchgrad_jax check [--json] FILE|FOLDER|PACKAGE ...\n")
+        sys.stderr.write("usage: python -m torchgrad_jax check [--json] [--all] FILE|FOLDER|PACKAGE ...\n")
         return 2
     try:
         uses, complaints = check(paths)
     except (OSError, ImportError) as e:
         sys.stderr.write(f"{e}\n")
         return 2
-    if as_json:
-        entries = [{"name": u.name, "kind": u.kind, "note": u.note, "places": u.places} for u in uses]
+    if "--json" in options:
+        kept = ("name", "kind", "note", "places", "asked_first")
+        entries = [{k: getattr(u, k) for k in kept} for u in uses]
         sys.stdout.write(json.dumps({"names": entries, "unreadable": complaints}, indent=1) + "\n")
     else:
-        sys.stdout.write(report(uses, complaints))
+        sys.stdout.write(report(uses, complaints, every="--all" in options))
     if complaints:
         return 2
-    return 1 if any(u.kind == "missing" for u in uses) else 0
+    return 1 if any(u.breaks for u in uses) else 0

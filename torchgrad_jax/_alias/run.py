@@ -15,7 +15,7 @@ from .finder import SHIM, install_as_torch
 
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
-       python -m torchgrad_jax check [--json] PATH ...
+       python -m torchgrad_jax check [--json] [--all] PATH ...
        python -m torchgrad_jax compare [--help] [OPTION ...] SCRIPT [ARGUMENT ...]
        python -m torchgrad_jax info
 

@@ -3,7 +3,7 @@
 `suppress_errors` lets a function that cannot be compiled run as it is written. `recompile_limit` (also
 `cache_size_limit`) is how many programs a function keeps. `automatic_dynamic_shapes` and `assume_static_by_default`
 may be set either way: each shape is compiled for itself, and gives the same results. So may `verbose`: errors show
-all of the stack as it is. Other settings are refused.
+all of the stack as it is; and what `_WITHOUT_EFFECT` names. Other settings are refused.
 """
 
 from __future__ import annotations
@@ -24,11 +24,16 @@ class Config(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in _NAMES:
             return getattr(POLICY, _NAMES[name])
+        if name in _WITHOUT_EFFECT:
+            return _WITHOUT_EFFECT[name]
         raise AttributeError(no_such_name(f"torch._dynamo.config.{name}"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__"):
             super().__setattr__(name, value)
+        elif name in _WITHOUT_EFFECT:
+            _check(name, value)
+            _WITHOUT_EFFECT[name] = value
         elif name not in _NAMES:
             raise AttributeError(no_such_name(f"torch._dynamo.config.{name}"))
         else:
@@ -73,7 +78,7 @@ class _Patch:
 
 
 def _check(name: str, value: Any) -> None:
-    kind = int if name in ("recompile_limit", "cache_size_limit") else bool
+    kind = type(_WITHOUT_EFFECT[name]) if name in _WITHOUT_EFFECT else _KINDS.get(name, bool)
     if type(value) is not kind:
         raise TypeError(f"torch._dynamo.config.{name} must be {kind.__name__}, not {type(value).__name__}")
 
@@ -87,5 +92,15 @@ _NAMES = {
     "verbose": "verbose",
 }
 """Settings, and what they are called in `POLICY`."""
+
+_KINDS = {"recompile_limit": int, "cache_size_limit": int}
+
+_WITHOUT_EFFECT: dict[str, Any] = {
+    "capture_scalar_outputs": False,
+    "optimize_ddp": True,
+    "reorderable_logging_functions": set(),
+    "skip_fwd_side_effects_in_bwd_under_checkpoint": False,
+}
+"""Settings of how torch cuts a function into graphs, as programs may set them: functions are compiled whole here."""
 
 sys.modules[__name__].__class__ = Config

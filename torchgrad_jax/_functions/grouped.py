@@ -87,6 +87,14 @@ def _by_groups(a: Tensor, b: Tensor, ends: list[int]) -> Tensor:
     return ops.cat(parts, dim)
 
 
+@composite(method=False)
+def _grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Any = None, out_dtype: Any = None
+) -> Tensor:
+    """`nn.functional.grouped_mm`."""
+    return grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
 def _cut(x: Tensor, dim: int, start: int, end: int) -> Tensor:
     return narrow(x, dim, start, end - start)
 

@@ -277,9 +277,15 @@ def embedding(
         padding_idx += n
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
+    if sparse:
+        warn.once(_DENSE)
     return ops.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
+_DENSE = (
+    "embedding and embedding_bag with sparse=True: the gradient is dense here, with zeros in the rows that were not "
+    "looked up; SparseAdam leaves such rows alone"
+)
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
@@ -290,6 +296,8 @@ def _check_bags(mode: str, scale: bool, sparse: bool, weights: Any) -> None:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
+    if sparse:
+        warn.once(_DENSE)
     if weights is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
@@ -354,3 +362,21 @@ def embedding_bag(
         include_last_offset,
         padding_idx,
     )[0]
+
+
+@composite(method=False)
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, ...]:
+    """`torch.embedding_bag`, where -1 says that no row is padding."""
+    padding = None if padding_idx == -1 else padding_idx
+    options = scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding
+    return ops.embedding_bag(weight, indices, offsets, *options)

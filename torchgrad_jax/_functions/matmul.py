@@ -181,9 +181,9 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
 @composite
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimensions."""
-    _same_dtype(input, other)
     if input._m.ndim == 0 or other._m.ndim == 0:
         return ops.mul(input, other) if out is None else ops.mul(input, other, out=out)
+    _same_dtype(input, other)
     if input._m.shape[-1] != other._m.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "

@@ -266,6 +266,11 @@ def _adaptive_max(k: int, input: Tensor, output_size: Any) -> Any:
     if k == 1:
         _check_dims("adaptive_max_pool1d", input)
         n = _single("adaptive_max_pool1d", "output_size", output_size)
+        if 0 in input._m.shape[1:]:
+            raise RuntimeError(
+                "adaptive_max_pool1d(): Expected input to have non-zero size for non-batch dimensions, but input "
+                f"has sizes {list(input._m.shape)} with dimension {input._m.shape.index(0, 1)} being empty"
+            )
         y, at = ops.adaptive_max_pool2d(ops.unsqueeze(input, -2), (1, n))
         return ops.squeeze_dim(y, -2), ops.squeeze_dim(at, -2)
     size = _with_defaults(output_size, input)

@@ -83,6 +83,13 @@ _DTYPE_VIEWS: dict[dtypes.dtype, Call] = {}
 def _view_dtype(input: Tensor, dtype: dtypes.dtype) -> Tensor:
     if dtype is input._m.dtype:
         return input.detach()  # torch records nothing here
+    k = dtype.itemsize // input._m.dtype.itemsize
+    if k > 1 and input.storage_offset() % k and input._m.ndim and input._m.strides[-1] == 1:
+        _retyped(input._m, dtype)  # sizes and strides that do not fit are named first
+        raise RuntimeError(
+            f"self.storage_offset() must be divisible by {k} to view {dtypes.scalar_type_name(input._m.dtype)} as "
+            f"{dtypes.scalar_type_name(dtype)} (different element sizes), but got {input.storage_offset()}"
+        )
     call = _DTYPE_VIEWS.get(dtype)
     if call is None:
         call = _DTYPE_VIEWS[dtype] = Call(

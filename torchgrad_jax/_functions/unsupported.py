@@ -34,6 +34,8 @@ FUNCTIONS: dict[str, str] = {
         ),
         _QUANTIZED,
     ),
+    "_nested_view_from_buffer": _NESTED,
+    "_scaled_mm": "products of float8 with scales are out of scope; multiply in bfloat16 and scale the result",
 }  # fmt: skip
 """Functions of the top level, and why they are not there."""
 

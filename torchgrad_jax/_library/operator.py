@@ -61,6 +61,9 @@ class Operator:
     def __init__(self, schema: Schema, isolated: bool) -> None:
         self.schema = schema
         self.isolated = isolated
+        self.whole = False
+        """Whether it needs nothing of what a package registers for its operator in C++: it is made of functions of
+        tensors, and gradients, casts and shapes follow from these."""
         self.kernels: dict[str, Kernel] = {}
         self.fake: Kernel | None = None
         self.backward: Kernel | None = None

@@ -2,6 +2,7 @@
 
 import importlib
 
+from .._core.errors.messages import missing
 from .registry import TABLE as TABLE
 
 FAMILIES = (
@@ -14,3 +15,6 @@ FAMILIES = (
 for _family in FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")
 TABLE.sealed = True
+
+# Programs ask for classes of operators here, as in torch; a module further up has them.
+__getattr__ = missing(__name__, OpOverload=".ops", OpOverloadPacket=".ops")

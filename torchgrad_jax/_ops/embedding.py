@@ -11,7 +11,7 @@ from jax import lax
 
 from .._core.arrays import dtypes
 from .._core.errors.checks import fail_if, first_outside, outside, readable
-from .._core.errors.messages import UnsupportedLayoutError, legacy_type
+from .._core.errors.messages import legacy_type
 from .._core.jax.custom_jvp import custom_jvp
 from .places import check_selected, is_index, rows
 from .registry import Array, Grad, op
@@ -26,11 +26,6 @@ def _check_indices(indices: Array, name: str, place: int = 1) -> None:
             f"Expected tensor for argument #{place} 'indices' to have one of the following scalar types: "
             f"Long, Int; but got {kind} instead (while checking arguments for {name})"
         )
-
-
-def _dense_only(name: str, sparse: bool) -> None:
-    if sparse:
-        raise UnsupportedLayoutError(f"{name}: sparse=True asks for a sparse gradient")
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
@@ -75,7 +70,6 @@ def embedding(
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     _check_indices(indices, "embedding")
-    _dense_only("embedding", sparse)
     return _looked_up(padding_idx, scale_grad_by_freq, weight, indices)
 
 
@@ -263,7 +257,6 @@ def embedding_bag(
     kind = dtypes.promote_types(*kinds).np
     indices, offsets = indices.astype(kind), offsets.astype(kind)
     _check_bag_arguments(weight, indices, offsets, mode, per_sample_weights, include_last_offset)
-    _dense_only("embedding_bag", sparse)
     padding = _padding(weight, padding_idx)
     n, bags = indices.size, offsets.size - int(include_last_offset)
     bag = _bag_of(offsets.astype(jnp.int64), n)

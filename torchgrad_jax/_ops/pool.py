@@ -315,12 +315,13 @@ def max_pool3d_with_indices(
 
 
 def _adaptive_sizes(name: str, x: Array, k: int, size: Shape, colon: str) -> Shape:
+    """The sizes of the results. torch looks at the channels of a batch, but not with `adaptive_avg_pool2d`."""
     if x.ndim not in (k + 1, k + 2):
         raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got{colon} {list(x.shape)}")
     if len(size) != k:
         inner = "(): internal error: output_size.size()" if "max" in name else ": output_size"
         raise RuntimeError(f"{name}{inner} must be {k}")
-    for axis in range(1 if x.ndim == k + 2 else 0, x.ndim):
+    for axis in range(x.ndim - k if name == "adaptive_avg_pool2d" else 1, x.ndim):
         if x.shape[axis] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input "

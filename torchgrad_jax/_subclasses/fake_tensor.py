@@ -12,6 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 from .._core.arrays import devices
+from .._core.errors.absent import refusal
 from .._core.errors.messages import (
     DataDependentOutputException as DataDependentOutputException,
     DynamicOutputShapeException as DynamicOutputShapeException,
@@ -277,3 +278,10 @@ def _install() -> None:
         facts = {"fake_mode": _mode_of, "fake_device": lambda t: _fake_device(t).real}
         for name, of in facts.items():
             setattr(Tensor, name, AttributeOfSome(name, of))
+
+
+FakeTensorConverter = refusal(
+    "torch._subclasses.fake_tensor.FakeTensorConverter",
+    "tensors made in a FakeTensorMode are fake; mode.from_tensor makes one of a tensor",
+    NotImplementedError,
+)

@@ -125,21 +125,19 @@ def _meet(store: Store, rank: int, world_size: int, backend: str, timeout: float
     return _Met(named, wires)
 
 
-def meet_by_environment() -> None:
-    """Meet the processes that a launcher has started with this one, so that JAX may open its devices.
+def meet_before_opening() -> None:
+    """Meet the processes that a launcher has started beside this one, as soon as JAX is about to open its devices.
 
     Programs make tensors before they call `init_process_group`, some on import. JAX has to know all processes then.
     Processes that this one starts have its environment, and are none of them.
     """
-    if multiprocessing.parent_process() or _jax_processes.has_joined():
-        return
-    try:
-        rank, size = _rendezvous.place()
-    except ValueError:
-        return  # no launcher says which process this is
-    if size > 1:
-        store, *_ = next(iter(_rendezvous.rendezvous("env://", rank, size)))
-        _early.append(_meet(store, rank, size, "xla", default_pg_timeout.total_seconds()))
+    if not multiprocessing.parent_process() and _jax_processes.take_place():
+        BEFORE_OPENING.append(_meet_by_environment)
+
+
+def _meet_by_environment() -> None:
+    store, rank, size = next(iter(_rendezvous.rendezvous("env://")))
+    _early.append(_meet(store, rank, size, "", default_pg_timeout.total_seconds()))
 
 
 @atexit.register

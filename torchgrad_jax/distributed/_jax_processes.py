@@ -6,7 +6,6 @@ Meshes over several processes need that. It has to happen before anything uses a
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib.metadata
 import os
 import socket
@@ -15,15 +14,18 @@ from typing import Any
 
 import jax
 
+from .._core.jax.private import backends_are_open
+from ._rendezvous import place
 from ._stores import Store, own_address
 
 ALWAYS = "TORCHGRAD_JAX_DISTRIBUTED"
-"""A variable of the environment: 1 has the effect of the backend `xla`, whichever backend a program names."""
+"""A variable of the environment: 1 has the effect of the backend `xla`, whichever backend a program names, and 0 keeps
+JAX from learning of the processes of a launcher with any other backend."""
 
 
 ONE_EACH = (
-    "each process needs one device, and JAX has to know all of them, by "
-    f"torch.distributed.init_process_group('xla') or {ALWAYS}=1 in the environment"
+    "each process needs one device, and JAX has to know all of them, by a launcher or "
+    "torch.distributed.init_process_group('xla')"
 )
 
 
@@ -41,29 +43,43 @@ _DRIVERS = {"cuda": "/dev/nvidiactl", "rocm": "/dev/kfd"}
 
 
 def join_processes(backend: str, store: Store, rank: int, size: int, timeout: float) -> None:
-    """Make JAX's processes one system, if a group with this backend does that.
+    """Make JAX's processes one system, if a group with this backend does that, or a launcher has started them.
 
-    With `nccl`, devices may be open already, by `torch.cuda.set_device` for example. JAX then stays as it is, and
-    meshes of several processes raise.
+    With a backend other than `xla`, devices may be open already, by `torch.cuda.set_device` for example. JAX then
+    stays as it is in all of the processes, and meshes of several processes raise.
     """
-    if "xla" in backend or os.environ.get(ALWAYS, "0") == "1":
+    always = os.environ.get(ALWAYS)
+    if "xla" in backend or always == "1":
         connect(store, rank, size, timeout)
-    elif "nccl" in backend:
-        with contextlib.suppress(DevicesOpen):
+    elif "nccl" in backend or (always is None and _launched_as() == (rank, size)):
+        store.set(f"open {rank}", str(int(backends_are_open())))
+        if all(store.get(f"open {r}") == b"0" for r in range(size)):
             connect(store, rank, size, timeout)
 
 
-_JOINED = "TORCHGRAD_JAX_JOINED"
-"""A variable of the environment: which process has joined the others, for those that it starts."""
+def _launched_as() -> tuple[int, int] | None:
+    """The rank and the world size that a launcher has given to this process, as the environment says."""
+    try:
+        return place()
+    except ValueError:
+        return None
 
 
-def has_joined() -> bool:
-    """Whether this process has joined the others, or the one that started it has."""
-    return _JOINED in os.environ or jax.distributed.is_initialized()
+PLACE = "TORCHGRAD_JAXPLACE_OF"
+"""A variable of the environment: which process has the place that a launcher's variables name. The processes that it
+starts inherit those variables, and have no place."""
 
 
-class DevicesOpen(RuntimeError):
-    """JAX cannot learn of other processes any more."""
+def take_place() -> bool:
+    """Whether a launcher has started this process beside others, and no process in between."""
+    said = _launched_as()
+    if said is None or said[1] == 1:
+        return False
+    own = f"{os.getpid()} as {said[0]} of {said[1]}"
+    before = os.environ.setdefault(PLACE, own)
+    if before.partition(" ")[2] != own.partition(" ")[2]:  # the process that started this one is another launcher
+        before = os.environ[PLACE] = own
+    return before == own
 
 
 _end = {"raised": False}
@@ -109,17 +125,19 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> None:
         store.set("jax", f"{own_address(store)}:{_free_port()}")
     address = store.get("jax").decode()
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    if "JAX_ENABLE_PREEMPTION_SERVICE" not in os.environ:
+        jax.config.update("jax_enable_preemption_service", False)  # SIGTERM would end no process any more
     try:
         limit = max(1, min(int(timeout), 300))
         jax.distributed.initialize(address, size, rank, initialization_timeout=limit, shutdown_timeout_seconds=limit)
     except RuntimeError as e:
-        raise DevicesOpen(
+        raise RuntimeError(
             "init_process_group with the backend 'xla' has to come before the first tensor, since JAX learns of the "
-            f"other processes when it opens its devices. With {ALWAYS}=1 in the environment of a launcher tensors may "
-            f"come first, but no array of JAX's own ({e})"
+            "other processes when it opens its devices. Under a launcher tensors may come first, but no array of JAX's "
+            f"own ({e})"
         ) from None
-    os.environ[_JOINED] = str(os.getpid())
     _notice_exceptions()
+    jax.devices()  # this waits for all processes, so it must not be left to whichever of them makes a tensor first
 
 
 def _free_port() -> int:
@@ -139,7 +157,7 @@ def check_mesh(processes: int) -> None:
     """
     if processes > 1 and jax.process_count() == 1:
         raise RuntimeError(
-            f"there are {processes} processes, and JAX knows only the devices of this one: begin with "
-            f"torch.distributed.init_process_group('xla'), or set {ALWAYS}=1 in the environment, so that meshes span "
-            "them; give mesh= for one of this process's devices alone"
+            f"there are {processes} processes, and JAX knows only the devices of this one. Meshes span them under a "
+            f"launcher (without {ALWAYS}=0, and if no array of JAX's own comes before the first tensor), and after "
+            "torch.distributed.init_process_group('xla'); give mesh= for one of this process's devices alone"
         )

@@ -170,6 +170,16 @@ class Store:
             asked, named = (", ".join(f"/{bytes(k).decode()}" for k in ks) for ks in (wanted, missing))
             raise DistStoreError(f"wait timeout after {int(limit * 1000)}ms, keys: {asked}\nNobody has set {named}")
 
+    def barrier(self, key: str, world_size: int, timeout: Any = None) -> None:
+        """Return when as many processes as `world_size` says have called this with the key.
+
+        Raises:
+            DistStoreError: some have not within the timeout.
+        """
+        if self.add(f"{key}/num_members", 1) == world_size:
+            self.set(f"{key}/last_member", "<val_ignored>")
+        self.wait([f"{key}/last_member"], timeout)
+
     def delete_key(self, key: str) -> bool:
         """Forget a key; whether it was there."""
         return self._ask("delete", self._key(key))[0] == b"1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -39,14 +40,29 @@ class set_default_mmap_options:
 
 
 class skip_data:
-    """Refused: checkpoints are written with their data.
+    """A context in which `torch.save` writes zeros in the place of values, and `torch.load` reads no values.
 
-    Raises:
-        NotImplementedError: always.
+    Args:
+        materialize_fake_tensors: accepted; fake tensors have no values to write.
     """
 
     def __init__(self, materialize_fake_tensors: bool = False) -> None:
-        raise NotImplementedError("torch.serialization.skip_data: checkpoints without their data are not written")
+        self.materialize_fake_tensors = materialize_fake_tensors
+
+    def __enter__(self) -> None:
+        self._before = skips_data()
+        _of_thread.skips = True
+
+    def __exit__(self, *raised: object) -> None:
+        _of_thread.skips = self._before
+
+
+_of_thread = threading.local()
+
+
+def skips_data() -> bool:
+    """Whether this thread is inside of `skip_data`."""
+    return getattr(_of_thread, "skips", False)
 
 
 def register_package(

@@ -30,6 +30,7 @@ from .._engine.tensor.storages import UntypedStorage
 from .._functions.typed_storage import NAME_OF, TypedStorage
 from ..nn.parameter import Parameter
 from ._names import LEGACY_PROTOCOL, MAGIC
+from ._options import skips_data
 
 ALIGNMENT = 64
 _PACKAGE = "torchgrad_jax"
@@ -222,6 +223,8 @@ def _location(dev: devices.device) -> str:
 
 
 def _bytes_of(st: Storage) -> Any:
+    if skips_data():
+        return bytes(st.meta.extent * st.meta.dtype.itemsize)
     flat = np.ascontiguousarray(fetched(to_flat(st.array, st.meta)))
     if sys.byteorder == "big":
         flat = flat.byteswap()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.errors.absent import refusal
+
 
 class TorchDispatchMode:
     """Refused when it is entered, so that files that define one can be imported.
@@ -28,3 +30,10 @@ class TorchDispatchMode:
 def is_traceable_wrapper_subclass(t: object) -> bool:
     """False: no tensor wraps others below autograd."""
     return False
+
+
+return_and_correct_aliasing = refusal(
+    "torch.utils._python_dispatch.return_and_correct_aliasing",
+    "there is no dispatcher below autograd; derive __torch_function__",
+    NotImplementedError,
+)

@@ -149,7 +149,7 @@ def classes(module, base):
 
 
 def test_every_optimizer_is_here():
-    sparse = {"SparseAdam"}  # for gradients that are not supported, eager or compiled
+    sparse = {"SparseAdam"}  # counts its steps by an int, as torch does, so that each step is another program
     assert classes(optim, optim.Optimizer) - sparse <= {type(make().optimizer).__name__ for make in OPTIMIZERS.values()}
 
 

@@ -113,6 +113,13 @@ class Exported:
                     f"exported for arguments of dtypes {kinds}, called with {called}: {name} does not fit"
                 )
 
+    def sizes(self, *args: Any, **kwargs: Any) -> dict[str, int]:
+        """The sizes that the names of dimensions stand for in a call, as far as its arguments fit."""
+        found: dict[str, int] = {}
+        for x, shape in zip(self._leaves(args, kwargs, []), self._facts["shapes"]):
+            _fits(x.shape, shape, found)
+        return found
+
     @property
     def mlir(self) -> str:
         """The program as text."""

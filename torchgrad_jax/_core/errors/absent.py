@@ -63,6 +63,12 @@ _ONNX = "exporting to ONNX is out of scope of torchgrad_jax"
 _TABLES = "tables of torch's own operators, modules and optimizers are out of scope"
 _DISPATCHER = "it needs torch's dispatcher, which is not there"
 _DEVICES = "tests are not repeated for kinds of devices; use parametrize of torch.testing._internal.common_utils"
+_INDUCTOR = "XLA compiles functions, and TorchInductor is not there; torch.compile says what it takes"
+_SIZES = "sizes are ints when programs run; torch.export.Dim names those of an exported program"
+_GUARDS = "torch.compile here observes what a function reads (docs/compile.md), and has no guards of TorchDynamo"
+_NUMA = "processes are not bound to cores; numactl in front of the command does that"
+_TRITON = "XLA makes the kernels, and those of Triton do not run on JAX arrays"
+_MPS = "Apple's GPUs are not supported"
 _QUANTIZATION = Absent(
     _QUANTIZED,
     "convert fuse_modules get_default_qat_qconfig get_default_qconfig prepare prepare_qat quantize quantize_dynamic "
@@ -101,14 +107,47 @@ MODULES: dict[str, Absent] = {
         "sum to_sparse_semi_structured",
         UnsupportedLayoutError,
     ),
+    "sparse._triton_ops": Absent(
+        _TRITON, "broadcast_batch_dims launch_kernel prepare_inputs ptr_stride_extractor tile_to_blocksize"
+    ),
+    "sparse._triton_ops_meta": Absent(_TRITON, "get_meta minimize update"),
     "nested": Absent(
         _NESTED,
         "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
         UnsupportedLayoutError,
     ),
+    "_C._distributed_rpc": Absent(_REMOTE, "PyRRef", answers={"_is_current_rpc_agent_set": False}),
+    "_guards": Absent(
+        _GUARDS,
+        "CompileContext Guard Source TracingContext",
+        answers={"active_fake_mode": None, "detect_fake_mode": None},
+    ),
+    "_inductor": Absent(
+        _INDUCTOR, "aot_compile compile list_mode_options list_options", answers={"cudagraph_mark_step_begin": None}
+    ),
+    "_inductor.config": Absent(_INDUCTOR),
+    "_inductor.decomposition": Absent(_INDUCTOR, works={"register_decomposition": _no_exporter}),
+    "_prims_common": Absent(
+        "decompositions into primitives are out of scope",
+        "make_contiguous_strides_for suggest_memory_format",
+        answers={"alert_not_deterministic": None},
+        works={"is_contiguous_or_false": lambda x: x.is_contiguous()},
+    ),
+    "fx.experimental.symbolic_shapes": Absent(
+        _SIZES,
+        "ShapeEnv",
+        answers={"free_symbols": frozenset(), "free_unbacked_symbols": frozenset(), "is_symbolic": False},
+        works={n: lambda x: bool(x) for n in ("guard_or_false", "guard_or_true", "statically_known_true")},
+        constants={"GuardOnDataDependentSymNode": type("GuardOnDataDependentSymNode", (RuntimeError,), {})},
+    ),
+    "numa": Absent(_NUMA),
+    "numa.binding": Absent(_NUMA, "AffinityMode NumaOptions"),
+    "utils._sympy": Absent(_SIZES),
+    "utils._sympy.numbers": Absent(_SIZES, "IntInfinity"),
+    "utils._sympy.value_ranges": Absent(_SIZES, "ValueRanges"),
     "onnx": Absent(
         _ONNX,
-        "export",
+        "export ONNXProgram",
         # Registered functions would be used by `export` alone.
         answers={
             "is_in_onnx_export": False,
@@ -128,7 +167,9 @@ MODULES: dict[str, Absent] = {
     "utils.data.datapipes.iter": Absent(_PIPES),
     "utils.data.datapipes.iter.combinatorics": Absent(_PIPES, "ShufflerIterDataPipe SamplerIterDataPipe"),
     "distributed.rpc": Absent(
-        _REMOTE, "get_worker_info init_rpc remote rpc_async rpc_sync shutdown", answers={"is_available": False}
+        _REMOTE,
+        "BackendType RRef TensorPipeRpcBackendOptions get_worker_info init_rpc remote rpc_async rpc_sync shutdown",
+        answers={"is_available": False},
     ),
     "distributed.autograd": Absent(_REMOTE, "backward context get_gradients", answers={"is_available": False}),
     "distributed._composable.replicate": Absent(
@@ -139,6 +180,9 @@ MODULES: dict[str, Absent] = {
     ),
     "distributed.tensor.device_mesh": Absent("use torch.distributed.device_mesh", "DeviceMesh init_device_mesh"),
     "distributed.tensor.parallel.loss": Absent("use torch.distributed.tensor.parallel", "loss_parallel"),
+    "distributed.checkpoint._consolidate_hf_safetensors": Absent(
+        "checkpoints of many processes are not written as safetensors", "consolidate_safetensors_files"
+    ),
     "distributed.checkpoint.hf_storage": Absent(
         "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",
@@ -188,10 +232,7 @@ MODULES: dict[str, Absent] = {
     ),
     "testing._internal.two_tensor": Absent(_DISPATCHER, "TwoTensor TwoTensorMode"),
     "utils.collect_env": Absent("`python -m torchgrad_jax info` prints the report", "get_pretty_env_info main"),
-    "utils._triton": Absent(
-        "XLA makes the kernels, and those of Triton do not run on JAX arrays",
-        answers={"has_triton": False, "has_triton_package": False},
-    ),
+    "utils._triton": Absent(_TRITON, answers={"has_triton": False, "has_triton_package": False}),
     "utils.cpp_extension": Absent(
         "extensions in C++ are compiled against torch itself; torch.library registers operators written in Python, and "
         "from_jax takes JAX functions",
@@ -205,7 +246,11 @@ MODULES: dict[str, Absent] = {
         answers={"is_available": False},
     ),
     "mps": Absent(
-        "Apple's GPUs are not supported", answers={"is_available": False, "device_count": 0, "manual_seed": None}
+        _MPS,
+        "current_allocated_memory driver_allocated_memory empty_cache get_rng_state recommended_max_memory "
+        "set_rng_state synchronize",
+        lambda text: RuntimeError(text),
+        answers={"is_available": False, "device_count": 0, "manual_seed": None},
     ),
     "xpu": Absent(
         "Intel's GPUs are not supported",
@@ -218,6 +263,7 @@ MODULES: dict[str, Absent] = {
             "is_initialized": False,
             "is_bf16_supported": False,
             "empty_cache": None,
+            "reset_peak_memory_stats": None,
             "memory_allocated": 0,
             "max_memory_allocated": 0,
             "memory_reserved": 0,

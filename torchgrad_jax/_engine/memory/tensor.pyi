@@ -246,6 +246,8 @@ class Tensor:
         """Whether some element equals a number or a tensor broadcast against this one."""
     def __deepcopy__(self, memo: dict[_int, Any]) -> Any:
         """A leaf with its own storage; tensors that share a storage go on sharing one."""
+    def __delitem__(self, index: Any) -> None:
+        """Refused, as in torch."""
     def __dlpack__(self, **kwargs: Any) -> Any:
         """DLPack's protocol."""
     def __dlpack_device__(self) -> Any:

@@ -30,6 +30,7 @@ from .dual import tangent_of
 from .storages import UntypedStorage as UntypedStorage, is_shared, readable, share_memory_, untyped_storage
 from .values import (
     contains,
+    delete_item,
     dlpack,
     dlpack_device,
     item,
@@ -642,7 +643,7 @@ METHODS: dict[str, Any] = {
     "__dlpack_device__": dlpack_device, "__bool__": truth, "__int__": to_int, "__float__": to_float,
     "__complex__": to_complex, "__index__": to_index, "__len__": length, "__iter__": iterate,
     "__contains__": contains, "__repr__": represent, "__format__": formatted,
-    "__reversed__": reversed_,
+    "__reversed__": reversed_, "__delitem__": delete_item,
 }  # fmt: skip
 
 

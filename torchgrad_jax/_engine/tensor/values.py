@@ -280,6 +280,11 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
     return iter(self.unbind(0))  # by its name, so that it can be overridden
 
 
+def delete_item(self: Tensor, index: Any) -> None:
+    """Refused, as in torch."""
+    raise TypeError("Tensor does not support deleting items")
+
+
 def contains(self: Tensor, element: Any) -> bool:
     """Whether some element equals a number or a tensor broadcast against this one."""
     if isinstance(element, Tensor | int | float | complex | bool):

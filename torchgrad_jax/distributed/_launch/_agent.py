@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from .._jax_processes import PLACE
 from ..elastic.multiprocessing import SignalException
 from ..elastic.multiprocessing.errors import ChildFailedError
 from ._children import Children, Guard
@@ -113,7 +114,8 @@ def _environment(asked: Launch, attempt: int, met: Met, local_rank: int) -> dict
     }
     if asked.virtual_local_rank:
         variables.update(CUDA_VISIBLE_DEVICES=_own_device(local_rank))
-    return {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    inherited = {name: value for name, value in os.environ.items() if name != PLACE}
+    return {**inherited, **{name: str(value) for name, value in variables.items()}}
 
 
 def _own_device(local_rank: int) -> str:

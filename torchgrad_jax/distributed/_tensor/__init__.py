@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from .. import tensor as _tensor
+from .. import device_mesh, tensor as _tensor
+
+sys.modules[f"{__name__}.device_mesh"] = device_mesh
 
 
 def __getattr__(name: str) -> Any:

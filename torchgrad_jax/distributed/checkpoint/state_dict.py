@@ -239,7 +239,7 @@ def _completed(state: dict[str, Any], own: dict[str, Any]) -> bool:
     return real != where
 
 
-def _start(optim: Optimizer) -> None:
+def _init_optim_state(optim: Optimizer) -> None:
     """Let an optimizer make its state, by a step with gradients and rates of zero."""
     groups = optim.param_groups
     if optim.state or any(p.grad is not None for g in groups for p in g["params"]):
@@ -274,7 +274,7 @@ def _read(model: Module, optimizers: tuple[Optimizer, ...]) -> dict[str, Any]:
     """The states of optimizers, by names of parameters."""
     out: dict[str, Any] = {"state": {}, "param_groups": []}
     for optim in optimizers:
-        _start(optim)
+        _init_optim_state(optim)
         numbers = {p: i for i, p in enumerate(q for g in optim.param_groups for q in g["params"])}
         names = {numbers[p]: _name(model, k) for k, p in model.named_parameters() if p in numbers}
         state = optim.state_dict()
@@ -443,7 +443,7 @@ def set_optimizer_state_dict(
         )
     names = _names(model)
     for optim in all_of:
-        _start(optim)
+        _init_optim_state(optim)
         if "state" in optim_state_dict:
             part = _part(optim, optim_state_dict, names, strict=options.strict)
         else:

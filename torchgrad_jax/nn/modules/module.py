@@ -27,6 +27,7 @@ from ._hooks import (
     backward_pre as _global_backward_pre_hooks,
     buffer_registration as _global_buffer_registration_hooks,  # noqa: F401
     forward as _global_forward_hooks,
+    forward_always_called as _global_forward_hooks_always_called,  # noqa: F401
     forward_pre as _global_forward_pre_hooks,
     module_registration as _global_module_registration_hooks,  # noqa: F401
     parameter_registration as _global_parameter_registration_hooks,  # noqa: F401

@@ -78,7 +78,7 @@ class Embedding(_Table):
         max_norm: the largest norm that a row may have; larger ones are scaled down when used.
         norm_type: which norm that is.
         scale_grad_by_freq: whether gradients are divided by how often a row occurs.
-        sparse: whether the gradient is sparse, which the forward refuses.
+        sparse: accepted, with a warning: the gradient is dense.
         device: where the table lives.
         dtype: its dtype.
 
@@ -182,7 +182,7 @@ class EmbeddingBag(_Table):
         norm_type: which norm that is.
         scale_grad_by_freq: whether gradients are divided by how often a row occurs.
         mode: "sum", "mean" or "max".
-        sparse: whether the gradient is sparse, which the forward refuses.
+        sparse: accepted, with a warning: the gradient is dense.
         include_last_offset: whether the offsets end with the end of the last bag.
         padding_idx: a row that does not count.
         device: where the table lives.

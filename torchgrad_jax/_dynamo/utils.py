@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 
+from .._core.jax.caches import remember
 
-@functools.cache
+
+@remember()
 def warn_once(msg: str, stacklevel: int = 1) -> None:
     """Warn, the first time that there is this to say."""
     warnings.warn(msg, stacklevel=stacklevel + 1)

@@ -124,7 +124,7 @@ def test_the_number_of_threads_is_what_it_was():
     found = one_thread._threads(lapack)
     if found is None:
         pytest.skip("SciPy has another BLAS")
-    asked, set_to = found
+    asked, set_to = found._asked, found._set
     before = asked()
     try:
         set_to(2)

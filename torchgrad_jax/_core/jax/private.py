@@ -58,6 +58,10 @@ backends_are_open = _take("_src.xla_bridge", "backends_are_initialized")
 """Whether JAX has opened its devices in this process: `jax.devices()` would open them."""
 
 
+TRACE_CONTEXT = _take("_src.config", "trace_context", "__call__")
+"""All settings that a trace depends on, as one key: JAX's own caches of traces have it in theirs."""
+
+
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
 
 LOWERED = (

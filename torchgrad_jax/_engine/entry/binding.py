@@ -92,6 +92,7 @@ class Binding:
             statics=static,
             geometry=row.geometry and leaves.shaper(row.geometry),
             forward=row.forward and leaves.runner(row.forward),
+            any_size=True,
         )
 
     def inplace_view(self, call: Call) -> Call:

@@ -1,0 +1,203 @@
+"""How gradients are computed: the steps of ``(f(x), vjp(x, ct))``, which can be cut at the results of f."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..._core.arrays.meta import Meta
+from ..._core.errors import messages as errors
+from ..._core.state import recording
+from ..run.any_size import AnySize
+from ..run.steps import Closed, Const, Steps
+from ..run.templates import Found, Template
+from ..run.trace import Plan, aval
+
+
+class Formula:
+    """The gradients of a plan by some of its inputs, from cotangents of some of its results.
+
+    Args:
+        plan: the plan.
+        inputs: the leaves to differentiate by.
+        diff: the results that cotangents are given of.
+    """
+
+    __slots__ = ("_exact", "_slices", "cuts", "diff", "grad_refs", "inputs", "out_refs", "plan", "prim_pos", "steps")
+
+    def __init__(self, plan: Plan, inputs: tuple[int, ...], diff: tuple[int, ...]) -> None:
+        self.plan, self.inputs, self.diff = plan, inputs, diff
+        self.prim_pos = {leaf: p for p, leaf in enumerate(plan.present)}
+        self._slices: dict[Any, Any] = {}
+        template = None if plan.found is None else _of_template(self, plan.found)
+        if template is None:
+            self._set(_by_shape(self))
+        else:
+            assert plan.found is not None
+            self._set(template.at(plan.found.numbers))
+        self._exact: Formula | None = self if template is None or template.exact else None
+
+    def _set(self, steps: Steps) -> None:
+        n = len(self.plan.outs)
+        self.steps = steps
+        self.out_refs, self.grad_refs = steps.out[:n], steps.out[n:]
+        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
+
+    @property
+    def exact(self) -> Formula:
+        """The formula whose steps may be differentiated: those of a template may have lost rules for that."""
+        if self._exact is None:
+            found, self.plan.found = self.plan.found, None
+            try:
+                self._exact = Formula(self.plan, self.inputs, self.diff)
+            finally:
+                self.plan.found = found
+        return self._exact
+
+    # -- what is read
+    def read(self, refs: Sequence[Any], cuts: frozenset[int]) -> set[int]:
+        """The numbers of the values that `refs` need when those in `cuts` are given."""
+        return self.steps.slice(refs, cuts)[1]
+
+    def reads(self, refs: Sequence[Any], cuts: frozenset[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and the results among what `refs` need."""
+        return self.among(self.read(refs, cuts))
+
+    def among(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and the results among values."""
+        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
+        outs = (k for k, r in enumerate(self.out_refs) if not isinstance(r, Const) and r in self.cuts and r in read)
+        return ins, tuple(dict.fromkeys(outs))
+
+    def source(self, ref: Any) -> int | None:
+        """The number of the incoming gradient that a gradient is."""
+        base = len(self.plan.present)
+        return ref - base if not isinstance(ref, Const) and base <= ref < self.steps.n_in else None
+
+    # -- how it runs
+    def _sliced(self, wanted: tuple[int, ...], cuts: frozenset[int]) -> tuple[list[Any], list[Any]]:
+        """References to the wanted gradients, and the steps to them."""
+        refs = [self.grad_refs[w] for w in wanted]
+        kept = self._slices.get((wanted, cuts))
+        if kept is None:
+            kept = self._slices[wanted, cuts] = self.steps.slice(refs, cuts)[0]
+        return refs, kept
+
+    def run(
+        self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...], ins: Sequence[int],
+        outs: Sequence[int], cuts: frozenset[int],
+    ) -> list[Any]:  # fmt: skip
+        """Gradients of the wanted inputs, from cotangents (None for zeros) and the values of `ins` and `outs`."""
+        if self.exact is not self:
+            cuts = self.exact.cuts if cuts else cuts
+            return self.exact.run(cts, saved, wanted, ins, outs, cuts)
+        refs, kept = self._sliced(wanted, cuts)
+        env: dict[int, Any] = {}
+        plan = self.plan
+        for leaf, v in zip(ins, saved):
+            key = plan.keys[leaf]
+            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
+        for k, v in zip(outs, saved[len(ins) :]):
+            ref = self.out_refs[k]
+            # A constant stands for an empty result that nothing reads.
+            if not isinstance(ref, Const):
+                env[ref] = v
+        base = len(plan.present)
+        for j, (k, ct) in enumerate(zip(self.diff, cts)):
+            m = plan.outs[k]
+            env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
+        return Steps.run(kept, env, refs, cuts)
+
+    def closed(self, wanted: tuple[int, ...], ins: Sequence[int], outs: Sequence[int]) -> Closed | None:
+        """The same as a function of arrays; None where a result that is saved is a constant."""
+        refs, kept = self._sliced(wanted, self.cuts)
+        base = len(self.plan.present)
+        given = [*range(base, base + len(self.diff)), *[self.prim_pos[leaf] for leaf in ins]]
+        given += [self.out_refs[k] for k in outs]
+        if any(isinstance(r, Const) for r in given):
+            return None
+        return self.steps.closed(given, refs, self.cuts, kept)
+
+
+def _of_template(formula: Formula, found: Found) -> AnySize | None:
+    """The steps of a template that holds for the sizes at hand, also in its gradients."""
+    key, plan = (formula.inputs, formula.diff), formula.plan
+
+    def suits(template: Template) -> AnySize | None:
+        if key not in template.gradients:
+            template.gradients[key] = _gradients(formula, template)
+        holds, steps = template.gradients[key]
+        return steps if holds(found.numbers) else None
+
+    def make() -> Template:
+        return Template(plan.fn, plan.keys, found.numbers, aval)
+
+    steps = suits(found.template)
+    if steps is None and found.template.gradients[key] is not NONE:
+        steps = found.family.find(found.numbers, make, suits)
+    return steps
+
+
+NONE: Any = (lambda numbers: False, None)
+"""Stands for gradients that a template does not have."""
+
+
+def _gradients(formula: Formula, template: Template) -> Any:
+    """Which sizes the gradients of a template hold for, and their steps; `NONE` where there is no telling."""
+    try:
+        cts = [template.outs[k] for k in formula.diff]
+        steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
+    except Exception:  # the trace by shape says what is wrong
+        return NONE
+    return template.sizes.check(), steps
+
+
+def _by_shape(formula: Formula) -> Steps:
+    plan = formula.plan
+    avals = [aval(plan.keys[i]) for i in plan.present]
+    steps = _traced(formula, plan.fn, plan.single, avals, [aval(plan.outs[k]) for k in formula.diff])
+    plan.traced_by_shape()
+    return steps
+
+
+def _traced(formula: Formula, fn: Callable[..., Any], single: bool, avals: Sequence[Any], cts: Sequence[Any]) -> Steps:
+    """The steps of the results and of the gradients."""
+    wrt, diff, n = [formula.prim_pos[i] for i in formula.inputs], formula.diff, len(avals)
+
+    def both(*args: Any) -> Any:
+        prim, cts = args[:n], args[n:]
+
+        def g(*d: Any) -> Any:
+            full = list(prim)
+            for p, v in zip(wrt, d):
+                full[p] = v
+            out = fn(*full)
+            outs = (out,) if single else tuple(out)
+            return tuple(outs[k] for k in diff), outs
+
+        try:
+            _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
+            grads = vjp(tuple(_conj(c) for c in cts))
+        except (ValueError, NotImplementedError) as refusal:
+            raise _as_no_derivative(refusal) from refusal
+        return tuple(outs), tuple(_conj(x) for x in grads)
+
+    with recording():
+        return Steps(jax.make_jaxpr(both)(*avals, *cts))
+
+
+def _conj(x: Any) -> Any:
+    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+
+
+def _as_no_derivative(refusal: Exception) -> errors.NoDerivative:
+    """Says that JAX has no derivative of a function: a callback, say, or a loop that ends by its values.
+
+    The function itself has been traced before, so what fails is its derivative alone.
+    """
+    if isinstance(refusal, errors.NoDerivative):
+        return refusal
+    return errors.NoDerivative(str(refusal), type(refusal))

@@ -106,6 +106,9 @@ SEED = _function("_src.lax.lax", "_one_vjp")
 INDICES = _function("_src.numpy.indexing", "_parse_indices")
 """Reads the index of `array[...]` and `array.at[...]`: it refuses what is no array."""
 
+DIMENSION = _function("_src.core", "_canonicalize_dimension")
+"""Takes a dimension that is no number by way of an exception, which keeps all frames around it in a cycle."""
+
 _take("tree_util", "default_registry", "flatten_with_path")
 PATHS = Function(type(jax.tree_util.default_registry), "flatten_with_path")
 """Key paths of a tree. A registered class cannot say that it adds no step to them."""

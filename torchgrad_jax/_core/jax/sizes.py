@@ -22,6 +22,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from .private import DIMENSION
+
 Terms = tuple[tuple[tuple[int, ...], int], ...]
 """A sum of products: of each product the numbers of its factors, and what it is multiplied by."""
 SMALLEST = 2
@@ -327,3 +329,10 @@ def size_primitive() -> Any:
     p = Primitive("size")
     p.def_abstract_eval(lambda size: jax.core.ShapedArray((), np.dtype(np.int64), weak_type=True))
     return p
+
+
+def _as_dimension(canonical: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda dim: dim if dim.__class__ is Size else canonical(dim)
+
+
+DIMENSION.wrap(_as_dimension)

@@ -13,7 +13,7 @@ from ..._core.errors import messages as errors
 from ..._core.state import recording
 from ..run.any_size import AnySize
 from ..run.steps import Closed, Const, Steps
-from ..run.templates import Found, Template
+from ..run.templates import Found, Template, forget_frames
 from ..run.trace import Plan, aval
 
 
@@ -150,7 +150,8 @@ def _gradients(formula: Formula, template: Template) -> Any:
     try:
         cts = [template.outs[k] for k in formula.diff]
         steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
-    except Exception:  # the trace by shape says what is wrong
+    except Exception as error:  # the trace by shape says what is wrong
+        forget_frames(error)
         return NONE
     return template.sizes.check(), steps
 

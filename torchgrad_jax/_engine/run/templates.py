@@ -9,6 +9,7 @@ after `MOST` of them, and where a trace with symbols fails, the call is traced f
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -96,6 +97,7 @@ class Family:
             template = make()
         except Exception as error:  # the trace by shape says what is wrong with the call, if there is anything
             _LOG.debug("%s has no template: %s: %s", self._name, type(error).__name__, error)
+            forget_frames(error)
             return None
         self._templates.append(template)
         return suits(template)
@@ -103,6 +105,14 @@ class Family:
     def close(self) -> None:
         """A trace by shape succeeded where one with symbols did not: no more templates are made."""
         self._closed = True
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let an error that nobody will see hold none of the values that the functions had which it came through."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 class Found:

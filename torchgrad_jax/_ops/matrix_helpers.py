@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -13,7 +12,7 @@ from jax import lax
 from .._core.arrays import shapes
 from .._core.errors.checks import fail_if, is_traced, numpy_of, readable
 from .._core.errors.messages import LinAlgError
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
 
@@ -29,11 +28,6 @@ def conj_t(x: Array) -> Array:
 def identity(n: int, like: Array) -> Array:
     """Identity matrices for the batch that `like` holds."""
     return jnp.broadcast_to(jnp.eye(n, dtype=like.dtype), (*like.shape[:-2], n, n))
-
-
-def no_tangent(x: Array) -> Any:
-    """The tangent of an integer output."""
-    return np.zeros(x.shape, jax.dtypes.float0)
 
 
 def solve_triangular(
@@ -183,7 +177,7 @@ def _solve_system_jvp(left: bool, vector: bool, primals: Any, tangents: Any) -> 
         change = product(t_a, x) if left else product(x, t_a)
     side = a if left else transposed(a)
     t = _oriented(functools.partial(linear_solve, side, lu, pivots), t_b - change, left, vector)
-    return (x, lu, pivots), (t, jnp.zeros_like(lu), no_tangent(pivots))
+    return (x, lu, pivots), (t, jnp.zeros_like(lu), NO_TANGENT)
 
 
 def svd_of_finite(a: Array, full_matrices: bool = False, compute_uv: bool = True) -> Any:

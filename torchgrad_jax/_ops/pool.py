@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -18,7 +17,7 @@ from .._core.arrays.layouts import following
 from .._core.errors import messages as errors
 from .._core.errors.checks import fail_if, first_outside, outside
 from .._core.host import forms_of_images
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import from_zero, is_bool, is_complex, is_float
 from .inner import inner_op
 from .registry import Array, Dims, NoGradient, op
@@ -261,7 +260,7 @@ def _with_places(fn: Callable[..., Any], k: int) -> Callable[..., Any]:
     @ruled.defjvp
     def jvp(rest: Any, primals: Any, tangents: Any) -> Any:
         y, at = ruled(*primals, rest)
-        return (y, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
+        return (y, at), (_take_places(tangents[0], at, k), NO_TANGENT)
 
     return lambda x, rest: ruled(x, rest) if is_float(x) else fn(x, rest)
 
@@ -577,7 +576,7 @@ def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) ->
     @ruled.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:  # the random samples have no gradient
         out, at = ruled(*primals)
-        return (out, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
+        return (out, at), (_take_places(tangents[0], at, k), NO_TANGENT)
 
     out, at = ruled(y, samples[: y.shape[0]])
     return (out, at) if batched else (out[0], at[0])

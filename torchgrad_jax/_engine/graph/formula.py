@@ -124,7 +124,7 @@ class Formula:
 
 def _of_template(formula: Formula, found: Found) -> AnySize | None:
     """The steps of a template that holds for the sizes at hand, also in its gradients."""
-    key, plan = (formula.inputs, formula.diff), formula.plan
+    key = formula.inputs, formula.diff
 
     def suits(template: Template) -> AnySize | None:
         if key not in template.gradients:
@@ -132,12 +132,9 @@ def _of_template(formula: Formula, found: Found) -> AnySize | None:
         holds, steps = template.gradients[key]
         return steps if holds(found.numbers) else None
 
-    def make() -> Template:
-        return Template(plan.fn, plan.keys, found.numbers, aval)
-
     steps = suits(found.template)
     if steps is None and found.template.gradients[key] is not NONE:
-        steps = found.family.find(found.numbers, make, suits)
+        steps = found.family.find(found.numbers, found.make, suits)
     return steps
 
 

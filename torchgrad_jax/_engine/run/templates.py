@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -27,19 +27,39 @@ MOST = 4
 _LOG = logging.getLogger(__name__)
 
 
+Run = Callable[[Sequence[Any]], Any]
+FnOf = Callable[[Run], Callable[..., Any]]
+
+
+class Form(NamedTuple):
+    """A call, in which some sizes among its static arguments may be symbols.
+
+    ``x.view(5, 12)`` and ``x.view(6, 10)`` are two calls with the same `templates`.
+    """
+
+    templates: Cache
+    """By the kinds of arguments."""
+    numbers: tuple[int, ...]
+    """The sizes among the static arguments."""
+    run: Callable[[Sequence[Any]], Run]
+    """The function of the leaves, from such sizes."""
+
+
 class Template:
     """What a call does for any sizes.
 
     Args:
-        fn: the function of arrays that the call is.
+        form: the call.
+        fn_of: makes a function of arrays of one of leaves.
         keys: metas of the arguments, Python's types of numbers, None for what is not there.
-        numbers: the sizes of the arguments that are not 1, which become symbols.
+        numbers: the sizes among the static arguments, then those of tensors that are not 1. They become symbols.
         aval: what JAX sees of a number.
     """
 
-    def __init__(self, fn: Callable[..., Any], keys: Sequence[Any], numbers: Sequence[int], aval: Any) -> None:
+    def __init__(self, form: Form, fn_of: FnOf, keys: Sequence[Any], numbers: Sequence[int], aval: Any) -> None:
         self.sizes = Sizes(numbers)
         symbols = iter(self.sizes.symbols)
+        fn = fn_of(form.run([next(symbols) for _ in form.numbers]))
         given = [k for k in keys if k is not None]
         self.avals = [_with_symbols(k, symbols) if isinstance(k, Meta) else aval(k) for k in given]
         closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
@@ -115,32 +135,34 @@ def forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-class Found:
+class Found(NamedTuple):
     """A template for given sizes."""
 
-    __slots__ = ("family", "numbers", "template")
-
-    def __init__(self, family: Family, template: Template, numbers: tuple[int, ...]) -> None:
-        self.family, self.template, self.numbers = family, template, numbers
+    family: Family
+    template: Template
+    numbers: tuple[int, ...]
+    make: Callable[[], Template]
+    """Makes one from these sizes."""
 
     def closed(self) -> Any:
         """The steps of the forward as a function of arrays."""
         return self.template.steps.closed(self.numbers)
 
 
-def family_of(templates: Cache, name: str, keys: Sequence[Any]) -> tuple[Family, tuple[int, ...]] | None:
-    """The templates for arguments of these kinds, and the sizes at hand; None where an array is empty."""
+def families(forms: Sequence[Form], name: str, keys: Sequence[Any]) -> Iterator[tuple[Form, Family, tuple[int, ...]]]:
+    """The templates for arguments of these kinds, and the sizes at hand; none where an array is empty."""
     kinds: list[Any] = [TRACE_CONTEXT()]
     numbers: list[int] = []
     for k in keys:
         if k.__class__ is not Meta:
             kinds.append(k)
         elif not k.numel:
-            return None
+            return
         else:
             more = [n for n in k.shape if n != 1]
             kinds += (k.dtype, k.ndim) if len(more) == k.ndim else (k.dtype, tuple([n == 1 for n in k.shape]))
             numbers += more
     key = tuple(kinds)
-    found = templates.get(key)
-    return (templates.put(key, Family(name)) if found is None else found), tuple(numbers)
+    for form in forms:
+        found = form.templates.get(key)
+        yield form, form.templates.put(key, Family(name)) if found is None else found, (*form.numbers, *numbers)

@@ -27,6 +27,7 @@ from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS, TEMPLATES, Cache
 from ..._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
 from . import executors, joining, templates
+from .templates import Form
 
 Key = Meta | type | None
 PYTHON_NP = {
@@ -56,8 +57,8 @@ class Call:
     """
 
     __slots__ = (
-        "__weakref__", "_plans", "argnames", "check", "edges", "forward", "full", "geometry", "inplace", "name",
-        "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics", "templates",
+        "__weakref__", "_plans", "argnames", "check", "edges", "forms", "forward", "full", "geometry", "inplace", "name",
+        "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics",
     )  # fmt: skip
     in_place = False
     """Whether the result is written to the first leaf."""
@@ -78,6 +79,7 @@ class Call:
         geometry: Any = None,
         forward: Any = None,
         any_size: bool = False,
+        forms: Sequence[Form] = (),
         **facts: Any,
     ) -> None:
         self.row = row = replace(row, **facts) if facts else row
@@ -94,9 +96,10 @@ class Call:
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
         """The plans that were used lately, in a plain dictionary: the fast path looks them up there."""
-        self.templates: Cache | None = TEMPLATES.cache() if any_size else None
-        """What the call does for any sizes, by the kinds of its arguments."""
-        _PLAN_CACHES.update([c for c in (self._plans, self.templates) if c is not None])
+        self.forms = tuple([*forms, Form(TEMPLATES.cache(), (), lambda _: run)]) if any_size else ()
+        """What has templates for any sizes: the call, before it that with other sizes among its static arguments."""
+        _PLAN_CACHES.add(self._plans)
+        _PLAN_CACHES.update([form.templates for form in self.forms])
 
     def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
         """What a backward pass raises in the place of the gradients of the wanted leaves, if it does."""
@@ -263,7 +266,7 @@ class Plan:
 
         self.fn = fn = of(call.run)
         self.forward = call.forward and of(call.forward)
-        self.found = found = self._of_template(fn)
+        self.found = found = self._of_template(of)
         if found is not None:
             jaxpr, self.single = found.closed(), found.template.single
             outs = jaxpr.out_avals
@@ -286,23 +289,24 @@ class Plan:
         if call.row.numbers.fits is not Fits.ANY:
             self._check_numbers(call.row.numbers.fits)
 
-    def _of_template(self, fn: Callable[..., Any]) -> templates.Found | None:
+    def _of_template(self, fn_of: templates.FnOf) -> templates.Found | None:
         """The template that holds for this plan's sizes, which is made if need be; None where there is none."""
-        keys, given = self.keys, self._family()
-        if given is None:
-            return None
-        family, numbers = given
-        template = family.find(numbers, lambda: templates.Template(fn, keys, numbers, aval), lambda t: t)
-        return None if template is None else templates.Found(family, template, numbers)
-
-    def _family(self) -> tuple[templates.Family, tuple[int, ...]] | None:
-        call = self.call
-        return None if call.templates is None else templates.family_of(call.templates, call.name, self.keys)
+        keys, failed = self.keys, []
+        for form, family, numbers in templates.families(self.call.forms, self.call.name, keys):
+            make = functools.partial(templates.Template, form, fn_of, keys, numbers, aval)
+            template = family.find(numbers, make, lambda t: t)
+            if template is not None:
+                for other in failed:
+                    other.close()
+                return templates.Found(family, template, numbers, make)
+            failed.append(family)
+        return None
 
     def traced_by_shape(self) -> None:
         """Note that the call can be traced for these shapes: where there is no template, none will be made."""
-        if self.found is None and (given := self._family()) is not None:
-            given[0].close()
+        if self.found is None:
+            for _, family, _ in templates.families(self.call.forms, self.call.name, self.keys):
+                family.close()
 
     def _traced(self, fn: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]]:
         """The jaxpr of a function for this plan's shapes, and its results."""
@@ -464,19 +468,23 @@ class ViewPlan(Plan):
     def __init__(self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool) -> None:
         self._begin(call, keys)
         self.device = outs[0].device
-        present, run, n = self.present, call.run, len(keys)
+        present, n = self.present, len(keys)
 
-        def fn(*xs: Any) -> Any:
-            leaves: list[Any] = [None] * n
-            for i, x in zip(present, xs):
-                leaves[i] = x
-            return run(leaves)
+        def of(run: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+            def fn(*xs: Any) -> Any:
+                leaves: list[Any] = [None] * n
+                for i, x in zip(present, xs):
+                    leaves[i] = x
+                return run(leaves)
 
-        fn.__name__ = fn.__qualname__ = call.name
-        self.fn, self.forward = fn, None
+            fn.__name__ = fn.__qualname__ = call.name
+            return fn
+
+        self.fn = fn = of(call.run)
+        self.forward = None
         self.fwd = self._compiled(fn)
         self.single, self.outs, self.out = not multi, outs, outs[0]
-        self.found = self._of_template(fn)
+        self.found = self._of_template(of)
         self._without_data()
         self._set_diff()
 

@@ -106,8 +106,15 @@ SEED = _function("_src.lax.lax", "_one_vjp")
 INDICES = _function("_src.numpy.indexing", "_parse_indices")
 """Reads the index of `array[...]` and `array.at[...]`: it refuses what is no array."""
 
+AVAL = _take("core", "ShapedArray", "_create")
+"""JAX keeps descriptions of arrays in a table that compares two shapes without a look at their hashes."""
+
 DIMENSION = _function("_src.core", "_canonicalize_dimension")
 """Takes a dimension that is no number by way of an exception, which keeps all frames around it in a cycle."""
+
+_take("_src.lax.convolution", "operator", "index")
+CONVOLUTION = importlib.import_module("jax._src.lax.convolution")
+"""The module, which by `operator.index` refuses to pad by what is no number."""
 
 _take("tree_util", "default_registry", "flatten_with_path")
 PATHS = Function(type(jax.tree_util.default_registry), "flatten_with_path")

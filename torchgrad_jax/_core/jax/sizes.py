@@ -16,13 +16,15 @@ A size in a `set` or a `dict` beside numbers is found by its hash, and no guard 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 
-from .private import DIMENSION
+from .private import AVAL, CONVOLUTION, DIMENSION
 
 Terms = tuple[tuple[tuple[int, ...], int], ...]
 """A sum of products: of each product the numbers of its factors, and what it is multiplied by."""
@@ -45,6 +47,8 @@ class Sizes:
         """By ``("==", terms)`` or ``("<", terms)``, whether the terms are 0, or less than 0."""
         self._known: dict[Terms, Size] = {}
         self._numbers: dict[Any, int] = {}
+        self.avals: dict[Any, Any] = {}
+        """What JAX knows of arrays of these sizes, by shape, dtype and more."""
         self.n = len(self.hints)
         self.symbols = [self.size({(i,): 1}) for i in range(self.n)]
 
@@ -335,4 +339,36 @@ def _as_dimension(canonical: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda dim: dim if dim.__class__ is Size else canonical(dim)
 
 
+def _as_padding(x: Any) -> Any:
+    return x if x.__class__ is Size else operator.index(x)
+
+
+_create = AVAL._create
+
+
+def _described(shape: Any, *more: Any) -> Any:
+    """What JAX knows of an array; one object for equal ones, so that JAX compares them by identity."""
+    sizes = next((n.sizes for n in shape if n.__class__ is Size), None)
+    if sizes is None:
+        return _create(shape, *more)
+    found = sizes.avals.get((shape, *more))
+    return (
+        sizes.avals.setdefault((shape, *more), _like(_create((1,) * len(shape), *more), shape))
+        if found is None
+        else found
+    )
+
+
+def _like(aval: Any, shape: Any) -> Any:
+    """A description with another shape."""
+    made = object.__new__(AVAL)
+    for name in AVAL.__slots__:
+        if name != "__weakref__":  # a name with an underscore holds what was derived from the shape
+            object.__setattr__(made, name, None if name.startswith("_") else getattr(aval, name))
+    object.__setattr__(made, "shape", shape)
+    return made
+
+
+AVAL._create = staticmethod(_described)
 DIMENSION.wrap(_as_dimension)
+CONVOLUTION.operator = SimpleNamespace(**{**vars(operator), "index": _as_padding})

@@ -46,6 +46,7 @@ class Sizes:
         self.guards: dict[tuple[str, Terms], bool] = {}
         """By ``("==", terms)`` or ``("<", terms)``, whether the terms are 0, or less than 0."""
         self._known: dict[Terms, Size] = {}
+        self._texts: dict[Size, str] = {}
         self._numbers: dict[Any, int] = {}
         self.avals: dict[Any, Any] = {}
         """What JAX knows of arrays of these sizes, by shape, dtype and more."""
@@ -89,7 +90,13 @@ class Sizes:
         """A size, or a number, as an expression in `s`, the numbers that the symbols stand for."""
         if not isinstance(x, Size):
             return repr(int(x))
-        return "(" + "+".join(["*".join([f"({c})", *map(self._factor, factors)]) for factors, c in x.terms]) + ")"
+        found = self._texts.get(x)
+        if found is None:
+            parts = [
+                "*".join([f"({c})"] * (c != 1 or not factors) + [*map(self._factor, factors)]) for factors, c in x.terms
+            ]
+            found = self._texts[x] = f"({'+'.join(parts)})"
+        return found
 
     def _factor(self, number: int) -> str:
         if number < self.n:

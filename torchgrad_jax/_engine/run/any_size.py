@@ -17,12 +17,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._core.host.code import INNER
+from ..._core.host.code import INNER, silently
 from ..._core.host.steps import STEPS
 from ..._core.jax.sizes import NotGeneral, Size, Sizes
 from .steps import Const, Equation, Literal, Steps, Var
 
-_PLAIN = (int, float, complex, str, type(None), np.dtype, type, enum.Enum, np.generic)
+_NUMBERS = frozenset((int, bool, float, complex, str, type(None)))
+_PLAIN = (*_NUMBERS, np.dtype, type, enum.Enum, np.generic)
 _WITHOUT_SIZES = frozenset((
     "GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "DotAlgorithm", "NamedSharding",
     "SingleDeviceSharding", "PrngKeyImpl", "PRNGImpl", "AbstractMesh",
@@ -51,7 +52,7 @@ class AnySize:
         """Of each step its parameters without sizes, the number of those with sizes or None, the steps inside."""
         text = f"lambda s: (({''.join(k[0] + ',' for k in kinds)}), ({''.join(m + ',' for m in moving)}))"
         self._numbers = eval(text, texts.space)
-        self._folds = [*self._folded()]
+        self._folds = frozenset(self._folded())
 
     def _step(self, sizes: Sizes, texts: _Texts, eqn: Any, moving: list[str]) -> tuple[Any, int | None, Any]:
         inner = INNER.get(eqn.primitive.name)
@@ -73,15 +74,11 @@ class AnySize:
         """The steps that make one number of sizes and of numbers alone."""
         known: set[int] = set()
         for i, (eqn, refs, outs) in enumerate(self.steps.steps):
-            constant = all(isinstance(r, Const) and not np.shape(r.value) or r in known for r in refs)
-            if constant and len(outs) == 1 and not self.steps.avals[outs[0]].shape and _can_fold(eqn):
+            if self.steps.avals[outs[0]].shape or len(outs) > 1:
+                continue
+            if all(r in known or (r.__class__ is Const and not np.shape(r.value)) for r in refs) and _can_fold(eqn):
                 known.add(outs[0])
                 yield i
-        self._any_folded = bool(known)
-
-    def shapes(self, numbers: Sequence[int]) -> tuple[Any, Any]:
-        """The shapes of all kinds of values, and the parameters that have sizes in them."""
-        return self._numbers(numbers)
 
     def at(self, numbers: Sequence[int]) -> Steps:
         """The steps for these sizes."""
@@ -90,27 +87,21 @@ class AnySize:
         out = object.__new__(Steps)
         out.avals, out.n_in, out.effects = [kinds[k] for k in self._kinds], self.steps.n_in, self.steps.effects
         out.real_parts = self.steps.real_parts
-        known: dict[int, Const] = {}
+        known: dict[Any, Const] = {}
         names: list[Any] = [Var(aval) for aval in out.avals]
-        folds, out.steps = set(self._folds), []
-
-        def ref(r: Any) -> Any:
-            return known.get(r, r) if known and r.__class__ is int else r
-
+        out.steps = []
         for i, ((eqn, refs, outs), (fixed, at, inner)) in enumerate(zip(self.steps.steps, self._steps)):
             params = fixed if at is None else {**fixed, **moving[at]}
             if known:
-                refs = [ref(r) for r in refs]
-            if i in folds:
+                refs = [known.get(r, r) for r in refs]
+            if i in self._folds:
                 known[outs[0]] = Const(_value(eqn, params, refs, out.avals[outs[0]]))
                 continue
             if inner is not None:
                 params = {**params, INNER[eqn.primitive.name]: inner.closed(numbers)}
-            ins = [
-                Literal(v.aval, r.value) if r.__class__ is Const else names[r] for r, v in zip(refs, eqn.invars)
-            ]
+            ins = [Literal(v.aval, r.value) if r.__class__ is Const else names[r] for r, v in zip(refs, eqn.invars)]
             out.steps.append((Equation(eqn.primitive, params, ins, [names[o] for o in outs]), refs, outs))
-        out.out = [ref(r) for r in self.steps.out]
+        out.out = [known.get(r, r) for r in self.steps.out]
         return out
 
     def closed(self, numbers: Sequence[int]) -> Any:
@@ -134,8 +125,11 @@ class _Texts:
 
     def text(self, x: Any) -> str | None:
         """The expression of a parameter that has sizes in it, or None."""
-        if x.__class__ is Size:
+        kind = x.__class__
+        if kind is Size:
             return self._sizes.text(x)
+        if kind in _NUMBERS or (kind is tuple and _NUMBERS.issuperset([v.__class__ for v in x])):
+            return None
         if isinstance(x, _PLAIN) or x.__class__.__name__ in _WITHOUT_SIZES:
             return None
         if x.__class__ in (tuple, list) or hasattr(x, "_fields"):
@@ -178,7 +172,9 @@ def _closed(jaxpr: Any) -> Any:
 
 def _can_fold(eqn: Any) -> bool:
     name = eqn.primitive.name
-    return name == "size" or (name in STEPS and not eqn.primitive.multiple_results and _step_of(eqn, eqn.params) is not None)
+    return name == "size" or (
+        name in STEPS and not eqn.primitive.multiple_results and _step_of(eqn, eqn.params) is not None
+    )
 
 
 def _step_of(eqn: Any, params: Any) -> Any:
@@ -189,5 +185,5 @@ def _value(eqn: Any, params: Any, refs: Sequence[Const], aval: Any) -> Any:
     """The number that a step gives."""
     if eqn.primitive.name == "size":
         return np.asarray(params["size"], aval.dtype)
-    with np.errstate(all="ignore"):
-        return np.asarray(_step_of(eqn, params)(*[np.asarray(r.value, v.aval.dtype) for r, v in zip(refs, eqn.invars)]), aval.dtype)
+    given = [np.asarray(r.value, v.aval.dtype) for r, v in zip(refs, eqn.invars)]
+    return np.asarray(silently(_step_of(eqn, params))(*given), aval.dtype)

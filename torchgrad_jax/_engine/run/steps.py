@@ -146,7 +146,9 @@ class Steps:
         kept.reverse()
         return kept, read
 
-    def closed(self, given: Sequence[Any], wanted: Sequence[Any], cuts: frozenset[int], steps: Sequence[Step]) -> Closed:
+    def closed(
+        self, given: Sequence[Any], wanted: Sequence[Any], cuts: frozenset[int], steps: Sequence[Step]
+    ) -> Closed:
         """`wanted` refs as a function of `given` ids, by `steps` that `slice` gave; ids in `cuts` keep given values."""
         names: dict[int, Any] = {}
 

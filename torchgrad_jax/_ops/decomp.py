@@ -72,7 +72,7 @@ def _gaps(values: Array) -> Array:
 
 
 def _off_diagonal(x: Array) -> Array:
-    return jnp.where(np.eye(x.shape[-1], dtype=bool), 0, x)
+    return jnp.where(jnp.eye(x.shape[-1], dtype=bool), 0, x)
 
 
 # --- Cholesky -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from .._core.arrays.division import divide
 from .._core.errors.checks import fail_if, readable
 from .._core.host import forms
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
+from .._core.jax.sizes import value_of
 from .helpers import is_bool, is_complex, is_float
 from .inner import inner_op
 from .ordering import permutation
@@ -257,7 +258,7 @@ def _median_place(x: Array, axis: int, ignore_nan: bool) -> Array:
     usable = n - missing
     if ignore_nan:
         return jnp.maximum(usable - 1, 0) // 2
-    return jnp.where(missing > 0, usable, (n - 1) // 2)
+    return jnp.where(missing > 0, usable, value_of((n - 1) // 2))
 
 
 def _find_median(x: Array, axis: int, ignore_nan: bool) -> Array:

@@ -13,6 +13,7 @@ from .._core.arrays import shapes
 from .._core.errors.checks import fail_if, is_traced, numpy_of, readable
 from .._core.errors.messages import LinAlgError
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
+from .._core.jax.sizes import value_of
 from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
 
@@ -105,7 +106,7 @@ def _undefined_from_pivots(a: Array, lu: Array) -> Array:
     undefined = jnp.isnan(pivot) | (jnp.isinf(pivot) & endless[..., : min(m, n)])
     row, column = (lax.broadcasted_iota(jnp.int32, lu.shape, lu.ndim - d) for d in (2, 1))
     first = jnp.argmax(undefined, -1).astype(row.dtype)
-    first = jnp.where(jnp.any(undefined, -1), first, m)[..., None, None]
+    first = jnp.where(jnp.any(undefined, -1), first, value_of(m))[..., None, None]
     return jnp.where((row > first) & (column >= first), jnp.nan, lu)
 
 

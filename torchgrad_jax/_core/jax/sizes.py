@@ -38,13 +38,15 @@ class NotGeneral(Exception):
 class Sizes:
     """The symbols of one trace, and the answers that it got."""
 
-    def __init__(self, hints: Sequence[int]) -> None:
+    def __init__(self, hints: Sequence[int], equal: dict[int, int] | None = None) -> None:
         self.hints = [*hints]
         """Of each factor of a product: first of the symbols, then of quotients."""
         self.lowest: list[int | None] = [SMALLEST] * len(self.hints)
         self.quotients: list[tuple[Any, Any]] = []
         self.guards: dict[tuple[str, Terms], bool] = {}
         """By ``("==", terms)`` or ``("<", terms)``, whether the terms are 0, or less than 0."""
+        self.decided: dict[tuple[Any, tuple[Any, ...]], Any] = {}
+        """By function and sizes, what `decided` gave, which is a guard as well."""
         self._known: dict[Terms, Size] = {}
         self._texts: dict[Size, str] = {}
         self._numbers: dict[Any, int] = {}
@@ -52,6 +54,9 @@ class Sizes:
         """What JAX knows of arrays of these sizes, by shape, dtype and more."""
         self.n = len(self.hints)
         self.symbols = [self.size({(i,): 1}) for i in range(self.n)]
+        for i, j in (equal or {}).items():  # they are one symbol from here on
+            assert self.symbols[i] == self.symbols[j]
+            self.symbols[i] = self.symbols[j]
 
     def size(self, terms: dict[tuple[int, ...], int]) -> Any:
         """The sum of these terms: a size, or a number where there is no symbol in it."""
@@ -86,6 +91,18 @@ class Sizes:
         self.guards[op, d.terms] = truth
         return truth
 
+    def equal(self) -> dict[int, int]:
+        """Which symbols have to be equal to an earlier one, by the answers so far."""
+        found: dict[int, int] = {}
+        for (op, terms), truth in self.guards.items():
+            if (op, truth) == ("==", True) and len(terms) == 2 and terms[0][1] == -terms[1][1]:
+                symbols = [factors[0] for factors, _ in terms if len(factors) == 1 and factors[0] < self.n]
+                if len(symbols) == 2:
+                    first, second = sorted(found.get(s, s) for s in symbols)
+                    found = {s: first if other == second else other for s, other in found.items()}
+                    found |= {second: first} if first != second else {}
+        return found
+
     def text(self, x: Any) -> str:
         """A size, or a number, as an expression in `s`, the numbers that the symbols stand for."""
         if not isinstance(x, Size):
@@ -110,7 +127,11 @@ class Sizes:
             f"{'' if truth else 'not '}{self.text(self.size(dict(terms)))} {op} 0"
             for (op, terms), truth in [*self.guards.items()]
         ]
-        return eval("lambda s: " + (" and ".join(parts) or "True"))
+        space: dict[str, Any] = {}
+        for i, ((fn, sizes), value) in enumerate([*self.decided.items()]):
+            space[f"f{i}"], space[f"v{i}"] = fn, value
+            parts.append(f"f{i}({', '.join(map(self.text, sizes))}) == v{i}")
+        return eval("lambda s: " + (" and ".join(parts) or "True"), space)
 
 
 def hint(x: Any) -> int:
@@ -293,10 +314,15 @@ class Size:
 
     def dimension_as_value(self) -> Any:
         """The size as an array."""
-        return size_primitive().bind(size=self)
+        return _from_sizes().bind(fn=_itself, sizes=(self,), shape=(), dtype=np.dtype(np.int64), weak=True)
 
     def __jax_array__(self) -> Any:
         return self.dimension_as_value()
+
+
+def value_of(n: Any) -> Any:
+    """A size as a number to compute with, which functions of JAX's under `jit` take."""
+    return n.dimension_as_value() if n.__class__ is Size else n
 
 
 def _sum(parts: list[int | None]) -> int | None:
@@ -332,13 +358,52 @@ def _exact(a: Any, b: Any) -> Any:
     return a.sizes.size(terms)
 
 
+def pinned(n: Any) -> int:
+    """The number that a size is in its trace, which from then on holds for this number alone."""
+    number = hint(n)
+    assert n == number  # which writes down the guard
+    return number
+
+
+def decided(fn: Callable[..., Any], *sizes: Any) -> Any:
+    """``fn(*sizes)``, by which a kernel decides what to do: its trace holds for sizes that give an equal value."""
+    value = fn(*map(hint, sizes))
+    found = next((n.sizes for n in sizes if n.__class__ is Size), None)
+    if found is not None:
+        found.decided[fn, sizes] = value
+    return value
+
+
+def of_sizes(fn: Callable[..., Any], *sizes: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """``fn(*sizes)``, a number or an array of NumPy's; in a trace with symbols, what stands for it.
+
+    Args:
+        fn: a function that depends on nothing but these sizes.
+        sizes: sizes, or numbers.
+        shape: of the result, from these sizes.
+        dtype: of the result; None for a number of Python's.
+    """
+    if not any(n.__class__ is Size for n in sizes):
+        return fn(*sizes)
+    weak = dtype is None
+    kind = np.asarray(fn(*map(hint, sizes))).dtype if weak else np.dtype(dtype)
+    return _from_sizes().bind(fn=fn, sizes=sizes, shape=tuple(shape), dtype=kind, weak=weak)
+
+
+def _itself(n: int) -> int:
+    return n
+
+
 @functools.cache
-def size_primitive() -> Any:
-    """A size as an array of one whole number, which `Template` replaces by the number."""
+def _from_sizes() -> Any:
+    """What a function gives for some sizes. Steps for given sizes have the values in its place."""
     from jax.extend.core import Primitive
 
-    p = Primitive("size")
-    p.def_abstract_eval(lambda size: jax.core.ShapedArray((), np.dtype(np.int64), weak_type=True))
+    def described(fn: Any, sizes: Any, shape: Any, dtype: Any, weak: bool) -> Any:
+        return jax.core.ShapedArray(shape, dtype, weak_type=weak)
+
+    p = Primitive("from_sizes")
+    p.def_abstract_eval(described)
     return p
 
 

@@ -26,7 +26,6 @@ from ..run.trace import Call
 from .arguments import EMPTY, MISSING, bad_argument, dynamic_value, may_change, missing_argument, static_value
 from .return_types import return_type
 
-
 _SIZES = frozenset((
     "size", "normalized_shape", "output_size", "length", "split_size", "split_sizes", "N", "C", "HxW", "shape",
     "last_dim_size", "repeats", "start", "end", "shifts", "pad", "count", "num_classes",

@@ -129,7 +129,8 @@ class GradPlan:
         leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
         labels = self._labels()
         results = [
-            k for k, r in enumerate(self.formula.out_refs)
+            k
+            for k, r in enumerate(self.formula.out_refs)
             if labels[k] in names and (isinstance(r, Const) or r in self.formula.cuts)
         ]
         return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))

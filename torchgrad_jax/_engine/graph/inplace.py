@@ -65,6 +65,7 @@ class InplaceCall(Call):
             edges=inner.edges,
             statics=inner.statics,
             forward=inner.forward,
+            forms=inner.forms,
         )
         self.inner = inner
 

@@ -63,6 +63,8 @@ class AnySize:
             steps = AnySize(sizes, Steps(closed if hasattr(closed, "consts") else _closed(closed)))
             self.exact = False
             params = {}
+        if eqn.primitive.name == "from_sizes":
+            params = {"sizes": params["sizes"]}
         found = {name: texts.text(value) for name, value in params.items()}
         given = ", ".join([f"{name!r}: {text}" for name, text in found.items() if text is not None])
         if given:
@@ -74,7 +76,7 @@ class AnySize:
         """The steps that make one number of sizes and of numbers alone."""
         known: set[int] = set()
         for i, (eqn, refs, outs) in enumerate(self.steps.steps):
-            if self.steps.avals[outs[0]].shape or len(outs) > 1:
+            if len(outs) > 1 or (self.steps.avals[outs[0]].shape and eqn.primitive.name != "from_sizes"):
                 continue
             if all(r in known or (r.__class__ is Const and not np.shape(r.value)) for r in refs) and _can_fold(eqn):
                 known.add(outs[0])
@@ -92,14 +94,17 @@ class AnySize:
         out.steps = []
         for i, ((eqn, refs, outs), (fixed, at, inner)) in enumerate(zip(self.steps.steps, self._steps)):
             params = fixed if at is None else {**fixed, **moving[at]}
-            if known:
-                refs = [known.get(r, r) for r in refs]
+            values = [r if r.__class__ is Const else known.get(r) for r in refs]
             if i in self._folds:
-                known[outs[0]] = Const(_value(eqn, params, refs, out.avals[outs[0]]))
+                known[outs[0]] = Const(_value(eqn, params, values, out.avals[outs[0]]))
                 continue
             if inner is not None:
                 params = {**params, INNER[eqn.primitive.name]: inner.closed(numbers)}
-            ins = [Literal(v.aval, r.value) if r.__class__ is Const else names[r] for r, v in zip(refs, eqn.invars)]
+            ins = [
+                names[r] if c is None else Literal(v.aval if c is r else out.avals[r], c.value)
+                for r, c, v in zip(refs, values, eqn.invars)
+            ]
+            refs = [r if c is None else c for r, c in zip(refs, values)]
             out.steps.append((Equation(eqn.primitive, params, ins, [names[o] for o in outs]), refs, outs))
         out.out = [known.get(r, r) for r in self.steps.out]
         return out
@@ -172,7 +177,7 @@ def _closed(jaxpr: Any) -> Any:
 
 def _can_fold(eqn: Any) -> bool:
     name = eqn.primitive.name
-    return name == "size" or (
+    return name == "from_sizes" or (
         name in STEPS and not eqn.primitive.multiple_results and _step_of(eqn, eqn.params) is not None
     )
 
@@ -181,9 +186,9 @@ def _step_of(eqn: Any, params: Any) -> Any:
     return STEPS[eqn.primitive.name].make(params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
 
 
-def _value(eqn: Any, params: Any, refs: Sequence[Const], aval: Any) -> Any:
+def _value(eqn: Any, params: Any, refs: Sequence[Any], aval: Any) -> Any:
     """The number that a step gives."""
-    if eqn.primitive.name == "size":
-        return np.asarray(params["size"], aval.dtype)
+    if eqn.primitive.name == "from_sizes":
+        return np.asarray(eqn.params["fn"](*params["sizes"]), aval.dtype)
     given = [np.asarray(r.value, v.aval.dtype) for r, v in zip(refs, eqn.invars)]
     return np.asarray(silently(_step_of(eqn, params))(*given), aval.dtype)

@@ -58,6 +58,19 @@ class Template:
 
     def __init__(self, form: Form, fn_of: FnOf, keys: Sequence[Any], numbers: Sequence[int], aval: Any) -> None:
         self.sizes = Sizes(numbers)
+        try:
+            self._trace(form, fn_of, keys, aval)
+        except Exception:
+            equal = self.sizes.equal()
+            if not equal:
+                raise
+            self.sizes = Sizes(numbers, equal)
+            self._trace(form, fn_of, keys, aval)
+        self.gradients: dict[Any, Any] = {}
+        """By the inputs and results that are differentiated: the gradients, or None where they depend on the sizes."""
+        self.holds = self.sizes.check()
+
+    def _trace(self, form: Form, fn_of: FnOf, keys: Sequence[Any], aval: Any) -> None:
         symbols = iter(self.sizes.symbols)
         fn = fn_of(form.run([next(symbols) for _ in form.numbers]))
         given = [k for k in keys if k is not None]
@@ -71,9 +84,6 @@ class Template:
         self.fn, self.single = fn, not isinstance(out, tuple | list)
         self.outs = [jax.ShapeDtypeStruct(o.shape, o.dtype) for o in closed.out_avals]
         self.steps = AnySize(self.sizes, Steps(closed))
-        self.gradients: dict[Any, Any] = {}
-        """By the inputs and results that are differentiated: the gradients, or None where they depend on the sizes."""
-        self.holds = self.sizes.check()
 
 
 def _with_symbols(m: Meta, symbols: Iterator[Any]) -> jax.ShapeDtypeStruct:

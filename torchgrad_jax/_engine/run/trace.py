@@ -57,8 +57,8 @@ class Call:
     """
 
     __slots__ = (
-        "__weakref__", "_plans", "argnames", "check", "edges", "forms", "forward", "full", "geometry", "inplace", "name",
-        "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics",
+        "__weakref__", "_plans", "argnames", "check", "edges", "forms", "forward", "full", "geometry", "inplace",
+        "name", "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics",
     )  # fmt: skip
     in_place = False
     """Whether the result is written to the first leaf."""
@@ -96,7 +96,7 @@ class Call:
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
         """The plans that were used lately, in a plain dictionary: the fast path looks them up there."""
-        self.forms = tuple([*forms, Form(TEMPLATES.cache(), (), lambda _: run)]) if any_size else ()
+        self.forms = (*forms, Form(TEMPLATES.cache(), (), lambda _: run)) if any_size else tuple(forms)
         """What has templates for any sizes: the call, before it that with other sizes among its static arguments."""
         _PLAN_CACHES.add(self._plans)
         _PLAN_CACHES.update([form.templates for form in self.forms])

@@ -70,6 +70,16 @@ class Closed(NamedTuple):
     def out_avals(self) -> list[Any]:
         return [v.aval for v in self.jaxpr.outvars]
 
+    def run(self, *args: Any) -> list[Any]:
+        """Evaluate the steps."""
+        env: dict[Any, Any] = dict(zip(self.jaxpr.invars, args))
+        for eqn in self.jaxpr.eqns:
+            ins = values_of(eqn.invars, env)
+            inner = next((p for p in eqn.params.values() if p.__class__ is Closed), None)
+            outs = bind_equation(eqn, ins) if inner is None else inner.run(*ins)
+            env.update(zip(eqn.outvars, outs if inner is not None or eqn.primitive.multiple_results else [outs]))
+        return values_of(self.jaxpr.outvars, env)
+
 
 Step = tuple[Any, list[Any], list[int]]
 """An equation, its arguments (by number, or as a `Const`), the numbers of its results."""

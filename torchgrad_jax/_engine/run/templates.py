@@ -139,7 +139,9 @@ class Family:
 
 def forget_frames(error: BaseException | None) -> None:
     """Let an error that nobody will see hold none of the values that the functions had which it came through."""
-    while error is not None:
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         traceback.clear_frames(error.__traceback__)
         error.__traceback__ = None
         error = error.__cause__ or error.__context__

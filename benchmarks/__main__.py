@@ -1,7 +1,7 @@
 """``python -m benchmarks``: measure programs, print the table, write docs/benchmarks.md and a picture.
 
-``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes that they
-never met, and ``python -m benchmarks models`` published models.
+``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
+that they never met, and ``python -m benchmarks models`` published models.
 """
 
 from __future__ import annotations

@@ -94,6 +94,6 @@ def table(measured: Sequence[Measured]) -> str:
     lines = ["| operator | first call, ms | new shape, ms | torch, ms |", "| --- | --- | --- | --- |"]
     medians = [statistics.median(getattr(m, what) for m in measured) for what in ("first", "new", "torch")]
     lines.append("| median of {} | {:.1f} | {:.2f} | {:.3f} |".format(len(measured), *medians))
-    for m in sorted(measured, key=lambda m: -m.new)[:15]:
-        lines.append(f"| {m.name} | {m.first:.1f} | {m.new:.2f} | {m.torch:.3f} |")
+    slowest = sorted(measured, key=lambda m: -m.new)[:15]
+    lines += [f"| {m.name} | {m.first:.1f} | {m.new:.2f} | {m.torch:.3f} |" for m in slowest]
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Does a template give for other sizes what a trace of these sizes gives?
 
-`torch.softmax` of (2, 3) makes a template with two symbols. It is asked here for sizes up to 300, prime, odd and equal ones:
-its steps have to be those of a trace by shape, or to give the same bits for the same numbers. That compares results, shapes
-and dtypes, and of gradients also what is saved, which follows from the steps.
+`torch.softmax` of (2, 3) makes a template with two symbols. It is asked here for sizes up to 300, prime, odd and equal
+ones: its steps have to be those of a trace by shape, or to give the same bits for the same numbers. That compares
+results, shapes and dtypes, and of gradients also what is saved, which follows from the steps.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
 def _lstsq_jvp(primals: Any, tangents: Any) -> Any:
     # x = pinv(A) b; the residual is orthogonal to the range of A, so dx does not move its norm
     (a, b, rcond), (t_a, t_b, _) = primals, tangents
-    x, _, rank, s = out = _lstsq(a, b, rcond)
+    x, _, _, s = out = _lstsq(a, b, rcond)
     p = _pinv(a, None, None, False)
     t_x = product(_pinv_tangent(a, p, t_a), b) + product(p, t_b)
     left, t_left = product(a, x) - b, product(t_a, x) - t_b

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..._core.arrays.meta import Meta
-from ..._core.errors import messages as errors
+from ..._core.errors import messages as errors, warn
 from ..._core.state import recording
 from ..run.any_size import AnySize
 from ..run.steps import Closed, Const, Steps
@@ -146,7 +146,8 @@ def _gradients(formula: Formula, template: Template) -> Any:
     """Which sizes the gradients of a template hold for, and their steps; `NONE` where there is no telling."""
     try:
         cts = [template.outs[k] for k in formula.diff]
-        steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
+        with warn.refused():
+            steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
     except Exception as error:  # the trace by shape says what is wrong
         forget_frames(error)
         return NONE

@@ -200,7 +200,10 @@ class GradPlan:
         device, numbers, me = self.plan.device, self.plan.call.has_numbers, weakref.ref(self.plan)
         closed = self._closed(present, wanted) if device.type == "cpu" else None
         if closed is not None:
-            return executors.choose(kernel, closed, False, device, settle, me, numbers, None)
+            found = executors.choose(kernel, closed, False, device, settle, me, numbers, None)
+            if wanted is None and all(present):
+                self._in_numpy = not isinstance(found, executors.Compiled)
+            return found
         kernel = executors.choose_later(kernel, device, settle, me, numbers=numbers)
         return abstract.described(kernel) if device.type == "meta" else kernel
 
@@ -224,14 +227,11 @@ class GradPlan:
     def in_numpy(self) -> bool:
         """Whether NumPy computes its gradients, so that a walk need not compile anything for it."""
         if self._in_numpy is None:
-            everything = (True,) * len(self.diff)
-            closed = self._closed(everything) if self.plan.device.type == "cpu" else None
-            if closed is None:
-                self._in_numpy = False
-            elif len(self.inputs) > joining.PER_KERNEL or len(self.diff) > joining.PER_KERNEL:
+            self._in_numpy, everything = False, (True,) * len(self.diff)
+            if max(len(self.inputs), len(self.diff)) <= joining.PER_KERNEL:
+                self.vjp(everything)  # says it
+            elif self.plan.device.type == "cpu" and (closed := self._closed(everything)) is not None:
                 self._in_numpy = host.program(closed, self.fn, False) is not None
-            else:
-                self._in_numpy = not isinstance(self.vjp(everything), executors.Compiled)
         return self._in_numpy
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:

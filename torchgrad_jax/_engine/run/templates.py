@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 
 from ..._core.arrays.meta import Meta
+from ..._core.errors import warn
 from ..._core.jax.caches import Cache
 from ..._core.jax.private import TRACE_CONTEXT
 from ..._core.jax.sizes import Sizes
@@ -58,14 +59,15 @@ class Template:
 
     def __init__(self, form: Form, fn_of: FnOf, keys: Sequence[Any], numbers: Sequence[int], aval: Any) -> None:
         self.sizes = Sizes(numbers)
-        try:
-            self._trace(form, fn_of, keys, aval)
-        except Exception:
-            equal = self.sizes.equal()
-            if not equal:
-                raise
-            self.sizes = Sizes(numbers, equal)
-            self._trace(form, fn_of, keys, aval)
+        with warn.refused():
+            try:
+                self._trace(form, fn_of, keys, aval)
+            except Exception:
+                equal = self.sizes.equal()
+                if not equal:
+                    raise
+                self.sizes = Sizes(numbers, equal)
+                self._trace(form, fn_of, keys, aval)
         self.gradients: dict[Any, Any] = {}
         """By the inputs and results that are differentiated: the gradients, or None where they depend on the sizes."""
         self.holds = self.sizes.check()

@@ -27,7 +27,6 @@ from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS, TEMPLATES, Cache
 from ..._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
 from . import executors, joining, templates
-from .templates import Form
 
 Key = Meta | type | None
 PYTHON_NP = {
@@ -79,7 +78,7 @@ class Call:
         geometry: Any = None,
         forward: Any = None,
         any_size: bool = False,
-        forms: Sequence[Form] = (),
+        forms: Sequence[templates.Form] = (),
         **facts: Any,
     ) -> None:
         self.row = row = replace(row, **facts) if facts else row
@@ -96,7 +95,7 @@ class Call:
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
         """The plans that were used lately, in a plain dictionary: the fast path looks them up there."""
-        self.forms = (*forms, Form(TEMPLATES.cache(), (), lambda _: run)) if any_size else tuple(forms)
+        self.forms = (*forms, templates.Form(TEMPLATES.cache(), (), lambda _: run)) if any_size else tuple(forms)
         """What has templates for any sizes: the call, before it that with other sizes among its static arguments."""
         _PLAN_CACHES.add(self._plans)
         _PLAN_CACHES.update([form.templates for form in self.forms])

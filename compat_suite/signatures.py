@@ -203,11 +203,11 @@ def _takes_out(fn: Any, text: str) -> bool:
 def _hidden(listed: list[str], method: bool) -> list[str]:
     """Older overloads, with their numbers among the arguments, which torch takes and does not list."""
     out = []
-    for text in listed:
+    for text in listed[:1]:
         names = [n for _, n, _ in parameters(text)]
         tensors = [n for kind, n, _ in parameters(text) if kind == "Tensor" and n not in ("out", "input")]
         numbers = [n for n in ("beta", "value", "alpha") if n in names[len(tensors) :]]
-        if "*" not in text or not numbers or len(listed) > 1:
+        if "*" not in text or not numbers:
             continue
         rest = ", ".join(f"Tensor {n}" for n in tensors)
         out_ = ", *, Tensor out = None" if "out" in names else ""
@@ -224,8 +224,9 @@ _SPECIAL = {
     "torch.tensor": "object data, *, torch.dtype? dtype = None, torch.device? device = None, bool pin_memory = False, "
     "bool requires_grad = False",
     "torch.as_tensor": "object data, *, torch.dtype? dtype = None, torch.device? device = None",
+    **{f"torch.atleast_{n}d": "Tensor input | tuple of Tensors tensors" for n in (1, 2, 3)},
 }
-"""Signatures that torch tells nobody, because it parses the data itself."""
+"""Signatures that torch tells nobody: of functions that parse data, and of those that Python code stands before."""
 
 
 def _ours() -> Iterator[tuple[str, str, Any]]:
@@ -233,7 +234,8 @@ def _ours() -> Iterator[tuple[str, str, Any]]:
     for space, module in _SPACES.items():
         for name in sorted(NAMESPACES.get(space, {})):
             fn = getattr(module, name, None)
-            if inspect.isbuiltin(fn) and name != "from_numpy":
+            where = f"{space or 'torch'}.{name}"
+            if where in _SPECIAL or (inspect.isbuiltin(fn) and name != "from_numpy"):
                 yield space, name, fn
     for name in sorted({*METHODS, *OPERATORS}):
         fn = torch._C.TensorBase.__dict__.get(name)
@@ -245,10 +247,10 @@ def lines() -> list[str]:
     """The lines of the file."""
     out = []
     for space, name, fn in _ours():
-        found = overloads(fn, fn.__name__, space == "Tensor")
+        where = f"{space or 'torch'}.{name}"
+        found = [_SPECIAL[where]] if where in _SPECIAL else overloads(fn, fn.__name__, space == "Tensor")
         if found:
-            where = f"{space or 'torch'}.{name}"
-            out.append(f"{where} {_SPECIAL.get(where, ' | '.join(found))}\n")
+            out.append(f"{where} {' | '.join(found)}\n")
     return out
 
 

@@ -109,7 +109,8 @@ def test_overloads_take_what_the_function_takes(name):
     for text in OVERLOADS[name]:
         (node,) = ast.parse(f"def {label}{text}: ...").body
         if real is not None:
-            extra = {"out"} if getattr(bind.NAMESPACES[namespace][label], "takes_out", False) else set()
+            form = getattr(bind.NAMESPACES[namespace][label], "form", None)
+            extra = {"out"} if form and form.out else set()
             assert set(parameters(node)) - set(real.parameters) - extra == set()
 
 

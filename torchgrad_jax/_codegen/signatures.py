@@ -142,7 +142,7 @@ def _of_function(fn: Any, name: str, namespace: str) -> Signature:
             result = f"_return_types.{named}"
     if name in bind.OPERATORS and result == "Any":
         result = "Tensor"  # NotImplemented is not a result
-    if getattr(fn, "takes_out", False):
+    if getattr(getattr(fn, "form", None), "adds_out", False):
         params.append(_out(result if result != "Any" else "Tensor"))
     params.sort(key=lambda p: p.kind == inspect.Parameter.VAR_KEYWORD)
     return Signature(tuple(params), result)

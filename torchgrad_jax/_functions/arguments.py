@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax.sharding import Sharding
 
 from .._core import events
 from .._core.arrays import devices, dtypes
 from .._core.arrays.formats import memory_format
-from .._core.errors.messages import UnsupportedLayoutError, class_name
+from .._core.errors.messages import UnsupportedLayoutError
 from .._core.state import MODES, OBSERVED
-from .._engine.entry.arguments import as_int
+from .._engine.entry.arguments import as_float, as_int, as_number, is_number as is_number, type_name
 from .._engine.entry.bind import COMPOSITES, METHODS, NAMESPACES
 from .._engine.entry.parser import torch_complaint
-from .._engine.graph.history import requires_grad_of
-from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
 from .._engine.surface import named
 from .._engine.tensor.attributes import layout, strided_layout
 
-COMMON = (
-    "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, bool pin_memory = False, "
-    "bool requires_grad = False"
-)
-"""The end of most signatures, as messages print it."""
 NO_GRAD_DTYPE = "Only Tensors of floating point and complex dtype can require gradients"
-_HEAP_TYPE = 1 << 9
 _PYTHON_DTYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
 _MAX_BYTES = 2**63
 
@@ -81,16 +72,6 @@ def factory(fn: Callable[..., Any]) -> Callable[..., Any]:
     return register(fn.__name__.rstrip("_"), fn)
 
 
-def type_name(value: Any) -> str:
-    """How torch's messages name a type: with its module where it is a static type of C."""
-    kind = type(value)
-    if isinstance(value, jax.Array):
-        return class_name(value)
-    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
-        return "torch.dtype" if kind is dtypes.dtype else kind.__name__
-    return f"{kind.__module__}.{kind.__name__}"
-
-
 def wrong(fn: str, name: str, want: str, value: Any, position: int = 0) -> TypeError:
     """torch's complaint about the type of one argument."""
     where = f" (position {position})" if position else ""
@@ -104,41 +85,9 @@ def tensor_argument(fn: str, value: Any, name: str = "input", position: int = 1)
     return value
 
 
-def no_match(fn: str, args: Sequence[Any], kwargs: dict[str, Any], *signatures: str) -> TypeError:
-    """torch's complaint when no overload takes these arguments."""
-    got = _shown(args, kwargs, {})
-    lines = "".join(f" * ({s})\n{_why_not(s, args, kwargs)}" for s in signatures)
-    return TypeError(f"{fn}() received an invalid combination of arguments - got {got}, but expected one of:\n{lines}")
-
-
-def _shown(args: Sequence[Any], kwargs: dict[str, Any], expected: dict[Any, str]) -> str:
-    """The types of arguments; those that are not the expected ones, by position or name, stand out."""
-    given = {**dict(enumerate(args)), **kwargs}
-    parts = []
-    for key, value in given.items():
-        kind = type_name(value)
-        text = f"{key}={kind}" if isinstance(key, str) else kind
-        wanted = expected.get(key)
-        matches = wanted is None or kind in _ALSO.get(wanted, (wanted,))
-        parts.append(text if matches else f"!{text}!")
-    return f"({', '.join(parts)}{', ' if kwargs and not args else ''})"
-
-
-_ALSO = {"float": ("float", "int")}
-
-
-def _why_not(signature: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """The lines that torch adds below an overload which takes as many arguments, as torch counts them."""
-    wanted = [part.partition(" = ")[0].rpartition(" ") for part in signature.split(", ")]
-    kinds = {name: kind for kind, _, name in wanted}
-    if len(args) + len(kwargs) != len(wanted) - ("out" in kinds and "out" not in kwargs):
-        return ""
-    why = "      didn't match because some of the"
-    unknown = [k for k in kwargs if k not in kinds]
-    if unknown:
-        return f"{why} keywords were incorrect: {', '.join(unknown)}\n"
-    expected = {**kinds, **{i: kind for i, (kind, _, _) in enumerate(wanted)}}
-    return f"{why} arguments have invalid types: {_shown(args, kwargs, expected)}\n"
+def unmatched(fn: str) -> TypeError:
+    """What a function says of arguments that none of its overloads takes; `torch_complaint` then lists these."""
+    return TypeError(f"{fn}() received an invalid combination of arguments")
 
 
 def shape_from(fn: str, given: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
@@ -242,37 +191,20 @@ def integer(fn: str, name: str, value: Any, position: int = 0) -> int:
     return out
 
 
-def is_number(value: Any) -> bool:
-    """Whether torch takes the value for a Number: Python's and numpy's, and plain 0-dim tensors."""
-    if isinstance(value, int | float | complex | np.number | np.bool_):
-        return True
-    return isinstance(value, Tensor) and value._m.ndim == 0 and not requires_grad_of(value)
-
-
 def number(fn: str, name: str, value: Any, position: int = 0) -> Any:
     """A Number argument as a Python number."""
-    if value.__class__ in (int, float, bool, complex):
-        return value
-    if not is_number(value):
+    out = value if value.__class__ in (int, float, bool, complex) else as_number(value)
+    if out is None:
         raise wrong(fn, name, "Number", value, position)
-    if isinstance(value, Tensor):
-        return concrete(value).item()
-    if isinstance(value, np.generic):
-        return value.item()
-    kind: Any = next(k for k in (bool, int, float, complex) if isinstance(value, k))
-    return kind(value)
+    return out
 
 
 def real(fn: str, name: str, value: Any, position: int = 0) -> float:
     """A float argument."""
-    if value.__class__ is float:
-        return value
-    if not isinstance(value, int | float | np.floating | np.integer) and not is_number(value):
+    out = value if value.__class__ is float else as_float(value)
+    if out is None:
         raise wrong(fn, name, "float", value, position)
-    out = number(fn, name, value, position)
-    if isinstance(out, complex):
-        raise wrong(fn, name, "float", value, position)
-    return float(out)
+    return out
 
 
 def flag(fn: str, name: str, value: Any, position: int = 0) -> bool:

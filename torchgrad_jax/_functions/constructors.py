@@ -9,24 +9,17 @@ import numpy as np
 
 from .._core.arrays import devices, dtypes, shapes
 from .._core.arrays.meta import meta
-from .._engine.entry.arguments import as_int
+from .._engine.entry.arguments import as_int, type_name
 from .._engine.entry.bind import METHODS, composite, ops
+from .._engine.entry.parser import complaint
 from .._engine.graph.views import apply_view
 from .._engine.memory.tensor import Alias, Tensor, alias_of, make_of
 from .._engine.tensor.attributes import UntypedStorage, layout, strided_layout
 from .._engine.tensor.subclass import check_class, retyped
-from .arguments import check_shape, device_of, no_match, options, shape_of, type_name
+from .arguments import check_shape, device_of, options, shape_of, unmatched
 from .create import filled, from_data
 from .exchange import of_user_array
 from .typed_storage import TypedStorage
-
-_SIGNATURES = (
-    "*, torch.device device = None",
-    "torch.Storage storage",
-    "Tensor other",
-    "tuple of ints size, *, torch.device device = None",
-    "object data, *, torch.device device = None",
-)
 
 
 def construct(dt: dtypes.dtype | None, dev: devices.device, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
@@ -39,7 +32,7 @@ def construct(dt: dtypes.dtype | None, dev: devices.device, args: tuple[Any, ...
         given = named.pop(names[0])
         args = (shapes.Size(given),) if names[0] == "size" else (given,)
     if named:
-        raise no_match("new", args, kwargs, *_SIGNATURES)
+        raise complaint("Tensor.new", "new", args, kwargs) or unmatched("new")
     target = dt or dtypes.get_default_dtype()
     if not args:
         return _empty((0,), target, dev)

@@ -8,7 +8,7 @@ from typing import Any
 from .._engine.entry.arguments import as_int, as_ints
 from .._engine.entry.bind import NAMESPACES, composite, ops
 from .._engine.memory.tensor import Tensor
-from .arguments import no_match
+from .arguments import unmatched
 from .complex_views import resolve_conj, view_as_real
 
 _Ints = int | Sequence[int]
@@ -21,32 +21,17 @@ def _shared(fn: Callable[..., Any]) -> Callable[..., Any]:
     return public
 
 
-_SIGNATURE = (
-    "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, {}, "
-    "tuple of ints dilation = 1, int groups = 1"
-)
-_TRANSPOSED = (
-    "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, tuple of ints padding = 0, "
-    "tuple of ints output_padding = 0, int groups = 1, tuple of ints dilation = 1"
-)
-
-
-def _refuse(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    forms = [_SIGNATURE.format(p) for p in ("tuple of ints padding = 0", 'str padding = "valid"')]
-    raise no_match(name, args, kwargs, *([_TRANSPOSED] if "transpose" in name else forms))
-
-
 def _sizes(name: str, k: int, input: Any, weight: Any, **given: Any) -> list[tuple[int, ...]]:
     """Sizes with an entry for each axis, also if a single int was given; refuses other types."""
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
-        _refuse(name, (input, weight), {})
+        raise unmatched(name)
     out = []
-    for label, value in given.items():
+    for value in given.values():
         ints = (value,) * k if value.__class__ is int else as_ints(value)
         if ints is None:
             single = as_int(value)
             if single is None:
-                _refuse(name, (input, weight), {label: value})
+                raise unmatched(name)
             ints = (single,) * k
         out.append(ints)
     return out

@@ -27,15 +27,7 @@ from .._engine.memory.tensor import PlacedStorage, Tensor, make, mark_inference,
 from .._engine.run.trace import Call
 from .._ops import helpers
 from .._ops.registry import TorchKernel
-from .arguments import device_of, dtype_of, first_device, flag, format_of, no_match, wrong
-
-_TAIL = "bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None"
-_SIGNATURES = (
-    f"torch.device device = None, torch.dtype dtype = None, {_TAIL}",
-    f"torch.dtype dtype, {_TAIL}",
-    f"Tensor tensor, {_TAIL}",
-)
-
+from .arguments import device_of, dtype_of, first_device, flag, format_of, unmatched, wrong
 
 # --- what is asked for ----------------------------------------------------------------------------
 
@@ -59,15 +51,15 @@ def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bo
     if len(args) > len(names) or any(
         k in found or k not in ("device", "dtype", "other", "non_blocking", "copy") for k in named
     ):
-        raise no_match("to", args, kwargs, *_SIGNATURES)
+        raise unmatched("to")
     if names[0] != "device" and "device" in named:
-        raise no_match("to", args, kwargs, *_SIGNATURES)
+        raise unmatched("to")
     found.update(named)
     tensor, device, dtype = found.get("tensor"), found.get("device"), found.get("dtype")
     ok = all(isinstance(found.get(k, False), bool) for k in ("non_blocking", "copy"))
     ok = ok and (dtype is None or _is_dtype(dtype)) and "other" not in found
     if not ok or not (device is None or isinstance(device, devices.device | str | int)):
-        raise no_match("to", args, kwargs, *_SIGNATURES)
+        raise unmatched("to")
     if tensor is not None:
         return tensor._m.device, tensor._m.dtype, found.get("copy", False), kind
     dev = None if device is None else devices.resolve(device)

@@ -27,7 +27,7 @@ from .._engine.memory.strided import check_writable
 from .._engine.memory.tensor import Tensor, make
 from .._engine.run.trace import Call
 from .._ops.registry import Grad
-from .arguments import no_match, real, unexpected
+from .arguments import real, unexpected, unmatched
 from .random import _FLOATS, check_integers, chosen, draw, integers, laid, normals, refuse, uniforms
 
 _REAL = (dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, *_FLOATS)
@@ -62,15 +62,15 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
 
 def _filling(me: Tensor, values: Callable[[Meta], np.ndarray]) -> Tensor:
     """The numbers to write inside of `vmap`: the same for all examples, or a row for each example."""
-    lift = MODES.run
-    inside, m = lift.inside(me), me._m
-    if lift.randomness == "different" and not inside:
+    run = MODES.run
+    inside, m = run.inside(me), me._m
+    if run.randomness == "different" and not inside:
         raise RuntimeError(errors.BATCHED_FILL)
-    if lift.size is None or not inside:
+    if run.batch is None or not inside:
         return draw(m, values)
-    if lift.randomness == "same":  # torch draws into new memory and copies that
+    if run.randomness == "same":  # torch draws into new memory and copies that
         return draw(meta(m.shape, m.dtype, m.device), values)
-    return draw(m, values, batch=lift.memory_meta(me))
+    return draw(m, values, batch=run.batch.memory_meta(me))
 
 
 @composite(function=False)
@@ -157,13 +157,6 @@ def geometric_(self: Tensor, p: Any, *, generator: Any = None) -> Tensor:
     return fill(self, "geometric_", "GeometricBackward0", values)
 
 
-_RANDOM = (
-    "*, torch.Generator generator = None",
-    "int from, int to, *, torch.Generator generator = None",
-    "int to, *, torch.Generator generator = None",
-)
-
-
 @composite(function=False)
 def random_(self: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
     """Fill with integers: over all that the dtype has, below ``to``, or in [``from``, ``to``)."""
@@ -173,7 +166,7 @@ def random_(self: Tensor, *args: Any, generator: Any = None, **named: Any) -> Te
     upper_open = len(args) + len(named) == 2 and given.get("to", 0) is None
     bad = any(v is None and not (k == "to" and upper_open) for k, v in ends.items())
     if bad or (given and set(given) != set(names)) or len(args) + len(named) != len(given):
-        raise no_match("random_", args, named, *_RANDOM)
+        raise unmatched("random_")
     gen = chosen("random_", generator, self._m.device)
     if not given:
         return fill(self, "random_", "RandomBackward2", lambda m: _any_integers(m, gen))

@@ -21,7 +21,7 @@ from .._engine.graph.views import as_strided_view
 from .._engine.memory.concrete import concrete, is_traced
 from .._engine.memory.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
 from .._engine.memory.tensor import Tensor, wrap_array
-from .._engine.modes.lift import tensor_of_jax
+from .._engine.modes.belonging import tensor_of_jax
 from .complex_views import imag, real
 from .convert import transfer
 from .fresh import from_host
@@ -144,7 +144,7 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
                 elif not _is_traced(t):
                     out = _select(out, at, int(concrete(t)), x, place)
                     continue
-                elif place != at and MODES.run.collects_checks:
+                elif place != at and MODES.run.may_check_later:
                     # An index of its own for each example.
                     later([t], _entry_check(out._m.shape[at], place))
             gathered[at] = t

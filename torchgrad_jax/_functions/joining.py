@@ -9,7 +9,7 @@ from .._core.errors import warn
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import Tensor
 from .._ops.registry import Out
-from .arguments import no_match, only_tensors, wrong
+from .arguments import only_tensors, unmatched, wrong
 from .create import zeros
 from .shape import _reshape
 
@@ -36,7 +36,7 @@ def _atleast_each(n: int, tensors: tuple[Any, ...]) -> Any:
         return _atleast(n, tensors[0])
     parts = _listed(tensors)
     if len(tensors) == 1 and not isinstance(tensors[0], list | tuple):
-        raise no_match(f"atleast_{n}d", tensors, {}, "Tensor input", "tuple of Tensors tensors")
+        raise unmatched(f"atleast_{n}d")
     return tuple(_atleast(n, t) for t in parts)
 
 

@@ -18,7 +18,7 @@ from .._engine.memory.tensor import Tensor
 from .._engine.run.trace import forget_plans
 from .._engine.tensor import printing
 from .._engine.tensor.attributes import UntypedStorage
-from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, tensor_argument, wrong
+from .arguments import dtype_of, factory, flag, is_number, number, register, tensor_argument, unmatched, wrong
 from .convert import parse_type_name, tensor_type_name
 from .fresh import from_host
 from .typed_storage import TypedStorage
@@ -108,7 +108,7 @@ def _for_all_examples(reduce: Any, t: Tensor) -> Tensor:
         if run.tape is None or not run.tape.holds(read(t)):  # JAX is tracing
             return reduce(t)
         same = run.for_all(t)
-        t = run.rows(run, [t])[0] if same is None else same
+        t = run.whole([t])[0] if same is None else same
     with run.outside():
         return _for_all_examples(reduce, t)
 
@@ -204,15 +204,7 @@ def result_type(*args: Any, **kwargs: Any) -> dtypes.dtype:
     """The dtype of an operation on two tensors or numbers."""
     given = [*args, *kwargs.values()]
     if len(given) != 2 or not all(isinstance(v, Tensor) or is_number(v) for v in given):
-        raise no_match(
-            "result_type",
-            args,
-            kwargs,
-            "Tensor tensor, Tensor other",
-            "Number scalar, Tensor tensor",
-            "Tensor tensor, Number other",
-            "Number scalar1, Number scalar2",
-        )
+        raise unmatched("result_type")
     dimmed = [v._m.dtype for v in given if isinstance(v, Tensor) and v._m.ndim]
     zero_dim = [v._m.dtype for v in given if isinstance(v, Tensor) and not v._m.ndim]
     numbers = [dtypes.of_python(type(number("result_type", "scalar", v))) for v in given if not isinstance(v, Tensor)]

@@ -22,10 +22,10 @@ from .._engine.graph.record import apply, no_grad
 from .._engine.memory.concrete import concrete
 from .._engine.memory.strided import check_writable
 from .._engine.memory.tensor import Tensor, make
-from .._engine.modes.lift import running_vmap
+from .._engine.modes.belonging import running_vmap
 from .._ops.registry import Grad
 from . import batched_sampling as batched, fills
-from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, tensor_argument, wrong
+from .arguments import check_shape, integer, is_number, options, real, shape_of, tensor_argument, unmatched, wrong
 from .fresh import from_host, into
 from .random import (
     _FLOATS,
@@ -95,17 +95,11 @@ def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any =
         return _result("bernoulli", "BernoulliBackward0", (t,), drawn, out)
     chance = real("bernoulli", "p", p, 2)
     if out is not None:
-        raise no_match(
-            "bernoulli",
-            (input, p),
-            {"out": out},
-            "Tensor input, *, torch.Generator generator = None, Tensor out = None",
-            "Tensor input, float p, *, torch.Generator generator = None",
-        )
+        raise unmatched("bernoulli")
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
     if inside_trace():
-        lift = running_vmap()
-        if lift is not None and lift.randomness == "same" and lift.varies(t):
+        run = running_vmap()
+        if run is not None and run.randomness == "same" and run.varies(t):
             raise RuntimeError(errors.BATCHED_SAME)
         rows = draw(m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen)))
         return _result("bernoulli_p", "NotImplemented", (t,), rows, None, Grad.MISSING)
@@ -122,16 +116,9 @@ def _ones(p: Tensor, gen: Any) -> Tensor:
 @composite(function=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones with probability `p`, a number or a tensor that broadcasts, else with zeros."""
-    bad_generator = generator is not None and not isinstance(generator, rng.Generator)
-    if bad_generator or not (isinstance(p, Tensor) or is_number(p)):
-        named = {"generator": generator} if bad_generator else {}
-        raise no_match(
-            "bernoulli_",
-            () if bad_generator else (p,),
-            named,
-            "Tensor p, *, torch.Generator generator = None",
-            "float p = 0.5, *, torch.Generator generator = None",
-        )
+    known = generator is None or isinstance(generator, rng.Generator)
+    if not known or not (isinstance(p, Tensor) or is_number(p)):
+        raise unmatched("bernoulli_")
     gen = chosen("bernoulli_", generator, self._m.device)
     if isinstance(p, Tensor):
         return _bernoulli_around(self, p, gen)
@@ -167,16 +154,16 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
 
 def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     """The same inside of `vmap`."""
-    lift = running_vmap()
+    run = running_vmap()
     refuse("bernoulli_tensor_cpu_p_", p._m.dtype, _FLOATS)
-    if lift is not None and not lift.inside(self):
-        if lift.varies(p):
+    if run is not None and not run.inside(self):
+        if run.varies(p):
             raise RuntimeError(
                 errors.BATCHED_SAME
-                if lift.randomness == "same"
-                else errors.write_outside("bernoulli", lift.level(), (), ())
+                if run.randomness == "same"
+                else errors.write_outside("bernoulli", run.depth(), (), ())
             )
-        if lift.randomness == "different":
+        if run.randomness == "different":
             raise RuntimeError(errors.BATCHED_FILL)
     p = p.expand(self._m.shape)
     new = _ones(p, gen)
@@ -208,13 +195,6 @@ def _not_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> str:
 
 # --- normal ---------------------------------------------------------------------------------------
 
-_NORMAL = (
-    "Tensor mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
-    "Tensor mean, float std = 1, *, torch.Generator generator = None, Tensor out = None",
-    "float mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
-    "float mean, float std, tuple of ints size, *, torch.Generator generator = None, ...",
-)
-
 
 @composite(method=False)
 def normal(
@@ -234,7 +214,7 @@ def normal(
     tensors = tuple(v for v in (mean, std) if isinstance(v, Tensor))
     numbers = all(v is None or isinstance(v, Tensor) or is_number(v) for v in (mean, std))
     if mean is None or not numbers or bool(tensors) == (size is not None) or (not tensors and std is None):
-        raise no_match("normal", [v for v in (mean, std, size) if v is not None], {}, *_NORMAL)
+        raise unmatched("normal")
     if size is not None:
         return _normals_of(mean, std, size, generator, out, (dtype, layout, device, pin_memory, requires_grad))
     m = tensors[0]._m

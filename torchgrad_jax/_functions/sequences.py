@@ -20,7 +20,7 @@ from .._engine.entry.arguments import as_int
 from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
 from . import data as data_
-from .arguments import COMMON, factory, integer, is_number, no_match, number, options, real, wrong
+from .arguments import factory, integer, is_number, number, options, real, unmatched, wrong
 from .fresh import fresh, from_host, into, known, put, remember
 from .traced_spans import span, traced
 
@@ -135,14 +135,7 @@ def _range_arguments(fn: str, args: tuple[Any, ...], named: dict[str, Any]) -> t
     found = {**found, **named}
     bad = len(args) > 3 or clash or "end" not in found or ("step" in found and "start" not in found)
     if bad or not all(is_number(v) for v in found.values()):
-        raise no_match(
-            fn,
-            args,
-            named,
-            f"Number end, *, Tensor out = None, {COMMON}",
-            f"Number start, Number end, *, {COMMON}",
-            f"Number start, Number end, Number step = 1, *, Tensor out = None, {COMMON}",
-        )
+        raise unmatched(fn)
     return found.get("start", 0), found["end"], found.get("step", 1)
 
 
@@ -212,16 +205,7 @@ def _ends(fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]) -> 
     ok = all(is_number(v) or isinstance(v, Tensor) for v in (start, end))
     n = None if steps is None or isinstance(steps, bool) else as_int(steps)
     if not ok or n is None:
-        tail = f"int steps, *, Tensor out = None, {COMMON}"
-        raise no_match(
-            fn,
-            [v for v in (start, end, steps) if v is not None],
-            kwargs,
-            f"Tensor start, Tensor end, {tail}",
-            f"Number start, Tensor end, {tail}",
-            f"Tensor start, Number end, {tail}",
-            f"Number start, Number end, {tail}",
-        )
+        raise unmatched(fn)
     values = []
     given = [(n, v) for n, v in (("start", start), ("end", end)) if isinstance(v, Tensor)]
     if any(v._m.ndim for _, v in given):

@@ -12,7 +12,7 @@ from .._core.arrays.formats import preserve_format, strides_in
 from .._core.arrays.meta import meta
 from .._core.arrays.transfer import put
 from .._core.errors.messages import NO_STORAGE, no_forward
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRACED
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, UNDER_JAX
 from .._engine.entry.bind import composite
 from .._engine.graph.grad_plan import grad_plan
 from .._engine.graph.history import (
@@ -35,7 +35,7 @@ from .._engine.run.trace import Call
 from .._engine.tensor.attributes import UntypedStorage
 from .._ops.registry import Grad
 from . import data as data_
-from .arguments import check_shape, format_of, integer, no_match, shape_from, shape_of, wrong
+from .arguments import check_shape, format_of, integer, shape_from, shape_of, unmatched, wrong
 from .typed_storage import TypedStorage
 
 # --- size -----------------------------------------------------------------------------------------
@@ -81,15 +81,7 @@ def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) 
 def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor look at another tensor's storage, whole or in part."""
     if source is not None and not isinstance(source, Tensor | UntypedStorage | TypedStorage):
-        raise no_match(
-            "set_",
-            (source,),
-            {},
-            "",
-            "torch.Storage source",
-            "Tensor source",
-            "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None",
-        )
+        raise unmatched("set_")
     recording = bool(MODES.bits & GRAD)
     if MODES.transforms:
         check_captured(self, "set_.source_Tensor" if isinstance(source, Tensor) else "set_")
@@ -120,7 +112,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = 
     # It is still a view of the same storage.
     if own is not None and alias is not None and base is not None:
         alias.creation, alias.replay, alias.seen = own.creation, own.replay, own.seen
-    if MODES.bits & TRACED:
+    if MODES.bits & UNDER_JAX:
         refuse_escape([born(self)], [st.array])
     leave_storage(self)
     if node is None and base is None and m.shape != old.shape:

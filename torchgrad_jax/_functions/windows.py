@@ -12,7 +12,7 @@ from .._core.arrays import devices, dtypes
 from .._core.arrays.kernels import cpp_name
 from .._engine.memory.tensor import Tensor
 from . import data as data_
-from .arguments import COMMON, factory, flag, integer, no_match, options, real
+from .arguments import factory, flag, integer, options, real, unmatched
 from .create import from_host
 from .sequences import refuse
 
@@ -160,14 +160,7 @@ def kaiser_window(window_length: Any, *args: Any, **kwargs: Any) -> Tensor:
     named = {k: kwargs.pop(k) for k in ("periodic", "beta") if k in kwargs}
     given = {**dict(zip(("periodic", "beta"), args)), **named}
     if len(args) + len(named) != len(given) or len(args) > 2 or ("beta" in given and "periodic" not in given):
-        raise no_match(
-            "kaiser_window",
-            (window_length, *args),
-            named,
-            f"int window_length, *, {COMMON}",
-            f"int window_length, bool periodic, *, {COMMON}",
-            f"int window_length, bool periodic, float beta, *, {COMMON}",
-        )
+        raise unmatched("kaiser_window")
     beta = real("kaiser_window", "beta", given.get("beta", 12.0), 3)
     return _kaiser_window(window_length, given.get("periodic", True), beta, **kwargs)
 

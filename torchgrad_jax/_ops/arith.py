@@ -105,7 +105,7 @@ def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
     promote=COMMON,
     promoted=("input", "other"),
     inplace=True,
-    numbers=Numbers(first=("alpha",), left_out=("alpha",), wrapped=True, fits=Fits.ALPHA),
+    numbers=Numbers(left_out=("alpha",), wrapped=True, fits=Fits.ALPHA),
     operators=("__add__", "__radd__", "__iadd__"),
 )
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
@@ -137,7 +137,7 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
     promote=NONE,
     inplace=True,
     aliases=("subtract",),
-    numbers=Numbers(first=("alpha",), left_out=("alpha",), wrapped=True, fits=Fits.ALPHA),
+    numbers=Numbers(left_out=("alpha",), wrapped=True, fits=Fits.ALPHA),
     operators=("__sub__", "__isub__"),
 )
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
@@ -367,7 +367,7 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 # --- sums of products, interpolation ------------------------------------------------------------
 
 
-_SCALED_BY_VALUE = Numbers(first=("value",), left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN)
+_SCALED_BY_VALUE = Numbers(left_out=("value",), fits=Fits.AS_FLOAT, dtype=NumberDtype.AS_GIVEN)
 """What the number `value` is to the operators that add a scaled product or quotient of two tensors."""
 
 

@@ -18,7 +18,7 @@ from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.products import precision
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .inner import inner_op
-from .registry import COMMON, Apart, Array, InPlace, Numbers, Out, Static, TorchKernel, op, with_rule
+from .registry import COMMON, Apart, Array, InPlace, Out, Static, TorchKernel, op, with_rule
 
 
 def _dot(x: Array, y: Array, contract: tuple[int, int], batch: int = 0) -> Array:
@@ -230,7 +230,7 @@ def vdot(input: Array, other: Array) -> Array:
     return _dot(jnp.conj(input) if is_complex(input) else input, other, (0, 0))
 
 
-@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
+@op(inplace=True)
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
     for name, m in (("mat1", mat1), ("mat2", mat2)):
@@ -252,7 +252,7 @@ def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
             raise RuntimeError(f"{names} must have the same dtype, but got {scalar_name(m)} and {scalar_name(n)}")
 
 
-@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
+@op(inplace=True)
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat @ vec)."""
     _check_mv(input.shape, mat, vec)
@@ -272,13 +272,7 @@ def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     return shapes.elementwise_strides(shape, operands)
 
 
-@op(
-    inplace=InPlace(apart=Apart.PARTLY),
-    promote=COMMON,
-    numbers=Numbers(first=("beta", "alpha")),
-    layout=_addr_layout,
-    out=Out.CAST,
-)
+@op(inplace=InPlace(apart=Apart.PARTLY), promote=COMMON, layout=_addr_layout, out=Out.CAST)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
     for name, v in (("vec1", vec1), ("vec2", vec2)):
@@ -299,7 +293,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     return _affine(input, x * y, beta, alpha)
 
 
-@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
+@op(inplace=True)
 def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the sum of the products of a batch."""
     _expandable(input, (_size(batch1, 1), _size(batch2, 2)))
@@ -319,7 +313,7 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alph
     return _affine_dot(input, batch1, batch2, beta, alpha, (((0, 2), (0, 1)), ((), ())))
 
 
-@op(inplace=True, numbers=Numbers(first=("beta", "alpha")))
+@op(inplace=True)
 def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the products of a batch."""
     _expandable(input, (_size(batch1, 0), _size(batch1, 1), _size(batch2, 2)))

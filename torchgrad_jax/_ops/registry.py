@@ -208,13 +208,10 @@ class InPlace:
 class Numbers:
     """How an op takes Python numbers, where torch has rules of its own.
 
-    ``numbers=Numbers(first=("alpha",), fits=Fits.ALPHA)``: ``add(x, 2, y)`` is ``add(x, y, alpha=2)``, and the result's
-    dtype has to hold `alpha`.
+    ``numbers=Numbers(left_out=("alpha",), fits=Fits.ALPHA)``: `alpha` may not be None, and the result's dtype has to
+    hold it.
     """
 
-    first: tuple[str, ...] = ()
-    """Keyword-only parameters that torch's older overloads take as positional arguments, in front of the tensors they
-    belong to."""
     left_out: tuple[str, ...] = ()
     """Parameters that may be left out, but are not to be None."""
     wrapped: bool = False

@@ -15,7 +15,7 @@ from .._core.arrays import dtypes
 from .._core.arrays.meta import Meta, meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors, warn
-from .._core.state import GRAD, MODES, TRACED
+from .._core.state import GRAD, MODES, UNDER_JAX
 from .._engine.graph.fitting import fitted, leaf_grad_meta
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.node import AccumulateGrad, Node, accumulator
@@ -67,10 +67,10 @@ def run_backward(
     targets = [_target(t, accumulate) for t in inputs] or None
     if accumulate and create:
         _warn_of_cycle()
-    if accumulate and MODES.bits & TRACED:
+    if accumulate and MODES.bits & UNDER_JAX:
         _refuse_outside(roots, targets, [*tensors, *given])
-    if MODES.run.stateful:
-        MODES.run.begin_pass(reachable([n for n, _ in roots]), targets)
+    if MODES.run.may_write_outside:
+        MODES.run.uses.begin_pass(reachable([n for n, _ in roots]), targets)
     handles = _logged(roots) if log.isEnabledFor(logging.DEBUG) else ()
     try:
         found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)
@@ -213,7 +213,7 @@ def compiled_rows(
     tensors: Sequence[Any], grads: Sequence[Any], metas: Sequence[Any], keep: bool, inputs: Sequence[Any]
 ) -> list[Any] | None:
     """The pass as one cached function of all rows, where nobody can look inside."""
-    if MODES.bits & ~(GRAD | TRACED) or MODES.anomaly is not None or any(g is None for g in grads):
+    if MODES.bits & ~(GRAD | UNDER_JAX) or MODES.anomaly is not None or any(g is None for g in grads):
         return None
     roots = []
     for i, (t, m) in enumerate(zip(tensors, metas)):

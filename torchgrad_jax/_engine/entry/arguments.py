@@ -1,16 +1,23 @@
-"""Arguments of a row's function: what torch takes where, and what it says of the rest."""
+"""Arguments: which values torch takes for a kind of parameter, what a function gets of them, what is said of others.
+
+``x.sum(np.int64(0))``: torch takes NumPy's integer for an ``int``, and the row gets the int 0.
+"""
 
 from __future__ import annotations
 
 import inspect
 import numbers
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from ..._core.arrays import dtypes
+from ..._core.arrays import devices, dtypes, shapes
+from ..._core.arrays.formats import memory_format
 from ..._core.arrays.python_numbers import Number
 from ..._core.errors import messages as errors
+from ..._core.random import generator
 from ..._ops import registry as reg
 from ..graph.history import requires_grad_of
 from ..graph.record import NUMBERS, as_leaf
@@ -18,7 +25,11 @@ from ..memory.concrete import concrete
 from ..memory.tensor import Tensor, wrap_array
 
 EMPTY = inspect.Parameter.empty
-ALIASES = {
+LEFT_OUT: Any = None
+"""Default of arguments that may be left out, but not given as None: what is given has the annotated class."""
+MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<required>"})()
+"""Default of required arguments, which may come under numpy's name instead."""
+NUMPY_NAMES: dict[str, str] = {
     "axis": "dim",
     "keepdims": "keepdim",
     "x": "input",
@@ -28,55 +39,35 @@ ALIASES = {
     "axis0": "dim0",
     "axis1": "dim1",
 }
-_KIND_NAMES = {
-    reg.Array: "Tensor",
-    reg.Scalar: "Number",
-    reg.TracedInt: "int",
-    reg.Arrays: "tuple of Tensors",
-    reg.OptArrays: "tuple of Tensors",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    str: "str",
-    reg.Dims: "tuple of ints",
-    reg.Size: "tuple of ints",
-    reg.Dtype: "torch.dtype",
-    reg.Static: "Number",
+"""NumPy's names of parameters, which torch knows as well."""
+_HEAP_TYPE = 1 << 9
+_NAMED_TYPES = {
+    dtypes.dtype: "torch.dtype",
+    devices.device: "torch.device",
+    memory_format: "torch.memory_format",
+    generator.Generator: "torch._C.Generator",
+    shapes.Size: "torch.Size",
 }
 
 
 def type_name(value: Any) -> str:
-    """How torch's messages name the type of an argument."""
-    if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        inner = f" of {type_name(value[0])}s" if value and isinstance(value[0], (*NUMBERS, Tensor)) else ""
-        return type(value).__name__ + inner if inner else type(value).__name__
-    return errors.class_name(value)
+    """How torch's messages name the type of an argument: with its module where it is a static type of C."""
+    kind = type(value)
+    if isinstance(value, jax.Array):
+        return errors.class_name(value)
+    for ours, name in _NAMED_TYPES.items():
+        if issubclass(kind, ours):
+            return name
+    if is_layout(value):
+        return "torch.layout"
+    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__name__}"
 
 
 def tensor_of(number: Any) -> Tensor:
     """What a number becomes where there is no tensor."""
     return wrap_array(np.asarray(number, dtypes.of_python(number.__class__).np))
-
-
-def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
-    """torch's complaint about an argument of the wrong type."""
-    where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
-    got = errors.class_name(value) if param.kind is reg.Array else type_name(value)
-    complaint = f"must be {_KIND_NAMES.get(param.kind, 'valid')}, not {got}"
-    error = TypeError(f"{op}(): {where} {complaint}")
-    error.about = (value, complaint)  # type: ignore[attr-defined] - for whoever handed the value on
-    return error
-
-
-LEFT_OUT: Any = None
-"""Default of arguments that may be left out, but not given as None: what is given has the annotated class."""
-MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<required>"})()
-"""Default of required arguments, which may come under numpy's name instead."""
-
-
-def missing_argument(op: str, name: str) -> TypeError:
-    """torch's complaint about an argument that was not given."""
-    return TypeError(f'{op}() missing 1 required positional arguments: "{name}"')
 
 
 def may_change(value: Any) -> bool:
@@ -89,51 +80,95 @@ def may_change(value: Any) -> bool:
     return isinstance(value, Tensor) or type(value) is Number
 
 
-def as_number(value: Tensor) -> Any:
-    """The number that a tensor is where torch takes a number: a 0-dim one that no gradient is asked of; else None."""
-    if value._m.ndim or requires_grad_of(value):
-        return None
-    return concrete(value).reshape(()).item()
+# --- what torch takes ---------------------------------------------------------------------------------
 
 
-def _as_float(value: Tensor) -> float | None:
-    number = as_number(value)
-    if not isinstance(number, complex):
-        return None if number is None else float(number)
-    if number.imag:
-        raise RuntimeError("value cannot be converted to type double without overflow")
-    return number.real
+def is_layout(value: Any) -> bool:
+    """Whether this is a `torch.layout`."""
+    return type(value).__name__ == "layout"  # the class is defined in a file that imports this one
 
 
-def real(fn: str, name: str, value: Any, position: int = 0) -> Any:
-    """A float argument of a function over tensors: the number, if it came as a tensor that can be one."""
-    if not isinstance(value, Tensor):
-        return value
-    number = _as_float(value)
-    if number is None:
-        where = f" (position {position})" if position else ""
-        raise TypeError(f"{fn}(): argument '{name}'{where} must be float, not {type_name(value)}")
-    return number
+def _is_storage(value: Any) -> bool:
+    return any(c.__name__ in ("UntypedStorage", "TypedStorage") for c in type(value).__mro__)
+
+
+def is_number(value: Any) -> bool:
+    """A number, or a tensor that can be one: without dimensions, and no gradient is asked of it."""
+    if isinstance(value, Tensor):
+        return not value._m.ndim and not requires_grad_of(value)
+    return isinstance(value, numbers.Number | np.bool_)
+
+
+def is_real(value: Any) -> bool:
+    """Any number but a complex one; of a tensor the value will tell."""
+    return is_number(value) and isinstance(value, Tensor | int | float | np.integer | np.floating | np.bool_)
+
+
+def is_int(value: Any) -> bool:
+    """An integer; a bool is none, in a tensor neither."""
+    if isinstance(value, Tensor):
+        return is_number(value) and dtypes.BOOL < value._m.dtype.category < dtypes.FLOATING
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_index(value: Any) -> bool:
+    """An element of a size or of dimensions: a tensor may hold a bool."""
+    if isinstance(value, Tensor):
+        return is_number(value) and value._m.dtype.category < dtypes.FLOATING
+    return is_int(value)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (bool, int, float, complex)
+
+
+TAKES: dict[str, Callable[[Any], bool]] = {
+    "Tensor": lambda v: isinstance(v, Tensor),
+    "Number": is_number,
+    "float": is_real,
+    "complex": is_number,
+    "int": is_int,
+    "torch.dtype": _is_dtype,
+    "bool": _is_bool,
+    "str": lambda v: isinstance(v, str),
+    "torch.device": lambda v: isinstance(v, str | devices.device) or is_int(v),
+    "torch.layout": is_layout,
+    "torch.Storage": _is_storage,
+    "torch.memory_format": lambda v: isinstance(v, memory_format),
+    "torch.Generator": lambda v: isinstance(v, generator.Generator),
+    "name": lambda v: isinstance(v, str),
+}
+"""Whether torch takes a value for a parameter of this kind, as far as it looks before it reads it."""
+ELEMENTS: dict[str, Callable[[Any], bool]] = {
+    "tuple of ints": is_index,
+    "tuple of floats": is_real,
+    "tuple of Scalars": is_number,
+    "tuple of bools": _is_bool,
+    "tuple of names": lambda v: v is None or isinstance(v, str),
+}
+"""The same of the first element of a sequence, which is all that torch looks at."""
+
+
+# --- what a function gets ----------------------------------------------------------------------------
 
 
 def as_int(value: Any) -> int | None:
     """An int where torch takes an int: Python and numpy integers, integer tensors of one element."""
     if value.__class__ is int:
         return value
-    if isinstance(value, bool | np.bool_):
-        return None
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, Tensor) and value._m.numel == 1 and value._m.dtype.category < dtypes.FLOATING:
-        if value._m.dtype.category == dtypes.BOOL:
-            return None
-        return int(concrete(value).reshape(()))
-    return None
+    if isinstance(value, Tensor):
+        whole = dtypes.BOOL < value._m.dtype.category < dtypes.FLOATING
+        return int(concrete(value).reshape(())) if value._m.numel == 1 and whole else None
+    return int(value) if is_int(value) else None
 
 
-def as_single_int(value: Any) -> int | None:
+def _as_single_int(value: Any) -> int | None:
     """An int that is an argument of its own: no tensor with a dimension, which may stand for one in a size."""
-    return None if isinstance(value, Tensor) and value._m.ndim else as_int(value)
+    return as_int(value) if is_int(value) else None
 
 
 def as_ints(value: Any) -> tuple[int, ...] | None:
@@ -144,74 +179,101 @@ def as_ints(value: Any) -> tuple[int, ...] | None:
     return None
 
 
-def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
-    """A static argument checked and normalised."""
-    kind = param.kind
+def _as_dims(value: Any) -> tuple[int, ...] | None:
+    single = None if isinstance(value, list | tuple) else as_int(value)
+    return as_ints(value) if single is None else (single,)
+
+
+def as_number(value: Any) -> Any:
+    """A Python number where torch takes a number, or None."""
+    if not is_number(value):
+        return None
+    try:
+        return concrete(value).reshape(()).item() if isinstance(value, Tensor) else as_leaf(value)
+    except TypeError:  # a number of another library, such as a fraction
+        return None
+
+
+def as_float(value: Any) -> float | None:
+    """A float where torch takes a real number, or None."""
+    number = as_number(value) if is_real(value) else None
+    if not isinstance(number, complex):
+        return None if number is None else float(number)
+    if number.imag:
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return number.real
+
+
+def _as_dtype(value: Any) -> Any:
+    try:
+        return dtypes.to_dtype(value)
+    except TypeError:
+        return None
+
+
+class _Kind(NamedTuple):
+    name: str
+    """How messages call it."""
+    reads: Callable[[Any], Any]
+    """What a row gets of an argument; None if torch does not take it."""
+
+
+_KINDS = {
+    reg.Array: _Kind("Tensor", lambda v: v if isinstance(v, Tensor) else None),
+    reg.Scalar: _Kind("Number", as_number),
+    reg.TracedInt: _Kind("int", _as_single_int),
+    int: _Kind("int", _as_single_int),
+    float: _Kind("float", as_float),
+    bool: _Kind("bool", lambda v: bool(v) if _is_bool(v) else None),
+    str: _Kind("str", lambda v: v if isinstance(v, str) else None),
+    reg.Dims: _Kind("tuple of ints", _as_dims),
+    reg.Size: _Kind("tuple of ints", as_ints),
+    reg.Dtype: _Kind("torch.dtype", _as_dtype),
+    reg.Static: _Kind("Number", as_number),
+    reg.Arrays: _Kind("tuple of Tensors", lambda v: None),
+    reg.OptArrays: _Kind("tuple of Tensors", lambda v: None),
+}
+
+
+def argument(op: str, param: reg.Param, position: int, value: Any) -> Any:
+    """An argument as the row gets it, or torch's complaint."""
     if value is MISSING:
         raise missing_argument(op, param.name)
     if value is None and (param.optional or param.default is None):
         return None
-    out: Any = None
-    if kind is int:
-        out = as_single_int(value)
-    elif kind is bool:
-        out = bool(value) if isinstance(value, bool | np.bool_) else None
-    elif kind is float:
-        if isinstance(value, int | float | np.number):
-            out = float(value)
-        elif isinstance(value, Tensor):
-            out = _as_float(value)
-    elif kind is str:
-        out = value if isinstance(value, str) else None
-    elif kind is reg.Dims or kind is reg.Size:
-        single = as_int(value) if kind is reg.Dims and not isinstance(value, list | tuple) else None
-        out = (single,) if single is not None else as_ints(value)
-    elif kind is reg.Dtype:
-        try:
-            out = dtypes.to_dtype(value)
-        except TypeError:
-            out = None
-    elif isinstance(value, Tensor):
-        out = as_number(value)
-    elif isinstance(param.default, NUMBERS):
-        out = value if isinstance(value, numbers.Number) else None
-    else:
+    if param.kind is reg.Static and not isinstance(value, Tensor) and not isinstance(param.default, NUMBERS):
         return tuple(value) if isinstance(value, list) else value
+    out = _KINDS[param.kind].reads(value)
+    if out is None and param.scalar and not isinstance(value, Tensor):
+        out = as_number(value)
     if out is None:
         raise bad_argument(op, param, position, value)
     return out
 
 
-def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
-    """A leaf checked and normalised: tensor, Python number or None."""
-    if isinstance(value, Tensor):
-        if param.kind is reg.Scalar:
-            if (number := as_number(value)) is not None:
-                return number
-            raise bad_argument(op, param, position, value)
-        if param.kind is reg.TracedInt:
-            out = as_single_int(value)
-            if out is None:
-                raise bad_argument(op, param, position, value)
-            return out
+def real(fn: str, name: str, value: Any, position: int = 0) -> Any:
+    """A float argument of a function over tensors: the number, if it came as a tensor that can be one."""
+    if not isinstance(value, Tensor):
         return value
-    if value is None:
-        if param.optional or param.default is None:
-            return None
-        raise bad_argument(op, param, position, value)
-    if param.kind is reg.TracedInt:
-        out = as_int(value)
-        if out is None:
-            raise bad_argument(op, param, position, value)
-        return out
-    if param.kind is reg.Scalar or param.scalar:
-        try:
-            return as_leaf(value)
-        except TypeError:
-            pass
-    if value is MISSING:
-        raise missing_argument(op, param.name)
-    raise bad_argument(op, param, position, value)
+    number = as_float(value)
+    if number is None:
+        where = f" (position {position})" if position else ""
+        raise TypeError(f"{fn}(): argument '{name}'{where} must be float, not {type_name(value)}")
+    return number
+
+
+def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
+    """torch's complaint about an argument of the wrong type."""
+    where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
+    complaint = f"must be {_KINDS[param.kind].name}, not {type_name(value)}"
+    error = TypeError(f"{op}(): {where} {complaint}")
+    error.about = (value, complaint)  # type: ignore[attr-defined] - for whoever handed the value on
+    return error
+
+
+def missing_argument(op: str, name: str) -> TypeError:
+    """torch's complaint about an argument that was not given."""
+    return TypeError(f'{op}() missing 1 required positional arguments: "{name}"')
 
 
 def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:

@@ -21,8 +21,9 @@ from ..surface import (
 )
 from .binding import Binding, public_name
 from .composite import composite as composite
-from .generate import generate, spreading
+from .generate import generate
 from .overrides import REPLACED, SOURCES
+from .rows import spreading
 
 
 def _public() -> Any:

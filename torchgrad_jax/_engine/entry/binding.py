@@ -13,17 +13,17 @@ import numpy as np
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.python_numbers import Number, looked_at
-from ..._core.errors import messages as errors
 from ..._core.errors.checks import readable
 from ..._core.jax.caches import CALLS, TEMPLATES, VIEWS
 from ..._core.jax.sizes import SMALLEST
 from ..._ops import registry as reg
 from ..._ops.aten import op_name
+from ..graph.record import PLAIN
 from ..graph.views import known_view
 from ..memory.tensor import Tensor
 from ..run.templates import Form
 from ..run.trace import Call
-from .arguments import EMPTY, MISSING, bad_argument, dynamic_value, may_change, missing_argument, static_value
+from .arguments import EMPTY, MISSING, argument, bad_argument, may_change, missing_argument, type_name
 from .return_types import return_type
 
 _SIZES = frozenset((
@@ -69,7 +69,7 @@ class Binding:
         """The call for these static arguments (list lengths, where there are lists, come last)."""
         n = len(self.static)
         values = tuple(
-            looked_at(static_value(self.called, p, self.position[p.name], v)) for p, v in zip(self.static, statics)
+            looked_at(argument(self.called, p, self.position[p.name], v)) for p, v in zip(self.static, statics)
         )
         key = (tuple(map(as_key, values)), tuple(v.__class__ for v in values), statics[n:])
         call = self.calls.get(key)
@@ -169,31 +169,31 @@ class Binding:
 
     def general(self, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
         """Call and leaves from arguments in the row's order, whatever they are."""
-        name = self.called
         statics, leaves, counts = [], [], []
         for i, (p, v) in enumerate(zip(self.params, args)):
             if not p.dynamic:
                 statics.append(v)
             elif p.kind in (reg.Arrays, reg.OptArrays):
-                if v is MISSING:
-                    raise missing_argument(name, p.name)
-                if isinstance(v, Tensor) or not isinstance(v, list | tuple):
-                    raise bad_argument(name, p, i + 1, v)
-                for j, item in enumerate(v):
-                    if not isinstance(item, Tensor) and not (item is None and p.kind is reg.OptArrays):
-                        raise TypeError(
-                            f"expected Tensor as element {j} in argument {i}, but got {errors.class_name(item)}"
-                        )
-                counts.append(len(v))
+                counts.append(len(self._check_list(p, i, v)))
                 leaves.extend(v)
+            elif v.__class__ in PLAIN and p.kind is reg.Array:
+                leaves.append(v)
             else:
-                leaf = dynamic_value(name, p, i + 1, v)
-                if leaf is p.default or (
-                    p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default
-                ):
-                    leaf = None
-                leaves.append(leaf)
-        return self.call(*statics, *counts), tuple(leaves)
+                leaf = argument(self.called, p, i + 1, v)
+                same = p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default
+                leaves.append(None if leaf is p.default or same else leaf)
+        return self.find(statics, tuple(counts)) or self.call(*statics, *counts), tuple(leaves)
+
+    def _check_list(self, p: reg.Param, i: int, value: Any) -> Any:
+        """A list of tensors, or torch's complaint."""
+        if value is MISSING:
+            raise missing_argument(self.called, p.name)
+        if isinstance(value, Tensor) or not isinstance(value, list | tuple):
+            raise bad_argument(self.called, p, i + 1, value)
+        for j, item in enumerate(value):
+            if not isinstance(item, Tensor) and not (item is None and p.kind is reg.OptArrays):
+                raise TypeError(f"expected Tensor as element {j} in argument {i}, but got {type_name(item)}")
+        return value
 
 
 def as_key(value: Any) -> Any:

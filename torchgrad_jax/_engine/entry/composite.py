@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from jax.sharding import Sharding
 
 from ..._core import events
 from ..._core.arrays import dtypes, shapes
@@ -16,11 +15,11 @@ from ..._core.state import MODES, OBSERVED
 from ..._ops.registry import Out
 from ..graph.record import PLAIN
 from ..memory.tensor import Tensor
-from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter, named
-from .arguments import ALIASES, as_int, type_name
-from .out import write_out
-from .overrides import foreign, handle
-from .parser import raise_if_any, torch_complaint
+from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter as enter_name, named
+from .arguments import NUMPY_NAMES, as_int, type_name
+from .enter import Form, enter
+from .overrides import foreign
+from .parser import raise_if_any
 
 _NO_NAMES: Mapping[str, str] = types.MappingProxyType({})
 
@@ -59,30 +58,22 @@ def composite(
         )
     label = name or fn.__name__
     prefix = f"{namespace}_" if namespace in ("fft", "linalg", "special") else ""
-    made = {
-        n: _with_conventions(
-            _renamed(fn, n),
-            n,
-            bool(out),
-            prefix + label,
-            prefix + n,
-            known_as,
-            f"{namespace or ('torch' if function else 'Tensor')}.{n}",
-        )
-        for n in (label, *aliases)
-    }
-    public = made[label]
-    for n, each in made.items():
-        each.out = out
+    space = namespace or ("torch" if function else "Tensor")
+
+    def made(of: Any, n: str, event: str, where: str, *rules: Any) -> Any:
+        out, names = rules or (False, _NO_NAMES)
+        return Composed(_renamed(of, n), out, prefix + event, prefix + n, names, where).public()
+
+    shown = {n: made(fn, n, label, f"{space}.{n}", out, known_as) for n in (label, *aliases)}
+    public = shown[label]
+    for n, each in shown.items():
         if function:
-            shown = _of_sequences(each) if method and each.star else each
-            enter(NAMESPACES.setdefault(namespace, {}), n, named(shown, namespace, n))
+            alone = _of_sequences(each) if method and each.form.star else each
+            enter_name(NAMESPACES.setdefault(namespace, {}), n, named(alone, namespace, n))
         if method and not namespace:
-            enter(METHODS, n, each)
+            enter_name(METHODS, n, each)
         if callable(inplace):
-            short = n + "_"
-            names = (short, False, short, short, _NO_NAMES, f"Tensor.{short}")
-            enter(METHODS, short, _with_conventions(_renamed(inplace, short), *names))
+            enter_name(METHODS, f"{n}_", made(inplace, f"{n}_", f"{n}_", f"Tensor.{n}_"))
     if operator:
         OPERATORS[operator] = public
     COMPOSITES[f"{namespace}.{label}" if namespace else label] = public
@@ -117,122 +108,117 @@ def _renamed(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     return out
 
 
-class _Conventions:
-    """How a composition takes its arguments: numpy's names for them, `out`, and which classes are expected where."""
+class Composed(Form):
+    """A function that is made of others: its arguments come as the caller gave them."""
+
+    __slots__ = (
+        "adds_out",
+        "alias",
+        "by_position",
+        "classes",
+        "event",
+        "first",
+        "fitting",
+        "fn",
+        "said",
+        "star",
+        "wild",
+    )
 
     def __init__(
-        self, fn: Callable[..., Any], out: bool, said: str, known_as: Mapping[str, str], torch_name: str
+        self, fn: Callable[..., Any], out: bool | Out, event: str, said: str, known_as: Mapping[str, str], where: str
     ) -> None:
         code, kinds = fn.__code__, fn.__annotations__
         names, self.wild = parameter_names(fn)
-        self.fn, self.said, self.torch_name = fn, said, torch_name
+        self.fn, self.event, self.said, self.where, self.out = fn, event, said, where, out
         varargs = code.co_flags & inspect.CO_VARARGS
         self.star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if varargs else None
-        self.adds_out = out and "out" not in names
+        self.adds_out = bool(out) and "out" not in names
         self.first = names[0] if names and kinds.get(names[0]) in ("Tensor", Tensor) else None
-        self.alias = {k: v for k, v in ALIASES.items() if v in names and k not in names}
+        self.alias = {k: v for k, v in NUMPY_NAMES.items() if v in names and k not in names}
         self.alias.update(known_as)
         self.classes = {n: _CLASSES[k] for n, k in kinds.items() if k in _CLASSES and n in names}
         self.by_position = [(i, self.classes[n]) for i, n in enumerate(names[: code.co_argcount]) if n in self.classes]
+        self.fitting: dict[Any, bool] = {}
+        """Classes of arguments, and names of those that are named, that the function takes as they come; whether there
+        are sequences among them, whose items may override the function."""
 
-    def rename(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Give arguments in `kwargs` the names that the function knows; those by position, maybe with a size more."""
+    def public(self) -> Any:
+        """The function that users call."""
+        fn, fitting, form = self.fn, self.fitting, self
+
+        @functools.wraps(fn)
+        def public(*args: Any, **kwargs: Any) -> Any:
+            kinds = (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else (*map(type, args),)
+            lists = fitting.get(kinds, None)
+            if lists is None or (lists and foreign((*args, *kwargs.values()))) or MODES.bits & OBSERVED:
+                return enter(public, args, kwargs)
+            try:
+                return fn(*args, **kwargs)
+            except Exception as error:
+                form.explain(args, kwargs, error)
+                raise
+
+        public.__module__ = "torchgrad_jax"
+        public.form = form  # type: ignore[attr-defined]
+        return public
+
+    def under(self, public: Any, where: str) -> Any:
+        """Another function, whose overloads torch knows by this name."""
+        form = copy.copy(self)
+        form.where = where
+        out = form.public()
+        out.__name__, out.__qualname__, out.__module__ = public.__name__, public.__qualname__, public.__module__
+        return out
+
+    def named(self, args: Any, kwargs: Any, more: Any, out: Any) -> tuple[Any, Any, Any]:
+        """Arguments by the names that the function knows, a size among those by position; and `out`."""
+        if self.wild:
+            return args, kwargs, None
         alias, star, first = self.alias, self.star, self.first
         for k in [k for k in kwargs if k in alias]:
             if alias[k] in kwargs:
-                raise_complaint(self.torch_name, self.said, args, kwargs)
+                self.complain(args, kwargs)
                 raise TypeError(f"{self.said}() got multiple values for argument '{alias[k]}'")
             kwargs[alias[k]] = kwargs.pop(k)
         if star in kwargs:  # a size given by its name
             if kwargs[star].__class__ not in _SEQUENCES:
-                raise_complaint(self.torch_name, self.said, args, kwargs)
+                self.complain(args, kwargs)
             before = (kwargs.pop(first),) if not args and first in kwargs else args
             args = (*before, kwargs.pop(star))
-        return args
+        return args, kwargs, kwargs.pop("out", None) if self.adds_out else None
 
-    def write_out(self, public: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> Any:
-        """Call the function and write its result into `target`."""
-        try:
-            return composite_out(public, args, kwargs, target)
-        except Exception:
-            raise_complaint(self.torch_name, self.said, args, {**kwargs, "out": target})
-            raise
+    def answer(self, args: Any, kwargs: Any) -> Any:
+        """Call the function, after a look at the classes of its arguments."""
+        self._look(args, kwargs)
+        fn = self.fn
+        if MODES.bits & OBSERVED and MODES.observers:
+            return events.op(self.event, "composite", (*args, *kwargs.values()), lambda: fn(*args, **kwargs))
+        return fn(*args, **kwargs)
 
-    def refuse_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Complain if the first argument is no tensor, and nothing that might stand for one."""
-        if isinstance(args[0], Tensor) or hasattr(type(args[0]), "__torch_function__"):
-            return
-        raise_complaint(self.torch_name, self.said, args, kwargs)
-        raise TypeError(f"{self.said}(): argument '{self.first}' (position 1) must be Tensor, not {type_name(args[0])}")
+    def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Ask torch's parser about arguments that look odd; remember classes that do not."""
+        first = args[0] if args and self.first is not None else self
+        if first is not self and not isinstance(first, Tensor) and not hasattr(type(first), "__torch_function__"):
+            self.complain(args, kwargs)
+            where = f"{self.said}(): argument '{self.first}' (position 1)"
+            raise TypeError(f"{where} must be Tensor, not {type_name(first)}")
+        count, classes = len(args), self.classes
+        odd = any(i < count and args[i].__class__ not in taken for i, taken in self.by_position)
+        if odd or any(k in classes and v.__class__ not in classes[k] for k, v in kwargs.items()):
+            self.complain(args, kwargs)
+            raise_if_any(_no_real_number(self.fn, self.said, args, kwargs))
+        elif not self.wild:
+            kinds = {*map(type, args), *map(type, kwargs.values())}
+            if all(k in _ORDINARY or k in PLAIN or k in _SEQUENCES for k in kinds):
+                fits = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+                self.fitting[fits] = not kinds.isdisjoint(_SEQUENCES)
 
-    def odd(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether some argument is of a class that is not expected in its place."""
-        odd, count, classes = False, len(args), self.classes
-        for i, taken in self.by_position:
-            if i < count and args[i].__class__ not in taken:
-                odd = True
-        if kwargs:
-            for k, v in kwargs.items():
-                if k in classes and v.__class__ not in classes[k]:
-                    odd = True
-        return odd
-
-    def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether classes alone say that the function takes these arguments: no sequence, of which items count."""
-        given = (*args, *kwargs.values())
-        return not self.wild and all(a.__class__ in _ORDINARY or a.__class__ in PLAIN for a in given)
-
-    def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
-        """The function failed: raise what torch says of its arguments, if it is about them."""
-        raise_complaint(self.torch_name, self.said, args, kwargs)
+    def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
+        """Raise what torch says of the arguments, if the error is about them."""
+        self.complain(args, kwargs)
         if isinstance(error, AttributeError | TypeError):
             raise_if_any(_complaint(self.fn, self.said, args, kwargs, error))
-
-
-def _with_conventions(
-    fn: Callable[..., Any], label: str, out: bool, event: str, said: str, known_as: Mapping[str, str], torch_name: str
-) -> Callable[..., Any]:
-    """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages.
-
-    `torch_name` is its full name, by which torch's overloads are known.
-    """
-    takes = _Conventions(fn, out, said, known_as, torch_name)
-    wild, first = takes.wild, takes.first
-    fitting: set[Any] = set()
-    """Classes of arguments, and names of those that are named, that the function takes as they come."""
-
-    @functools.wraps(fn)
-    def public(*args: Any, **kwargs: Any) -> Any:
-        kinds = (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else (*map(type, args),)
-        if kinds not in fitting:
-            if kwargs and not wild:
-                args = takes.rename(args, kwargs)
-                if takes.adds_out and (target := kwargs.pop("out", None)) is not None:
-                    return takes.write_out(public, args, kwargs, target)
-            if first is not None and args and args[0].__class__ not in PLAIN:
-                takes.refuse_first(args, kwargs)
-            for a in args:
-                if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
-                    return handle(public, args, kwargs)
-            if takes.odd(args, kwargs):
-                raise_complaint(takes.torch_name, said, args, kwargs)
-                raise_if_any(_no_real_number(fn, said, args, kwargs))
-            elif kinds == (*map(type, args), *kwargs, *map(type, kwargs.values())) and takes.fits(args, kwargs):
-                fitting.add(kinds)
-        if MODES.bits & OBSERVED and MODES.observers:
-            given = (*args, *kwargs.values())
-            return events.op(event, "composite", given, lambda: fn(*args, **kwargs))
-        try:
-            return fn(*args, **kwargs)
-        except Exception as e:
-            takes.explain(args, kwargs, e)
-            raise
-
-    public.__name__ = public.__qualname__ = label
-    public.__module__ = "torchgrad_jax"
-    public.takes_out = takes.adds_out  # type: ignore[attr-defined] - for the stubs
-    public.star, public.torch_name, public.said = takes.star, torch_name, said  # type: ignore[attr-defined]
-    return public
 
 
 def _of_sequences(public: Any) -> Any:
@@ -241,17 +227,10 @@ def _of_sequences(public: Any) -> Any:
     @functools.wraps(public)
     def function(*args: Any, **kwargs: Any) -> Any:
         if len(args) > 2 or (len(args) == 2 and args[1].__class__ not in _SEQUENCES):
-            raise_complaint(public.torch_name, public.said, args, kwargs)
+            public.form.complain(args, kwargs)
         return public(*args, **kwargs)
 
     return function
-
-
-def raise_complaint(torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Raise what torch says of the arguments, if it does."""
-    if any(isinstance(a, Sharding) for a in (*args, *kwargs.values())):
-        return  # torch has no such function
-    raise_if_any(torch_complaint(torch_name, said, args, kwargs))
 
 
 _TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(v) is not None)}
@@ -291,14 +270,3 @@ def _no_real_number(
             at = f" (position {i + 1})" if i < len(args) else ""
             return TypeError(f"{label}(): argument '{name}'{at} must be float, not {type_name(value)}")
     return None
-
-
-def composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """Call a composition and write its result into `out`."""
-    names = [f"_{i}" for i in range(len(args))]
-
-    def call(**named: Any) -> Any:
-        return fn(*[named[n] for n in names], **kwargs)
-
-    call.__name__, call.out = fn.__name__, fn.out
-    return write_out(call, args, names, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,7 +11,7 @@ from ..._core.arrays import dtypes
 from ..._core.arrays.kernels import cpp_name
 from ..._core.errors import messages as errors, warn
 from ..._core.state import DUAL, GRAD, MODES, WRITE_LOCK
-from ..._ops.registry import Grad, Layout, Out
+from ..._ops.registry import Grad, Out
 from ..graph.history import requires_grad_of
 from ..graph.record import no_grad
 from ..graph.resize import resize
@@ -22,50 +21,36 @@ from ..surface import METHODS
 from .return_types import return_type
 
 
-def without_unsaid(me: Any, named: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name, without those that were left out and are not to be None."""
-    binding = getattr(me, "binding", None)  # a composition has none
-    left_out = binding.row.numbers.left_out if binding is not None else ()
-    return {k: v for k, v in named.items() if v is not None or k not in left_out}
-
-
-def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
+def write_out(form: Any, args: Any, kwargs: Any, out: Any) -> Any:
     """Compute, then write into `out`, resizing it as torch does; no write of another thread comes in between."""
     with WRITE_LOCK:
-        return _write_out(me, args, names, out)
+        return _write_out(form, args, kwargs, out)
 
 
-def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
+def _write_out(form: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    said, row = form.said, form.row
     targets = out if isinstance(out, tuple | list) else (out,)
     for t in targets:
         if not isinstance(t, Tensor):
-            raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(t)}")
-    tensors = [a for a in args if isinstance(a, Tensor)]
-    tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
-    row = me.binding.row if hasattr(me, "binding") else None  # a composition has none
-    elementwise = row is not None and Layout.steps(row.layout)
+            raise TypeError(f"{said}(): argument 'out' must be Tensor, not {errors.class_name(t)}")
+    given = (*args, *kwargs.values())
+    tensors = [a for a in given if isinstance(a, Tensor)]
+    tensors += [x for a in given if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
     recording = MODES.bits & GRAD and (row is None or row.grad not in (Grad.NO, Grad.IN_PLACE))
     tracked = recording and any(requires_grad_of(t) for t in [*tensors, *targets])
-    rule = row.out if row is not None else me.out
-    if rule is True:
-        rule = Out.CAST if elementwise else Out.EXACT
-    named = dict(zip(names, args))
-    if named.get("dtype") is not None:
-        rule = Out.EXACT
-    elif rule is Out.COMPUTED:
-        named["dtype"] = targets[0]._m.dtype
+    rule, args, kwargs = form.into(targets[0], args, kwargs)
     followed = MODES.bits & DUAL and any(MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets])
     # Elsewhere `no_grad` would cut the derivatives that a transform of JAX's follows.
     with no_grad() if tracked else nullcontext():
-        result = me(**without_unsaid(me, named))
+        result = form.answer(args, kwargs)
     if not isinstance(result, tuple) and not isinstance(out, Tensor):
-        raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(out)}")
+        raise TypeError(f"{said}(): argument 'out' must be Tensor, not {errors.class_name(out)}")
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
         error = RuntimeError if rule is Out.PARTS else TypeError
-        raise error(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
+        raise error(f"{said}(): expected {len(results)} out tensors, got {len(targets)}")
     if tracked and any(r._m.dtype.is_floating_point or r._m.dtype.is_complex for r in results):
-        raise RuntimeError(errors.untracked_out(me.__name__))
+        raise RuntimeError(errors.untracked_out(said))
     for t, r in zip(targets, results):
         if t._m.device is not r._m.device:
             raise RuntimeError(f"Expected out tensor to have device {r._m.device}, but got {t._m.device} instead")
@@ -81,7 +66,7 @@ def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> 
     finally:
         MODES.bits = bits
     if followed:  # torch looks for tangents once the values are written
-        raise NotImplementedError(errors.no_forward(f"{me.__name__}_out", "it is an out= function"))
+        raise NotImplementedError(errors.no_forward(f"{said}_out", "it is an out= function"))
     if rule is Out.PARTS:
         return None
     if isinstance(out, Tensor):

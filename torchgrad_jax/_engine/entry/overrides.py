@@ -7,7 +7,6 @@ looks, and keeps the code it had for the calls that nobody overrides and for the
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import types
@@ -73,15 +72,10 @@ class DisableTorchFunction(_Disable):
 
 
 def set_modes(stack: tuple[Any, ...]) -> None:
-    """Replace this thread's stack of function modes.
-
-    The bit keeps shortcuts that call no function from being taken. Between the two changes nothing is called, so that
-    no signal comes there; likewise in the contexts below.
-    """
+    """Replace this thread's stack of function modes; the bit keeps shortcuts that call no function from being taken."""
     if stack:
         activate()
-    MODES.function_modes = stack
-    MODES.bits = MODES.bits | FUNCTION_MODE if stack else MODES.bits & ~FUNCTION_MODE
+    MODES.own |= {"function_modes": stack, "bits": MODES.bits & ~FUNCTION_MODE | (FUNCTION_MODE if stack else 0)}
 
 
 class only_modes:
@@ -93,13 +87,13 @@ class only_modes:
         self.before, self.stack = MODES.function_modes, stack
 
     def __enter__(self) -> Any:
-        MODES.function_modes = self.stack
-        MODES.bits = MODES.bits | FUNCTION_MODE if self.stack else MODES.bits & ~FUNCTION_MODE
+        bit = FUNCTION_MODE if self.stack else 0
+        MODES.own |= {"function_modes": self.stack, "bits": MODES.bits & ~FUNCTION_MODE | bit}
         return self.before[-1] if self.before else None
 
     def __exit__(self, *exc: object) -> None:
-        MODES.function_modes = self.before
-        MODES.bits = MODES.bits | FUNCTION_MODE if self.before else MODES.bits & ~FUNCTION_MODE
+        bit = FUNCTION_MODE if self.before else 0
+        MODES.own |= {"function_modes": self.before, "bits": MODES.bits & ~FUNCTION_MODE | bit}
 
 
 def innermost() -> only_modes:
@@ -185,7 +179,16 @@ def foreign(args: Sequence[Any]) -> bool:
     """Whether some argument is no tensor and overrides functions all the same."""
     if MODES.functions_disabled:
         return False
-    return any(not isinstance(a, Tensor) and overrides(a.__class__) for a in _flat(args, {}))
+    for a in args:
+        kind = a.__class__
+        if kind in ORDINARY:
+            continue
+        if kind is list or kind is tuple:
+            if any(x.__class__ not in ORDINARY and not isinstance(x, Tensor) and overrides(x.__class__) for x in a):
+                return True
+        elif not isinstance(a, Tensor) and overrides(kind):
+            return True
+    return False
 
 
 # --- asking them ----------------------------------------------------------------------------------
@@ -462,18 +465,10 @@ def twin(fn: Any) -> Any:
 
 def as_method(fn: Any, name: str) -> Any:
     """A function that is put on Tensor, which complains of its arguments as one of its methods."""
-    if not isinstance(fn, types.FunctionType):
+    form = getattr(fn, "form", None)
+    if form is None:
         return fn
-    if hasattr(fn, "torch_name"):  # a composition, which asks its conventions for that name
-        at = fn.__code__.co_freevars.index("takes")
-        cells = [*(fn.__closure__ or ())]
-        takes = copy.copy(cells[at].cell_contents)
-        takes.torch_name = f"Tensor.{name}"
-        cells[at] = types.CellType(takes)
-        return copied(fn, closure=tuple(cells))
-    if fn.__globals__.get("_me") is fn:
-        fn.__dict__["where"] = f"Tensor.{name}"
-    return fn
+    return form.under(fn, f"Tensor.{name}")
 
 
 def own(member: Any, name: str | None = None) -> Any:

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import numbers
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from ..._core.arrays import devices, dtypes, shapes
-from ..._core.arrays.formats import memory_format
-from ..._core.errors import messages as errors
-from ..._core.random import generator
-from ..graph.history import requires_grad_of
+from ..._core.errors import warn
 from ..memory.tensor import Tensor
+from .arguments import ELEMENTS, NUMPY_NAMES, TAKES, is_index, is_number, type_name
 
 NUMBERS_AS_TENSORS = frozenset(
     name + end
@@ -31,11 +26,8 @@ NUMBERS_AS_TENSORS = frozenset(
     for end in ("", "_")
 )
 """Functions that take a number wherever they take a tensor."""
-# numpy's names of parameters, which torch knows as well.
-_ALSO_NAMED = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 _PARAMETER = re.compile(r"(?P<kind>.+?)(?:\[(?P<size>\d+)\])?(?P<none>\?)? (?P<name>\w+)(?: = (?P<default>.*))?")
 _SEPARATOR = re.compile(r", (?![^\[]*\])")  # commas in brackets separate nothing
-_HEAP_TYPE = 1 << 9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,92 +119,12 @@ def parse_signature(text: str) -> Signature:
     return Signature(tuple(found), ", ".join(plain), text.startswith("~"))
 
 
-# --- types ----------------------------------------------------------------------------------------
-
-
-def type_name(value: Any) -> str:
-    """How torch's messages name a type: with its module where it is a static type of C."""
-    kind = type(value)
-    if isinstance(value, jax.Array):
-        return errors.class_name(value)
-    for ours, name in _NAMED_TYPES.items():
-        if issubclass(kind, ours):
-            return name
-    if _layout(value):
-        return "torch.layout"
-    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
-        return kind.__name__
-    return f"{kind.__module__}.{kind.__name__}"
-
-
-_NAMED_TYPES = {
-    dtypes.dtype: "torch.dtype",
-    devices.device: "torch.device",
-    memory_format: "torch.memory_format",
-    generator.Generator: "torch._C.Generator",
-    shapes.Size: "torch.Size",
-}
-
-
-def _layout(value: Any) -> bool:
-    return type(value).__name__ == "layout"  # the class is defined in a file that imports this one
-
-
-def _number(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return not value._m.ndim and not requires_grad_of(value)
-    return isinstance(value, numbers.Number | np.bool_)
-
-
-def _real(value: Any) -> bool:
-    return _number(value) and (isinstance(value, Tensor | int | float | np.integer | np.floating | np.bool_))
-
-
-def _int(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return _number(value) and dtypes.BOOL < value._m.dtype.category < dtypes.FLOATING
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _index(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return _number(value) and value._m.dtype.category < dtypes.FLOATING
-    return _int(value)
-
-
-def _dtype(value: Any) -> bool:
-    return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (bool, int, float, complex)
-
-
-_TAKES = {
-    "Number": _number,
-    "float": _real,
-    "complex": _number,
-    "int": _int,
-    "torch.dtype": _dtype,
-    "bool": lambda v: isinstance(v, bool | np.bool_),
-    "str": lambda v: isinstance(v, str),
-    "torch.device": lambda v: isinstance(v, str | devices.device) or _int(v),
-    "torch.layout": _layout,
-    "torch.memory_format": lambda v: isinstance(v, memory_format),
-    "torch.Generator": lambda v: isinstance(v, generator.Generator),
-    "name": lambda v: isinstance(v, str),
-}
-_ELEMENTS = {
-    "tuple of ints": _index,
-    "tuple of floats": _real,
-    "tuple of Scalars": _number,
-    "tuple of bools": _TAKES["bool"],
-    "tuple of names": lambda v: v is None or isinstance(v, str),
-}
-
-
 def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
     """Whether a parameter takes a value, as far as torch looks before it reads it."""
     if hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor):
         return True
     if p.kind == "Tensor":
-        return isinstance(value, Tensor) or (numbers_too and _number(value))
+        return isinstance(value, Tensor) or (numbers_too and is_number(value))
     if p.kind == "tuple of Tensors":
         if not isinstance(value, list | tuple):
             return False
@@ -220,20 +132,21 @@ def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
             if not isinstance(item, Tensor) and not hasattr(type(item), "__torch_function__"):
                 raise Mismatch(f"expected Tensor as element {i} in argument {position}, but got {type_name(item)}")
         return True
-    if p.kind in _ELEMENTS:
-        element = _ELEMENTS[p.kind]
+    if p.kind in ELEMENTS:
+        element = ELEMENTS[p.kind]
         if isinstance(value, list | tuple):
             return not value or element(value[0])
         return p.size > 0 and element(value)
-    return p.kind not in _TAKES or _TAKES[p.kind](value)
+    return p.kind not in TAKES or TAKES[p.kind](value)
 
 
 # --- one overload ---------------------------------------------------------------------------------
 
 
-def match(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise `Mismatch` unless the overload takes the arguments."""
-    spreads = s.spreads and bool(args) and (isinstance(args[0], list | tuple) or _index(args[0]))
+def match(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by their names in the overload; raises `Mismatch` unless it takes them."""
+    found: dict[str, Any] = {}
+    spreads = s.spreads and bool(args) and (isinstance(args[0], list | tuple) or is_index(args[0]))
     if len(args) > s.positional and not spreads:
         raise Mismatch(_too_many(name, s, len(args)))
     at, left = 0, len(kwargs)
@@ -241,7 +154,7 @@ def match(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any
         by_name = at >= len(args)
         if not by_name and p.keyword:
             raise Mismatch(_too_many(name, s, len(args)))
-        names = [n for n in (p.name, *_ALSO_NAMED.get(p.name, ())) if n in kwargs]
+        names = [n for n in kwargs if n == p.name or NUMPY_NAMES.get(n) == p.name]
         given = not by_name or bool(names)
         value = args[at] if not by_name else kwargs[names[0]] if names else None
         if not given and not p.optional:
@@ -249,15 +162,18 @@ def match(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any
         spread = s.spreads and not at and not by_name
         left_out = not given or (value is None and p.none)
         if not left_out and not _takes(p, value, i, name in NUMBERS_AS_TENSORS):
-            if not spread or not _index(args[0]):
+            if not spread or not is_index(args[0]):
                 raise Mismatch(_wrong(name, p, value, None if by_name else at + 1))
-            at = len(args) - 1
+            at, value = len(args) - 1, tuple(args)
+        if given:
+            found[p.name] = value
         if not by_name:
             at += 1
         elif given:
             left -= 1
     if left:
         raise Mismatch(_unknown(name, s, args, kwargs))
+    return found
 
 
 def _too_many(name: str, s: Signature, given: int) -> str:
@@ -294,6 +210,27 @@ def _unknown(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, 
 # --- all of them ----------------------------------------------------------------------------------
 
 
+def by_overload(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments by their names in the first overload that takes them, if one does.
+
+    ``torch.add(x, 2, y)`` is an older overload, of which torch warns: its `alpha` is 2.
+    """
+    known = signatures(where) or ()
+    for s in known:
+        try:
+            found = match(name, s, args, kwargs)
+        except Mismatch:
+            continue
+        if s.hidden:
+            present = "".join(f"\n\t{name}({other.text})" for other in known if not other.hidden)
+            warn.once(
+                f"This overload of {name} is deprecated:\n\t{name}({s.text})\n"
+                f"Consider using one of the following signatures instead:{present}"
+            )
+        return found
+    return None
+
+
 def torch_complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
     """`complaint` about a call whose arguments begin with the tensor if it is of a method."""
     if not where.startswith("Tensor."):
@@ -303,11 +240,15 @@ def torch_complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[
     if not args:
         return TypeError(f"unbound method TensorBase.{name}() needs an argument")
     if not isinstance(args[0], Tensor):
-        return TypeError(
-            f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a "
-            f"'{type(args[0]).__name__}' object"
-        )
+        return no_tensor(name, args[0])
     return complaint(where, name, args[1:], kwargs)
+
+
+def no_tensor(name: str, value: Any) -> TypeError:
+    """The error of a method that is called without its tensor."""
+    return TypeError(
+        f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a '{type(value).__name__}' object"
+    )
 
 
 def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:
@@ -364,7 +305,7 @@ def _unread(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, A
         if p.kind != "tuple of ints" or not isinstance(value, list | tuple):
             continue
         for i, item in enumerate(value):
-            if not _index(item) and not isinstance(item, bool | np.bool_):
+            if not is_index(item) and not isinstance(item, bool | np.bool_):
                 return TypeError(
                     f"{name}(): argument '{p.name}' failed to unpack the object at pos {i + 1} with error "
                     f'"type must be {p.kind},but got {type_name(item)}"'

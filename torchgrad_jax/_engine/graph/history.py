@@ -82,9 +82,15 @@ def edge_of(t: Tensor) -> tuple[Any, int] | None:
     fn = t._fn if t._al is None else grad_fn_of(t)
     if fn is not None:
         return (fn, t._onr)
-    if t._rg:  # a view that requires grad through its base alone has no accumulator of its own
-        return (accumulator(t), 0)
-    return MODES.run.edge_outside(t) if MODES.traced else None
+    # A view that requires grad through its base alone has no accumulator of its own.
+    return (accumulator(t), 0) if t._rg or (MODES.traced and MODES.run.derived_outside(t)) else None
+
+
+def is_tracked(t: Tensor) -> bool:
+    """Whether a gradient goes from `t` to where it came from; views made without recording only say they require it."""
+    if t._rg or t._al is None or not requires_grad_of(t):
+        return t._rg
+    return not MODES.bits & GRAD or grad_fn_of(t) is not None
 
 
 def _forbidden(t: Tensor, indirect: bool) -> str:
@@ -226,12 +232,12 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
             raise RuntimeError(_forbidden(t, indirect=False))
         if requires_grad_of(t):
             if _is_leaf(al.base):
-                MODES.run.depend_on_leaf(al.base)
+                MODES.run.uses.depend_on_leaf(al.base)
                 raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
             if t._fn is None:  # its base got a node, and nobody looked at the view since
                 raise RuntimeError(errors.LEAF_IN_PLACE)
     elif t._rg and _is_leaf(t):
-        MODES.run.depend_on_leaf(t)
+        MODES.run.uses.depend_on_leaf(t)
         raise RuntimeError(errors.LEAF_IN_PLACE)
 
 
@@ -239,7 +245,8 @@ def _is_leaf(t: Tensor) -> bool:
     """Whether a tensor that requires grad is a leaf: an example of a batch is one if the batch is."""
     if grad_fn_of(t) is not None:
         return False
-    given = MODES.run.given_as(t)
+    batch = MODES.run.batch
+    given = None if batch is None else batch.given_as(t)
     if given is None or given[-1] is not t:
         return True
     with MODES.run.outside():

@@ -145,12 +145,20 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if MODES.bits & OBSERVED and MODES.observers:
         return events.op(call.name + "_", "op", leaves, lambda: _apply_inplace(call, leaves))
     with WRITE_LOCK:
-        out = None if MODES.bits > GRAD or MODES.transforms else _write_plain(call, leaves)
+        out = write_known(call, leaves, MODES.bits)
         return _apply_inplace(call, leaves) if out is None else out
 
 
+def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
+    """`apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
+    if mode > GRAD or MODES.transforms:
+        return None
+    with WRITE_LOCK:
+        return _write_plain(call, leaves)
+
+
 def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
-    """`_apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
+    """`write_known`, while no other thread writes."""
     me, writing = leaves[0], inplace_call(call)
     checked = writing.rules.check is not None or not writing.plain
     plain = None if checked else plain_leaves(leaves)
@@ -244,14 +252,15 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     if MODES.transforms:
         check_captured(me, call.name + "_")
     run = MODES.run
-    if not run.stateful and not run.inside(me):
+    if not run.may_write_outside and not run.inside(me):
         values = [v for v in leaves if isinstance(v, Tensor) and run.inside(v)]
         if values and not run.take_in(me, values):
             raise RuntimeError(run.outside_message(call.name, leaves))
         if not values:
-            run.check_not_given(me, call.name + "_")
+            if run.batch is not None:
+                run.batch.check_not_given(me, call.name + "_")
             # A later call would not repeat the write.
-            if run.size is None and under_jax(frozen=True):
+            if run.batch is None and under_jax(frozen=True):
                 raise RuntimeError(run.outside_message(call.name, leaves))
             if run.touches(leaves):
                 return _write_outside(call, leaves, run)

@@ -11,7 +11,7 @@ from ..._core.errors import messages as errors
 from ..._core.state import GRAD, MODES, PACKING
 from ..memory import strided
 from ..memory.shared import saved_tensor, saved_value
-from ..memory.shared_values import LIVE, VersionAndValues
+from ..memory.shared_values import LIVE, VersionAndValues, with_shared_values
 from ..memory.tensor import Alias, Storage, Tensor, alias_of, make, plain_alias, tensor_over
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
@@ -31,6 +31,11 @@ class Packed:
         self.edge: Any = None  # where the value came from, if the node's own edges do not say it
 
 
+def versions_to_keep(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
+    """The versions that a node keeps of what it saves; those of what NumPy may write to with the present values."""
+    return with_shared_values(saved, versions) if LIVE and MODES.run.at_once else versions
+
+
 def pack(value: Any, is_output: bool) -> Any:
     """Run the innermost pack hook on a value about to be saved."""
     hooks = MODES.pack_hooks
@@ -43,13 +48,11 @@ def pack(value: Any, is_output: bool) -> Any:
     if not hooks:
         return value
     before, recording = tensor._vc.version, MODES.bits & GRAD
-    MODES.pack_hooks = ()  # what a hook computes is not packed, and not recorded
-    MODES.bits &= ~(PACKING | GRAD)
-    try:
+    try:  # what a hook computes is not packed, and not recorded
+        MODES.own |= {"pack_hooks": (), "bits": MODES.bits & ~(PACKING | GRAD)}
         packed = hooks[-1][0](tensor)
     finally:
-        MODES.pack_hooks = hooks
-        MODES.bits = (MODES.bits & ~GRAD) | PACKING | recording
+        MODES.own |= {"pack_hooks": hooks, "bits": MODES.bits & ~GRAD | PACKING | recording}
     if tensor._vc.version != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
@@ -343,11 +346,11 @@ class SavedTensor:
                 al.conj, al.neg = entry._al.conj, entry._al.neg
             entry = alias_of(entry, entry._m, al, entry._vc)
         before, bits = MODES.pack_hooks, MODES.bits
-        MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
         try:
+            MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
             packed = pack(entry, is_output)
         finally:
-            MODES.pack_hooks, MODES.bits = before, bits
+            MODES.own |= {"pack_hooks": before, "bits": bits}
         packed.output_nr = nr
         node.saved = (*node.saved[:i], packed, *node.saved[i + 1 :])
 

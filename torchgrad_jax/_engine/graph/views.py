@@ -9,7 +9,7 @@ from ..._core import events
 from ..._core.arrays import shapes
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
-from ..._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, TRACED
+from ..._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, UNDER_JAX
 from ..memory import strided
 from ..memory.derivative_stops import stop_derivative
 from ..memory.escapes import refuse_escape
@@ -182,7 +182,8 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         keys = (me._m, *[None if v is None else v.__class__ for v in leaves[1:]])
         plan = call.view_plan(keys, (m,))
         node = begin_node(grad_plan(plan, 1), leaves, mode)
-    MODES.run.record_move(me, call, leaves)
+    if MODES.run.batch is not None:
+        MODES.run.batch.record_move(me, call, leaves)
     return _become_view(me, m, storage_offset(me) + geometry.offset, node, tangent)
 
 
@@ -200,9 +201,9 @@ def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
 def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:
     """Give a tensor another view of its own storage; `node` is the record of that, if there is one."""
     mode = MODES.bits
-    if mode & TRACED:
+    if mode & UNDER_JAX:
         refuse_escape([born(me)], [])
-    MODES.run.alter(me)
+    MODES.run.uses.alter(me)
     al = me._al
     me._vc.version += 1
     alias = Alias(offset, None, CREATED_DEFAULT, me._vc.version)

@@ -20,7 +20,7 @@ from ..graph.fitting import validated
 from ..graph.history import _regenerate, _relative, check_inplace, edge_of, move_hooks, requires_grad_of
 from ..graph.node import Node
 from ..graph.record import save_general, zeros_for
-from ..graph.saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
+from ..graph.saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked, versions_to_keep
 from ..graph.views import as_strided_view, make_view, reinterpreted_view
 from ..memory.shared import saved_tensor
 from ..memory.shared_values import LIVE, VersionAndValues
@@ -37,7 +37,7 @@ from ..memory.tensor import (
     mark_inference,
     uncounted,
 )
-from ..modes.lift import beside
+from ..modes.belonging import beside
 from ..surface import METHODS, ops
 from ..tensor import dual
 
@@ -139,7 +139,7 @@ class PyNode(Node):
                 dual.share_tangent(t, entry)
             saved.append(entry)
         self.saved, self._is_output = tuple(saved), tuple(is_output)
-        self.vers = MODES.run.versions(saved, tuple(versions))
+        self.vers = versions_to_keep(saved, tuple(versions))
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from ..._core.arrays import sums
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import KERNELS
-from ..._core.state import MODES, TRACED
+from ..._core.state import MODES, UNDER_JAX
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
 from ..graph.saved import ALTERED, Packed, unaltered
 from ..memory.escapes import before_gradients
@@ -231,7 +231,7 @@ class Segment:
                 arrays = compiled.call(self.given, self.args, olds)
             except Exception as error:
                 return self.failed(error)
-            if leaves and MODES.bits & TRACED:
+            if leaves and MODES.bits & UNDER_JAX:
                 before_gradients(leaves, arrays)
             if not task.keep:
                 self.release()

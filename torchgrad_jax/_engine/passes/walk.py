@@ -10,7 +10,7 @@ from typing import Any
 from ..._core import events
 from ..._core.arrays.meta import meta
 from ..._core.jax import abstract
-from ..._core.state import DUAL, GRAD, MODES, OBSERVED, TRACED
+from ..._core.state import DUAL, GRAD, MODES, OBSERVED, UNDER_JAX
 from ..graph.fitting import fitted
 from ..graph.node import AccumulateGrad, Node
 from ..graph.record import apply
@@ -99,11 +99,10 @@ def _run(
 ) -> list[Tensor | None]:
     unreal = any(g._m.device.type == "meta" for g in grads)
     before_bits, before_task = MODES.bits, MODES.graph_task
-    compiles = not (task.create or before_bits & (DUAL | OBSERVED) or MODES.run.walks)
+    compiles = not (task.create or before_bits & (DUAL | OBSERVED) or MODES.run.node_by_node)
     compiles = compiles and MODES.grad_layout
-    MODES.graph_task = task
-    MODES.bits = before_bits | GRAD if task.create else before_bits & ~GRAD
     try:
+        MODES.own |= {"graph_task": task, "bits": before_bits & ~GRAD | (GRAD if task.create else 0)}
         if unreal:
             with abstract.tracing():
                 task.begin(roots, grads, targets)
@@ -116,7 +115,7 @@ def _run(
             callback()
         return task.captured
     finally:
-        MODES.bits, MODES.graph_task = before_bits, before_task
+        MODES.own |= {"graph_task": before_task, "bits": before_bits}
 
 
 def _run_nodes(task: Task, compiles: bool) -> None:
@@ -209,7 +208,7 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
         t, g = ref(), slots[nr]
         if t is None or g is None:
             continue
-        if MODES.bits & TRACED:
+        if MODES.bits & UNDER_JAX:
             before_gradients((t,), (g._st.array,))
         if t._g is None:
             recorded = create or MODES.bits & DUAL

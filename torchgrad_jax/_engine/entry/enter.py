@@ -1,0 +1,80 @@
+"""`enter`: the way in for every call that a function's own code does not answer.
+
+``x.gather(1, i)`` comes here when it is called with new arguments, and ``x.sum(axis=0)`` because of NumPy's name. There
+are two forms of functions: those of a row (`rows.RowForm`), and those that are made of others (`composite.Composed`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from jax.sharding import Sharding
+
+from ..._ops.registry import OpDef, Out
+from .out import write_out
+from .overrides import foreign, handle
+from .parser import raise_if_any, torch_complaint
+
+NO_NAMES: Mapping[str, Any] = MappingProxyType({})
+
+
+class Form(ABC):
+    """What a public function does with its arguments, and how it is called in messages."""
+
+    __slots__ = ("out", "where")
+    out: bool | Out
+    """Whether it takes ``out=``, and what may be written there."""
+    said: str
+    where: str | None
+    """The full name by which torch's overloads are known, such as `Tensor.add`."""
+    row: OpDef | None = None
+
+    @abstractmethod
+    def named(self, args: Any, kwargs: Any, more: Any, out: Any) -> tuple[Any, Any, Any]:
+        """Arguments, arguments by name and `out`, where some came under other names or in other places."""
+
+    @abstractmethod
+    def under(self, public: Any, where: str) -> Any:
+        """The public function, or another one, whose overloads torch knows by this name."""
+
+    @abstractmethod
+    def answer(self, args: Any, kwargs: Any) -> Any:
+        """Do what the function does."""
+
+    def given(self, args: Any, kwargs: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The arguments as the caller gave them, as far as that is known."""
+        return args, dict(kwargs)
+
+    def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
+        """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
+        self.complain(*self.given(args, kwargs))
+
+    def complain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise what torch says of these arguments, if it does."""
+        spread = any(isinstance(a, Sharding) for a in (*args, *kwargs.values()))  # torch has no such argument
+        if self.where and not spread:
+            raise_if_any(torch_complaint(self.where, self.said, args, kwargs))
+
+    def into(self, target: Any, args: Any, kwargs: Any) -> tuple[Out, Any, Any]:
+        """What may be written into the tensor `target`, and the arguments of the call that computes it."""
+        return Out.EXACT if self.out is True else Out(self.out), args, kwargs
+
+
+def enter(me: Any, args: Any, kwargs: Any = NO_NAMES, more: Any = (), out: Any = None) -> Any:
+    """Answer a call of the public function `me`, whatever its arguments are.
+
+    Of a function of a row `args` are all parameters in the row's order, and `kwargs` and `more` what did not fit in.
+    """
+    form: Form = me.form
+    if kwargs or more:
+        args, kwargs, out = form.named(args, kwargs, more, out)
+    if foreign((*args, *kwargs.values())):
+        return handle(me, *form.given(args, kwargs if out is None else {**kwargs, "out": out}))
+    try:
+        return form.answer(args, kwargs) if out is None else write_out(form, args, kwargs, out)
+    except Exception as error:
+        form.explain(args, kwargs if out is None else {**kwargs, "out": out}, error)
+        raise

@@ -17,8 +17,8 @@ from .._core.arrays.kernels import cpp_name, scalar_name, widen
 from .._core.arrays.layouts import following, with_statics
 from .._core.errors.messages import legacy_type
 from .._core.jax.custom_jvp import custom_jvp, is_absent
-from .._core.jax.sizes import pinned
 from .._core.jax.products import precision
+from .._core.jax.sizes import pinned
 from .._core.jax.unsplit import unsplit
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, NoGradient, op

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,37 +25,39 @@ class Formula:
         plan: the plan.
         inputs: the leaves to differentiate by.
         diff: the results that cotangents are given of.
+        found: the template of the plan; None to trace the gradients by shape.
     """
 
-    __slots__ = ("_exact", "_slices", "cuts", "diff", "grad_refs", "inputs", "out_refs", "plan", "prim_pos", "steps")
+    __slots__ = (
+        "_again", "_exact", "_slices", "_steps", "cuts", "diff", "grad_refs", "inputs", "out_refs", "plan",
+        "prim_pos",
+    )  # fmt: skip
 
-    def __init__(self, plan: Plan, inputs: tuple[int, ...], diff: tuple[int, ...]) -> None:
+    def __init__(self, plan: Plan, inputs: tuple[int, ...], diff: tuple[int, ...], found: Found | None) -> None:
         self.plan, self.inputs, self.diff = plan, inputs, diff
         self.prim_pos = {leaf: p for p, leaf in enumerate(plan.present)}
         self._slices: dict[Any, Any] = {}
-        template = None if plan.found is None else _of_template(self, plan.found)
-        if template is None:
-            self._set(_by_shape(self))
-        else:
-            assert plan.found is not None
-            self._set(template.at(plan.found.numbers))
-        self._exact: Formula | None = self if template is None or template.exact else None
-
-    def _set(self, steps: Steps) -> None:
-        n = len(self.plan.outs)
-        self.steps = steps
+        template = None if found is None else _of_template(self, found)
+        self._steps = _by_shape(self) if template is None else None
+        self._again = None if template is None else functools.partial(template.at, found.numbers)  # type: ignore[union-attr]
+        n, steps = len(plan.outs), self.steps
         self.out_refs, self.grad_refs = steps.out[:n], steps.out[n:]
         self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
+        self._exact: Formula | None = self if template is None or template.exact else None
+
+    @property
+    def steps(self) -> Steps:
+        """The results, then the gradients, step by step."""
+        if self._steps is None:
+            assert self._again is not None
+            self._steps = self._again()
+        return self._steps
 
     @property
     def exact(self) -> Formula:
         """The formula whose steps may be differentiated: those of a template may have lost rules for that."""
         if self._exact is None:
-            found, self.plan.found = self.plan.found, None
-            try:
-                self._exact = Formula(self.plan, self.inputs, self.diff)
-            finally:
-                self.plan.found = found
+            self._exact = Formula(self.plan, self.inputs, self.diff, None)
         return self._exact
 
     # -- what is read
@@ -119,7 +122,11 @@ class Formula:
         given += [self.out_refs[k] for k in outs]
         if any(isinstance(r, Const) for r in given):
             return None
-        return self.steps.closed(given, refs, self.cuts, kept)
+        closed = self.steps.closed(given, refs, self.cuts, kept)
+        if self._again is not None:  # which gives them, should anybody ask
+            self._steps = None
+            self._slices.clear()
+        return closed
 
 
 def _of_template(formula: Formula, found: Found) -> AnySize | None:

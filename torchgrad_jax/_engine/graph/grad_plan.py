@@ -87,7 +87,7 @@ class GradPlan:
     # -- derivation
     def _derive(self) -> None:
         plan = self.plan
-        self.formula = formula = Formula(plan, self.inputs, self.diff)
+        self.formula = formula = Formula(plan, self.inputs, self.diff, plan.found)
         self.sources = tuple([formula.source(ref) for ref in formula.grad_refs])
         ins, outs = formula.reads(formula.grad_refs, formula.cuts)
         if plan.call.row.from_inputs is True:  # recorded gradients alone read the numbers

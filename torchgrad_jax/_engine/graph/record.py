@@ -128,7 +128,7 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
     saved = [leaves[i] for i in gp.saved_in]
     if not MODES.run.at_once:  # numbers that are carried from run to run are saved as the arrays that they are here
-        saved = [v.array() if v.__class__ is Number else v for v in saved]
+        saved = [v.array() if type(v) is Number else v for v in saved]
     vers = saving.versions_to_keep(saved, tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved]))
     if (
         mode & (PACKING | INFERENCE)

@@ -29,8 +29,6 @@ _WITHOUT_SIZES = frozenset((
     "SingleDeviceSharding", "PrngKeyImpl", "PRNGImpl", "AbstractMesh",
 ))  # fmt: skip
 """Classes of parameters that hold numbers of dimensions, or nothing that has to do with shapes."""
-_RULES = frozenset(("jvp_jaxpr_fun", "jvp_jaxpr_thunk", "fwd_jaxpr_thunk", "bwd", "out_trees", "policy"))
-"""Parameters that say how a step is differentiated, which nobody asks of steps for a size."""
 
 
 class AnySize:

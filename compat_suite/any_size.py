@@ -17,7 +17,7 @@ import numpy as np
 
 from torchgrad_jax import clear_caches
 from torchgrad_jax._core.arrays.meta import Meta, meta
-from torchgrad_jax._core.host.code import INNER
+from torchgrad_jax._core.host.choice import INNER
 from torchgrad_jax._engine.graph import formula as formulas
 from torchgrad_jax._engine.run import trace
 from torchgrad_jax._engine.run.steps import Const, Steps

@@ -133,7 +133,7 @@ class Modes(threading.local):
 
     def transforming(self) -> bool:
         """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""
-        return bool(self.transforms) or any(run.batch is not None for run in self.runs)
+        return bool(self.transforms) or (bool(self.runs) and any(run.batch is not None for run in self.runs))
 
 
 MODES = Modes()

@@ -19,7 +19,8 @@ from .._engine.graph.hooks import RemovableHandle
 from .._engine.graph.node import Node as _EngineNode
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, check_counted, make
-from .._engine.passes.segments import Compiled, whole_graph
+from .._engine.passes.compiled_segments import Compiled
+from .._engine.passes.segments import whole_graph
 from ._passes import GradientEdge as GradientEdge, ones_like
 from .variable import Variable as Variable
 
@@ -450,7 +451,7 @@ def to_jaxpr(tensor: Tensor) -> Any:
         )
     segment = found[1]
     compiled = Compiled(segment.key)
-    return jax.make_jaxpr(compiled.fn)(segment.given, segment.args, [None] * len(segment.leaves))
+    return jax.make_jaxpr(compiled.fn)(*segment.given, *segment.args)
 
 
 __all__ = [

@@ -61,6 +61,9 @@ backends_are_open = _take("_src.xla_bridge", "backends_are_initialized")
 TRACE_CONTEXT = _take("_src.config", "trace_context", "__call__")
 """All settings that a trace depends on, as one key: JAX's own caches of traces have it in theirs."""
 
+LOWERINGS = _take("interpreters.mlir", "_lowerings", "__getitem__")
+"""By primitive, the rule that says what XLA is to do for it; a rule of ours falls back on JAX's."""
+
 
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
 

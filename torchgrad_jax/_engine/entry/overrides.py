@@ -417,13 +417,25 @@ def _with_values(code: types.CodeType, values: dict[int, Any], name: str) -> typ
     return code.replace(co_consts=tuple(put(c) for c in code.co_consts), co_name=name)
 
 
+def _never(func: Any) -> bool:
+    """Of most modes: whether a call is the same with the mode as without, but for what it calls."""
+    return False
+
+
 def _overriding(func: Any, plain: Any, kind: str) -> Callable[..., Any]:
     """What a function does with arguments that may override it."""
 
     def override(args: Any, kwargs: Any) -> Any:
         found = () if kind == "factory" else overloaded(_flat(args, kwargs))
-        if not found and not modes_active():
-            return plain(*args, **kwargs)
+        if not found:
+            modes = MODES.function_modes
+            if not modes_active():
+                return plain(*args, **kwargs)
+            if len(modes) == 1 and getattr(modes[0], "passes", _never)(func):
+                if not hasattr(func, "binding"):
+                    return plain(*args, **kwargs)
+                with innermost():  # an operator calls no other function
+                    return plain(*args, **kwargs)
         return dispatch(func, found, args, kwargs)
 
     def operator(args: Any, kwargs: Any) -> Any:

@@ -179,9 +179,15 @@ def _mirrored(base: Tensor, t: Tensor) -> tuple[bool, bool]:
     return (al.conj, al.neg) if own is None else (al.conj ^ own.conj, al.neg ^ own.neg)
 
 
+@KERNELS.memo(0)
+def _window_gradient(src: Meta, m: Meta, relative: int, conj: bool, neg: bool, name: str) -> Any:
+    return grad_plan(window_plan(src, m, relative, name, conj, neg), 1)
+
+
 def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str) -> Node:
     """The node of a view with meta `m`, `offset` elements of its own from the start of `src`."""
-    gp = grad_plan(window_plan(src, m, offset, name, conj, neg), 1)
+    lost = m.dtype is src.dtype and not (conj or neg) and _reaches_out(src, m, offset)
+    gp = _window_gradient(src, m, offset if lost else 0, conj, neg, name)
     saved = (offset,) if gp.saved_in else ()
     return new_node(gp, (edge,), saved, (0,) * len(saved))
 
@@ -263,7 +269,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     base = al.base
     relative = _relative(base, t)
     lost = t._m.dtype is base._m.dtype and _reaches_out(base._m, t._m, relative)
-    gp = copy_slices_plan(node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
+    key = (node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
+    gp = _COPY_SLICES.young.get(key) or copy_slices_plan(*key)
     rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
     # While a write is not freed, it has its own node, and with it the one that the part had before.
     saved = (relative, *node.saved, node)

@@ -161,7 +161,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     """`write_known`, while no other thread writes."""
     me, writing = leaves[0], inplace_call(call)
     checked = writing.rules.check is not None or not writing.plain
-    plain = None if checked else plain_leaves(leaves)
+    plain = None if checked else plain_leaves(leaves, MODES.bits)
     if plain is None or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
         return None
     for v in leaves[1:]:
@@ -174,7 +174,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     if MODES.bits and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
     recording = MODES.bits and mask and plan.any_diff
-    gp = gradient_of(plan, mask, leaves) if recording else None
+    gp = (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
     if call.check is not None:
         check_values(call, leaves, xs)
     array = plan.fwd(*xs)

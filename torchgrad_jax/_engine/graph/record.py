@@ -331,12 +331,13 @@ def apply(call: Call, leaves: Sequence[Any]) -> Any:
     return _apply(call, leaves)
 
 
-def plain_leaves(leaves: Sequence[Any], inference: int = 0) -> tuple[tuple[Any, ...], list[Any], int] | None:
+def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], list[Any], int] | None:
     """`keys_of` for plain tensors; None where there is anything else.
 
-    In `inference` mode tensors of that mode are as plain as others.
+    In inference mode tensors of that mode are as plain as others.
     """
     keys: list[Any] = []
+    inference = mode & INFERENCE
     xs, mask, bit = [], 0, 1
     for v in leaves:
         kind = v.__class__
@@ -352,7 +353,7 @@ def plain_leaves(leaves: Sequence[Any], inference: int = 0) -> tuple[tuple[Any, 
                 xs.append(read(v))
                 if v._rg:
                     mask |= bit
-                elif requires_grad_of(v):  # no gradient can go along its edge
+                elif mode & GRAD and requires_grad_of(v):  # no gradient can go along its edge
                     return None
         elif v is None:
             keys.append(None)
@@ -367,7 +368,7 @@ def plain_leaves(leaves: Sequence[Any], inference: int = 0) -> tuple[tuple[Any, 
 
 def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    plain = plain_leaves(leaves, mode & INFERENCE)
+    plain = plain_leaves(leaves, mode)
     if plain is None or not call.plain or (mode & INFERENCE and mode & GRAD):
         return None
     if mode & PACKING and call.row.kernel.writes:  # which happens between two calls of hooks
@@ -413,7 +414,7 @@ def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[T
     if mode & PACKING:
         end_node(begin_node(gp, leaves, mode), outs, mode)
         return
-    node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out])
+    node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out] if gp.saved_out else ())
     for nr, k in enumerate(plan.diff):  # other results have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True

@@ -13,7 +13,7 @@ from jax.core import Tracer
 
 from ..._core.arrays import devices, dtypes, placement
 from ..._core.arrays.meta import Meta, meta
-from ..._core.state import IN_RUN, INFERENCE, MODES, UNDER_JAX
+from ..._core.state import GRAD, IN_RUN, INFERENCE, MODES, UNDER_JAX
 
 
 class Storage:
@@ -219,12 +219,17 @@ _new = object.__new__
 
 def make(array: Any, m: Meta) -> Tensor:
     """A fresh tensor around an array; m describes it."""
-    t = _new(Tensor)
-    t._st = t._vc = Storage(array, m)
-    t._m = m
+    t, st = _new(Tensor), _new(Storage)
+    st.array = array
+    st.meta = t._m = m
+    st.version = st.stamp = st.pointer = st.born = t._onr = 0
+    if MODES.bits > GRAD:
+        st.born = MODES.birth
+        if (born := MODES.run.born) is not None:
+            born.append(ref(st))
+    t._st = t._vc = st
     t._al = t._fn = t._g = t._acc = t._x = None
     t._rg = False
-    t._onr = 0
     return t
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._core.host.code import INNER, silently
+from ..._core.host.choice import INNER
+from ..._core.host.code import silently
 from ..._core.host.steps import STEPS
 from ..._core.jax.sizes import NotGeneral, Size, Sizes
 from .steps import Const, Equation, Literal, Steps, Var

@@ -143,9 +143,14 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.run.steps": frozenset(),
     "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
     "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart"}),
-    "_engine.run.trace": frozenset({"_core", "_ops", "_engine.run.executors", "_engine.run.joining"}),
+    "_engine.run.any_size": frozenset({"_core", "_engine.run.steps"}),
+    "_engine.run.templates": frozenset({"_core", "_engine.run.any_size", "_engine.run.steps"}),
+    "_engine.run.trace": frozenset(
+        {"_core", "_ops", "_engine.run.executors", "_engine.run.joining", "_engine.run.templates"}
+    ),
+    "_engine.graph.formula": frozenset({"_core", "_engine.run"}),
     "_engine.graph.grad_plan": frozenset(
-        {"_core", "_ops", "_engine.run", "_engine.graph.node", "_engine.memory.shared_values"}
+        {"_core", "_ops", "_engine.run", "_engine.graph.formula", "_engine.graph.node", "_engine.memory.shared_values"}
     ),
 }
 

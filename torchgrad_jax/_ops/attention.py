@@ -16,12 +16,18 @@ from .._core.arrays.kernels import is_half, scalar_name, widen
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.products import precision
+from .._core.jax.sizes import of_sizes
 from .helpers import is_bool, is_float, tangent_with_own_gradients
 from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
 
 Pair = tuple[Any, Any]
 Share = tuple[Array, Array, Array]
+
+
+def _factor(n: int) -> float:
+    """What products of vectors with n elements are multiplied by."""
+    return 1.0 / math.sqrt(n)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -333,7 +339,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
         raise RuntimeError("scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0")
     many = query.shape[1] // max(key.shape[1], 1)
     k, v = (jnp.repeat(a, many, axis=1) if many > 1 else a for a in (key, value))
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = of_sizes(_factor, query.shape[-1]) if scale is None else scale
     bias = attn_mask
     if bias is not None and bias.ndim < 4:
         bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
@@ -416,5 +422,5 @@ def _scaled_dot_product_cudnn_attention(
 
     Tangents, and derivatives of the backward pass, are those of the blocks.
     """
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = of_sizes(_factor, query.shape[-1]) if scale is None else scale
     return _by_kernel(is_causal, factor, query, key, value)

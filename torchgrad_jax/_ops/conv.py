@@ -18,6 +18,7 @@ from .._core.arrays.layouts import following, with_statics
 from .._core.errors.messages import legacy_type
 from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .._core.jax.products import precision
+from .._core.jax.sizes import pinned
 from .._core.jax.unsplit import unsplit
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, NoGradient, op
@@ -321,7 +322,7 @@ def _flattened(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, di
     config[2] = (*pads[0], stretch[0] - 1)
     x = lax.pad(x, jnp.zeros((), x.dtype), config)
     reach = (size - 1) * stride[0] + 1
-    starts = [i * dilation[0] for i in range(w.shape[2])]
+    starts = [i * dilation[0] for i in range(pinned(w.shape[2]))]
     parts = [lax.slice_in_dim(x, at, at + reach, stride[0], axis=2) for at in starts]
     rows = jnp.moveaxis(jnp.stack(parts, 2), 3, 1)  # (n, size, channels, kernel, ...)
     rows = rows.reshape(n * size, -1, *rows.shape[4:])
@@ -361,7 +362,7 @@ def _taps(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilatio
     if any(c != (0, 0, 0) for c in config):
         x = lax.pad(x, jnp.zeros((), x.dtype), config)
     taps = []
-    for at in np.ndindex(*w.shape[2:]):
+    for at in np.ndindex(*map(pinned, w.shape[2:])):
         start = (0, 0, *(i * d for i, d in zip(at, dilation)))
         stop = x.shape[:2] + tuple(b + (n - 1) * s + 1 for b, n, s in zip(start[2:], sizes, stride))
         taps.append((at, lax.slice(x, start, stop, (1, 1, *stride))))

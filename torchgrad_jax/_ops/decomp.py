@@ -21,7 +21,7 @@ from .._core.errors import messages as errors, warn
 from .._core.errors.checks import fail_if, numpy_of, readable
 from .._core.errors.messages import LinAlgError
 from .._core.jax import control
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import is_complex
 from .inner import inner_op
 from .matrix_helpers import (
@@ -30,7 +30,6 @@ from .matrix_helpers import (
     converges_for_svd,
     diagonal_of,
     identity,
-    no_tangent,
     product,
     solve_triangular,
     svd_of_finite,
@@ -73,7 +72,7 @@ def _gaps(values: Array) -> Array:
 
 
 def _off_diagonal(x: Array) -> Array:
-    return jnp.where(np.eye(x.shape[-1], dtype=bool), 0, x)
+    return jnp.where(jnp.eye(x.shape[-1], dtype=bool), 0, x)
 
 
 # --- Cholesky -----------------------------------------------------------------------------------
@@ -123,7 +122,7 @@ def _cholesky_jvp(upper: bool, forward: bool, primals: Any, tangents: Any) -> An
     else:
         phi = (jnp.tril(x + conj_t(x)) - conj_t(x) * diagonal) * 0.5
     t_low = product(low, phi)
-    return (factor, info), (conj_t(t_low) if upper else t_low, no_tangent(info))
+    return (factor, info), (conj_t(t_low) if upper else t_low, NO_TANGENT)
 
 
 def _cholesky_of(what: str, a: Array, upper: bool, forward: bool = False) -> tuple[Array, Array]:

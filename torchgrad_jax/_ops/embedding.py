@@ -13,6 +13,7 @@ from .._core.arrays import dtypes
 from .._core.errors.checks import fail_if, first_outside, outside, readable
 from .._core.errors.messages import legacy_type
 from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.sizes import value_of
 from .places import check_selected, is_index, rows
 from .registry import Array, Grad, op
 
@@ -263,7 +264,7 @@ def embedding_bag(
     counted = indices != padding
     if include_last_offset:
         counted = counted & (bag < bags)
-    bag_in = jnp.where(counted, bag, bags)  # an additional bag takes what does not count
+    bag_in = jnp.where(counted, bag, value_of(bags))  # an additional bag takes what does not count
     size = jnp.zeros(bags + 1, jnp.int64).at[bag_in].add(1)[:bags]
     x = _looked_up(padding, scale_grad_by_freq and mode != MAX, weight, indices)
     if mode == MAX:

@@ -14,14 +14,14 @@ from .._core.arrays import dtypes, shapes
 from .._core.arrays.division import divide
 from .._core.errors.checks import fail_if, readable
 from .._core.host import forms_of_order
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
+from .._core.jax.sizes import value_of
 from .helpers import is_bool, is_complex, is_float
 from .inner import inner_op
 from .ordering import permutation
 from .registry import Array, Compares, Dims, Grad, Scalar, op
 
 Shape = tuple[int, ...]
-FLOAT0 = jax.dtypes.float0
 
 
 def _torch_name(x: Any) -> str:
@@ -184,7 +184,7 @@ def _pick(x: Array, dim: int, keepdim: bool, name: str, find: Callable[[Array], 
         here = lax.broadcasted_iota(index.dtype, t.shape, axis) == full
         chosen = lax.reduce_sum(jnp.where(here, t, jnp.zeros_like(t)), axes=(axis,))
         chosen = lax.expand_dims(chosen, (axis,)) if keepdim else chosen
-        return (values, index), (chosen, np.zeros(index.shape, FLOAT0))
+        return (values, index), (chosen, NO_TANGENT)
 
     return f(x)
 
@@ -258,7 +258,7 @@ def _median_place(x: Array, axis: int, ignore_nan: bool) -> Array:
     usable = n - missing
     if ignore_nan:
         return jnp.maximum(usable - 1, 0) // 2
-    return jnp.where(missing > 0, usable, (n - 1) // 2)
+    return jnp.where(missing > 0, usable, value_of((n - 1) // 2))
 
 
 def _find_median(x: Array, axis: int, ignore_nan: bool) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from jax import lax
 
 from .._core.arrays import layouts, shapes
 from .._core.arrays.kernels import scalar_name
+from .._core.jax.sizes import of_sizes
 from .helpers import is_complex, is_float, numel_along
 from .inner import inner_op
 from .registry import Array, Dims, op
@@ -41,9 +43,14 @@ def _complex(x: Array, dims: tuple[int, ...], forward: bool) -> Array:
 
 def _scaled(x: Array, normalization: int, n: int, inverse: bool) -> Array:
     """The transform, scaled by `norm`. XLA's inverse transforms are divided by n already."""
+    if not n or n == 1 or normalization == (BY_N if inverse else NONE):
+        return x
+    return x * jnp.asarray(of_sizes(functools.partial(_factor, normalization, inverse), n), x.dtype)
+
+
+def _factor(normalization: int, inverse: bool, n: int) -> float:
     factor = {NONE: 1.0, BY_ROOT_N: 1 / math.sqrt(n), BY_N: 1 / n}[normalization] if n else 1.0
-    factor = factor * n if inverse else factor
-    return x if factor == 1 else x * jnp.asarray(factor, x.dtype)
+    return factor * n if inverse else factor
 
 
 def _dims(x: Array, dim: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from jax import lax
 
 from .._core.arrays.kernels import scalar_name, widen
 from .._core.host import forms_of_images
+from .._core.jax.sizes import value_of
 from .._core.random.rounding import spaced
 from .helpers import cubic_beyond, cubic_within, is_float
 from .registry import Array, Dims, NoGradient, op
@@ -102,10 +104,10 @@ def _read(image: Array, at: list[Array], sizes: tuple[int, ...]) -> Array:
     for a, n in zip(at, sizes):
         ok = (a >= 0) & (a <= n - 1)
         inside = ok if inside is None else inside & ok
-        i = jnp.clip(jnp.where(ok, a, 0), 0, n - 1).astype(jnp.int64)
+        i = jnp.clip(jnp.where(ok, a, 0), 0, value_of(n - 1)).astype(jnp.int64)
         flat = i if flat is None else flat * n + i
     batch, channels = image.shape[:2]
-    area = int(np.prod(sizes))
+    area = math.prod(sizes)
     where = flat.reshape(batch, 1, -1)
     planes = lax.broadcasted_iota(jnp.int64, (batch, channels, 1), 0) * channels
     planes = (planes + lax.broadcasted_iota(jnp.int64, (batch, channels, 1), 1)) * area

@@ -25,7 +25,7 @@ from .._core.arrays.matrices import (
 )
 from .._core.errors.checks import fail_if, readable
 from .._core.jax import control
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import anywhere, is_complex
 from .matrix_helpers import (
     conj_t,
@@ -37,7 +37,6 @@ from .matrix_helpers import (
     linear_solve,
     lu_solve,
     lu_tangent,
-    no_tangent,
     padded_factors,
     permutation_of,
     permute,
@@ -60,7 +59,7 @@ def _lu_factor(a: Array) -> tuple[Array, Array]:
 def _lu_factor_jvp(primals: Any, tangents: Any) -> Any:
     lu, pivots = _lu_factor(*primals)
     t = lu_tangent(lu, permutation_of(pivots, lu.shape[-2]), *tangents)
-    return (lu, pivots), (t, no_tangent(pivots))
+    return (lu, pivots), (t, NO_TANGENT)
 
 
 def _need_pivoting(pivot: bool) -> None:
@@ -309,7 +308,7 @@ def _inverse(a: Array) -> tuple[Array, Array]:
 @_inverse.defjvp
 def _inverse_jvp(primals: Any, tangents: Any) -> Any:
     x, info = _inverse(*primals)
-    return (x, info), (-product(x, product(tangents[0], x)), no_tangent(info))
+    return (x, info), (-product(x, product(tangents[0], x)), NO_TANGENT)
 
 
 @op(namespace="linalg", method=False, function=False, returns=("inverse", "info"), nondiff=(1,), layout=column_major)
@@ -399,7 +398,7 @@ def _det_jvp(primals: Any, tangents: Any) -> Any:
         det,
         t,
     )
-    return (det, lu, pivots), (t_det, jnp.zeros_like(lu), no_tangent(pivots))
+    return (det, lu, pivots), (t_det, jnp.zeros_like(lu), NO_TANGENT)
 
 
 @op(node="LinalgDetBackward0", returns=("result", "LU", "pivots"), nondiff=(1, 2), method=False, layout=column_major)
@@ -434,7 +433,7 @@ def _slogdet_jvp(primals: Any, tangents: Any) -> Any:
         t_sign, t_log = lax.complex(jnp.zeros_like(jnp.imag(t)), jnp.imag(t)) * sign, jnp.real(t)
     else:
         t_sign, t_log = jnp.zeros_like(sign), t
-    return out, (t_sign, t_log, jnp.zeros_like(lu), no_tangent(pivots))
+    return out, (t_sign, t_log, jnp.zeros_like(lu), NO_TANGENT)
 
 
 @op(

@@ -11,9 +11,9 @@ from jax import lax
 from .._core.arrays import shapes
 from .._core.arrays.kernels import scalar_name
 from .._core.arrays.matrices import require_matrix, require_square, require_supported
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import is_complex, is_float
-from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, no_tangent, product, svd_of_finite
+from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, product, svd_of_finite
 from .registry import Array, Grad, NoGradient, Out, Scalar, op
 
 
@@ -150,12 +150,12 @@ def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
 def _lstsq_jvp(primals: Any, tangents: Any) -> Any:
     # x = pinv(A) b; the residual is orthogonal to the range of A, so dx does not move its norm
     (a, b, rcond), (t_a, t_b, _) = primals, tangents
-    x, _, rank, s = out = _lstsq(a, b, rcond)
+    x, _, _, s = out = _lstsq(a, b, rcond)
     p = _pinv(a, None, None, False)
     t_x = product(_pinv_tangent(a, p, t_a), b) + product(p, t_b)
     left, t_left = product(a, x) - b, product(t_a, x) - t_b
     t_squares = 2 * jnp.sum(jnp.real(jnp.conj(left) * t_left), -2)
-    return out, (t_x, t_squares, no_tangent(rank), jnp.zeros_like(s))
+    return out, (t_x, t_squares, NO_TANGENT, jnp.zeros_like(s))
 
 
 def _lstsq_layout(metas: Any, shape: tuple[int, ...], which: int) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -14,7 +13,8 @@ from .._core.arrays import shapes
 from .._core.errors.checks import fail_if, is_traced, numpy_of, readable
 from .._core.errors.messages import LinAlgError
 from .._core.jax import control
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
+from .._core.jax.sizes import value_of
 from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
 
@@ -30,11 +30,6 @@ def conj_t(x: Array) -> Array:
 def identity(n: int, like: Array) -> Array:
     """Identity matrices for the batch that `like` holds."""
     return jnp.broadcast_to(jnp.eye(n, dtype=like.dtype), (*like.shape[:-2], n, n))
-
-
-def no_tangent(x: Array) -> Any:
-    """The tangent of an integer output."""
-    return np.zeros(x.shape, jax.dtypes.float0)
 
 
 def solve_triangular(
@@ -113,7 +108,7 @@ def _undefined_from_pivots(a: Array, lu: Array) -> Array:
     undefined = jnp.isnan(pivot) | (jnp.isinf(pivot) & endless[..., : min(m, n)])
     row, column = (lax.broadcasted_iota(jnp.int32, lu.shape, lu.ndim - d) for d in (2, 1))
     first = jnp.argmax(undefined, -1).astype(row.dtype)
-    first = jnp.where(jnp.any(undefined, -1), first, m)[..., None, None]
+    first = jnp.where(jnp.any(undefined, -1), first, value_of(m))[..., None, None]
     return jnp.where((row > first) & (column >= first), jnp.nan, lu)
 
 
@@ -185,7 +180,7 @@ def _solve_system_jvp(left: bool, vector: bool, primals: Any, tangents: Any) -> 
         change = product(t_a, x) if left else product(x, t_a)
     side = a if left else transposed(a)
     t = _oriented(functools.partial(linear_solve, side, lu, pivots), t_b - change, left, vector)
-    return (x, lu, pivots), (t, jnp.zeros_like(lu), no_tangent(pivots))
+    return (x, lu, pivots), (t, jnp.zeros_like(lu), NO_TANGENT)
 
 
 def svd_of_finite(a: Array, full_matrices: bool = False, compute_uv: bool = True) -> Any:

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .registry import Array
-
-FLOAT0 = jax.dtypes.float0
 
 _HALF = 32
 _PLACES = 2**_HALF - 1
@@ -55,7 +52,7 @@ def permuting(x: Array, axis: int, find: Callable[[Array], tuple[Array, Array]])
     def jvp(primals: Any, tangents: Any) -> Any:
         values, index = f(*primals)
         moved = along(tangents[0], index, axis)
-        return (values, index), (moved, np.zeros(index.shape, FLOAT0))
+        return (values, index), (moved, NO_TANGENT)
 
     return f(x)
 

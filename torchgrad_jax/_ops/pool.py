@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -18,7 +17,8 @@ from .._core.arrays.layouts import following
 from .._core.errors import messages as errors
 from .._core.errors.checks import fail_if, first_outside, outside
 from .._core.host import forms_of_images
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
+from .._core.jax.sizes import decided, of_sizes, pinned
 from .helpers import from_zero, is_bool, is_complex, is_float
 from .inner import inner_op
 from .registry import Array, Dims, NoGradient, op
@@ -132,7 +132,7 @@ def _slices(x: Array, axis: int, window: Window, out: int, fill: Array) -> list[
         config[axis] = (pad, after, 0)
         x = lax.pad(x, fill, config)
     stop = (out - 1) * stride + 1
-    return [lax.slice_in_dim(x, j * dilation, j * dilation + stop, stride, axis=axis) for j in range(size)]
+    return [lax.slice_in_dim(x, j * dilation, j * dilation + stop, stride, axis=axis) for j in range(pinned(size))]
 
 
 def _fixed_index(n: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +153,7 @@ def _adaptive_index(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(index, 0, n - 1), index < stop[:, None]
 
 
-def _along(values: np.ndarray, axis: int, ndim: int) -> Array:
+def _along(values: Any, axis: int, ndim: int) -> Array:
     """A constant in a shape that broadcasts: its first axis is `axis`, and its others are those that follow."""
     return jnp.asarray(values.reshape((1,) * axis + values.shape + (1,) * (ndim - axis - values.ndim)))
 
@@ -184,13 +184,14 @@ def _sliced_max(x: Array, at: Array | None, axis: int, step: int, window: Window
     best: Any = None
     place: Any = None
     for j, part in enumerate(parts):
-        pos = np.arange(out) * stride - pad + j * dilation
-        here = np.where((pos >= 0) & (pos < n), pos * step, -1).astype(np.int32)
+        find = functools.partial(_places_of, stride, pad, j * dilation)
+        here = of_sizes(find, out, n, step, shape=(out,), dtype=np.int32)
         if inner is None:
             where = jnp.broadcast_to(_along(here, axis, x.ndim), part.shape)
         else:
-            where = inner[j] + _along(np.maximum(here, 0), axis, x.ndim)
-            if (here < 0).any():
+            inside = of_sizes(functools.partial(_places_or_0, find), out, n, step, shape=(out,), dtype=np.int32)
+            where = inner[j] + _along(inside, axis, x.ndim)
+            if decided(functools.partial(_any_outside, find), out, n, step):
                 where = jnp.where(inner[j] < 0, inner[j], where)
         if best is None:
             best, place = part, where
@@ -202,6 +203,20 @@ def _sliced_max(x: Array, at: Array | None, axis: int, step: int, window: Window
             take = take | (place < 0)
         best, place = jnp.where(take, part, best), jnp.where(take, where, place)
     return best, place
+
+
+def _places_of(stride: int, pad: int, offset: int, out: int, n: int, step: int) -> np.ndarray:
+    """The flat place of one element of each window, -1 in the padding."""
+    pos = np.arange(out) * stride - pad + offset
+    return np.where((pos >= 0) & (pos < n), pos * step, -1).astype(np.int32)
+
+
+def _places_or_0(find: Callable[..., np.ndarray], *sizes: int) -> np.ndarray:
+    return np.maximum(find(*sizes), 0)
+
+
+def _any_outside(find: Callable[..., np.ndarray], *sizes: int) -> bool:
+    return bool((find(*sizes) < 0).any())
 
 
 def _gathered_max(
@@ -261,7 +276,7 @@ def _with_places(fn: Callable[..., Any], k: int) -> Callable[..., Any]:
     @ruled.defjvp
     def jvp(rest: Any, primals: Any, tangents: Any) -> Any:
         y, at = ruled(*primals, rest)
-        return (y, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
+        return (y, at), (_take_places(tangents[0], at, k), NO_TANGENT)
 
     return lambda x, rest: ruled(x, rest) if is_float(x) else fn(x, rest)
 
@@ -373,14 +388,21 @@ def _sum_axis(x: Array, axis: int, window: Window) -> Array:
     return lax.reduce_window(x, np.zeros((), x.dtype), lax.add, dims, strides, pads)
 
 
-def _divide(total: Array, counts: Sequence[np.ndarray], dtype: np.dtype) -> Array:
+def _divide(total: Array, count: Callable[..., np.ndarray], sizes: Shape, shape: Shape, dtype: np.dtype) -> Array:
     """Sums over windows divided by how many elements each has (integers: towards zero)."""
-    count = functools.reduce(np.multiply.outer, counts)
-    if count.size and (count == count.flat[0]).all():
-        divisor = jnp.full((), int(count.flat[0]), total.dtype)
+    common = decided(functools.partial(_common, count), *sizes)
+    if common is not None:
+        divisor = jnp.full((), common, total.dtype)
     else:
-        divisor = jnp.asarray(count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype)
+        counts = of_sizes(count, *sizes, shape=shape, dtype=np.int64)
+        divisor = jnp.asarray(counts.reshape((1,) * (total.ndim - len(shape)) + shape), total.dtype)
     return divide(from_zero(total), divisor).astype(dtype)
+
+
+def _common(count: Callable[..., np.ndarray], *sizes: int) -> int | None:
+    """What all numbers of a table are, if they are equal."""
+    found = count(*sizes)
+    return int(found.flat[0]) if found.size and (found == found.flat[0]).all() else None
 
 
 def _avg_pool(
@@ -398,18 +420,24 @@ def _avg_pool(
         raise RuntimeError("divisor must be not zero")
     windows = _windows(name, x, k, kernel, stride, padding, (1,), ceil_mode)
     _refuse(name, x, only_long=True)
-    total, counts = widen(x), []
-    for axis, window in zip(range(x.ndim - k, x.ndim), windows):
-        size, step, pad, _, _ = window
-        n = x.shape[axis]
-        start = np.arange(_out_size(n, window)) * step - pad
-        stop = np.minimum(start + size, n + pad)
-        counts.append(stop - start if count_include_pad else np.minimum(stop, n) - np.maximum(start, 0))
+    total, image = widen(x), x.shape[x.ndim - k :]
     for axis, window in reversed(list(zip(range(x.ndim - k, x.ndim), windows))):
         total = _sum_axis(total, axis, window)
     if divisor_override is not None:
-        counts = [np.array(divisor_override)]
-    return _divide(total, counts, x.dtype)
+        return _divide(total, lambda: np.array(divisor_override), (), (), x.dtype)
+    shape = tuple(_out_size(n, w) for n, w in zip(image, windows))
+    return _divide(total, functools.partial(_counts, windows, count_include_pad), image, shape, x.dtype)
+
+
+def _counts(windows: Sequence[Window], count_include_pad: bool, *image: int) -> np.ndarray:
+    """How many elements each window has."""
+    counts = []
+    for n, window in zip(image, windows):
+        size, step, pad, _, _ = window
+        start = np.arange(_out_size(n, window)) * step - pad
+        stop = np.minimum(start + size, n + pad)
+        counts.append(stop - start if count_include_pad else np.minimum(stop, n) - np.maximum(start, 0))
+    return functools.reduce(np.multiply.outer, counts)
 
 
 @op(
@@ -458,19 +486,36 @@ def avg_pool3d(
 
 
 def _adaptive_avg(x: Array, k: int, size: Shape) -> Array:
-    total, counts = widen(x), []
+    total, image = widen(x), x.shape[x.ndim - k :]
     for axis, out in zip(range(x.ndim - k, x.ndim), size):
         n = x.shape[axis]
         if out and n % out == 0:
             total = _sum_axis(total, axis, (n // out, n // out, 0, 1, False))
-            counts.append(np.full(out, n // out))
             continue
-        index, valid = _adaptive_index(n, out)
+        taps = decided(_adaptive_width, n, out)
+        index = of_sizes(_adaptive_places, n, out, shape=(out, taps), dtype=np.int64)
+        valid = of_sizes(_adaptive_valid, n, out, shape=(out, taps), dtype=bool)
         wide = _gathered(total, axis, index)
         wide = jnp.where(_along(valid, axis, wide.ndim), wide, jnp.zeros((), wide.dtype))
         total = jnp.sum(wide, axis=axis + 1, dtype=wide.dtype)
-        counts.append(valid.sum(1))
-    return _divide(total, counts, x.dtype)
+    return _divide(total, functools.partial(_adaptive_counts, k), (*image, *size), tuple(size), x.dtype)
+
+
+def _adaptive_places(n: int, out: int) -> np.ndarray:
+    return _adaptive_index(n, out)[0]
+
+
+def _adaptive_valid(n: int, out: int) -> np.ndarray:
+    return _adaptive_index(n, out)[1]
+
+
+def _adaptive_width(n: int, out: int) -> int:
+    return _adaptive_index(n, out)[0].shape[1]
+
+
+def _adaptive_counts(k: int, *sizes: int) -> np.ndarray:
+    """How many elements each window has; the sizes are those of the image, then those of the result."""
+    return functools.reduce(np.multiply.outer, [_adaptive_valid(n, out).sum(1) for n, out in zip(sizes[:k], sizes[k:])])
 
 
 def _adaptive_avg_pool(name: str, label: str, x: Array, k: int, size: Shape) -> Array:
@@ -578,7 +623,7 @@ def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) ->
     @ruled.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:  # the random samples have no gradient
         out, at = ruled(*primals)
-        return (out, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
+        return (out, at), (_take_places(tangents[0], at, k), NO_TANGENT)
 
     out, at = ruled(y, samples[: y.shape[0]])
     return (out, at) if batched else (out[0], at[0])

@@ -6,6 +6,7 @@ depend on sizes alone and are worked out in numpy, in the precision in which tor
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from jax import lax
 
 from .._core.arrays.kernels import scalar_name
 from .._core.arrays.layouts import following
+from .._core.jax.sizes import decided, of_sizes
 from .helpers import cubic_beyond, cubic_within, is_float
 from .inner import inner_op
 from .registry import Array, Dims, op
@@ -107,30 +109,54 @@ def _repeats(at: np.ndarray, n: int) -> bool:
     return len(at) % n == 0 and (at == np.arange(len(at)) // (len(at) // n)).all()
 
 
-def _pick(x: Array, axis: int, at: np.ndarray) -> Array:
+def _pick(x: Array, axis: int, out: int, places: Callable[[int, int], np.ndarray]) -> Array:
     """The given positions along an axis, as a broadcast where each is repeated equally often."""
-    n, out = x.shape[axis], len(at)
-    if n and out % n == 0 and _repeats(at, n):
+    n = x.shape[axis]
+    repeats, first, step = decided(functools.partial(_way, places), n, out)
+    if repeats:
         if out == n:
             return x
         y = jnp.broadcast_to(jnp.expand_dims(x, axis + 1), (*x.shape[: axis + 1], out // n, *x.shape[axis + 1 :]))
         return y.reshape(*x.shape[:axis], out, *x.shape[axis + 1 :])
+    if step:
+        return lax.slice_in_dim(x, first, first + (out - 1) * step + 1, step, axis=axis)
+    return jnp.take(x, of_sizes(places, n, out, shape=(out,), dtype=np.int64), axis=axis, mode="clip")
+
+
+def _way(places: Callable[[int, int], np.ndarray], n: int, out: int) -> tuple[bool, int, int]:
+    """Whether positions repeat each element equally often; else the first and the step if they are evenly spaced."""
+    at = places(n, out)
+    if n and out % n == 0 and _repeats(at, n):
+        return True, 0, 0
     step = np.diff(at)
-    if out > 1 and step[0] > 0 and (step == step[0]).all():
-        return lax.slice_in_dim(x, int(at[0]), int(at[-1]) + 1, int(step[0]), axis=axis)
-    return jnp.take(x, at, axis=axis, mode="clip")
+    even = out > 1 and step[0] > 0 and (step == step[0]).all()
+    return False, int(at[0]) if even else 0, int(step[0]) if even else 0
 
 
-def _combine(x: Array, axis: int, taps: Taps) -> Array:
-    at, weights = taps
-    if at.shape[1] == 1 and is_float(x):
-        return _pick(x, axis, at[:, 0])
-    shape = (1,) * axis + (len(at),) + (1,) * (x.ndim - axis - 1)
+def _combine(x: Array, axis: int, out: int, taps: Callable[[int, int], Taps]) -> Array:
+    n = x.shape[axis]
+    many = decided(functools.partial(_taps, taps), n, out)
+    if many == 1 and is_float(x):
+        return _pick(x, axis, out, functools.partial(_tap, taps, 0))
+    shape = (1,) * axis + (out,) + (1,) * (x.ndim - axis - 1)
     total: Any = None
-    for j in range(at.shape[1]):
-        term = _pick(x, axis, at[:, j]) * jnp.asarray(weights[:, j].reshape(shape), x.dtype)
+    for j in range(many):
+        weights = of_sizes(functools.partial(_weights, taps, j, x.dtype), n, out, shape=(out,), dtype=x.dtype)
+        term = _pick(x, axis, out, functools.partial(_tap, taps, j)) * jnp.asarray(weights.reshape(shape))
         total = term if total is None else total + term
     return total
+
+
+def _taps(taps: Callable[[int, int], Taps], n: int, out: int) -> int:
+    return taps(n, out)[0].shape[1]
+
+
+def _tap(taps: Callable[[int, int], Taps], j: int, n: int, out: int) -> np.ndarray:
+    return taps(n, out)[0][:, j]
+
+
+def _weights(taps: Callable[[int, int], Taps], j: int, dtype: Any, n: int, out: int) -> np.ndarray:
+    return taps(n, out)[1][:, j].astype(dtype)
 
 
 def _fixed_point(taps: Taps) -> tuple[np.ndarray, np.ndarray, int]:
@@ -155,10 +181,19 @@ def _resampled_bytes(x: Array, size: tuple[int, ...], taps_of: Callable[[int, in
     for k in (1, 0):
         axis = 2 + k
         if x.shape[axis] != size[k]:
-            at, weights, bits = _fixed_point(taps_of(k, x.shape[axis], size[k]))
-            total = _combine(x.astype(jnp.int32), axis, (at, weights))
+            taps = functools.partial(_in_fixed_point, taps_of, k)
+            bits = decided(functools.partial(_bits, taps_of, k), x.shape[axis], size[k])
+            total = _combine(x.astype(jnp.int32), axis, size[k], taps)
             x = jnp.clip((total + (1 << bits >> 1)) >> bits, 0, 255).astype(jnp.uint8)
     return x
+
+
+def _in_fixed_point(taps_of: Callable[[int, int, int], Taps], k: int, n: int, out: int) -> Taps:
+    return _fixed_point(taps_of(k, n, out))[:2]
+
+
+def _bits(taps_of: Callable[[int, int, int], Taps], k: int, n: int, out: int) -> int:
+    return _fixed_point(taps_of(k, n, out))[2]
 
 
 def _sizes(x: Array, k: int, size: tuple[int, ...]) -> None:
@@ -193,7 +228,8 @@ def _nearest(x: Array, size: tuple[int, ...], scales: tuple[float | None, ...], 
     if not is_float(x) and x.dtype != jnp.uint8:
         _refuse(f"upsample_nearest{k}d_channels_last" if k > 1 else "compute_indices_weights_nearest", x)
     for axis, out, given in zip(range(2, 2 + k), size, scales):
-        x = _pick(x, axis, _nearest_taps(x.shape[axis], out, given, exact, _precision(x)))
+        places = functools.partial(_nearest_taps, given=given, exact=exact, kind=_precision(x))
+        x = _pick(x, axis, out, places)
     return x
 
 
@@ -209,7 +245,7 @@ def _linear(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | 
     kind = _precision(x)
     y = x.astype(kind)
     for axis, out, given in reversed(list(zip(range(2, 2 + k), size, scales))):
-        y = _combine(y, axis, _linear_taps(x.shape[axis], out, align, given, kind))
+        y = _combine(y, axis, out, functools.partial(_linear_taps, align=align, given=given, kind=kind))
     return y.astype(x.dtype)
 
 
@@ -224,7 +260,7 @@ def _cubic(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | N
     kind = _precision(x)
     y = x.astype(kind)
     for axis, out, given in reversed(list(zip((2, 3), size, scales))):
-        y = _combine(y, axis, _cubic_taps(x.shape[axis], out, align, given, kind))
+        y = _combine(y, axis, out, functools.partial(_cubic_taps, align=align, given=given, kind=kind))
     return y.astype(x.dtype)
 
 
@@ -238,7 +274,8 @@ def _antialiased(mode: str, x: Array, size: tuple[int, ...], align: bool, scales
     y = x.astype(kind)
     for axis, out, given in reversed(list(zip((2, 3), size, scales))):
         if out != x.shape[axis]:
-            y = _combine(y, axis, _antialias_taps(mode, x.shape[axis], out, align, given, kind))
+            taps = functools.partial(_antialias_taps, mode, align=align, given=given, kind=kind)
+            y = _combine(y, axis, out, taps)
     return y.astype(x.dtype)
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from .._core.arrays.division import divide
 from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.arrays.kernels import category, half_as_float, nextafter, refuse, refusing, where, widen
-from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .logarithms import LN2
 from .registry import COMMON, FLOAT, Array, Numbers, Out, binary, elementwise_op, unary, with_rule
 
@@ -126,7 +124,7 @@ def _frexp(x: Array) -> tuple[Array, Array]:
 @_frexp.defjvp
 def _frexp_jvp(primals: Any, tangents: Any) -> Any:
     m, e = _frexp(*primals)
-    return (m, e), (_ldexp(tangents[0], -e.astype(m.dtype)), np.zeros(e.shape, jax.dtypes.float0))
+    return (m, e), (_ldexp(tangents[0], -e.astype(m.dtype)), NO_TANGENT)
 
 
 @elementwise_op(returns=("mantissa", "exponent"), nondiff=(1,), out=Out.EXACT)

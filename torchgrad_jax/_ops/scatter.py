@@ -14,6 +14,7 @@ from .._core.arrays import shapes
 from .._core.arrays.parts import diagonal_dims, selected
 from .._core.errors.checks import fail_if, first_outside, outside, readable
 from .._core.host import forms
+from .._core.jax.sizes import value_of
 from .helpers import broadcast, convert, is_bool, is_complex
 from .inner import inner_op
 from .places import WRITERS, Cells, add_at, cells, check_dim, combine, is_index, torch_name, wrapped, write_at
@@ -271,7 +272,7 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     if not source.size or not x.size:
         return x
     nth = lax.cumsum(mask.reshape(-1).astype(jnp.int64)) - 1
-    taken = Cells(jnp.clip(nth, 0, source.size - 1)).take(source)
+    taken = Cells(jnp.clip(nth, 0, value_of(source.size - 1))).take(source)
     return jnp.where(mask, taken.reshape(x.shape), x)
 
 
@@ -319,7 +320,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     start[axis] = at
     if src.shape == part:
         src = convert(src, input.dtype)
-        return lax.dynamic_update_slice(input, lax.expand_dims(src, (axis,)), start)
+        return lax.dynamic_update_slice(input, lax.expand_dims(src, (axis,)), [value_of(i) for i in start])
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from .._core.arrays import dtypes, layouts, shapes
 from .._core.arrays.meta import Meta, View
 from .._core.arrays.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
 from .._core.errors import messages as errors
+from .._core.jax.sizes import of_sizes, pinned
 from . import helpers
 from .inner import inner_op
 from .registry import (
@@ -263,7 +264,7 @@ def _split_lengths(n: int, size: int) -> list[int]:
         if n:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
         return [0]
-    count = max((n + size - 1) // size, 1)
+    count = pinned(max((n + size - 1) // size, 1))
     return [size] * (count - 1) + [n - size * (count - 1)]
 
 
@@ -275,8 +276,7 @@ def _split_geometry(m: Meta, split_size: int, dim: int) -> list[View]:
 
 
 def _split_array(x: Array, sizes: Sequence[int], dim: int) -> tuple[Array, ...]:
-    at = np.cumsum([0, *sizes])
-    return tuple(lax.slice_in_dim(x, int(a), int(b), axis=dim) for a, b in pairwise(at))
+    return tuple(lax.slice_in_dim(x, a, b, axis=dim) for a, b in pairwise(accumulate(sizes, initial=0)))
 
 
 def _cut_along(ndim: int, dim: int, **_: Any) -> tuple[int, bool]:
@@ -330,7 +330,7 @@ def _unbind_geometry(m: Meta, dim: int) -> list[View]:
 @op(geometry=_unbind_geometry, joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), True), out=False)
 def unbind(input: Array, dim: int = 0) -> Any:
     d = dim % input.ndim
-    return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(input.shape[d]))
+    return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(pinned(input.shape[d])))
 
 
 @op(geometry=diagonal_geometry, out=False)
@@ -359,13 +359,17 @@ def _unfold_geometry(m: Meta, dimension: int, size: int, step: int) -> View:
     return View(shape, (*m.strides[:d], m.strides[d] * step, *m.strides[d + 1 :], m.strides[d]))
 
 
+def _windows(n: int, step: int, size: int) -> np.ndarray:
+    return (np.arange(n) * step)[:, None] + np.arange(size)[None, :]
+
+
 @op(geometry=_unfold_geometry, function=False, out=False)
 def unfold(input: Array, dimension: int, size: int, step: int) -> Array:
     if input.ndim == 0:
         return jnp.broadcast_to(input, (size,))
     d = dimension % input.ndim
     n = (input.shape[d] - size) // step + 1
-    at = (np.arange(n) * step)[:, None] + np.arange(size)[None, :]
+    at = of_sizes(_windows, n, step, size, shape=(n, size), dtype=np.int64)
     return jnp.moveaxis(jnp.take(input, at, axis=d), d + 1, -1)
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from . import dtypes
+from . import dtypes, shapes
 
 _CPP_NAMES = {
     "bool": "bool",
@@ -110,7 +110,7 @@ def round_half(wide: Any, dtype: Any) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """``jnp.where`` as one primitive, and one that keeps derivatives connected for empty arrays too."""
     dtype = next(a.dtype for a in (x, y) if hasattr(a, "dtype"))
-    shape = np.broadcast_shapes(*[np.shape(a) for a in (condition, x, y)])
+    shape = shapes.broadcast_shapes(*[np.shape(a) for a in (condition, x, y)])
     parts = [a if hasattr(a, "dtype") else jnp.asarray(a, dtype) for a in (condition, x, y)]
     return lax.select(*[a if a.shape == shape else jnp.broadcast_to(a, shape) for a in parts])
 

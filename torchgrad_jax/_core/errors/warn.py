@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..state import SETTINGS
 from .messages import users_frame
 
 _seen: set[str] = set()
+_OF_THREAD = threading.local()
+
+
+class Refused(Exception):
+    """There was something to warn of where nobody is to hear of it yet."""
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Code inside may be run once more, and warn then: here it raises `Refused` instead."""
+    before = getattr(_OF_THREAD, "refused", False)
+    _OF_THREAD.refused = True
+    try:
+        yield
+    finally:
+        _OF_THREAD.refused = before
 
 
 def once(message: str) -> None:
     """`to_user`, the first time only."""
+    if getattr(_OF_THREAD, "refused", False):
+        raise Refused(message)
     if SETTINGS.warn_always or message not in _seen:
         _seen.add(message)
         to_user(message)
@@ -19,6 +40,8 @@ def once(message: str) -> None:
 
 def to_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's code that led here, however deep this is."""
+    if getattr(_OF_THREAD, "refused", False):
+        raise Refused(message)
     frame = users_frame()
     if frame is None:
         warnings.warn(message, category, stacklevel=2)

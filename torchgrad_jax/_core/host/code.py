@@ -19,6 +19,7 @@ call with a traced value, with an array that was put on a device, or under `jax_
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -149,7 +150,7 @@ class _Maker:
 
     def _made(self, lines: list[str]) -> Any:
         """The function `kernel` with this text."""
-        exec(compile("\n".join(lines), f"{__file__}:kernel", "exec"), self.space)
+        exec(_compiled(_without_sizes("\n".join(lines), self.space)), self.space)
         made, xla = self.space["kernel"], self.space["xla"]
         made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
         return made
@@ -362,6 +363,25 @@ class _Maker:
             self.count += 1
             self._add([out], f"{out} = {self._called(host_steps.filling(aval))}({name})", [name])
         return out
+
+
+_SIZES = re.compile(r"\((?:\d+, ?)+\d*\)|(?<=[\[: ])\d+(?=[:\],])")
+
+
+def _without_sizes(text: str, space: dict[str, Any]) -> str:
+    """The text with names for shapes and for places in slices: kernels that differ in these alone have the same."""
+
+    def named(found: re.Match[str]) -> str:
+        name = f"n{len(space)}"
+        space[name] = eval(found[0])
+        return name
+
+    return _SIZES.sub(named, text)
+
+
+@functools.lru_cache(2048)
+def _compiled(text: str) -> Any:
+    return compile(text, f"{__file__}:kernel", "exec")
 
 
 def _narrows(eqn: Any) -> bool:

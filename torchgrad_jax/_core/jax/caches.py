@@ -394,6 +394,7 @@ KERNELS = _Kernels("kernels", 1024)
 CALLS = Pool("calls", 8192)
 VIEWS = Pool("views", 16384)
 LAYOUTS = Pool("layouts", 16384)
+TEMPLATES = Pool("templates", 2048)
 _FUNCTIONS: dict[str, Any] = {}
 """Results of small functions that are kept, by name of the function."""
 OTHERS: dict[str, tuple[Callable[[], CacheInfo], Callable[[], None]]] = {}
@@ -458,7 +459,7 @@ def set_cache_limits(**limits: int) -> None:
 
     Args:
         limits: by the name that `cache_info` gives: ``kernels`` (1024; about 0.4 MB each), ``calls``, ``views``,
-            ``layouts``. The number of programs per compiled function is `compile`'s `recompile_limit`.
+            ``layouts``, ``templates``. The number of programs per compiled function is `compile`'s `recompile_limit`.
 
     Raises:
         ValueError: for other names, and for numbers less than 1.

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
+from .sizes import Size
+
 
 class custom_jvp(jax.custom_jvp):
     """As `jax.custom_jvp`, but an argument without a tangent adds nothing to the result's tangent.
@@ -77,6 +79,10 @@ def _of_given_tangents(rule: Callable[..., Any]) -> Callable[..., Any]:
     return jvp
 
 
+NO_TANGENT = np.zeros((), jax.dtypes.float0)
+"""The tangent of a result that is an integer, as a rule says it."""
+
+
 def is_absent(t: Any) -> bool:
     """Whether a rule with `symbolic_zeros` was given no tangent here."""
     return isinstance(t, SymbolicZero)
@@ -85,7 +91,7 @@ def is_absent(t: Any) -> bool:
 def _zeros(t: Any) -> Any:
     """Zeros in the shape of a symbolic zero; an integer's tangents have a dtype of their own."""
     if _of_integers(t):
-        return np.zeros(t.shape, t.dtype)
+        return NO_TANGENT if any(n.__class__ is Size for n in t.shape) else np.zeros(t.shape, t.dtype)
     return jax.numpy.zeros(t.shape, t.dtype)
 
 

@@ -58,6 +58,9 @@ backends_are_open = _take("_src.xla_bridge", "backends_are_initialized")
 """Whether JAX has opened its devices in this process: `jax.devices()` would open them."""
 
 
+TRACE_CONTEXT = _take("_src.config", "trace_context", "__call__")
+"""All settings that a trace depends on, as one key: JAX's own caches of traces have it in theirs."""
+
 LOWERINGS = _take("interpreters.mlir", "_lowerings", "__getitem__")
 """By primitive, the rule that says what XLA is to do for it; a rule of ours falls back on JAX's."""
 
@@ -105,6 +108,16 @@ SEED = _function("_src.lax.lax", "_one_vjp")
 
 INDICES = _function("_src.numpy.indexing", "_parse_indices")
 """Reads the index of `array[...]` and `array.at[...]`: it refuses what is no array."""
+
+AVAL = _take("core", "ShapedArray", "_create")
+"""JAX keeps descriptions of arrays in a table that compares two shapes without a look at their hashes."""
+
+DIMENSION = _function("_src.core", "_canonicalize_dimension")
+"""Takes a dimension that is no number by way of an exception, which keeps all frames around it in a cycle."""
+
+_take("_src.lax.convolution", "operator", "index")
+CONVOLUTION = importlib.import_module("jax._src.lax.convolution")
+"""The module, which by `operator.index` refuses to pad by what is no number."""
 
 _take("tree_util", "default_registry", "flatten_with_path")
 PATHS = Function(type(jax.tree_util.default_registry), "flatten_with_path")

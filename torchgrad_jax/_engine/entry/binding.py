@@ -14,15 +14,25 @@ from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.python_numbers import Number, looked_at
 from ..._core.errors.checks import readable
-from ..._core.jax.caches import CALLS, VIEWS
+from ..._core.jax.caches import CALLS, TEMPLATES, VIEWS
+from ..._core.jax.sizes import SMALLEST
 from ..._ops import registry as reg
 from ..._ops.aten import op_name
 from ..graph.record import PLAIN
 from ..graph.views import known_view
 from ..memory.tensor import Tensor
+from ..run.templates import Form
 from ..run.trace import Call
 from .arguments import EMPTY, MISSING, argument, bad_argument, may_change, missing_argument, type_name
 from .return_types import return_type
+
+_SIZES = frozenset((
+    "size", "normalized_shape", "output_size", "length", "split_size", "split_sizes", "N", "C", "HxW", "shape",
+    "last_dim_size", "repeats", "start", "end", "shifts", "pad", "count", "num_classes",
+))  # fmt: skip
+"""Static arguments that are sizes of tensors, or places in them: most of them come from some tensor's shape."""
+_SIZE: Any = object()
+"""Stands in keys for a size that may be any."""
 
 
 class Binding:
@@ -41,6 +51,8 @@ class Binding:
         self.raw: dict[Any, Call] = self._raw.young
         """Calls by their arguments as they came, of which equal ones may be written in several ways."""
         self.calls = CALLS.cache()
+        self._templates = CALLS.cache()
+        """By static arguments that are no sizes: the templates of all calls with these."""
         self.result = _result_type(row)
         self._views = VIEWS.cache()
         self.views: dict[Any, Any] = self._views.young
@@ -92,7 +104,42 @@ class Binding:
             statics=static,
             geometry=row.geometry and leaves.shaper(row.geometry),
             forward=row.forward and leaves.runner(row.forward),
+            any_size=True,
+            forms=self._forms(values, counts),
         )
+
+    def _forms(self, values: tuple[Any, ...], counts: tuple[Any, ...]) -> list[Form]:
+        """The call with symbols in the place of sizes among its static arguments, if there are any."""
+        sizes: list[int] = []
+
+        def masked(v: Any) -> Any:
+            if v.__class__ is tuple:
+                return tuple([masked(x) for x in v])
+            if v.__class__ is int and v >= SMALLEST:
+                sizes.append(v)
+                return _SIZE
+            return v
+
+        kept = tuple([masked(v) if p.name in _SIZES else v for p, v in zip(self.static, values)])
+        if not sizes:
+            return []
+
+        def run(symbols: Sequence[Any]) -> Any:
+            given = iter(symbols)
+
+            def filled(v: Any) -> Any:
+                if v.__class__ is tuple:
+                    return tuple([filled(x) for x in v])
+                return next(given) if v is _SIZE else v
+
+            static = {p.name: filled(v) if p.name in _SIZES else v for p, v in zip(self.static, kept)}
+            return _Leaves(self.dynamic, counts, static).runner(self.row.impl)
+
+        key = (tuple(map(as_key, kept)), tuple(v.__class__ for v in values), counts)
+        templates = self._templates.get(key)
+        if templates is None:
+            templates = self._templates.put(key, TEMPLATES.cache())
+        return [Form(templates, tuple(sizes), run)]
 
     def inplace_view(self, call: Call) -> Call:
         """The call whose node has the in-place form's name."""

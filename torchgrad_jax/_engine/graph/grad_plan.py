@@ -18,19 +18,16 @@ from ..._core.errors import messages as errors
 from ..._core.host import code as host
 from ..._core.jax import abstract
 from ..._core.jax.caches import remember
-from ..._core.state import MODES, recording
+from ..._core.state import MODES
 from ..._ops.aten import kernel_name, op_name
 from ..._ops.registry import Compares, Grad, NoGradient
 from ..._ops.saved_names import SAVED_TENSORS
 from ..memory.shared_values import LIVE, with_shared_values
 from ..run import executors, joining
-from ..run.steps import Const, Steps
-from ..run.trace import PYTHON_NP, Call, Key, Plan, aval
+from ..run.steps import Const
+from ..run.trace import PYTHON_NP, Call, Key, Plan
+from .formula import Formula
 from .node import node_class
-
-
-def _conj(x: Any) -> Any:
-    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
 
 
 class GradPlan:
@@ -41,9 +38,9 @@ class GradPlan:
     """
 
     __slots__ = (
-        "_in_numpy", "_parts", "_steps", "calls", "cuts", "dependent", "diff", "edge_grads", "edge_leaves", "edge_pick",
-        "filled", "fused", "grad_refs", "inputs", "mask", "metas", "name", "node_class", "out_refs", "plan",
-        "prim_pos", "save", "saved_in", "saved_out", "saves_tensors", "slices", "sources", "vjps",
+        "_in_numpy", "_parts", "calls", "dependent", "diff", "edge_grads", "edge_leaves", "edge_pick", "filled",
+        "formula", "fused", "inputs", "mask", "metas", "name", "node_class", "plan", "save", "saved_in", "saved_out",
+        "saves_tensors", "sources", "vjps",
     )  # fmt: skip
     raises = False
     """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
@@ -66,7 +63,6 @@ class GradPlan:
         self.node_class = node_class(self.name)
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
-        self.slices: dict[Any, Any] = {}
         self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
         self._in_numpy: bool | None = None
@@ -91,63 +87,17 @@ class GradPlan:
     # -- derivation
     def _derive(self) -> None:
         plan = self.plan
-        positions = {leaf: p for p, leaf in enumerate(plan.present)}
-        wrt = [positions[i] for i in self.inputs]
-        n = len(plan.present)
-        diff = self.diff
-        single = plan.single
-
-        def both(*args: Any) -> Any:
-            prim, cts = args[:n], args[n:]
-
-            def g(*d: Any) -> Any:
-                full = list(prim)
-                for p, v in zip(wrt, d):
-                    full[p] = v
-                out = plan.fn(*full)
-                outs = (out,) if single else tuple(out)
-                return tuple(outs[k] for k in diff), outs
-
-            try:
-                _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
-                grads = vjp(tuple(_conj(c) for c in cts))
-            except (ValueError, NotImplementedError) as refusal:
-                raise _as_no_derivative(refusal) from refusal
-            return tuple(outs), tuple(_conj(x) for x in grads)
-
-        avals = [aval(plan.keys[i]) for i in plan.present]
-        cts = [aval(plan.outs[k]) for k in diff]
-        with recording():
-            steps = Steps(jax.make_jaxpr(both)(*avals, *cts))
-        n_out = len(plan.outs)
-        self._steps = steps
-        self.prim_pos = dict(positions)
-        self.out_refs, self.grad_refs = steps.out[:n_out], steps.out[n_out:]
-        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
-        self.sources = tuple([self._source(ref) for ref in self.grad_refs])
-        _, read = steps.slice(self.grad_refs, self.cuts)
-        ins, outs = self._reads(read)
+        self.formula = formula = Formula(plan, self.inputs, self.diff, plan.found)
+        self.sources = tuple([formula.source(ref) for ref in formula.grad_refs])
+        ins, outs = formula.reads(formula.grad_refs, formula.cuts)
         if plan.call.row.from_inputs is True:  # recorded gradients alone read the numbers
-            ins = tuple(dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0])))
+            ins = tuple(dict.fromkeys((*ins, *formula.reads(formula.grad_refs, frozenset())[0])))
         if plan.call.row.keeps:
             ins, outs = self._kept(ins, outs)
         if any(isinstance(k, Meta) and not k.numel for k in plan.keys):
             ins, outs = self._as_if_filled(ins, outs)
         self.saved_out = tuple(sorted(outs, key=lambda k: (self._labels()[k], k)))
         self.saved_in = tuple(sorted(ins, key=self._packing_order))
-
-    def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The inputs and the results among what is read."""
-        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
-        outs = tuple(
-            k for k, r in enumerate(self.out_refs) if not isinstance(r, Const) and r in self.cuts and r in read
-        )
-        return ins, tuple(dict.fromkeys(outs))
-
-    def _source(self, ref: Any) -> int | None:
-        """The number of the incoming gradient that a gradient is."""
-        base = len(self.plan.present)
-        return ref - base if not isinstance(ref, Const) and base <= ref < self._steps.n_in else None
 
     def _as_if_filled(self, ins: tuple[int, ...], outs: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What this call saves of tensors that are not empty: a trace of empty ones reads nothing.
@@ -179,7 +129,9 @@ class GradPlan:
         leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
         labels = self._labels()
         results = [
-            k for k, r in enumerate(self.out_refs) if labels[k] in names and (isinstance(r, Const) or r in self.cuts)
+            k
+            for k, r in enumerate(self.formula.out_refs)
+            if labels[k] in names and (isinstance(r, Const) or r in self.formula.cuts)
         ]
         return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
 
@@ -222,26 +174,7 @@ class GradPlan:
             part = self._part(present)
             if {*part.saved_in} <= {*ins} and {*part.saved_out} <= {*outs}:
                 return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
-        cuts = self.cuts if cuts is None else cuts
-        kept = self.slices.get((wanted, cuts))
-        refs = [self.grad_refs[w] for w in wanted]
-        if kept is None:
-            kept = self.slices[wanted, cuts] = self._steps.slice(refs, cuts)[0]
-        env: dict[int, Any] = {}
-        plan = self.plan
-        for leaf, v in zip(ins, saved):
-            key = plan.keys[leaf]
-            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
-        for k, v in zip(outs, saved[len(ins) :]):
-            ref = self.out_refs[k]
-            # A constant stands for an empty result that nothing reads.
-            if not isinstance(ref, Const):
-                env[ref] = v
-        base = len(plan.present)
-        for j, (k, ct) in enumerate(zip(self.diff, cts)):
-            m = plan.outs[k]
-            env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
-        return Steps.run(kept, env, refs, cuts)
+        return self.formula.run(cts, saved, wanted, ins, outs, self.formula.cuts if cuts is None else cuts)
 
     def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
         """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
@@ -257,17 +190,30 @@ class GradPlan:
                 return self.fn(cts, args[n:], wanted)
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            kernel = executors.choose_later(
-                jax.jit(run),
-                self.plan.device,
-                functools.partial(self.vjps.__setitem__, (present, wanted)),
-                weakref.ref(self.plan),
-                numbers=self.plan.call.has_numbers,
-            )
-            if self.plan.device.type == "meta":
-                kernel = abstract.described(kernel)
+            kernel = self._kernel(jax.jit(run), present, wanted)
             self.vjps[present, wanted] = kernel
         return kernel
+
+    def _kernel(self, kernel: Any, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
+        """What runs a compiled function of cotangents and saved values: NumPy, if it can."""
+        settle = functools.partial(self.vjps.__setitem__, (present, wanted))
+        device, numbers, me = self.plan.device, self.plan.call.has_numbers, weakref.ref(self.plan)
+        closed = self._closed(present, wanted) if device.type == "cpu" else None
+        if closed is not None:
+            found = executors.choose(kernel, closed, False, device, settle, me, numbers, None)
+            if wanted is None and all(present):
+                self._in_numpy = not isinstance(found, executors.Compiled)
+            return found
+        kernel = executors.choose_later(kernel, device, settle, me, numbers=numbers)
+        return abstract.described(kernel) if device.type == "meta" else kernel
+
+    def _closed(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
+        """The steps of the wanted gradients, as a function of cotangents and saved values, if there is one."""
+        part = self._part(present)
+        if not ({*part.saved_in} <= {*self.saved_in} and {*part.saved_out} <= {*self.saved_out}):
+            return None
+        picked = tuple(range(len(self.inputs))) if wanted is None else wanted
+        return part.formula.closed(picked, self.saved_in, self.saved_out)
 
     def forget(self) -> None:
         """Let go of what refers to this plan: kernels, and the calls of recorded gradients."""
@@ -280,20 +226,13 @@ class GradPlan:
 
     def in_numpy(self) -> bool:
         """Whether NumPy computes its gradients, so that a walk need not compile anything for it."""
-        answer = self._in_numpy
-        if answer is None:
-            plan = self.plan
-            cts = [aval(plan.outs[k]) for k in self.diff]
-            saved = [aval(plan.keys[i]) for i in self.saved_in]
-            saved += [aval(plan.outs[k]) for k in self.saved_out]
-
-            def run(*args: Any) -> Any:
-                return self.fn(args[: len(cts)], args[len(cts) :], None)
-
-            answer = plan.device.type == "cpu"
-            answer = answer and host.program(jax.make_jaxpr(run)(*cts, *saved), run, False) is not None
-            self._in_numpy = answer
-        return answer
+        if self._in_numpy is None:
+            self._in_numpy, everything = False, (True,) * len(self.diff)
+            if max(len(self.inputs), len(self.diff)) <= joining.PER_KERNEL:
+                self.vjp(everything)  # says it
+            elif self.plan.device.type == "cpu" and (closed := self._closed(everything)) is not None:
+                self._in_numpy = host.program(closed, self.fn, False) is not None
+        return self._in_numpy
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
         """The gradients of a call that joins or cuts more tensors than one kernel should handle."""
@@ -336,9 +275,9 @@ class GradPlan:
             derived = self.calls[key] = (call, ins, outs, used)
         if derived is None:
             alone = form or self.plan.call.row.from_inputs is True
-            cuts = frozenset() if alone else self.cuts
-            _, read = self._steps.slice([self.grad_refs[which]], cuts)
-            ins, outs = self._reads(read)
+            cuts = frozenset() if alone else self.formula.cuts
+            read = self.formula.read([self.formula.grad_refs[which]], cuts)
+            ins, outs = self.formula.among(read)
             base = len(self.plan.present)
             used = tuple(p and base + j in read for j, p in enumerate(present))
             full = None
@@ -372,7 +311,7 @@ class GradPlan:
         key = self.plan.keys[leaf]
         if not isinstance(key, Meta) or key.numel:
             return False
-        return self.prim_pos[leaf] in self._steps.slice(self.out_refs, frozenset())[1]
+        return self.formula.prim_pos[leaf] in self.formula.read(self.formula.out_refs, frozenset())
 
     def whole(self) -> GradPlan:
         """The gradient plan of this call for all inputs that could require gradients."""
@@ -387,7 +326,7 @@ class GradPlan:
         part = self._parts.get(present)
         if part is None:
             part = self._parts[present] = copy.copy(self)
-            part.calls, part.slices, part.dependent = {}, {}, None
+            part.calls, part.dependent = {}, None
             part.diff = tuple(k for k, p in zip(self.diff, present) if p)
             part._derive()
         return part
@@ -400,7 +339,7 @@ class GradPlan:
         if part.filled is not None:  # a trace reads nothing of empty tensors, torch's formula does
             return part.filled.reached(cts)
         if part.dependent is None:
-            reads = [part._steps.slice([r], part.cuts)[1] for r in part.grad_refs]
+            reads = [part.formula.read([r], part.formula.cuts) for r in part.formula.grad_refs]
             part.dependent = frozenset(p for p, read in enumerate(reads) if any(i >= base for i in read))
         return part.dependent
 
@@ -411,9 +350,10 @@ class GradPlan:
             return frozenset(self.saved_in), frozenset(self.saved_out)
         if compares is not Compares.IN_GRADIENTS:
             return frozenset(), frozenset()
-        flow = self._steps.flows([self.grad_refs[which]], self.cuts)
-        ins = (leaf for leaf, p in self.prim_pos.items() if p not in flow)
-        outs = (k for k, r in enumerate(self.out_refs) if isinstance(r, Const) or r not in flow)
+        formula = self.formula
+        flow = formula.steps.flows([formula.grad_refs[which]], formula.cuts)
+        ins = (leaf for leaf, p in formula.prim_pos.items() if p not in flow)
+        outs = (k for k, r in enumerate(formula.out_refs) if isinstance(r, Const) or r not in flow)
         return frozenset(ins), frozenset(outs)
 
 
@@ -454,6 +394,9 @@ class RefusedGradPlan(GradPlan):
         # A new error each time: the one that is kept here would keep the frames that it went through.
         raise type(said)(*said.args) if isinstance(said, Exception) else RuntimeError(said)
 
+    def _closed(self, *args: Any) -> None:
+        """No steps say what torch says."""
+
     def call(self, which: int, *args: Any) -> Any:
         """One gradient as an op of its own, or what torch says."""
         refused = self.about in (None, which) and not MODES.transposing
@@ -483,19 +426,12 @@ class MissingGradPlan(GradPlan):
             name = name.rstrip("_") + "_"
         raise RuntimeError(f"derivative for {name} is not implemented")
 
+    def _closed(self, *args: Any) -> None:
+        """There are no steps."""
+
     def call(self, *args: Any) -> Any:
         """Say which op has no derivative."""
         return self.fn()
-
-
-def _as_no_derivative(refusal: Exception) -> errors.NoDerivative:
-    """Says that JAX has no derivative of a function: a callback, say, or a loop that ends by its values.
-
-    The function itself has been traced before, so what fails is its derivative alone.
-    """
-    if isinstance(refusal, errors.NoDerivative):
-        return refusal
-    return errors.NoDerivative(str(refusal), type(refusal))
 
 
 def _row_major(key: Any) -> Meta:

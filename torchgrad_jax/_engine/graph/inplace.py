@@ -65,6 +65,7 @@ class InplaceCall(Call):
             edges=inner.edges,
             statics=inner.statics,
             forward=inner.forward,
+            forms=inner.forms,
         )
         self.inner = inner
 
@@ -121,7 +122,7 @@ class InplacePlan(Plan):
                 return jax.lax.convert_element_type(inner(*xs), target)
 
             fn.__name__ = fn.__qualname__ = call.name
-            self.fn = fn
+            self.fn, self.found = fn, None
             self.fwd = self._compiled(fn)
         self.outs, self.single, self.out = (me,), True, me
         self._without_data()

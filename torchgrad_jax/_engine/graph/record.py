@@ -255,6 +255,7 @@ copy_call = Call(
     node_name="CopyBackwards",
     argnames=("self", "src"),
     layout=Layout.PRESERVE,
+    any_size=True,
 )
 
 
@@ -532,7 +533,7 @@ def _cast_call(dtype: dtypes.dtype) -> Call:
     def run(leaves: Sequence[Any]) -> Any:
         return jax.lax.convert_element_type(leaves[0], dtype.np)
 
-    return Call("to", run, node_name="ToCopyBackward0", argnames=("self",))
+    return Call("to", run, node_name="ToCopyBackward0", argnames=("self",), any_size=True)
 
 
 def cast(t: Tensor, dtype: dtypes.dtype) -> Tensor:

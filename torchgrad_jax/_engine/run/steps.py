@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,22 +18,90 @@ class Const:
         self.value = value
 
 
+class Var:
+    """A value of a step, known by its identity; `aval` says what JAX knows of it."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+
+class Literal:
+    """A value of a step that is the same in each call."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, aval: Any, val: Any) -> None:
+        self.aval, self.val = aval, val
+
+
+class Equation(NamedTuple):
+    """One step, with as much of JAX's equations as is needed to evaluate it and to make NumPy code of it."""
+
+    primitive: Any
+    params: dict[str, Any]
+    invars: list[Any]
+    outvars: list[Any]
+    effects: Any = ()
+
+
+class Jaxpr(NamedTuple):
+    """Steps with the names of arguments and results."""
+
+    eqns: list[Any]
+    invars: list[Any]
+    outvars: list[Any]
+    effects: Any = ()
+    constvars: Any = ()
+
+
+class Closed(NamedTuple):
+    """Steps that need nothing but their arguments: what a closed jaxpr of JAX's has."""
+
+    jaxpr: Jaxpr
+    consts: Any = ()
+
+    @property
+    def effects(self) -> Any:
+        return self.jaxpr.effects
+
+    @property
+    def out_avals(self) -> list[Any]:
+        return [v.aval for v in self.jaxpr.outvars]
+
+    def run(self, *args: Any) -> list[Any]:
+        """Evaluate the steps."""
+        env: dict[Any, Any] = dict(zip(self.jaxpr.invars, args))
+        for eqn in self.jaxpr.eqns:
+            ins = values_of(eqn.invars, env)
+            inner = next((p for p in eqn.params.values() if p.__class__ is Closed), None)
+            outs = bind_equation(eqn, ins) if inner is None else inner.run(*ins)
+            env.update(zip(eqn.outvars, outs if inner is not None or eqn.primitive.multiple_results else [outs]))
+        return values_of(self.jaxpr.outvars, env)
+
+
+Step = tuple[Any, list[Any], list[int]]
+"""An equation, its arguments (by number, or as a `Const`), the numbers of its results."""
+
+
 class Steps:
     """A jaxpr with nested calls inlined: `steps` of (equation, argument refs, result ids)."""
 
     def __init__(self, closed: Any) -> None:
-        self.steps: list[tuple[Any, list[Any], list[int]]] = []
-        self.size = 0
+        self.steps: list[Step] = []
+        self.avals: list[Any] = []
+        """Of each value, by its number."""
         self._conjugates: dict[int, Any] = {}
         self.real_parts: dict[Any, Any] = {}
         """By result that is a real part: the complex value that it is the real part of."""
-        self.n_in = len(closed.jaxpr.invars)
-        ins = [self._new() for _ in closed.jaxpr.invars]
+        self.n_in, self.effects = len(closed.jaxpr.invars), closed.effects
+        ins = [self._new(v.aval) for v in closed.jaxpr.invars]
         self.out = self._inline(closed.jaxpr, [Const(c) for c in closed.consts], ins)
 
-    def _new(self) -> int:
-        self.size += 1
-        return self.size - 1
+    def _new(self, aval: Any) -> int:
+        self.avals.append(aval)
+        return len(self.avals) - 1
 
     def _inline(self, jaxpr: Any, consts: list[Any], args: list[Any]) -> list[Any]:
         env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
@@ -52,7 +120,7 @@ class Steps:
             elif (undone := self._undone(eqn, refs)) is not None:
                 outs = [undone]
             else:
-                outs = [self._new() for _ in eqn.outvars]
+                outs = [self._new(v.aval) for v in eqn.outvars]
                 self.steps.append((eqn, refs, outs))
             env.update(zip(eqn.outvars, outs))
         return [ref(v) for v in jaxpr.outvars]
@@ -66,11 +134,11 @@ class Steps:
             return None
         if name != "conj":
             if jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating):
-                self.real_parts[self.size] = self._conjugates.get(refs[0], refs[0])
+                self.real_parts[len(self.avals)] = self._conjugates.get(refs[0], refs[0])
             return None
         before = self._conjugates.get(refs[0])
         if before is None:
-            self._conjugates[self.size] = refs[0]  # the id that the result is about to get
+            self._conjugates[len(self.avals)] = refs[0]  # the id that the result is about to get
         return before
 
     def slice(self, wanted: Sequence[Any], cuts: frozenset[int]) -> tuple[list[Any], set[int]]:
@@ -87,6 +155,27 @@ class Steps:
         assert all(r in made or r in read for r in need)
         kept.reverse()
         return kept, read
+
+    def closed(
+        self, given: Sequence[Any], wanted: Sequence[Any], cuts: frozenset[int], steps: Sequence[Step]
+    ) -> Closed:
+        """`wanted` refs as a function of `given` ids, by `steps` that `slice` gave; ids in `cuts` keep given values."""
+        names: dict[int, Any] = {}
+
+        def name(r: Any, v: Any = None) -> Any:
+            if isinstance(r, Const):
+                return Literal(_aval_of(r.value) if v is None else v.aval, r.value)
+            if r not in names:
+                names[r] = Var(self.avals[r])
+            return names[r]
+
+        invars = [name(r) for r in given]
+        kept = []
+        for eqn, refs, outs in steps:
+            ins = [name(r, v) for r, v in zip(refs, eqn.invars)]
+            made = [Var(self.avals[o]) if o in cuts and o in names else name(o) for o in outs]
+            kept.append(Equation(eqn.primitive, eqn.params, ins, made, eqn.effects))
+        return Closed(Jaxpr(kept, invars, [name(r) for r in wanted], self.effects))
 
     def flows(self, wanted: Sequence[Any], cuts: frozenset[int]) -> set[int]:
         """The ids that the numbers of `wanted` come from: what is only compared decides, and ends there."""
@@ -112,6 +201,10 @@ class Steps:
                 if o not in cuts or o not in env:
                     env[o] = v
         return [r.value if isinstance(r, Const) else env[r] for r in wanted]
+
+
+def _aval_of(x: Any) -> Any:
+    return jax.core.ShapedArray(jnp.shape(x), jnp.result_type(x))
 
 
 def values_of(names: Iterable[Any], env: Mapping[Any, Any]) -> list[Any]:

@@ -24,9 +24,9 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.numbers import check_fits, check_read, may_not_fit
 from ..._core.errors import messages as errors
 from ..._core.jax import abstract
-from ..._core.jax.caches import KERNELS, Cache
+from ..._core.jax.caches import KERNELS, TEMPLATES, Cache
 from ..._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
-from . import executors, joining
+from . import executors, joining, templates
 
 Key = Meta | type | None
 PYTHON_NP = {
@@ -56,8 +56,8 @@ class Call:
     """
 
     __slots__ = (
-        "__weakref__", "_plans", "argnames", "check", "edges", "forward", "full", "geometry", "inplace", "name",
-        "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics",
+        "__weakref__", "_plans", "argnames", "check", "edges", "forms", "forward", "full", "geometry", "inplace",
+        "name", "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics",
     )  # fmt: skip
     in_place = False
     """Whether the result is written to the first leaf."""
@@ -77,6 +77,8 @@ class Call:
         statics: Any = None,
         geometry: Any = None,
         forward: Any = None,
+        any_size: bool = False,
+        forms: Sequence[templates.Form] = (),
         **facts: Any,
     ) -> None:
         self.row = row = replace(row, **facts) if facts else row
@@ -93,7 +95,10 @@ class Call:
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
         """The plans that were used lately, in a plain dictionary: the fast path looks them up there."""
+        self.forms = (*forms, templates.Form(TEMPLATES.cache(), (), lambda _: run)) if any_size else tuple(forms)
+        """What has templates for any sizes: the call, before it that with other sizes among its static arguments."""
         _PLAN_CACHES.add(self._plans)
+        _PLAN_CACHES.update([form.templates for form in self.forms])
 
     def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
         """What a backward pass raises in the place of the gradients of the wanted leaves, if it does."""
@@ -218,7 +223,7 @@ class Plan:
     """A call for given input metas."""
 
     __slots__ = ("__weakref__", "any_diff", "call", "device", "diff", "fn", "forward", "fwd", "grads", "kernel",
-                 "keys", "out", "outs", "present", "single", "weight")  # fmt: skip
+                 "found", "keys", "out", "outs", "present", "single", "weight")  # fmt: skip
 
     def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
         self._begin(call, keys)
@@ -260,18 +265,17 @@ class Plan:
 
         self.fn = fn = of(call.run)
         self.forward = call.forward and of(call.forward)
-        avals = [aval(keys[i]) for i in present]
-        jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
-        if any(getattr(o, "weak_type", False) for o in jaxpr.out_avals):
-            fn = _strong(fn)  # a tensor's dtype is never up for JAX's weak promotion
-            jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
-            self.fn = fn
-        self.single = not isinstance(out, tuple | list)
-        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(fn, jaxpr, self._form(casts))
+        self.found = found = self._of_template(of)
+        if found is not None:
+            jaxpr, self.single = found.closed(), found.template.single
+            outs = jaxpr.out_avals
+            self.fn = fn = templates.strong(fn) if found.template.strong else fn
+        else:
+            jaxpr, outs = self._traced(fn)
+        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(self.fn, jaxpr, self._form(casts))
         unreal = self.device.type == "meta"
         if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
-        outs = (out,) if self.single else tuple(out)
         self.outs = tuple(
             meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o, i)) for i, o in enumerate(outs)
         )
@@ -283,6 +287,36 @@ class Plan:
         self._without_data()
         if call.row.numbers.fits is not Fits.ANY:
             self._check_numbers(call.row.numbers.fits)
+
+    def _of_template(self, fn_of: templates.FnOf) -> templates.Found | None:
+        """The template that holds for this plan's sizes, which is made if need be; None where there is none."""
+        keys, failed = self.keys, []
+        for form, family, numbers in templates.families(self.call.forms, self.call.name, keys):
+            make = functools.partial(templates.Template, form, fn_of, keys, numbers, aval)
+            template = family.find(numbers, make, lambda t: t)
+            if template is not None:
+                for other in failed:
+                    other.close()
+                return templates.Found(family, template, numbers, make)
+            failed.append(family)
+        return None
+
+    def traced_by_shape(self) -> None:
+        """Note that the call can be traced for these shapes: where there is no template, none will be made."""
+        if self.found is None:
+            for _, family, _ in templates.families(self.call.forms, self.call.name, self.keys):
+                family.close()
+
+    def _traced(self, fn: Callable[..., Any]) -> tuple[Any, tuple[Any, ...]]:
+        """The jaxpr of a function for this plan's shapes, and its results."""
+        avals = [aval(self.keys[i]) for i in self.present]
+        jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        if any(getattr(o, "weak_type", False) for o in jaxpr.out_avals):
+            self.fn = fn = templates.strong(fn)  # a tensor's dtype is never up for JAX's weak promotion
+            jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        self.single = not isinstance(out, tuple | list)
+        self.traced_by_shape()
+        return jaxpr, (out,) if self.single else tuple(out)
 
     def _begin(self, call: Call, keys: tuple[Key, ...]) -> None:
         self.call, self.keys = call, keys
@@ -433,18 +467,23 @@ class ViewPlan(Plan):
     def __init__(self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool) -> None:
         self._begin(call, keys)
         self.device = outs[0].device
-        present, run, n = self.present, call.run, len(keys)
+        present, n = self.present, len(keys)
 
-        def fn(*xs: Any) -> Any:
-            leaves: list[Any] = [None] * n
-            for i, x in zip(present, xs):
-                leaves[i] = x
-            return run(leaves)
+        def of(run: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+            def fn(*xs: Any) -> Any:
+                leaves: list[Any] = [None] * n
+                for i, x in zip(present, xs):
+                    leaves[i] = x
+                return run(leaves)
 
-        fn.__name__ = fn.__qualname__ = call.name
-        self.fn, self.forward = fn, None
+            fn.__name__ = fn.__qualname__ = call.name
+            return fn
+
+        self.fn = fn = of(call.run)
+        self.forward = None
         self.fwd = self._compiled(fn)
         self.single, self.outs, self.out = not multi, outs, outs[0]
+        self.found = self._of_template(of)
         self._without_data()
         self._set_diff()
 
@@ -458,19 +497,6 @@ def _settle(owner: Callable[[], Plan | None], run: Any) -> None:
         plan.fwd = run
     else:
         plan.kernel[0] = run
-
-
-def _strong(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` with results that keep their dtype in whatever they meet."""
-
-    def strong(*xs: Any) -> Any:
-        out = fn(*xs)
-        if isinstance(out, tuple | list):
-            return tuple(jax.lax.convert_element_type(o, o.dtype) for o in out)
-        return jax.lax.convert_element_type(out, out.dtype)
-
-    strong.__name__ = strong.__qualname__ = fn.__name__
-    return strong
 
 
 def _forwarding(jaxpr: Any) -> Callable[..., Any] | None:

@@ -1,0 +1,172 @@
+"""Does a template give for other sizes what a trace of these sizes gives?
+
+`torch.softmax` of (2, 3) makes a template with two symbols. It is asked here for sizes up to 300, prime, odd and equal
+ones: its steps have to be those of a trace by shape, or to give the same bits for the same numbers. That compares
+results, shapes and dtypes, and of gradients also what is saved, which follows from the steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from torchgrad_jax import clear_caches
+from torchgrad_jax._core.arrays.meta import Meta, meta
+from torchgrad_jax._core.host.choice import INNER
+from torchgrad_jax._engine.graph import formula as formulas
+from torchgrad_jax._engine.run import trace
+from torchgrad_jax._engine.run.steps import Const, Steps
+from torchgrad_jax._engine.run.templates import Template, strong
+
+from .execute import run
+from .jobs import Job
+from .libs import ours
+
+POOLS = ((2, 3, 5), (7, 11, 13), (4, 6, 9), (5, 5, 5), (127, 33, 2), (300, 131, 2))
+"""Sizes that the symbols of a template stand for, in turn."""
+_LARGEST = 1 << 19
+"""Elements of an argument up to which numbers are compared."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was compared."""
+
+    plans: int
+    """Plans of arrays with elements."""
+    templates: int
+    """Those of them that come from a template."""
+    gradients: int
+    derived: int
+    """Gradients, and those of them that come from a template."""
+    compared: int
+    """Sizes for which a template was compared with a trace by shape."""
+
+
+def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
+    """Run some jobs, and compare every template that they make."""
+    clear_caches()
+    for job in jobs:
+        run(ours(), job)
+    made = [p for cache in [*trace._PLAN_CACHES] for p in cache.young.values() if isinstance(p, trace.Plan)]
+    plans = [p for p in made if p.call.row.name and all(k.numel for k in p.keys if isinstance(k, Meta))]
+    grads = [f for p in plans for gp in p.grads.values() if (f := getattr(gp, "formula", None)) is not None]
+    found: list[str] = []
+    compared = 0
+    for plan, formula in [*((p, None) for p in plans), *((f.plan, f) for f in grads)]:
+        if plan.found is not None:
+            for sizes, said in _compared(plan, plan.found.template, formula):
+                compared += 1
+                if said:
+                    what = "gradients of " if formula else ""
+                    found.append(f"{what}{plan.call.name} of {plan.keys} for the sizes {sizes}: {said}")
+    with_template = [f for f in grads if f.plan.found is not None and _entry(f, f.plan.found.template) is not None]
+    return found, Counts(len(plans), sum(p.found is not None for p in plans), len(grads), len(with_template), compared)
+
+
+def _entry(formula: formulas.Formula, template: Template) -> Any:
+    entry = template.gradients.get((formula.inputs, formula.diff))
+    return None if entry is None or entry is formulas.NONE else entry
+
+
+def _compared(plan: trace.Plan, template: Template, formula: formulas.Formula | None) -> Iterator[tuple[Any, str]]:
+    """For sizes that a template holds for, what differs from a trace by shape."""
+    entry = (template.holds, template.steps) if formula is None else _entry(formula, template)
+    if entry is None:
+        return
+    holds, steps = entry
+    for sizes in _other_sizes(template):
+        if holds(sizes):
+            yield sizes, _difference(steps.at(sizes), _by_shape(plan, template, formula, sizes))
+
+
+def _other_sizes(template: Template) -> Iterator[tuple[int, ...]]:
+    """Numbers for the symbols; those that have to be equal are."""
+    n, equal, fixed = template.sizes.n, template.sizes.equal(), {}
+    for (op, terms), truth in template.sizes.guards.items():
+        if (op, truth) == ("==", True) and sum(bool(factors) for factors, _ in terms) == 1:
+            fixed |= {i: template.sizes.hints[i] for factors, _ in terms for i in factors if i < n}
+    for pool in POOLS:
+        numbers = itertools.cycle(pool)
+        chosen = {i: fixed.get(i) or next(numbers) for i in range(n) if i not in equal}
+        yield tuple([chosen[equal.get(i, i)] for i in range(n)])
+
+
+def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | None, sizes: Sequence[int]) -> Steps:
+    """The steps that a trace of these sizes gives."""
+    form, fn_of = plan.found.make.args[:2]  # type: ignore[union-attr]
+    numbers = iter(sizes)
+    fn = fn_of(form.run([next(numbers) for _ in form.numbers]))
+    fn = strong(fn) if template.strong else fn
+    keys = [
+        meta(tuple(n if n == 1 else next(numbers) for n in k.shape), k.dtype, k.device) if isinstance(k, Meta) else k
+        for k in plan.keys
+    ]
+    avals = [trace.aval(k) for k in keys if k is not None]
+    if formula is None:
+        return Steps(jax.make_jaxpr(fn)(*avals))
+    outs = jax.eval_shape(fn, *avals)
+    outs = [outs] if template.single else outs
+    cts = [jax.ShapeDtypeStruct(outs[k].shape, outs[k].dtype) for k in formula.diff]
+    return formulas._traced(formula, fn, template.single, avals, cts)
+
+
+def _difference(mine: Steps, theirs: Steps) -> str:
+    """What differs between two programs, or nothing."""
+    shapes = [[(a.shape, a.dtype) for a in map(_aval(s), s.out)] for s in (mine, theirs)]
+    if shapes[0] != shapes[1]:
+        return f"{shapes[0]} where a trace by shape gives {shapes[1]}"
+    said = _other_steps(mine, theirs)
+    if said and any(a.size > _LARGEST for s in (mine, theirs) for a in s.avals):
+        return ""  # they were compared for smaller sizes
+    if said:
+        given = _numbers(mine.avals[: mine.n_in])
+        answers = [[np.asarray(x).tobytes() for x in _evaluated(s, given)] for s in (mine, theirs)]
+        return "" if answers[0] == answers[1] else f"other numbers: {said}"
+    return said
+
+
+def _aval(steps: Steps) -> Any:
+    return lambda r: jax.typeof(r.value) if isinstance(r, Const) else steps.avals[r]
+
+
+def _evaluated(steps: Steps, given: Sequence[Any]) -> list[Any]:
+    kept = steps.slice(steps.out, frozenset())[0]
+    closed = steps.closed(range(steps.n_in), steps.out, frozenset(), kept)
+    return jax.jit(closed.run)(*given)
+
+
+def _numbers(avals: Sequence[Any]) -> list[Any]:
+    drawn = np.random.RandomState(0)
+    return [
+        drawn.standard_normal(a.shape).astype(a.dtype) if a.dtype.kind in "fc" else np.ones(a.shape, a.dtype)
+        for a in avals
+    ]
+
+
+def _other_steps(mine: Steps, theirs: Steps) -> str:
+    """What differs between the steps of two programs, or nothing."""
+    first, second = (s.slice(s.out, frozenset())[0] for s in (mine, theirs))
+    if len(first) != len(second):
+        return f"{len(first)} steps, {len(second)} by shape"
+    names = {i: i for i in range(mine.n_in)}
+
+    def same(r: Any, s: Any) -> bool:
+        if not isinstance(r, Const):
+            return names.get(r) == s
+        x, y = (np.asarray(v.value) for v in (r, s)) if isinstance(s, Const) else (np.zeros(0), np.ones(1))
+        return x.shape == y.shape and x.astype(y.dtype).tobytes() == y.tobytes()
+
+    for (eqn, refs, outs), (other, other_refs, other_outs) in zip(first, second):
+        if eqn.primitive is not other.primitive or not all(map(same, refs, other_refs)):
+            return f"{eqn.primitive}, {other.primitive} by shape"
+        for name, value in other.params.items() if eqn.primitive.name not in INNER else ():
+            if eqn.params[name] != value and repr(eqn.params[name]) != repr(value):
+                return f"{name}={eqn.params[name]} of {eqn.primitive}, {value} by shape"
+        names.update(zip(outs, other_outs))
+    return "" if all(map(same, mine.out, theirs.out)) else "other results"

@@ -1,0 +1,209 @@
+"""How gradients are computed: the steps of ``(f(x), vjp(x, ct))``, which can be cut at the results of f."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..._core.arrays.meta import Meta
+from ..._core.errors import messages as errors, warn
+from ..._core.state import recording
+from ..run.any_size import AnySize
+from ..run.steps import Closed, Const, Steps
+from ..run.templates import Found, Template, forget_frames
+from ..run.trace import Plan, aval
+
+
+class Formula:
+    """The gradients of a plan by some of its inputs, from cotangents of some of its results.
+
+    Args:
+        plan: the plan.
+        inputs: the leaves to differentiate by.
+        diff: the results that cotangents are given of.
+        found: the template of the plan; None to trace the gradients by shape.
+    """
+
+    __slots__ = (
+        "_again", "_exact", "_slices", "_steps", "cuts", "diff", "grad_refs", "inputs", "out_refs", "plan",
+        "prim_pos",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan, inputs: tuple[int, ...], diff: tuple[int, ...], found: Found | None) -> None:
+        self.plan, self.inputs, self.diff = plan, inputs, diff
+        self.prim_pos = {leaf: p for p, leaf in enumerate(plan.present)}
+        self._slices: dict[Any, Any] = {}
+        template = None if found is None else _of_template(self, found)
+        self._steps = _by_shape(self) if template is None else None
+        self._again = None if template is None else functools.partial(template.at, found.numbers)  # type: ignore[union-attr]
+        n, steps = len(plan.outs), self.steps
+        self.out_refs, self.grad_refs = steps.out[:n], steps.out[n:]
+        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
+        self._exact: Formula | None = self if template is None or template.exact else None
+
+    @property
+    def steps(self) -> Steps:
+        """The results, then the gradients, step by step."""
+        if self._steps is None:
+            assert self._again is not None
+            self._steps = self._again()
+        return self._steps
+
+    @property
+    def exact(self) -> Formula:
+        """The formula whose steps may be differentiated: those of a template may have lost rules for that."""
+        if self._exact is None:
+            self._exact = Formula(self.plan, self.inputs, self.diff, None)
+        return self._exact
+
+    # -- what is read
+    def read(self, refs: Sequence[Any], cuts: frozenset[int]) -> set[int]:
+        """The numbers of the values that `refs` need when those in `cuts` are given."""
+        return self.steps.slice(refs, cuts)[1]
+
+    def reads(self, refs: Sequence[Any], cuts: frozenset[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and the results among what `refs` need."""
+        return self.among(self.read(refs, cuts))
+
+    def among(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and the results among values."""
+        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
+        outs = (k for k, r in enumerate(self.out_refs) if not isinstance(r, Const) and r in self.cuts and r in read)
+        return ins, tuple(dict.fromkeys(outs))
+
+    def source(self, ref: Any) -> int | None:
+        """The number of the incoming gradient that a gradient is."""
+        base = len(self.plan.present)
+        return ref - base if not isinstance(ref, Const) and base <= ref < self.steps.n_in else None
+
+    # -- how it runs
+    def _sliced(self, wanted: tuple[int, ...], cuts: frozenset[int]) -> tuple[list[Any], list[Any]]:
+        """References to the wanted gradients, and the steps to them."""
+        refs = [self.grad_refs[w] for w in wanted]
+        kept = self._slices.get((wanted, cuts))
+        if kept is None:
+            kept = self._slices[wanted, cuts] = self.steps.slice(refs, cuts)[0]
+        return refs, kept
+
+    def run(
+        self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...], ins: Sequence[int],
+        outs: Sequence[int], cuts: frozenset[int],
+    ) -> list[Any]:  # fmt: skip
+        """Gradients of the wanted inputs, from cotangents (None for zeros) and the values of `ins` and `outs`."""
+        if self.exact is not self:
+            cuts = self.exact.cuts if cuts else cuts
+            return self.exact.run(cts, saved, wanted, ins, outs, cuts)
+        refs, kept = self._sliced(wanted, cuts)
+        env: dict[int, Any] = {}
+        plan = self.plan
+        for leaf, v in zip(ins, saved):
+            key = plan.keys[leaf]
+            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
+        for k, v in zip(outs, saved[len(ins) :]):
+            ref = self.out_refs[k]
+            # A constant stands for an empty result that nothing reads.
+            if not isinstance(ref, Const):
+                env[ref] = v
+        base = len(plan.present)
+        for j, (k, ct) in enumerate(zip(self.diff, cts)):
+            m = plan.outs[k]
+            env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
+        return Steps.run(kept, env, refs, cuts)
+
+    def closed(self, wanted: tuple[int, ...], ins: Sequence[int], outs: Sequence[int]) -> Closed | None:
+        """The same as a function of arrays; None where a result that is saved is a constant."""
+        refs, kept = self._sliced(wanted, self.cuts)
+        base = len(self.plan.present)
+        given = [*range(base, base + len(self.diff)), *[self.prim_pos[leaf] for leaf in ins]]
+        given += [self.out_refs[k] for k in outs]
+        if any(isinstance(r, Const) for r in given):
+            return None
+        closed = self.steps.closed(given, refs, self.cuts, kept)
+        if self._again is not None:  # which gives them, should anybody ask
+            self._steps = None
+            self._slices.clear()
+        return closed
+
+
+def _of_template(formula: Formula, found: Found) -> AnySize | None:
+    """The steps of a template that holds for the sizes at hand, also in its gradients."""
+    key = formula.inputs, formula.diff
+
+    def suits(template: Template) -> AnySize | None:
+        if key not in template.gradients:
+            template.gradients[key] = _gradients(formula, template)
+        holds, steps = template.gradients[key]
+        return steps if holds(found.numbers) else None
+
+    steps = suits(found.template)
+    if steps is None and found.template.gradients[key] is not NONE:
+        steps = found.family.find(found.numbers, found.make, suits)
+    return steps
+
+
+NONE: Any = (lambda numbers: False, None)
+"""Stands for gradients that a template does not have."""
+
+
+def _gradients(formula: Formula, template: Template) -> Any:
+    """Which sizes the gradients of a template hold for, and their steps; `NONE` where there is no telling."""
+    try:
+        cts = [template.outs[k] for k in formula.diff]
+        with warn.refused():
+            steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
+    except Exception as error:  # the trace by shape says what is wrong
+        forget_frames(error)
+        return NONE
+    return template.sizes.check(), steps
+
+
+def _by_shape(formula: Formula) -> Steps:
+    plan = formula.plan
+    avals = [aval(plan.keys[i]) for i in plan.present]
+    steps = _traced(formula, plan.fn, plan.single, avals, [aval(plan.outs[k]) for k in formula.diff])
+    plan.traced_by_shape()
+    return steps
+
+
+def _traced(formula: Formula, fn: Callable[..., Any], single: bool, avals: Sequence[Any], cts: Sequence[Any]) -> Steps:
+    """The steps of the results and of the gradients."""
+    wrt, diff, n = [formula.prim_pos[i] for i in formula.inputs], formula.diff, len(avals)
+
+    def both(*args: Any) -> Any:
+        prim, cts = args[:n], args[n:]
+
+        def g(*d: Any) -> Any:
+            full = list(prim)
+            for p, v in zip(wrt, d):
+                full[p] = v
+            out = fn(*full)
+            outs = (out,) if single else tuple(out)
+            return tuple(outs[k] for k in diff), outs
+
+        try:
+            _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
+            grads = vjp(tuple(_conj(c) for c in cts))
+        except (ValueError, NotImplementedError) as refusal:
+            raise _as_no_derivative(refusal) from refusal
+        return tuple(outs), tuple(_conj(x) for x in grads)
+
+    with recording():
+        return Steps(jax.make_jaxpr(both)(*avals, *cts))
+
+
+def _conj(x: Any) -> Any:
+    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+
+
+def _as_no_derivative(refusal: Exception) -> errors.NoDerivative:
+    """Says that JAX has no derivative of a function: a callback, say, or a loop that ends by its values.
+
+    The function itself has been traced before, so what fails is its derivative alone.
+    """
+    if isinstance(refusal, errors.NoDerivative):
+        return refusal
+    return errors.NoDerivative(str(refusal), type(refusal))

@@ -1,0 +1,193 @@
+"""Steps whose sizes are symbols, and the same steps for given sizes.
+
+    (s0, 3) -> mul, broadcast_in_dim[shape=(s0, 3)], ...   # traced once
+    AnySize(sizes, steps).at((7,))                         # the steps that a trace of (7, 3) gives
+
+All shapes and all parameters with symbols in them are one compiled function of the sizes, so that `at` evaluates
+nothing but that. A step that gives one number made of sizes alone (the `n` that a mean divides by) is such a number
+afterwards, as it is in a trace of given shapes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..._core.host.choice import INNER
+from ..._core.host.code import silently
+from ..._core.host.steps import STEPS
+from ..._core.jax.sizes import NotGeneral, Size, Sizes
+from .steps import Const, Equation, Literal, Steps, Var
+
+_NUMBERS = frozenset((int, bool, float, complex, str, type(None)))
+_PLAIN = (*_NUMBERS, np.dtype, type, enum.Enum, np.generic)
+_WITHOUT_SIZES = frozenset((
+    "GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "DotAlgorithm", "NamedSharding",
+    "SingleDeviceSharding", "PrngKeyImpl", "PRNGImpl", "AbstractMesh",
+))  # fmt: skip
+"""Classes of parameters that hold numbers of dimensions, or nothing that has to do with shapes."""
+
+
+class AnySize:
+    """Steps whose sizes are symbols."""
+
+    def __init__(self, sizes: Sizes, steps: Steps) -> None:
+        if steps.effects:
+            raise NotGeneral("it has effects")
+        self.steps = steps
+        self.exact = True
+        """Whether JAX differentiates these steps as it does the function that they come from."""
+        texts = _Texts(sizes)
+        kinds: dict[Any, int] = {}
+        self._kinds = [kinds.setdefault(texts.aval(aval), len(kinds)) for aval in steps.avals]
+        """Of each value, which of the few kinds of shape and dtype it has."""
+        self._dtypes = [key[1:] for key in kinds]
+        moving: list[str] = []
+        self._steps = [self._step(sizes, texts, eqn, moving) for eqn, _, _ in steps.steps]
+        """Of each step its parameters without sizes, the number of those with sizes or None, the steps inside."""
+        text = f"lambda s: (({''.join(k[0] + ',' for k in kinds)}), ({''.join(m + ',' for m in moving)}))"
+        self._numbers = eval(text, texts.space)
+        self._folds = frozenset(self._folded())
+
+    def _step(self, sizes: Sizes, texts: _Texts, eqn: Any, moving: list[str]) -> tuple[Any, int | None, Any]:
+        inner = INNER.get(eqn.primitive.name)
+        params = eqn.params
+        steps = None
+        if inner is not None:
+            closed = params[inner]
+            steps = AnySize(sizes, Steps(closed if hasattr(closed, "consts") else _closed(closed)))
+            self.exact = False
+            params = {}
+        if eqn.primitive.name == "from_sizes":
+            params = {"sizes": params["sizes"]}
+        found = {name: texts.text(value) for name, value in params.items()}
+        given = ", ".join([f"{name!r}: {text}" for name, text in found.items() if text is not None])
+        if given:
+            moving.append(f"{{{given}}}")
+        fixed = {name: params[name] for name, text in found.items() if text is None}
+        return fixed, len(moving) - 1 if given else None, steps
+
+    def _folded(self) -> Any:
+        """The steps that make one number of sizes and of numbers alone."""
+        known: set[int] = set()
+        for i, (eqn, refs, outs) in enumerate(self.steps.steps):
+            if len(outs) > 1 or (self.steps.avals[outs[0]].shape and eqn.primitive.name != "from_sizes"):
+                continue
+            if all(r in known or (r.__class__ is Const and not np.shape(r.value)) for r in refs) and _can_fold(eqn):
+                known.add(outs[0])
+                yield i
+
+    def at(self, numbers: Sequence[int]) -> Steps:
+        """The steps for these sizes."""
+        shapes, moving = self._numbers(numbers)
+        kinds = [jax.core.ShapedArray(shape, *more) for shape, more in zip(shapes, self._dtypes)]
+        out = object.__new__(Steps)
+        out.avals, out.n_in, out.effects = [kinds[k] for k in self._kinds], self.steps.n_in, self.steps.effects
+        out.real_parts = self.steps.real_parts
+        known: dict[Any, Const] = {}
+        names: list[Any] = [Var(aval) for aval in out.avals]
+        out.steps = []
+        for i, ((eqn, refs, outs), (fixed, at, inner)) in enumerate(zip(self.steps.steps, self._steps)):
+            params = fixed if at is None else {**fixed, **moving[at]}
+            values = [r if r.__class__ is Const else known.get(r) for r in refs]
+            if i in self._folds:
+                known[outs[0]] = Const(_value(eqn, params, values, out.avals[outs[0]]))
+                continue
+            if inner is not None:
+                params = {**params, INNER[eqn.primitive.name]: inner.closed(numbers)}
+            ins = [
+                names[r] if c is None else Literal(v.aval if c is r else out.avals[r], c.value)
+                for r, c, v in zip(refs, values, eqn.invars)
+            ]
+            refs = [r if c is None else c for r, c in zip(refs, values)]
+            out.steps.append((Equation(eqn.primitive, params, ins, [names[o] for o in outs]), refs, outs))
+        out.out = [known.get(r, r) for r in self.steps.out]
+        return out
+
+    def closed(self, numbers: Sequence[int]) -> Any:
+        """The steps for these sizes as a function of their arguments."""
+        steps = self.at(numbers)
+        return steps.closed(range(steps.n_in), steps.out, frozenset(), steps.steps)
+
+
+class _Texts:
+    """Parameters as expressions in `s`; what is no number goes by a name."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
+        self.space: dict[str, Any] = {}
+
+    def aval(self, aval: Any) -> tuple[str, Any, bool]:
+        """What tells one kind of value from others."""
+        if not isinstance(aval.dtype, np.dtype):
+            raise NotGeneral(f"values of type {aval.dtype}")
+        return f"({''.join([self._sizes.text(n) + ',' for n in aval.shape])})", aval.dtype, bool(aval.weak_type)
+
+    def text(self, x: Any) -> str | None:
+        """The expression of a parameter that has sizes in it, or None."""
+        kind = x.__class__
+        if kind is Size:
+            return self._sizes.text(x)
+        if kind in _NUMBERS or (kind is tuple and _NUMBERS.issuperset([v.__class__ for v in x])):
+            return None
+        if isinstance(x, _PLAIN) or x.__class__.__name__ in _WITHOUT_SIZES:
+            return None
+        if x.__class__ in (tuple, list) or hasattr(x, "_fields"):
+            parts = [self.text(v) for v in x]
+            if all(part is None for part in parts):
+                return None
+            full = [self._name(v) if part is None else part for v, part in zip(x, parts)]
+            listed = "".join([part + "," for part in full])
+            if x.__class__ is list:
+                return f"[{listed}]"
+            return f"({listed})" if x.__class__ is tuple else f"{self._name(x.__class__)}({listed})"
+        if x.__class__ in (frozenset, set, dict) and not x:
+            return None
+        if _of_numbers(getattr(x, "jaxpr", x)):
+            return None
+        raise NotGeneral(f"a parameter of {x.__class__}")
+
+    def _name(self, x: Any) -> str:
+        name = f"k{len(self.space)}"
+        self.space[name] = x
+        return name
+
+
+def _of_numbers(jaxpr: Any) -> bool:
+    """Whether this is a jaxpr that computes with single numbers, as that of a scatter does."""
+    eqns = getattr(jaxpr, "eqns", None)
+    if eqns is None:
+        return False
+    values = [*jaxpr.invars, *jaxpr.outvars, *[v for e in eqns for v in e.outvars]]
+    return all(v.aval.shape == () for v in values) and all(
+        isinstance(p, _PLAIN) for e in eqns for p in e.params.values()
+    )
+
+
+def _closed(jaxpr: Any) -> Any:
+    from jax.extend.core import ClosedJaxpr
+
+    return ClosedJaxpr(jaxpr, ())
+
+
+def _can_fold(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    return name == "from_sizes" or (
+        name in STEPS and not eqn.primitive.multiple_results and _step_of(eqn, eqn.params) is not None
+    )
+
+
+def _step_of(eqn: Any, params: Any) -> Any:
+    return STEPS[eqn.primitive.name].make(params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
+
+
+def _value(eqn: Any, params: Any, refs: Sequence[Any], aval: Any) -> Any:
+    """The number that a step gives."""
+    if eqn.primitive.name == "from_sizes":
+        return np.asarray(eqn.params["fn"](*params["sizes"]), aval.dtype)
+    given = [np.asarray(r.value, v.aval.dtype) for r, v in zip(refs, eqn.invars)]
+    return np.asarray(silently(_step_of(eqn, params))(*given), aval.dtype)

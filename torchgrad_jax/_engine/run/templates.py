@@ -1,0 +1,182 @@
+"""Templates: what a call does for arrays of any sizes, traced once with symbols for the sizes.
+
+`x * 2` of (5, 3) makes a template for float32 matrices; for (7, 3) its steps are instantiated, and nothing is traced.
+A template belongs to a call, the dtypes of its arguments and the dimensions that are 1. It holds for the sizes that
+give the same answers as those that it was traced with (see `_core.jax.sizes`). For others another template is made;
+after `MOST` of them, and where a trace with symbols fails, the call is traced for each shape.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from ..._core.arrays.meta import Meta
+from ..._core.errors import warn
+from ..._core.jax.caches import Cache
+from ..._core.jax.private import TRACE_CONTEXT
+from ..._core.jax.sizes import Sizes
+from .any_size import AnySize
+from .steps import Steps
+
+MOST = 4
+"""Templates of a call for the same dtypes. A call that needs more decides by its sizes what to do."""
+_LOG = logging.getLogger(__name__)
+
+
+Run = Callable[[Sequence[Any]], Any]
+FnOf = Callable[[Run], Callable[..., Any]]
+
+
+class Form(NamedTuple):
+    """A call, in which some sizes among its static arguments may be symbols.
+
+    ``x.view(5, 12)`` and ``x.view(6, 10)`` are two calls with the same `templates`.
+    """
+
+    templates: Cache
+    """By the kinds of arguments."""
+    numbers: tuple[int, ...]
+    """The sizes among the static arguments."""
+    run: Callable[[Sequence[Any]], Run]
+    """The function of the leaves, from such sizes."""
+
+
+class Template:
+    """What a call does for any sizes.
+
+    Args:
+        form: the call.
+        fn_of: makes a function of arrays of one of leaves.
+        keys: metas of the arguments, Python's types of numbers, None for what is not there.
+        numbers: the sizes among the static arguments, then those of tensors that are not 1. They become symbols.
+        aval: what JAX sees of a number.
+    """
+
+    def __init__(self, form: Form, fn_of: FnOf, keys: Sequence[Any], numbers: Sequence[int], aval: Any) -> None:
+        self.sizes = Sizes(numbers)
+        with warn.refused():
+            try:
+                self._trace(form, fn_of, keys, aval)
+            except Exception:
+                equal = self.sizes.equal()
+                if not equal:
+                    raise
+                self.sizes = Sizes(numbers, equal)
+                self._trace(form, fn_of, keys, aval)
+        self.gradients: dict[Any, Any] = {}
+        """By the inputs and results that are differentiated: the gradients, or None where they depend on the sizes."""
+        self.holds = self.sizes.check()
+
+    def _trace(self, form: Form, fn_of: FnOf, keys: Sequence[Any], aval: Any) -> None:
+        symbols = iter(self.sizes.symbols)
+        fn = fn_of(form.run([next(symbols) for _ in form.numbers]))
+        given = [k for k in keys if k is not None]
+        self.avals = [_with_symbols(k, symbols) if isinstance(k, Meta) else aval(k) for k in given]
+        closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
+        self.strong = any(getattr(o, "weak_type", False) for o in closed.out_avals)
+        """Whether results have to be kept from weak promotion."""
+        if self.strong:
+            fn = strong(fn)
+            closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
+        self.fn, self.single = fn, not isinstance(out, tuple | list)
+        self.outs = [jax.ShapeDtypeStruct(o.shape, o.dtype) for o in closed.out_avals]
+        self.steps = AnySize(self.sizes, Steps(closed))
+
+
+def _with_symbols(m: Meta, symbols: Iterator[Any]) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(tuple([n if n == 1 else next(symbols) for n in m.shape]), m.dtype.np)
+
+
+def strong(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with results that keep their dtype in whatever they meet."""
+
+    def strong(*xs: Any) -> Any:
+        out = fn(*xs)
+        if isinstance(out, tuple | list):
+            return tuple(jax.lax.convert_element_type(o, o.dtype) for o in out)
+        return jax.lax.convert_element_type(out, out.dtype)
+
+    strong.__name__ = strong.__qualname__ = fn.__name__
+    return strong
+
+
+class Family:
+    """The templates of a call for arguments of the same kinds."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._templates: list[Template] = []
+        self._closed = False
+        """Whether no more templates are made."""
+
+    def find(self, numbers: tuple[int, ...], make: Callable[[], Template], suits: Callable[[Template], Any]) -> Any:
+        """What `suits` gives for a template that holds for these sizes, made now if need be; None if there is none."""
+        for t in [*self._templates]:
+            if t.holds(numbers) and (found := suits(t)) is not None:
+                return found
+        if self._closed:
+            return None
+        if len(self._templates) >= MOST:
+            self._closed = True
+            _LOG.debug("%s is traced by its shape: %d templates hold for other sizes", self._name, MOST)
+            return None
+        try:
+            template = make()
+        except Exception as error:  # the trace by shape says what is wrong with the call, if there is anything
+            _LOG.debug("%s has no template: %s: %s", self._name, type(error).__name__, error)
+            forget_frames(error)
+            return None
+        self._templates.append(template)
+        return suits(template)
+
+    def close(self) -> None:
+        """A trace by shape succeeded where one with symbols did not: no more templates are made."""
+        self._closed = True
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let an error that nobody will see hold none of the values that the functions had which it came through."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+class Found(NamedTuple):
+    """A template for given sizes."""
+
+    family: Family
+    template: Template
+    numbers: tuple[int, ...]
+    make: Callable[[], Template]
+    """Makes one from these sizes."""
+
+    def closed(self) -> Any:
+        """The steps of the forward as a function of arrays."""
+        return self.template.steps.closed(self.numbers)
+
+
+def families(forms: Sequence[Form], name: str, keys: Sequence[Any]) -> Iterator[tuple[Form, Family, tuple[int, ...]]]:
+    """The templates for arguments of these kinds, and the sizes at hand; none where an array is empty."""
+    kinds: list[Any] = [TRACE_CONTEXT()]
+    numbers: list[int] = []
+    for k in keys:
+        if k.__class__ is not Meta:
+            kinds.append(k)
+        elif not k.numel:
+            return
+        else:
+            more = [n for n in k.shape if n != 1]
+            kinds += (k.dtype, k.ndim) if len(more) == k.ndim else (k.dtype, tuple([n == 1 for n in k.shape]))
+            numbers += more
+    key = tuple(kinds)
+    for form in forms:
+        found = form.templates.get(key)
+        yield form, form.templates.put(key, Family(name)) if found is None else found, (*form.numbers, *numbers)

@@ -59,11 +59,7 @@ from . import __future__ as __future__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _functorch as _functorch
-from . import _guards as _guards
 from . import _higher_order_ops as _higher_order_ops
-from . import _inductor as _inductor
-from . import _jit_internal as _jit_internal
-from . import _prims_common as _prims_common
 from . import _settings as _settings
 from . import _subclasses as _subclasses
 from . import _tensor as _tensor
@@ -72,7 +68,6 @@ from . import _utils as _utils
 from . import _vmap_internals as _vmap_internals
 from . import accelerator as accelerator
 from . import amp as amp
-from . import ao as ao
 from . import autograd as autograd
 from . import backends as backends
 from . import classes as classes
@@ -93,22 +88,16 @@ from . import jit as jit
 from . import library as library
 from . import linalg as linalg
 from . import masked as masked
-from . import mps as mps
 from . import multiprocessing as multiprocessing
-from . import nested as nested
 from . import nn as nn
-from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
-from . import quantization as quantization
 from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
-from . import signal as signal
-from . import sparse as sparse
 from . import special as special
 from . import storage as storage
 from . import testing as testing
@@ -116,7 +105,6 @@ from . import torch_version as torch_version
 from . import types as types
 from . import utils as utils
 from . import version as version
-from . import xpu as xpu
 from ._alias import install_as_torch as install_as_torch
 from ._bridge.compile.compile import compile as compile
 from ._bridge.jax_side.interop import from_jax as from_jax
@@ -247,6 +235,18 @@ uint6: Any
 uint64: _dtype
 uint7: Any
 uint8: _dtype
+_guards: Any
+_inductor: Any
+_jit_internal: Any
+_prims_common: Any
+ao: Any
+mps: Any
+nested: Any
+onnx: Any
+quantization: Any
+signal: Any
+sparse: Any
+xpu: Any
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 

@@ -127,8 +127,9 @@ def _top() -> str:
                 imports.append(_reexport(name, value))
         else:
             constants.append(f"{name}: {_CONSTANTS.get(type(value), 'Any')}")
-    lazy = [n for n in torchgrad_jax._SUBMODULES if importlib.util.find_spec(f"torchgrad_jax.{n}")]
-    imports += [f"from . import {n} as {n}" for n in lazy]
+    lazy = {n: spec for n in torchgrad_jax._SUBMODULES if (spec := importlib.util.find_spec(f"torchgrad_jax.{n}"))}
+    imports += [f"from . import {n} as {n}" for n, spec in lazy.items() if spec.origin]
+    constants += [f"{n}: Any" for n, spec in lazy.items() if not spec.origin]  # a module without a file
     imports += [f"from .{home} import {n} as {n}" for n, home in torchgrad_jax._LAZY.items()]
     body = [_start(torchgrad_jax, ".", needs_tensor=False), *sorted(set(imports)), "", *constants, "", *functions]
     return "\n".join(body)

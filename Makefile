@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
 .PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
-        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks clean
+        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks dist dist-test clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -120,6 +120,17 @@ docs: stubs $(VENV)/.installed-test ## rewrite the generated pages of docs/
 
 hooks: $(VENV)/.installed-dev $(VENV)/.installed-test ## run the fast checks at every git commit
 	$(BIN)/pre-commit install
+
+# --- releases; docs/releasing.md says when ------------------------------------------------------
+
+# The wheel is built from the sdist, so that what is left in build/ from before cannot get into it.
+dist: $(VENV)/.installed-release ## build the sdist and the wheel into dist/
+	rm -rf dist
+	$(PY) -m build --outdir dist .
+	$(PY) -m twine check --strict dist/*
+
+dist-test: dist ## use the wheel in an empty environment outside of the clone
+	PYTHON=$(PYTHON) JOBS=$(JOBS) .ci/dist-test
 
 clean: ## remove the environment, caches and build outputs
 	rm -rf $(VENV) .jax_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
 .PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
-        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks dist dist-test clean
+        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -108,6 +108,9 @@ conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests
 	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
 	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
+
+matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own
+	.ci/matrix
 
 fuzz: $(VENV)/.installed-oracle $(VENV)/.installed-test ## compare N random programs with torch
 	$(PY) -m compat_suite fuzz $(N)

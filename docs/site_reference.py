@@ -77,8 +77,8 @@ def index() -> str:
     rows = "".join(f"| [`{page.name}`]({page.name}.md) | {page.subject} |\n" for page in PAGES)
     return (
         "# Reference\n\nSignatures, what differs from PyTorch, and examples that the tests run. Under a name stands "
-        "what this package says of it; arguments that are not explained are PyTorch's. [Coverage](../coverage.md) says what is "
-        "missing.\n\n"
+        "what this package says of it; arguments that are not explained are PyTorch's. "
+        "[Coverage](../coverage.md) says what is missing.\n\n"
         f"| module | subject |\n| --- | --- |\n{rows}"
     )
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ._core.errors import warn
-from ._core.state import MODES, steady
+from ._core.state import FUNCTION_MODE, MODES
 from ._engine.entry import overrides as _engine
 from ._engine.memory.tensor import Tensor
 
@@ -156,7 +156,6 @@ def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[An
 # --- modes ----------------------------------------------------------------------------------------
 
 
-@steady
 class TorchFunctionMode:
     """Sees every overridable call made inside a `with` block, factory functions included.
 
@@ -182,11 +181,15 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self) -> Any:
-        _push_mode(self)
+        _engine.activate()
+        MODES.own |= {"function_modes": (*MODES.function_modes, self), "bits": MODES.bits | FUNCTION_MODE}
         return self
 
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
-        _pop_mode()
+        if not MODES.function_modes:
+            _pop_mode()  # which complains
+        left = MODES.function_modes[:-1]
+        MODES.own |= {"function_modes": left, "bits": MODES.bits & ~FUNCTION_MODE | (FUNCTION_MODE if left else 0)}
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:

@@ -11,8 +11,8 @@ import torchgrad_jax.utils.checkpoint
 from tests.interrupts import PACKAGE, interrupted, length
 from torchgrad_jax import func
 from torchgrad_jax._core.host import code
-from torchgrad_jax._core.jax.traces import current_trace
-from torchgrad_jax._core.state import MODES, TRACED
+from torchgrad_jax._core.jax.running_transforms import current_trace
+from torchgrad_jax._core.state import MODES, UNDER_JAX
 from torchgrad_jax.autograd import forward_ad, grad_mode, profiler
 from torchgrad_jax.nn.modules import _hooks as module_hooks
 from torchgrad_jax.overrides import TorchFunctionMode
@@ -138,6 +138,7 @@ def checkpointed(reentrant):
 PROGRAMS = {
     "no_grad": block(torch.no_grad),
     "enable_grad": block(torch.enable_grad),
+    "enable_grad inside of inference_mode": torch.inference_mode()(block(torch.enable_grad)),
     "enable_grad inside of no_grad": torch.no_grad()(block(torch.enable_grad)),
     "inference_mode": block(torch.inference_mode),
     "autocast": block(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
@@ -218,7 +219,7 @@ def test_jax_traces_what_it_traced_before():
     for _ in range(3):
         run()
     before, at = current_trace(), 0
-    while interrupted(run, at, within=f"{PACKAGE}/_core/jax/traces.py", delivered=True):
+    while interrupted(run, at, within=f"{PACKAGE}/_core/jax/running_transforms.py", delivered=True):
         assert current_trace() is before, at
         at += 1
     assert at > 5
@@ -227,10 +228,10 @@ def test_jax_traces_what_it_traced_before():
 def _modes():
     """The modes of this thread, less what is known of JAX's traces, which any write brings up to date."""
     known = {k: v for k, v in vars(MODES).items() if k not in ("birth", "open_traces", "undo")}
-    known["bits"] = MODES.bits & ~TRACED
+    known["bits"] = MODES.bits & ~UNDER_JAX
     own = {k: v for k, v in known.items() if v != getattr(type(MODES), k)}
     shared = MODES.dual_level, torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu")
-    process = type(MODES).bits & ~TRACED, len(MODES.dual_open)
+    process = type(MODES).bits & ~UNDER_JAX, len(MODES.dual_open)
     allowing = vars(graph._allowing).get("on", False)
     hooks = len(module_hooks.forward_pre), len(module_hooks.forward)
     traced = current_trace()

@@ -139,3 +139,13 @@ def test_the_bit_is_shared_with_anomaly_mode(outer):
             assert MODES.bits & OBSERVED
         assert MODES.bits & OBSERVED
     assert not MODES.bits & OBSERVED
+
+
+def test_an_observer_that_comes_inside_of_a_block_stays_after_it():
+    inner = events.Watching()
+    with events.Watching():
+        events.attach(inner)
+    assert MODES.observers == (inner,)
+    assert MODES.bits & OBSERVED
+    events.detach(inner)
+    assert not MODES.bits & OBSERVED

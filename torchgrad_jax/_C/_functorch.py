@@ -11,7 +11,7 @@ from typing import Any
 from .._core.errors.messages import missing as _missing
 from .._core.state import MODES
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import is_batched
+from .._engine.modes.belonging import is_batched
 
 
 def is_batchedtensor(tensor: Tensor, /) -> bool:
@@ -37,7 +37,7 @@ is_functionaltensor = is_dead_tensor_wrapper = is_gradtrackingtensor
 
 def maybe_current_level() -> int | None:
     """How many transforms are running, or None."""
-    depth = len(MODES.lifts)
+    depth = len(MODES.runs)
     return depth + MODES.transforms or None
 
 

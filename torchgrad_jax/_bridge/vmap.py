@@ -17,12 +17,14 @@ from .._engine.graph import deferred
 from .._engine.graph.history import grad_fn_of, requires_grad_of
 from .._engine.graph.record import apply, await_tangents, no_grad
 from .._engine.graph.views import chain_to
+from .._engine.memory.derivative_stops import is_derived
 from .._engine.memory.strided import storage_offset
 from .._engine.memory.tape import aval_of
 from .._engine.memory.tensor import Alias, Tensor, count_like, extras, is_plain, make, uncounted
-from .._engine.modes import lift
-from .._engine.modes.batch_layout import Move
-from .._engine.modes.traced_run import Lifted
+from .._engine.modes.batch import Batch, Move
+from .._engine.modes.begin import write_on_tape
+from .._engine.modes.runs import TracedRun
+from .._engine.modes.written_steps import TapedSteps
 from .._engine.run.trace import Call
 from .._engine.tensor.dual import open_tangent
 from .._functions import random
@@ -186,15 +188,16 @@ class _Given:
         return self.made
 
 
-def _given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _Given | None:
+def _given(run: TracedRun, t: Tensor, known: dict[int, _Given | None]) -> _Given | None:
     """What to hand back for a tensor on the memory of an example; None if it is none, or more than a plain view."""
     if id(t) not in known:
         known[id(t)] = _find_given(run, t, known)
     return known[id(t)]
 
 
-def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _Given | None:
-    found = run.given_as(t)
+def _find_given(run: TracedRun, t: Tensor, known: dict[int, _Given | None]) -> _Given | None:
+    assert run.batch is not None
+    found = run.batch.given_as(t)
     if found is None or not is_plain(t):
         return None
     array, whole, dim, inner = found
@@ -203,7 +206,7 @@ def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _
         # What was written to is written back, and requires a gradient from then on.
         if inner._st.array is array and requires is not requires_grad_of(whole):
             return None
-        for move in run.moves_of(inner):
+        for move in run.batch.moves_of(inner):
             dim = move.place(dim)
         return _Given(dim, whole)
     al = t._al
@@ -224,7 +227,7 @@ def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _
     # torch detaches a batch as it lies, and moves the dimension of others to the front.
     at = owner.at if not tracked and t._m.shape == base._m.shape else 0
     view = _View(
-        _batch_of(t._m, at, run.size, bytes_apart // t._m.dtype.itemsize),
+        _batch_of(t._m, at, run.batch.size, bytes_apart // t._m.dtype.itemsize),
         _alias_within(base, t),
         node,
         getattr(t._vc, "whole", t._vc) is inner._vc,
@@ -281,9 +284,9 @@ class _Writes(NamedTuple):
                 whole._al.seen += self.count - 1
 
 
-def _writes(run: lift.Lift, t: Tensor) -> _Writes:
+def _writes(batch: Batch, t: Tensor) -> _Writes:
     recorded = not requires_grad_of(t) or grad_fn_of(t) is not None
-    return _Writes(t._vc.version - len(run.moves_of(t)), recorded)
+    return _Writes(t._vc.version - len(batch.moves_of(t)), recorded)
 
 
 class _RunRecord:
@@ -306,7 +309,7 @@ class _RunRecord:
 def require_gradient_as(one: Tensor, whole: Tensor) -> None:
     """Make one example require a gradient where the batch does, or where JAX follows the batch."""
     one._rg = one._m.dtype.category >= 2 and requires_grad_of(whole)
-    if not one._rg and lift.is_derived(whole):
+    if not one._rg and is_derived(whole):
         one._rg = extras(one).followed = True
 
 
@@ -326,6 +329,7 @@ def _run(
     tangents = [open_tangent(flat[i]) for i in batched]
     given = [_moved(t, dims[i], 0) for i, t in zip(batched, tangents) if t is not None]
     record = _RunRecord()
+    batch = Batch(size, (*fronts, *given), batch_outside)
 
     def run(arrays: list[Any]) -> list[Any]:
         examples = list(flat)
@@ -335,10 +339,8 @@ def _run(
             if not flat[i].is_inference():
                 count_like(t, flat[i])
             require_gradient_as(t, flat[i])
-            MODES.run.origins[id(t._st)] = array, flat[i], dims[i], t
-            MODES.run.moves[id(t)] = t, []
-            if dims[i] or not flat[i]._m.contiguous:
-                MODES.run.record_example_stride(t, flat[i]._m.strides[dims[i]], dims[i])
+            dim: Any = dims[i]
+            batch.begin(t, flat[i], dim)
             inner.append(t)
         it = iter(arrays[len(batched) :])
         for t, tangent in zip(inner, tangents):
@@ -351,25 +353,25 @@ def _run(
         results = _results(func, out, out_dims, record)
         for k, (t, old) in enumerate(zip(inner, before)):
             if t._st.array is not old:
-                record.written[batched[k]] = len(results), _writes(MODES.run, t)
+                record.written[batched[k]] = len(results), _writes(batch, t)
                 results.append(t)
                 record.requires.append(requires_grad_of(t))
-                record.metas.append(MODES.run.batch_meta(t))
+                record.metas.append(batch.batch_meta(t))
         current = MODES.run
-        record.moved = {i: moves for i, t in zip(batched, inner) if (moves := current.moves_of(t))}
+        record.moved = {i: moves for i, t in zip(batched, inner) if (moves := batch.moves_of(t))}
         looks[:] = current.tape.looks
         for t in [t for look in looks for t in look.tensors]:
             results.append(t)
             record.requires.append(False)
-            record.metas.append(current.batch_meta(t))
+            record.metas.append(batch.batch_meta(t))
         return [current.array_of(t) for t in results]
 
     looks: list[deferred.Look] = []
     avals = [aval_of(m) for m in metas]
     avals += [avals[k] for k, t in enumerate(tangents) if t is not None]
-    inputs = (*fronts, *given)
-    lifted = lift.taped(run, avals, randomness=randomness, size=size, inputs=inputs, rows=batch_outside)
-    results = _over(lifted, inputs, record.metas, record.requires, record.node)
+    results = _over(
+        write_on_tape(run, avals, batch, randomness), batch.inputs, record.metas, record.requires, record.node
+    )
     if looks:
         deferred.take(looks, results[-sum(len(look.tensors) for look in looks) :])
     for t, version in zip(results, record.versions):
@@ -392,20 +394,20 @@ def _move(whole: Tensor, at: Any, moves: Sequence[Move]) -> int:
 
 
 def _over(
-    lifted: Lifted, inputs: Sequence[Tensor], metas: Sequence[Meta], requires: Sequence[bool], node: str
+    steps: TapedSteps, inputs: Sequence[Tensor], metas: Sequence[Meta], requires: Sequence[bool], node: str
 ) -> list[Tensor]:
     """A traced function of one example applied to all of them, as one recorded operator."""
     if not metas:
         return []
-    axes = (0,) * len(inputs) + tuple(0 if m else None for m in lifted.mapped)
+    axes = (0,) * len(inputs) + tuple(0 if m else None for m in steps.mapped)
     nondiff = tuple(k for k, r in enumerate(requires) if not r)
-    call, numbers = _CALLS.get((lifted.key, axes, nondiff, node)), ()
+    call, numbers = _CALLS.get((steps.key, axes, nondiff, node)), ()
     if call is None:
-        call, numbers = _new_call(lifted, axes, nondiff, node)
+        call, numbers = _new_call(steps, axes, nondiff, node)
     bits = MODES.bits
     MODES.bits = bits & ~DUAL  # tangents take their own way
     try:
-        results = apply(call, (*inputs, *lifted.captured, *numbers))
+        results = apply(call, (*inputs, *steps.captured, *numbers))
     finally:
         MODES.bits |= bits & DUAL
     outs = [_laid_out(t, m) for t, m in zip(results, metas)]
@@ -414,14 +416,16 @@ def _over(
     return outs
 
 
-def batch_outside(run: lift.Lift, tensors: Sequence[Tensor]) -> list[Tensor]:
+def batch_outside(run: TracedRun, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Tensors of a run that has not ended, for all examples, as tensors of where it was started."""
     tangents = [open_tangent(t) for t in tensors]
     flat = [*tensors, *[t for t in tangents if t is not None]]
-    lifted = run.so_far([run.array_of(t) for t in flat])
-    metas, requires = [run.batch_meta(t) for t in flat], [requires_grad_of(t) for t in flat]
+    steps = run.so_far([run.array_of(t) for t in flat])
+    batch = run.batch
+    assert batch is not None
+    metas, requires = [batch.batch_meta(t) for t in flat], [requires_grad_of(t) for t in flat]
     with run.outside():
-        results = _over(lifted, run.inputs, metas, requires, "VmapBackward0")
+        results = _over(steps, batch.inputs, metas, requires, "VmapBackward0")
         out = results[: len(tensors)]
         slopes = iter(results[len(tensors) :])
         for t, tangent in zip(out, tangents):
@@ -436,12 +440,14 @@ def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
     return t if same else movedim(t, source, destination)
 
 
-def _new_call(lifted: Lifted, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str) -> tuple[Call, Sequence[Any]]:
+def _new_call(
+    steps: TapedSteps, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str
+) -> tuple[Call, Sequence[Any]]:
     """A call for steps that were not met before, and the numbers to give it.
 
     Numbers are part of a program, which XLA makes use of, until a program comes again and again with others.
     """
-    key, numbers, run = lifted.loose()
+    key, numbers, run = steps.loose()
     if numbers:
         shape = (key, axes, nondiff, node)
         met = _MET.get(shape, 0)
@@ -452,8 +458,8 @@ def _new_call(lifted: Lifted, axes: tuple[Any, ...], nondiff: tuple[int, ...], n
                 _keep(_CALLS, shape, call)
             return call, numbers
         _keep(_MET, shape, met + 1)
-    call = _call(lifted.function(), axes, nondiff, node)
-    _keep(_CALLS, (lifted.key, axes, nondiff, node), call)
+    call = _call(steps.function(), axes, nondiff, node)
+    _keep(_CALLS, (steps.key, axes, nondiff, node), call)
     return call, ()
 
 
@@ -521,7 +527,7 @@ def _results(func: Any, out: Any, out_dims: Any, record: _RunRecord) -> list[Ten
                 f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
             )
         tangent = open_tangent(t)
-        if tangent is None and (rows := current.row_of(t)) is not None:
+        if tangent is None and (rows := current.batch.row_of(t)) is not None:
             record.outs.append(_Rows(rows))
             continue
         if tangent is None and (given := _given(current, t, known)) is not None:
@@ -535,7 +541,7 @@ def _results(func: Any, out: Any, out_dims: Any, record: _RunRecord) -> list[Ten
         record.tangents[k] = len(results)
         results.append(tangent)
     for t in results:
-        record.metas.append(current.batch_meta(t))
+        record.metas.append(current.batch.batch_meta(t))
         record.versions.append(t._vc.version)
         record.requires.append(requires_grad_of(t))
         if record.requires[-1] and record.node == "VmapBackward0" and grad_fn_of(t) is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .state import MODES, OBSERVED, steady
+from .state import MODES, OBSERVED
 
 Run = Callable[[], Any]
 
@@ -37,16 +37,13 @@ class Observer:
 
 def attach(observer: Observer) -> None:
     """Let an observer stand around what the current thread runs; the last one stands innermost."""
-    MODES.observers = (*MODES.observers, observer)
-    MODES.bits |= OBSERVED
+    MODES.own |= {"observers": (*MODES.observers, observer), "bits": MODES.bits | OBSERVED}
 
 
 def detach(observer: Observer) -> None:
     """End that."""
     others = tuple(o for o in MODES.observers if o is not observer)
-    bits = bits_for(others, MODES.anomaly)
-    # There is no call in between, at which a signal could be handled.
-    MODES.observers, MODES.bits = others, bits
+    MODES.own |= {"observers": others, "bits": bits_for(others, MODES.anomaly)}
 
 
 def bits_for(observers: Sequence[Any], anomaly: Any) -> int:
@@ -56,16 +53,28 @@ def bits_for(observers: Sequence[Any], anomaly: Any) -> int:
     return MODES.bits & ~OBSERVED
 
 
-@steady
 class Watching(Observer):
     """An observer for a `with` block. In it passes run node by node, and none is compiled as a whole."""
 
+    around: tuple[Any, ...] = ()
+    """The observers around the block."""
+
+    def begin(self) -> None:
+        """The block is about to begin."""
+
     def __enter__(self) -> Any:
-        attach(self)
+        self.begin()
+        self.around = MODES.observers
+        MODES.own |= {"observers": (*self.around, self), "bits": MODES.bits | OBSERVED}
         return self
 
     def __exit__(self, *exc: object) -> None:
-        detach(self)
+        others = self.around
+        try:
+            others = tuple(o for o in MODES.observers if o is not self)
+        finally:
+            observed = OBSERVED if others or MODES.anomaly is not None else 0
+            MODES.own |= {"observers": others, "bits": MODES.bits & ~OBSERVED | observed}
 
 
 def op(name: str, kind: str, args: Sequence[Any], run: Run) -> Any:

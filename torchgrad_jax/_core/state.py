@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-C = TypeVar("C", bound=type[Any])
+from operator import attrgetter, is_
+from typing import Any
 
 GRAD = 1
 """Bit of `Modes.bits`: operations are recorded."""
@@ -17,7 +16,7 @@ INFERENCE = 2
 """Bit of `Modes.bits`: inference mode; new tensors are inference tensors."""
 DUAL = 4
 """Bit of `Modes.bits`: a forward-mode level is open."""
-LIFT = 8
+IN_RUN = 8
 """Bit of `Modes.bits`: tensor code is being turned into a JAX function."""
 OBSERVED = 16
 """Bit of `Modes.bits`: somebody watches each operation (anomaly mode, profiler)."""
@@ -32,8 +31,10 @@ FAKE = 512
 """Bit of `Modes.bits`: new tensors are fake ones, and operators take no others."""
 TRANSFORM = 256
 """Bit of `Modes.bits`: a function runs that a transform of `func` was given."""
-TRACED = 1024
-"""Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.jax.traces`."""
+UNDER_JAX = 1024
+"""Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.jax.running_transforms`."""
+SAYS_GRAD = 2048
+"""Bit of `Modes.bits`: inside of inference mode, `is_grad_enabled` says that operations are recorded."""
 
 
 class Modes(threading.local):
@@ -41,11 +42,16 @@ class Modes(threading.local):
 
     `bits` is one integer so that the hot path needs one attribute read: 0 and 1 (recording off
     and on) are the plain cases, anything above takes the general path.
+
+    Python handles signals where functions begin and after calls, so a context that sets a mode does so last when it
+    begins and first when it ends. Modes that go together are set in one statement, in which nothing is called:
+    `MODES.own |= {"fake": mode, "bits": bits}`.
     """
 
+    own: dict[str, Any] = property(attrgetter("__dict__"), is_)  # type: ignore[assignment]
+    """The modes that this thread has set. `|=` changes the dictionary itself, so that nothing is left to assign; both
+    functions are written in C, where no signal is handled."""
     bits: int = GRAD
-    inference_grad: bool = False
-    """What `is_grad_enabled` answers inside of inference mode."""
 
     # --- backward passes and what nodes save
 
@@ -74,9 +80,9 @@ class Modes(threading.local):
     # --- how tensor code runs, and in which transforms
 
     run: Any = None
-    """How tensor code runs; `_engine.modes.runs` puts the ordinary way here."""
-    lifts: tuple[Any, ...] = ()
-    """The runs around it that are not the ordinary one, and it itself, from outside in."""
+    """The run that the code is in; `_engine.modes.runs` puts that of ordinary code here."""
+    runs: tuple[Any, ...] = ()
+    """The traced runs that the code is in, from outside in."""
     transforms: int = 0
     """How many levels of func.grad and its kin the running function is inside of."""
     level: int = 0
@@ -127,7 +133,7 @@ class Modes(threading.local):
 
     def transforming(self) -> bool:
         """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""
-        return bool(self.transforms) or any(run.size is not None for run in self.lifts)
+        return bool(self.transforms) or (bool(self.runs) and any(run.batch is not None for run in self.runs))
 
 
 MODES = Modes()
@@ -186,51 +192,6 @@ next_sequence_nr = _sequence.__next__
 
 next_level = itertools.count(1).__next__
 """Number of the transform or the run of `vmap` that begins."""
-
-
-_OF_TRACES = frozenset(["birth", "open_traces", "undo"])
-"""What is known of JAX's traces, which any write brings up to date."""
-
-
-def _held() -> dict[str, Any]:
-    return {k: v for k, v in vars(MODES).items() if k not in _OF_TRACES}
-
-
-def _hold(modes: dict[str, Any]) -> None:
-    for name in _held().keys() - modes.keys():
-        delattr(MODES, name)
-    vars(MODES).update(modes)
-
-
-def steady(context: C) -> C:
-    """A class of context managers that a signal leaves either outside or inside, as far as `MODES` tells.
-
-    An interrupted beginning is taken back, and an interrupted end is done once more, from where it began.
-    """
-    enter, leave = context.__enter__, context.__exit__
-
-    def __enter__(self: Any) -> Any:
-        before = _held()
-        try:
-            entered = enter(self)
-        except BaseException:
-            _hold(before)
-            raise
-        return entered
-
-    def __exit__(self: Any, *error: Any) -> Any:
-        now = None
-        try:
-            now = _held()
-            return leave(self, *error)
-        except BaseException:
-            if now is not None:
-                _hold(now)
-            leave(self, *error)
-            raise
-
-    context.__enter__, context.__exit__ = __enter__, __exit__
-    return context
 
 
 WRITE_LOCK = threading.RLock()

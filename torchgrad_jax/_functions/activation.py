@@ -163,7 +163,7 @@ def _unread(m: Meta) -> Tensor:
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     """A double drawn for each entry that is not positive, in row-major order; 1 for the others."""
     m = input._m
-    if MODES.run.size is not None:
+    if MODES.run.batch is not None:
         raise RuntimeError("vmap: we do not yet support aten::rrelu. Please file an issue")
     generator = chosen("rrelu", None, m.device)
     # A key draws a number for each entry, since a program does not know how many are negative.

@@ -13,11 +13,9 @@ from .._core.arrays import devices, dtypes
 from .._core.arrays.formats import memory_format
 from .._core.errors.messages import UnsupportedLayoutError
 from .._core.state import MODES, OBSERVED
-from .._engine.entry.arguments import as_int, type_name
+from .._engine.entry.arguments import as_float, as_int, as_number, is_number as is_number, type_name
 from .._engine.entry.bind import COMPOSITES, METHODS, NAMESPACES
 from .._engine.entry.parser import torch_complaint
-from .._engine.graph.history import requires_grad_of
-from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
 from .._engine.surface import named
 from .._engine.tensor.attributes import layout, strided_layout
@@ -193,37 +191,20 @@ def integer(fn: str, name: str, value: Any, position: int = 0) -> int:
     return out
 
 
-def is_number(value: Any) -> bool:
-    """Whether torch takes the value for a Number: Python's and numpy's, and plain 0-dim tensors."""
-    if isinstance(value, int | float | complex | np.number | np.bool_):
-        return True
-    return isinstance(value, Tensor) and value._m.ndim == 0 and not requires_grad_of(value)
-
-
 def number(fn: str, name: str, value: Any, position: int = 0) -> Any:
     """A Number argument as a Python number."""
-    if value.__class__ in (int, float, bool, complex):
-        return value
-    if not is_number(value):
+    out = value if value.__class__ in (int, float, bool, complex) else as_number(value)
+    if out is None:
         raise wrong(fn, name, "Number", value, position)
-    if isinstance(value, Tensor):
-        return concrete(value).item()
-    if isinstance(value, np.generic):
-        return value.item()
-    kind: Any = next(k for k in (bool, int, float, complex) if isinstance(value, k))
-    return kind(value)
+    return out
 
 
 def real(fn: str, name: str, value: Any, position: int = 0) -> float:
     """A float argument."""
-    if value.__class__ is float:
-        return value
-    if not isinstance(value, int | float | np.floating | np.integer) and not is_number(value):
+    out = value if value.__class__ is float else as_float(value)
+    if out is None:
         raise wrong(fn, name, "float", value, position)
-    out = number(fn, name, value, position)
-    if isinstance(out, complex):
-        raise wrong(fn, name, "float", value, position)
-    return float(out)
+    return out
 
 
 def flag(fn: str, name: str, value: Any, position: int = 0) -> bool:

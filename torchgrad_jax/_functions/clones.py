@@ -9,7 +9,8 @@ import numpy as np
 from .._core.arrays.formats import contiguous_format, is_contiguous_in, preserve_format
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import is_batched
+from .._engine.modes.belonging import is_batched
+from .arguments import unmatched
 from .convert import clone_in, transfer
 
 
@@ -51,8 +52,7 @@ def _fill(input: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return ops.fill_tensor_(input, value)
     if not isinstance(value, int | float | complex | np.generic):
-        kind = type(value).__name__
-        raise TypeError(f"fill_() received an invalid combination of arguments - got ({kind})")
+        raise unmatched("fill_")
     return ops.fill_value_(input, value)
 
 

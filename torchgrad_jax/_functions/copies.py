@@ -120,7 +120,7 @@ def detach_copy(input: Tensor) -> Tensor:
 def _window(input: Tensor, size: Ints, stride: Ints, storage_offset: int | None) -> tuple[Tensor, int, bool]:
     """The window as a view, its offset from `input`, and whether it stays within its elements."""
     shape, steps = sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided")
-    MODES.run.look_around(input)
+    MODES.run.uses.look_around(input)
     view = as_strided_view(input, shape, steps, storage_offset)
     offset = strided.storage_offset(view) - strided.storage_offset(input)
     extent = input._m.extent

@@ -33,7 +33,7 @@ def from_numpy_array(array: np.ndarray) -> Tensor:
             mark_inference(found)
         return found
     copy = with_strides(np.array(array, order="C", copy=True), strides, devices.resolve("cpu"))
-    MODES.run.made_of_array(copy, array)
+    MODES.run.uses.made_of_array(copy, array)
     return copy
 
 
@@ -140,7 +140,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     t = tensor_on(host, meta((n,), dt, devices.CPU))
     if t is None:
         copy = from_host(np.array(host), devices.CPU, requires_grad)
-        MODES.run.made_of_array(copy, host)
+        MODES.run.uses.made_of_array(copy, host)
         return copy
     if requires_grad and dt.category < dtypes.FLOATING:
         raise RuntimeError(NO_GRAD_DTYPE)

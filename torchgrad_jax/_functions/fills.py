@@ -62,15 +62,15 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
 
 def _filling(me: Tensor, values: Callable[[Meta], np.ndarray]) -> Tensor:
     """The numbers to write inside of `vmap`: the same for all examples, or a row for each example."""
-    lift = MODES.run
-    inside, m = lift.inside(me), me._m
-    if lift.randomness == "different" and not inside:
+    run = MODES.run
+    inside, m = run.inside(me), me._m
+    if run.randomness == "different" and not inside:
         raise RuntimeError(errors.BATCHED_FILL)
-    if lift.size is None or not inside:
+    if run.batch is None or not inside:
         return draw(m, values)
-    if lift.randomness == "same":  # torch draws into new memory and copies that
+    if run.randomness == "same":  # torch draws into new memory and copies that
         return draw(meta(m.shape, m.dtype, m.device), values)
-    return draw(m, values, batch=lift.memory_meta(me))
+    return draw(m, values, batch=run.batch.memory_meta(me))
 
 
 @composite(function=False)

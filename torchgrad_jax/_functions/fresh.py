@@ -65,8 +65,8 @@ def beside(model: Tensor, t: Tensor, alike: bool = False) -> Tensor:
             return beside(model, t, alike)
     out = make(run.array_of(t), t._m)
     out._rg, out._x = t._rg, t._x
-    if alike:
-        run.lay_out_like(model, out)
+    if alike and run.batch is not None:
+        run.batch.lay_out_like(model, out)
     return out
 
 

@@ -21,7 +21,7 @@ from .._engine.graph.views import as_strided_view
 from .._engine.memory.concrete import concrete, is_traced
 from .._engine.memory.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
 from .._engine.memory.tensor import Tensor, wrap_array
-from .._engine.modes.lift import tensor_of_jax
+from .._engine.modes.belonging import tensor_of_jax
 from .complex_views import imag, real
 from .convert import transfer
 from .fresh import from_host
@@ -112,6 +112,8 @@ _WHOLE_INDICES = (dtypes.int64, dtypes.bool_)
 
 def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     """Apply ints, slices, None and Ellipsis as views; collect what must be gathered."""
+    if index.__class__ is int and x._m.ndim:
+        return _select(x, 0, index, x, 0), []
     whole = index.__class__ is Tensor and index._m.ndim and index._m.dtype in _WHOLE_INDICES
     if whole and _width(index) <= x._m.ndim:
         return x, [index]
@@ -144,7 +146,7 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
                 elif not _is_traced(t):
                     out = _select(out, at, int(concrete(t)), x, place)
                     continue
-                elif place != at and MODES.run.collects_checks:
+                elif place != at and MODES.run.may_check_later:
                     # An index of its own for each example.
                     later([t], _entry_check(out._m.shape[at], place))
             gathered[at] = t
@@ -273,10 +275,7 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
 def getitem(self: Tensor, index: Any) -> Tensor:
     """`tensor[index]`."""
     if index.__class__ is int and self._m.ndim:
-        n = self._m.shape[0]
-        if not -n <= index < n:
-            raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")
-        return ops.select(self, 0, index)
+        return _select(self, 0, index, self, 0)
     if index.__class__ is slice and self._m.ndim:
         return _slice(self, 0, index, always=True)
     if self._x is not None and self._x.inner.__class__ in (dict, list, tuple):
@@ -289,39 +288,60 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
-    # For a half type the number becomes a tensor first, so that it may overflow to infinity. So does a subnormal
-    # number, which a kernel would flush to 0.
-    if isinstance(value, jax.Array):
-        value = tensor_of_jax(value, self)
-    half = self._m.dtype.itemsize == 2 and self._m.dtype.is_floating_point
-    plain = value.__class__ in (int, float, bool) and not half
-    plain = plain and not flushed_by_kernels(value)
-    if plain and not (MODES.bits & GRAD and requires_grad_of(self)):
-        out, indices = parse(self, index)
-        if not indices:
-            # Torch copies the number, which refuses overlapping elements; a fill would not.
-            check_writable(out)
-            ops.fill_value_(out, value)  # no tensor is made for a plain number
-            return
-    if not isinstance(value, Tensor):
-        from .create import tensor
-
-        if not isinstance(value, int | float | complex | bool | np.generic):
-            given = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
-            raise TypeError(f"can't assign a {given} to a torch.{self._m.dtype.type_name}")
-        if isinstance(value, complex):
-            check_fits(value, dtypes.float64 if half else self._m.dtype)
-        value = tensor(value, dtype=self._m.dtype, device=self._m.device) if _fits(value, self) else tensor(value)
+    parsed = None
+    if value.__class__ is not Tensor:
+        if _fills_with(value, self):
+            parsed = out, indices = parse(self, index)
+            if not indices:
+                # Torch copies the number, which refuses overlapping elements; a fill would not.
+                check_writable(out)
+                ops.fill_value_(out, value)  # no tensor is made for a plain number
+                return
+        value = _assigned(value, self)
     if index is False:
         return
     if index is True:
         copy_to(ops.unsqueeze(self, 0), value)
         return
-    out, indices = parse(self, index)
+    out, indices = parsed or parse(self, index)
     if not indices:
         copy_to(out, value)
         return
     index_put_(out, indices, _trim(value), fills=not _is_one_flag(index))
+
+
+def _is_half(dtype: dtypes.dtype) -> bool:
+    return dtype.itemsize == 2 and dtype.is_floating_point
+
+
+def _fills_with(value: Any, self: Tensor) -> bool:
+    """Whether a number that is assigned need not become a tensor.
+
+    For a half type the number becomes a tensor first, so that it may overflow to infinity. So does a subnormal number,
+    which a kernel would flush to 0.
+    """
+    if value.__class__ not in (int, float, bool) or _is_half(self._m.dtype) or flushed_by_kernels(value):
+        return False
+    return not (MODES.bits & GRAD and requires_grad_of(self))
+
+
+def _assigned(value: Any, self: Tensor) -> Tensor:
+    """The tensor that an assigned value is."""
+    if isinstance(value, jax.Array):
+        value = tensor_of_jax(value, self)
+    if isinstance(value, Tensor):
+        return value
+    from .create import from_data, tensor
+
+    dtype = self._m.dtype
+    if not isinstance(value, int | float | complex | bool | np.generic):
+        given = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
+        raise TypeError(f"can't assign a {given} to a torch.{dtype.type_name}")
+    if isinstance(value, complex):
+        check_fits(value, dtypes.float64 if _is_half(dtype) else dtype)
+        if not dtype.is_complex:
+            return tensor(value)
+    return from_data(value, dtype, self._m.device, False)
 
 
 def _is_one_flag(index: Any) -> bool:
@@ -383,9 +403,7 @@ def index_put_(
     """
     fills = fills and fills_masked(given, values, accumulate)
     if fills and len(given) == 1 and given[0].is_meta:
-        mask = given[0]
-        mask = ops.view(mask, (*mask._m.shape, *[1] * (out._m.ndim - mask._m.ndim)))
-        return ops.masked_fill_(out, mask, ops.view(ops._to_copy(values, out._m.dtype), ()))
+        return _fill_masked(out, given[0], values)
     if fills:
         refuse_byte_mask(given)
         if may_not_fit(values._m.dtype, out._m.dtype):
@@ -394,6 +412,8 @@ def index_put_(
             check_read(read(values), out._m.dtype)
     if not accumulate and _put_where_traced(out, given, values, fills):
         return out
+    if fills and len(given) == 1 and _is_plain_fill(out, given[0], values):
+        return _fill_masked(out, given[0], values)
     indices = tuple(expand_masks(out, given))
     if fills and values._st is out._st and not requires_grad_of(values):
         values = ops.clone(values)
@@ -423,6 +443,27 @@ def index_put_(
     return out
 
 
+def _fill_masked(out: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """Write one value where a mask of the first dimensions is true."""
+    m = out._m
+    if mask._m.ndim < m.ndim:
+        mask = ops.view(mask, (*mask._m.shape, *[1] * (m.ndim - mask._m.ndim)))
+    if value._m.dtype is not m.dtype:
+        value = ops._to_copy(value, m.dtype)
+    return ops.masked_fill_(out, mask, ops.view(value, ()) if value._m.ndim else value)
+
+
+def _is_plain_fill(out: Tensor, mask: Tensor, value: Tensor) -> bool:
+    """Whether nobody can tell a write by a mask from `masked_fill_`, which need not look for what is true."""
+    m, mode = out._m, MODES.bits
+    if mode > GRAD or (mode and (requires_grad_of(out) or requires_grad_of(value))) or m.overlaps or is_mirrored(out):
+        return False
+    if value._m.dtype is not m.dtype and value._m.dtype.category >= dtypes.FLOATING:
+        return False
+    fits = mask._m.ndim and mask._m.shape == m.shape[: mask._m.ndim]
+    return bool(fits) and mask._m.device is m.device and value._m.device is m.device
+
+
 def _put_where_traced(out: Tensor, given: Sequence[Any], values: Tensor, fills: bool) -> bool:
     """Write by a mask whose values are being traced, if what is written does not depend on how many are true."""
     at = next((k for k, t in enumerate(given) if t is not None), len(given))
@@ -445,10 +486,6 @@ def _put_where_traced(out: Tensor, given: Sequence[Any], values: Tensor, fills: 
     mask = ops.view(mask, (*mask._m.shape, *[1] * after))
     ops.copy_(out, ops.where(mask, values, out))
     return True
-
-
-def _fits(value: Any, self: Tensor) -> bool:
-    return not (isinstance(value, complex) and not self._m.dtype.is_complex)
 
 
 def _trim(value: Tensor) -> Tensor:

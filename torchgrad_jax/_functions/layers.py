@@ -16,7 +16,7 @@ from .._core.random import rng
 from .._core.state import MODES
 from .._engine.entry.bind import NAMESPACES, composite, ops
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import running_vmap
+from .._engine.modes.belonging import running_vmap
 from .create import from_host
 from .random import check_allowed, draw, inside_trace
 
@@ -153,11 +153,11 @@ def _dropout_inside(input: Tensor, p: float, inplace: bool, features: bool, alph
     shape = (*m.shape[:2], *(1,) * (m.ndim - 2)) if features else m.shape
     if features and m.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    lift = running_vmap()
-    if lift is not None and inplace and lift.randomness == "different" and not lift.inside(input):
+    run = running_vmap()
+    if run is not None and inplace and run.randomness == "different" and not run.inside(input):
         raise RuntimeError(errors.BATCHED_FILL)
     strides = None
-    if MODES.run.stateful and not features:
+    if MODES.run.may_write_outside and not features:
         # A compiled function draws in the order of the elements in memory, as eager code does.
         strides = shapes.preserve_strides(m.shape, m.strides)
     kept = draw(meta(shape, bool_, m.device, strides), lambda m: _mask(m, p, False)).to(m.dtype)

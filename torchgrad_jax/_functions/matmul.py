@@ -23,7 +23,7 @@ from .._engine.graph.record import apply
 from .._engine.graph.resize import resize
 from .._engine.memory.strided import read, write
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import tensor_of_jax
+from .._engine.modes.belonging import tensor_of_jax
 from .._ops.registry import Out
 from .clones import contiguous
 from .complex_views import conj, imag, real

@@ -108,7 +108,7 @@ def _for_all_examples(reduce: Any, t: Tensor) -> Tensor:
         if run.tape is None or not run.tape.holds(read(t)):  # JAX is tracing
             return reduce(t)
         same = run.for_all(t)
-        t = run.rows(run, [t])[0] if same is None else same
+        t = run.whole([t])[0] if same is None else same
     with run.outside():
         return _for_all_examples(reduce, t)
 

@@ -15,7 +15,7 @@ from .._core.state import MODES
 from .._engine.entry.bind import composite, ops
 from .._engine.graph.record import no_grad
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import is_batched
+from .._engine.modes.belonging import is_batched
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
@@ -31,7 +31,7 @@ def _size(shape: Sequence[int]) -> str:
 def _check_batched(input: Tensor, *running: Tensor | None) -> None:
     """Refuse to write statistics of each example of a `vmap` into tensors that are the same for all examples."""
     run = MODES.run
-    if run.size is not None and run.inside(input):
+    if run.batch is not None and run.inside(input):
         for t in running:
             if t is not None and not run.inside(t):
                 raise RuntimeError(errors.BATCHED_STATISTICS)

@@ -17,8 +17,9 @@ from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.graph.record import NUMBERS, as_leaf
 from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import tensor_of_jax
+from .._engine.modes.belonging import tensor_of_jax
 from .._ops.registry import Out
+from .arguments import unmatched
 
 _HALVES = frozenset(k / 2 for k in range(-8, 17))
 """Exponents worth a kernel of their own; all others share one with a traced exponent."""
@@ -62,7 +63,7 @@ def _power(input: Any, exponent: Any, suffix: str = "") -> Tensor:
     if not isinstance(exponent, Tensor) and isinstance(input, Tensor):
         e = _number(exponent)
         if e is None:
-            raise _no_overload("pow", input, exponent)
+            raise unmatched("pow")
         kind = input._m.dtype.category
         if kind == BOOL and e is True:
             return input.copy_(input) if suffix else ops.clone(input)
@@ -80,15 +81,10 @@ def _power(input: Any, exponent: Any, suffix: str = "") -> Tensor:
             return getattr(ops, "pow_const" + suffix)(input, _whole(e))
         return general(input, e)
     if not isinstance(exponent, Tensor):
-        raise _no_overload("pow", input, exponent)
+        raise unmatched("pow")
     if not isinstance(input, Tensor):
         return ops.pow_base(_leaf(input), exponent)
     return general(input, exponent)
-
-
-def _no_overload(name: str, *args: Any) -> TypeError:
-    given = ", ".join(type(a).__name__ for a in args)
-    return TypeError(f"{name}() received an invalid combination of arguments - got ({given})")
 
 
 def _pow_in_place(input: Tensor, exponent: Any) -> Tensor:
@@ -265,7 +261,7 @@ def _where_function(condition: Tensor, input: Any = None, other: Any = None) -> 
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if other is None:
-        raise _no_overload("where", condition, input)
+        raise unmatched("where")
     return _chosen(condition, input, other)
 
 
@@ -329,7 +325,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which of the elements occur among the test elements."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
-        raise _no_overload("isin", elements, test_elements)
+        raise unmatched("isin")
     for operand in (elements, test_elements):
         dtype = operand._m.dtype if isinstance(operand, Tensor) else dtypes.of_python(type(operand))
         if dtype.category in (BOOL, COMPLEX) and not isinstance(operand, complex):

@@ -14,7 +14,7 @@ from .._engine.entry.bind import NAMESPACES, composite, ops
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.views import as_strided_inplace
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import is_batched
+from .._engine.modes.belonging import is_batched
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)

@@ -109,12 +109,12 @@ def _from_key() -> bool:
     if MODES.keys is None:
         return False
     run = MODES.run
-    if run.stateful and not run.ours(MODES.keys.key):
+    if run.may_write_outside and not run.ours(MODES.keys.key):
         raise RuntimeError(
             "torch.compile: numbers of a compiled function do not come from a key; call the function without compile "
             "where rngs is given (jax.jit compiles it there)"
         )
-    return run.size is None
+    return run.batch is None
 
 
 def check_allowed(generator: Any = None) -> None:
@@ -122,7 +122,7 @@ def check_allowed(generator: Any = None) -> None:
     if generator is None and MODES.keys is not None and _from_key():
         return
     if MODES.run.randomness == "error":
-        batched = MODES.run.size is not None
+        batched = MODES.run.batch is not None
         raise RuntimeError(errors.BATCHED_RANDOM if batched else errors.FROZEN_RANDOM)
     if MODES.traced and under_jax(frozen=True):
         raise RuntimeError(errors.FROZEN_RANDOM)
@@ -296,19 +296,19 @@ def draw(
     check_allowed()
     if MODES.run.at_once or _from_key():
         return fresh(place(values, m), _dense(m), requires_grad)
-    lift = MODES.run
-    if lift.stateful:  # each run of the compiled function draws new numbers, in this order
-        t = make(lift.draw(m, lambda: place(values, m)), m)
-    elif lift.randomness == "same":
-        with lift.outside():
+    run = MODES.run
+    if run.may_write_outside:  # each run of the compiled function draws new numbers, in this order
+        t = make(run.uses.draw(m, lambda: place(values, m)), m)
+    elif run.randomness == "same":
+        with run.outside():
             t = draw(m, values)
     else:
         if batch is None:
             strides = (m.numel, *m.strides) if m.dense else None
-            batch = meta((lift.size, *m.shape), m.dtype, m.device, strides)
-        with lift.outside():
+            batch = meta((run.batch.size, *m.shape), m.dtype, m.device, strides)
+        with run.outside():
             rows = draw(batch, values)
-        t = make(lift.capture(rows, m, mapped=True), m)
+        t = make(run.capture(rows, m, mapped=True), m)
         if MODES.bits & INFERENCE:
             mark_inference(t)
     if requires_grad:
@@ -319,11 +319,11 @@ def draw(
 def batch_like(input: Tensor, m: Meta, memory_format: Any = None) -> Meta | None:
     """The `batch` of `draw` for a tensor made like `input`: how the batch of such tensors lies in memory."""
     run = MODES.run
-    if run.at_once or run.size is None or not run.inside(input):
+    if run.at_once or run.batch is None or not run.inside(input):
         return None
     if memory_format not in (None, preserve_format):
         return None
-    whole = run.memory_meta(input)
+    whole = run.batch.memory_meta(input)
     strides = shapes.preserve_strides(whole.shape, whole.strides)
     return meta(whole.shape, m.dtype, m.device, tuple(strides))
 
@@ -332,11 +332,11 @@ def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) ->
     """A draw whose parameters are tensors from outside of the surrounding `vmap`; None where some are from inside."""
     if _from_key():
         return None
-    lift = MODES.run
-    if lift.stateful:  # the next run has other values
+    run = MODES.run
+    if run.may_write_outside:  # the next run has other values
         return None
     check_allowed()
-    return None if lift.touches(tensors) else _drawn_outside(tensors, again)
+    return None if run.touches(tensors) else _drawn_outside(tensors, again)
 
 
 def numbers_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor], whole: bool = False) -> Tensor | None:
@@ -347,24 +347,24 @@ def numbers_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor],
     """
     if _from_key():
         return None
-    lift = MODES.run
-    if lift.stateful:
+    run = MODES.run
+    if run.may_write_outside:
         return None
     apart = [without_derivatives(t) for t in tensors]
-    given = [lift.for_all(t) if lift.inside(t) else t for t in apart]
+    given = [run.for_all(t) if run.inside(t) else t for t in apart]
     with no_grad():
         if all(t is not None for t in given):
             return _drawn_outside(given, again)
-        if lift.randomness == "same":
+        if run.randomness == "same":
             raise RuntimeError(errors.BATCHED_SAME)
-        if not whole or any(run.tape is None for run in MODES.lifts):
+        if not whole or any(run.tape is None for run in MODES.runs):
             return None
-        if not all(lift.tape.holds(t._st.array) for t in apart if lift.inside(t)):
+        if not all(run.tape.holds(t._st.array) for t in apart if run.inside(t)):
             return None
-        rows = iter(lift.rows(lift, [t for t in apart if lift.inside(t)]))
-        with lift.outside():
-            batches = [next(rows) if lift.inside(t) else _repeated(t, lift) for t in apart]
-            return _entered(again(*batches), lift)
+        rows = iter(run.whole([t for t in apart if run.inside(t)]))
+        with run.outside():
+            batches = [next(rows) if run.inside(t) else _repeated(t, run) for t in apart]
+            return _entered(again(*batches), run)
 
 
 def draw_inside(
@@ -395,22 +395,22 @@ def _dense(m: Meta) -> Meta:
 
 
 def _drawn_outside(tensors: Sequence[Any], again: Callable[..., Tensor]) -> Tensor:
-    lift = MODES.run
-    with lift.outside():
-        if lift.randomness == "same":
+    run = MODES.run
+    with run.outside():
+        if run.randomness == "same":
             return again(*tensors)
-        return _entered(again(*[_repeated(t, lift) for t in tensors]), lift)
+        return _entered(again(*[_repeated(t, run) for t in tensors]), run)
 
 
-def _repeated(t: Tensor, lift: Any) -> Tensor:
-    return t.expand(lift.size, *t._m.shape)
+def _repeated(t: Tensor, run: Any) -> Tensor:
+    return t.expand(run.batch.size, *t._m.shape)
 
 
-def _entered(rows: Tensor, lift: Any) -> Tensor:
+def _entered(rows: Tensor, run: Any) -> Tensor:
     """The value for one example of what was drawn for all examples."""
     m = rows._m
     one = meta(m.shape[1:], m.dtype, m.device)
-    return make(lift.capture(rows, one, mapped=True), one)
+    return make(run.capture(rows, one, mapped=True), one)
 
 
 # --- factories ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from .._engine.entry.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.graph.history import complain_first
 from .._engine.memory.tensor import Tensor
 from .._ops.registry import Out
+from .arguments import unmatched
 from .pointwise import div
 from .splitting import slice_along
 
@@ -29,8 +30,7 @@ def _overloaded(name: str, whole: Any, along: Any, pair: Any, input: Tensor, dim
         return whole(input)
     elif as_int(dim) is not None and (keepdim is None or isinstance(keepdim, bool)):
         return along(input, as_int(dim), bool(keepdim))
-    got = ", ".join(type(v).__name__ for v in (dim, keepdim, other) if v is not None and v is not MISSING)
-    raise TypeError(f"{name}() received an invalid combination of arguments - got ({got})")
+    raise unmatched(name)
 
 
 @composite(out=Out.CAST)
@@ -62,18 +62,13 @@ def nanmedian(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
 
 def _moment(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     if dim is MISSING and unbiased is not None and keepdim:
-        raise TypeError(f"{name}() received an invalid combination of arguments")
+        raise unmatched(name)
     if isinstance(dim, bool):  # std(x, unbiased)
         dim, unbiased = None, dim
     dim = None if dim is MISSING else dim
     if unbiased is not None:
-        if not isinstance(unbiased, bool):
-            raise TypeError(f"{name}() received an invalid combination of arguments")
-        if correction is not None:
-            raise TypeError(
-                f"{name}() received an invalid combination of arguments - got (correction="
-                f"{type(correction).__name__}, unbiased={type(unbiased).__name__}, )"
-            )
+        if not isinstance(unbiased, bool) or correction is not None:
+            raise unmatched(name)
         correction = int(unbiased)
     if input._m.dtype.category < dtypes.FLOATING:
         which = name if name.endswith("_mean") else "std and var"

@@ -22,7 +22,7 @@ from .._engine.graph.record import apply, no_grad
 from .._engine.memory.concrete import concrete
 from .._engine.memory.strided import check_writable
 from .._engine.memory.tensor import Tensor, make
-from .._engine.modes.lift import running_vmap
+from .._engine.modes.belonging import running_vmap
 from .._ops.registry import Grad
 from . import batched_sampling as batched, fills
 from .arguments import check_shape, integer, is_number, options, real, shape_of, tensor_argument, unmatched, wrong
@@ -98,8 +98,8 @@ def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any =
         raise unmatched("bernoulli")
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
     if inside_trace():
-        lift = running_vmap()
-        if lift is not None and lift.randomness == "same" and lift.varies(t):
+        run = running_vmap()
+        if run is not None and run.randomness == "same" and run.varies(t):
             raise RuntimeError(errors.BATCHED_SAME)
         rows = draw(m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen)))
         return _result("bernoulli_p", "NotImplemented", (t,), rows, None, Grad.MISSING)
@@ -154,16 +154,16 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
 
 def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     """The same inside of `vmap`."""
-    lift = running_vmap()
+    run = running_vmap()
     refuse("bernoulli_tensor_cpu_p_", p._m.dtype, _FLOATS)
-    if lift is not None and not lift.inside(self):
-        if lift.varies(p):
+    if run is not None and not run.inside(self):
+        if run.varies(p):
             raise RuntimeError(
                 errors.BATCHED_SAME
-                if lift.randomness == "same"
-                else errors.write_outside("bernoulli", lift.level(), (), ())
+                if run.randomness == "same"
+                else errors.write_outside("bernoulli", run.depth(), (), ())
             )
-        if lift.randomness == "different":
+        if run.randomness == "different":
             raise RuntimeError(errors.BATCHED_FILL)
     p = p.expand(self._m.shape)
     new = _ones(p, gen)

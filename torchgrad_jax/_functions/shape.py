@@ -107,10 +107,7 @@ def view(input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
     if dtype is not None or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         return _view_dtype(input, dtype if dtype is not None else size[0])
     if not size:
-        raise TypeError(
-            "view() received an invalid combination of arguments - got (), but expected one of:\n"
-            " * (torch.dtype dtype)\n * (tuple of ints size)\n"
-        )
+        raise unmatched("view")
     return ops.view(input, sizes_of(size, "view"))
 
 
@@ -257,7 +254,7 @@ def _squeezed(input: Tensor, dim: Any) -> Tensor:
 def _one_or_all(name: str, dims: tuple[Any, ...], dim: Any) -> Any:
     """The dimension, or dimensions, of a method that takes several one by one."""
     if dims and (dim is not None or dims == (None,)):
-        raise TypeError(f"{name}() received an invalid combination of arguments")
+        raise unmatched(name)
     return dim if not dims else dims[0] if len(dims) == 1 else dims
 
 

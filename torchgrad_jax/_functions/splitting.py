@@ -8,10 +8,11 @@ from typing import Any
 
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.meta import meta
-from .._core.state import FAKE, INFERENCE, LIFT, MODES
+from .._core.state import FAKE, IN_RUN, INFERENCE, MODES
 from .._engine.entry.arguments import as_int
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import CREATED_DEFAULT, Alias, Tensor, Version, plain_alias
+from .arguments import unmatched
 
 
 def clamp_slice(n: int, start: int | None, stop: int | None, step: int) -> tuple[int, int]:
@@ -112,7 +113,7 @@ def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor,
 def share_memory(x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], dim: int) -> tuple[Tensor, ...]:
     """Put tensors into the memory of `x`, as its parts along `dim`."""
     run = MODES.run
-    if MODES.bits & FAKE or (MODES.bits & LIFT and not (run.stateful or run.inside(x))):
+    if MODES.bits & FAKE or (MODES.bits & IN_RUN and not (run.may_write_outside or run.inside(x))):
         return parts
     m, whole = x._m, plain_alias(x) or Alias(0, None, CREATED_DEFAULT, 0)
     for part, start in zip(parts, starts):
@@ -120,8 +121,8 @@ def share_memory(x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], di
         at.conj, at.neg = whole.conj, whole.neg
         part._st, part._vc, part._al = x._st, Version(), at
         part._m = meta(part._m.shape, m.dtype, m.device, m.strides)
-        if MODES.bits & LIFT:
-            run.alias_born(part, x)
+        if MODES.bits & IN_RUN:
+            run.uses.alias_born(part, x)
     return parts
 
 
@@ -168,10 +169,7 @@ def _xsplit(name: str, input: Tensor, spec: Any, dim: int, least: int) -> tuple[
             f"tensor with {input._m.ndim} dimensions!"
         )
     if not isinstance(spec, int | list | tuple):
-        raise TypeError(
-            f"{name}() received an invalid combination of arguments - got (Tensor, {type(spec).__name__}), but "
-            "expected one of:\n * (Tensor input, int sections)\n * (Tensor input, tuple of ints indices)\n"
-        )
+        raise unmatched(name)
     if isinstance(spec, int) and (spec == 0 or input._m.shape[dim] % spec):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "

@@ -12,7 +12,7 @@ from .._core.arrays.formats import preserve_format, strides_in
 from .._core.arrays.meta import meta
 from .._core.arrays.transfer import put
 from .._core.errors.messages import NO_STORAGE, no_forward
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRACED
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, UNDER_JAX
 from .._engine.entry.bind import composite
 from .._engine.graph.grad_plan import grad_plan
 from .._engine.graph.history import (
@@ -112,7 +112,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = 
     # It is still a view of the same storage.
     if own is not None and alias is not None and base is not None:
         alias.creation, alias.replay, alias.seen = own.creation, own.replay, own.seen
-    if MODES.bits & TRACED:
+    if MODES.bits & UNDER_JAX:
         refuse_escape([born(self)], [st.array])
     leave_storage(self)
     if node is None and base is None and m.shape != old.shape:

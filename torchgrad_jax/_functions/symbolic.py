@@ -103,7 +103,7 @@ def _assert(condition: Any, message: str) -> Any:
     """`assert` as a function, which conditions that are being recorded can take part in."""
     if found := overloaded((condition,)):
         return dispatch(NAMESPACES[""]["_assert"], found, (condition, message), {})
-    if MODES.run.collects_checks and isinstance(condition, Tensor) and condition._m.numel == 1:
+    if MODES.run.may_check_later and isinstance(condition, Tensor) and condition._m.numel == 1:
         later((condition,), lambda arrays: _fail_unless(arrays[0], message))
     else:
         assert condition, message

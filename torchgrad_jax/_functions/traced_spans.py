@@ -23,7 +23,7 @@ def traced(value: Any) -> bool:
 
 def comes_later(t: Tensor) -> bool:
     """Whether a compiled function knows the values of a tensor only when it runs."""
-    return MODES.run.stateful and MODES.run.inside(t) and traced(t)
+    return MODES.run.may_write_outside and MODES.run.inside(t) and traced(t)
 
 
 def _inferred(ends: tuple[Any, Any], n: int, powers: bool) -> dtypes.dtype:

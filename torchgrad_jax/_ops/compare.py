@@ -447,7 +447,7 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
         )
     if category(value) == COMPLEX and category(input) not in (BOOL, COMPLEX):
         value = value.real  # the imaginary part is 0, or was refused
-    value = value != 0 if category(input) == BOOL else lax.convert_element_type(value, input.dtype)
+    value = _truth(value) if category(input) == BOOL else lax.convert_element_type(value, input.dtype)
     c, x, y = broadcast(mask, input, value)
     return lax.select(c, y, x)
 

@@ -205,8 +205,7 @@ def _check_static(fn: str, **given: Any) -> None:
 
 
 def _set(mode: FakeTensorMode | None) -> None:
-    MODES.fake = mode
-    MODES.bits = MODES.bits & ~FAKE if mode is None else MODES.bits | FAKE
+    MODES.own |= {"fake": mode, "bits": MODES.bits & ~FAKE | (0 if mode is None else FAKE)}
 
 
 @contextlib.contextmanager

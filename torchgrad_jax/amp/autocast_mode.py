@@ -19,6 +19,7 @@ from .._core.arrays import devices, dtypes
 from .._core.errors import warn
 from .._core.state import MODES
 from .._engine.entry import overrides
+from .._engine.entry.bind import ops
 from .._engine.graph.history import grad_fn_of, requires_grad_of
 from .._engine.memory.tensor import Tensor, tensors_in
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
@@ -42,6 +43,10 @@ STATE = _State()
 
 class _Mode:
     """Stands on the stack of function modes while autocast is on for some device."""
+
+    def passes(self, func: Any) -> bool:
+        """Whether the mode leaves calls of a function as they are, and only looks at what that calls."""
+        return _short(func) is None
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kinds:  # classes of the user answer first; what they call comes here again
@@ -106,8 +111,11 @@ _names: dict[Any, str] = {}
 
 def _device_type(args: Any, kwargs: Any) -> str | None:
     """The device whose autocast is on and whose tensors are among the arguments."""
+    enabled = STATE.enabled
+    if args and args[0].__class__ is Tensor and enabled.get(args[0]._m.device.type):  # as nearly always
+        return args[0]._m.device.type
     for t in tensors_in((args, kwargs)):
-        if STATE.enabled.get(t._m.device.type):
+        if enabled.get(t._m.device.type):
             return t._m.device.type
     return None
 
@@ -158,7 +166,7 @@ def _cast(t: Any, to: Any) -> Tensor:
         and (t._al is None or t._al.base is None)
     )
     if not keep:
-        return t.to(to)
+        return ops._to_copy(t, to) if t.__class__ is Tensor else t.to(to)
     found = STATE.cache.get((id(t), to))
     if found is None:
         found = STATE.cache[(id(t), to)] = (t, t.to(to))

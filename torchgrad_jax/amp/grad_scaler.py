@@ -99,8 +99,8 @@ class GradScaler:
 
     def _begin(self, device: Any) -> Any:
         """Make the tensors of the scale; where a step is being compiled, before its program."""
-        run = MODES.run if MODES.run.stateful else None
-        with contextlib.nullcontext() if run is None else run.making_state(self):
+        run = MODES.run if MODES.run.may_write_outside else None
+        with contextlib.nullcontext() if run is None else run.uses.making_state(self):
             full = _torch["full"]
             self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
             start = self._init_growth_tracker
@@ -289,4 +289,4 @@ def _python_of(optimizer: Any) -> dict[Any, Any]:
 
 
 def _is_compiling() -> bool:
-    return MODES.run.stateful
+    return MODES.run.may_write_outside

@@ -48,7 +48,7 @@ _TensorOrEdges = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdg
 
 
 def _as_outputs(tensors: Any) -> tuple[Any, ...]:
-    return (tensors,) if isinstance(tensors, Tensor | GradientEdge) else tuple(tensors)
+    return (tensors,) if isinstance(tensors, (Tensor, GradientEdge)) else tuple(tensors)
 
 
 @overridable("autograd")

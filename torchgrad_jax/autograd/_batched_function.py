@@ -21,7 +21,7 @@ from .._core.state import GRAD, MODES
 from .._engine.graph.history import requires_grad_of
 from .._engine.memory import strided
 from .._engine.memory.tensor import Tensor, make
-from .._engine.modes.lift import Lift
+from .._engine.modes.runs import TracedRun
 from .._engine.passes.custom import NOT_RETURNED, SAVED_AS_IS
 from .._engine.tensor.dual import open_tangent
 from .._functions.shape import movedim, sum_to_size
@@ -71,28 +71,28 @@ class Batched(NamedTuple):
                     MODES.tangents.write_tangent(t, slope)
 
 
-def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], base: Any) -> Batched:
+def apply_batched(cls: Any, run: TracedRun, args: tuple[Any, ...], base: Any) -> Batched:
     """What the Function gives for one example, computed for all of them outside."""
     own = cls.vmap is not base.vmap
     given, spec = tree.flatten(args)
-    flat, dims = _for_all(lift, given, own)
+    flat, dims = _for_all(run, given, own)
+    assert run.batch is not None
     stamps = [0 if d is None else t._st.stamp for t, d in zip(flat, dims)]
-    assert lift.size is not None
-    with lift.outside(users=True):
+    with run.outside(users=True):
         batch, in_dims = tree.unflatten(flat, spec), tree.unflatten(dims, spec)
         if own:
-            info = VmapInfo(lift.size, lift.randomness)
+            info = VmapInfo(run.batch.size, run.randomness)
             out, out_dims = _pair(cls.vmap(info, in_dims, *batch))
         else:
-            out, out_dims = _generated(cls, in_dims, lift.randomness, base).apply(*batch), 0
+            out, out_dims = _generated(cls, in_dims, run.randomness, base).apply(*batch), 0
         outs, out_spec = tree.flatten(out)
         places = _fitting(out_dims, out_spec)
         written = [i for i, d in enumerate(dims) if d is not None and flat[i]._st.stamp != stamps[i]]
         everything = [*zip(outs, places), *[(flat[i], dims[i]) for i in written]]
         fronts = [_in_front(t, d) for t, d in everything]
         slopes = [open_tangent(t) for t in fronts]
-    inner = [_entered(lift, t, d) for t, (_, d) in zip(fronts, everything)]
-    along = [_tangent_entered(lift, s, d) for s, (_, d) in zip(slopes, everything)]
+    inner = [_entered(run, t, d) for t, (_, d) in zip(fronts, everything)]
+    along = [_tangent_entered(run, s, d) for s, (_, d) in zip(slopes, everything)]
     arguments = {id(flat[i]): given[i] for i in written}
     varying = [(v, t, d) for v, t, d in zip(given, flat, dims) if d is not None]
     for k, t in enumerate(outs):
@@ -136,19 +136,19 @@ def _row(m: Meta, dim: int) -> tuple[Any, Any]:
     return m.shape[:dim] + m.shape[dim + 1 :], m.strides[:dim] + m.strides[dim + 1 :]
 
 
-def _for_all(lift: Lift, given: Sequence[Any], own: bool) -> tuple[list[Any], list[int | None]]:
+def _for_all(run: TracedRun, given: Sequence[Any], own: bool) -> tuple[list[Any], list[int | None]]:
     """The arguments for all examples, and which dimension of each counts them; the rule may write to them."""
     flat = list(given)
     dims: list[int | None] = [None] * len(given)
     rest = []
     for i, v in enumerate(given):
-        if isinstance(v, Tensor) and lift.touches((v,)):
-            origin = lift.origin_of(v) if own else None
+        if isinstance(v, Tensor) and run.touches((v,)):
+            origin = run.batch.origin_of(v) if own and run.batch is not None else None
             if origin is None:
                 rest.append(i)
             else:  # as it lies in memory, which user's rules may look at
-                flat[i], dims[i] = lift.copy_for_rule(origin[0]), origin[1]
-    for i, t in zip(rest, batch_outside(lift, [given[i] for i in rest])):
+                flat[i], dims[i] = run.copy_for_rule(origin[0]), origin[1]
+    for i, t in zip(rest, batch_outside(run, [given[i] for i in rest])):
         flat[i], dims[i] = t, 0
     return flat, dims
 
@@ -157,21 +157,21 @@ def _in_front(t: Any, d: int | None) -> Any:
     return movedim(t, d, 0) if isinstance(t, Tensor) and d is not None and d % t._m.ndim else t
 
 
-def _entered(lift: Lift, t: Any, d: Any) -> Any:
+def _entered(run: TracedRun, t: Any, d: Any) -> Any:
     """An outside tensor as one of the run: a row of it, or all of it for every example."""
     if not isinstance(t, Tensor):
         return t
     if d is None:
-        return make(lift.array_of(t), t._m)
+        return make(run.array_of(t), t._m)
     m = t._m
     kept = preserve_strides(m.shape[1:], m.strides[1:])
     one = meta(m.shape[1:], m.dtype, m.device, kept)
-    return make(lift.capture(t, one, mapped=True), one)
+    return make(run.capture(t, one, mapped=True), one)
 
 
-def _tangent_entered(lift: Lift, t: Tensor | None, d: Any) -> Tensor | None:
+def _tangent_entered(run: TracedRun, t: Tensor | None, d: Any) -> Tensor | None:
     """The same for a tangent; a gradient of it that is wanted outside passes."""
-    inner = _entered(lift, t, d)
+    inner = _entered(run, t, d)
     if t is not None:
         require_gradient_as(inner, t)
     return inner

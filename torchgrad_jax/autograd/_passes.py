@@ -15,7 +15,7 @@ from .._core.arrays import dtypes
 from .._core.arrays.meta import Meta, meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors, warn
-from .._core.state import GRAD, MODES, TRACED
+from .._core.state import GRAD, MODES, UNDER_JAX
 from .._engine.graph.fitting import fitted, leaf_grad_meta
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.node import AccumulateGrad, Node, accumulator
@@ -54,29 +54,27 @@ def run_backward(
     """One pass: into `.grad` when accumulating, else the gradients of `inputs`."""
     if len(tensors) != len(grads):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
-    keep, create, allow_unreachable = map(_flag, (keep, create, allow_unreachable))
+    keep, create, allow_unreachable = _flag(keep), _flag(create), _flag(allow_unreachable)
     roots, given = [], []
     for i, (t, g) in enumerate(zip(tensors, grads)):
-        root, m = _root(i, t, g._m.dtype if isinstance(g, Tensor) else None)
+        root, m = _root(i, t, g)
         if g is None:
             raise RuntimeError(f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad")
         if not isinstance(g, Tensor):
             raise RuntimeError(f"element {i} of gradients tuple is not a Tensor or None")
         roots.append(root)
         given.append(g if g._m is m else fitted("", i, g, m))
-    targets = [_target(t, accumulate) for t in inputs] or None
+    targets = [_target(t, accumulate) for t in inputs] if inputs else None
     if accumulate and create:
         _warn_of_cycle()
-    if accumulate and MODES.bits & TRACED:
+    if accumulate and MODES.bits & UNDER_JAX:
         _refuse_outside(roots, targets, [*tensors, *given])
-    if MODES.run.stateful:
-        MODES.run.begin_pass(reachable([n for n, _ in roots]), targets)
-    handles = _logged(roots) if log.isEnabledFor(logging.DEBUG) else ()
-    try:
-        found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)
-    finally:
-        for handle in handles:
-            handle.remove()
+    if MODES.run.may_write_outside:
+        MODES.run.uses.begin_pass(reachable([n for n, _ in roots]), targets)
+    if log.isEnabledFor(logging.DEBUG):
+        found = _logged(roots, given, keep, create, targets, accumulate)
+    else:
+        found = run(roots, given, keep, create, targets, accumulate)
     if not allow_unreachable and not accumulate:
         for i, g in enumerate(found):
             if g is None:
@@ -91,13 +89,18 @@ def _refuse_outside(roots: Sequence[Any], targets: Any, given: Sequence[Any]) ->
     refuse_escape(map(born, leaves), [t._st.array for t in given if isinstance(t, Tensor)], "change the gradient of")
 
 
-def _logged(roots: Sequence[tuple[Node, int]]) -> list[Any]:
-    """Log every node of a graph before it runs, with dtypes and shapes of what came to it."""
+def _logged(roots: Sequence[tuple[Node, int]], *args: Any) -> list[Tensor | None]:
+    """A pass that logs every node before it runs, with dtypes and shapes of what came to it."""
 
     def prehook(node: Node) -> Any:
         return lambda grads: log.debug("Executing: %s with grad_outputs: [%s]", node, ",".join(map(_brief, grads)))
 
-    return [n.register_prehook(prehook(n)) for n in reachable([n for n, _ in roots])]
+    handles = [n.register_prehook(prehook(n)) for n in reachable([n for n, _ in roots])]
+    try:
+        return run(roots, *args)
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _brief(t: Tensor | None) -> str:
@@ -133,16 +136,19 @@ def _flag(value: Any) -> bool:
 
 
 def _root(i: int, t: Any, given: Any) -> tuple[tuple[Node, int], Meta]:
-    if isinstance(t, GradientEdge):
-        if not isinstance(t.node, Node):
-            raise AttributeError(f"'{type(t.node).__name__}' object has no attribute '_input_metadata'")
-        return (t.node, t.output_nr), t.node.out_meta(t.output_nr)
-    if not isinstance(t, Tensor):
+    """Where a pass begins, and what a gradient has to look like there."""
+    if isinstance(t, Tensor):
+        edge = edge_of(t)
+        if edge is None:
+            raise RuntimeError(errors.NO_GRAPH.format(index=i))
+        if edge[0].__class__ is not AccumulateGrad:
+            return edge, t._m
+        return edge, leaf_grad_meta(t, given._m.dtype if isinstance(given, Tensor) else t._m.dtype)
+    if not isinstance(t, GradientEdge):
         raise RuntimeError(f"element {i} of tensors tuple is neither a Tensor nor a GradientEdge")
-    edge = edge_of(t)
-    if edge is None:
-        raise RuntimeError(errors.NO_GRAPH.format(index=i))
-    return edge, leaf_grad_meta(t, given) if isinstance(edge[0], AccumulateGrad) else t._m
+    if not isinstance(t.node, Node):
+        raise AttributeError(f"'{type(t.node).__name__}' object has no attribute '_input_metadata'")
+    return (t.node, t.output_nr), t.node.out_meta(t.output_nr)
 
 
 def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
@@ -213,11 +219,11 @@ def compiled_rows(
     tensors: Sequence[Any], grads: Sequence[Any], metas: Sequence[Any], keep: bool, inputs: Sequence[Any]
 ) -> list[Any] | None:
     """The pass as one cached function of all rows, where nobody can look inside."""
-    if MODES.bits & ~(GRAD | TRACED) or MODES.anomaly is not None or any(g is None for g in grads):
+    if MODES.bits & ~(GRAD | UNDER_JAX) or MODES.anomaly is not None or any(g is None for g in grads):
         return None
     roots = []
-    for i, (t, m) in enumerate(zip(tensors, metas)):
-        root, want = _root(i, t, m)
+    for i, (t, g, m) in enumerate(zip(tensors, grads, metas)):
+        root, want = _root(i, t, g)
         if want is not m and (want.shape, want.dtype) != (m.shape, m.dtype):
             return None
         roots.append(root)
@@ -273,22 +279,26 @@ def as_tuple(tensors: Any, length: int) -> tuple[Any, ...]:
 
 def make_grads(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> tuple[Any, ...]:
     """The gradients that a pass starts from, checked or made."""
-    return tuple(_start(i, out, g, batched) for i, (out, g) in enumerate(zip(outputs, grads)))
+    given = []
+    for i, (out, g) in enumerate(zip(outputs, grads)):
+        given.append(_start(i, out, g, batched))
+    return tuple(given)
 
 
 def _start(i: int, out: Any, g: Any, batched: bool) -> Any:
-    if isinstance(out, GradientEdge):
-        m, requires = out.node.out_meta(out.output_nr), True
-    elif isinstance(out, Tensor):
-        m, requires = out._m, requires_grad_of(out)
+    if isinstance(out, Tensor):
+        m = out._m
+    elif isinstance(out, GradientEdge):
+        m = out.node.out_meta(out.output_nr)
     else:
         raise AssertionError("Expected output to be a torch.Tensor")
     if isinstance(g, Tensor):
-        _check(i, m, g, batched)
+        if batched or g._m is not m:
+            _check(i, m, g, batched)
         return g
     if g is not None:
         raise TypeError(f"gradients can be either Tensors or None, but got {errors.class_name(g)}")
-    if not requires:
+    if isinstance(out, Tensor) and not requires_grad_of(out):
         return None
     if m.numel != 1:
         raise RuntimeError(errors.SCALAR_ONLY)

@@ -156,7 +156,7 @@ def _set(enabled: bool, check_nan: bool, check_forward: bool) -> None:
             raise TypeError(
                 f"set_anomaly_enabled(): argument '{name}' (position {place}) must be bool, not {type(value).__name__}"
             )
-    if enabled and any(lift.stateful for lift in MODES.lifts):
+    if enabled and any(run.may_write_outside for run in MODES.runs):
         raise AsWritten("it turns on anomaly detection, which looks at each step", lasting=True)
     shared, watcher = type(MODES), _Watcher(check_nan, check_forward) if enabled else None
     bits = events.bits_for(MODES.observers, watcher)

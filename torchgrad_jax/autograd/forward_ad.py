@@ -10,7 +10,7 @@ from .._core.arrays import dtypes
 from .._core.arrays.meta import meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors
-from .._core.state import DUAL, INFERENCE, MODES
+from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .._engine.entry.bind import ops
 from .._engine.graph.views import as_strided_view
 from .._engine.memory.strided import room, storage_offset
@@ -34,38 +34,22 @@ class UnpackedDualTensor(namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 
 def enter_dual_level() -> int:
     """Open a forward-mode level; see `dual_level`."""
-    if MODES.dual_level >= 0:
-        raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _set_level(0)
-    return 0
+    return dual_level().__enter__()
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the open level; its tangents are gone."""
-    if level is None:
-        level = MODES.dual_level
-    if level != MODES.dual_level:
+    if level is not None and level != MODES.dual_level:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
-    if level < 0:
-        raise RuntimeError("Dual level must be a positive number.")
-    _set_level(-1)
-    close_level()
-
-
-def _set_level(level: int) -> None:
-    """Levels are the process's, as in torch: threads that start, and those that set no mode yet, see them."""
-    global _current_level
-    shared = type(MODES)
-    _current_level = shared.dual_level = level
-    bit = DUAL if level >= 0 else 0
-    shared.bits = shared.bits & ~DUAL | bit
-    MODES.bits = MODES.bits & ~DUAL | bit
+    dual_level().__exit__()
 
 
 class dual_level(DecoratorContext):
     """The level within which dual tensors carry tangents.
+
+    Levels are the process's, as in torch: threads that start, and those that set no mode yet, see them.
 
     Example:
         >>> with dual_level():
@@ -73,20 +57,26 @@ class dual_level(DecoratorContext):
     """
 
     def __enter__(self) -> int:
-        before = MODES.dual_level
-        try:
-            return enter_dual_level()
-        except BaseException:  # a signal's, say
-            if before < 0:
-                _set_level(-1)
-            raise
+        global _current_level
+        if MODES.dual_level >= 0:
+            raise RuntimeError("Nested forward mode AD is not supported at the moment")
+        own = MODES.bits | DUAL
+        _current_level = Modes.dual_level = 0
+        Modes.bits |= DUAL
+        MODES.bits = own
+        return 0
 
     def __exit__(self, *exc: object) -> None:
+        global _current_level
+        if MODES.dual_level < 0:
+            raise RuntimeError("Dual level must be a positive number.")
+        own = MODES.bits & ~DUAL
+        _current_level = Modes.dual_level = -1
+        Modes.bits &= ~DUAL
+        MODES.bits = own
         try:
-            exit_dual_level()
-        except BaseException:
-            if MODES.dual_level >= 0:
-                _set_level(-1)
+            close_level()
+        except BaseException:  # a signal's, say
             close_level()
             raise
 

@@ -18,7 +18,7 @@ from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import no_grad
 from .._engine.memory.derivative_stops import is_traced
 from .._engine.memory.tensor import Tensor, alias_of
-from .._engine.modes.lift import running_vmap
+from .._engine.modes.belonging import running_vmap
 from .._engine.passes.custom import SAVED_AS_IS, DelayedError, PyNode, apply_function, keep_returned_marks
 from .._engine.tensor.dual import primals_only
 
@@ -267,19 +267,19 @@ class Function(_SingleLevelFunction):
     def _apply_transformed(cls, args: tuple[Any, ...], forward: Any) -> Any:
         """`apply` inside of the transforms of `func`."""
         cls._check_setup()
-        lift = running_vmap()
+        run = running_vmap()
         jvp = BackwardCFunction.apply_jvp
-        if lift is not None:
+        if run is not None:
             from ._batched_function import check_rule
 
             check_rule(cls, Function)
             tensors = [t for t in tree.flatten(args)[0] if isinstance(t, Tensor)]
-            if not tensors or not lift.touches(tensors):
-                with lift.outside():
+            if not tensors or not run.touches(tensors):
+                with run.outside():
                     return cls.apply(*args)
-            if not lift.holds_level():
+            if not run.holds_level():
                 jvp = None  # tangents go through the rule
-            forward = cls._forward_in(lift, args, tensors, forward)
+            forward = cls._forward_in(run, args, tensors, forward)
         return apply_function(cls._backward_cls(), args, forward, jvp)
 
     @classmethod
@@ -304,25 +304,25 @@ class Function(_SingleLevelFunction):
             )
 
     @classmethod
-    def _forward_in(cls, lift: Any, args: tuple[Any, ...], tensors: Sequence[Tensor], forward: Any) -> Any:
+    def _forward_in(cls, run: Any, args: tuple[Any, ...], tensors: Sequence[Tensor], forward: Any) -> Any:
         """What computes the outputs in a run of `vmap`, of arguments that are examples of batches."""
         from ._batched_function import apply_batched
 
-        if lift.holds_level() and not any(lift.inside(t) for t in tensors):  # tangents alone are
-            with lift.outside():
+        if run.holds_level() and not any(run.inside(t) for t in tensors):  # tangents alone are
+            with run.outside():
                 outer = running_vmap()
                 if outer is not None:
                     forward = cls._forward_in(outer, args, tensors, forward)
 
             def outside(ctx: Any, *inputs: Any) -> Any:
-                with lift.outside():
+                with run.outside():
                     return forward(ctx, *inputs)
 
             return outside
-        with primals_only() if lift.holds_level() else nullcontext():
-            batched = apply_batched(cls, lift, args, Function)
+        with primals_only() if run.holds_level() else nullcontext():
+            batched = apply_batched(cls, run, args, Function)
 
-        alone = lift.runs_alone()
+        alone = run.runs_alone()
 
         def known(ctx: Any, *inputs: Any) -> Any:
             batched.write()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, next_sequence_nr
+from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, SAYS_GRAD, next_sequence_nr
 from .._engine.memory.derivative_stops import derivative_stop_bit
 from .._engine.memory.tensor import Tensor
 from ._decorators import DecoratorContext
@@ -27,7 +27,7 @@ def is_grad_enabled() -> bool:
     """Whether grad mode is on in this thread."""
     if MODES.bits & GRAD:
         return MODES.transposed is None or not _for_tangents_alone(MODES.transposed)
-    return MODES.inference_grad and bool(MODES.bits & INFERENCE)
+    return MODES.bits & (INFERENCE | SAYS_GRAD) == INFERENCE | SAYS_GRAD
 
 
 def _for_tangents_alone(switches: list[int]) -> bool:
@@ -46,21 +46,21 @@ def is_inference_mode_enabled() -> bool:
     return bool(MODES.bits & INFERENCE)
 
 
-def _switched(mode: bool) -> tuple[int, bool]:
-    """`MODES.bits` and `MODES.inference_grad` with recording turned on or off."""
+def _switched(mode: bool) -> int:
+    """`MODES.bits` with recording turned on or off."""
     bits = MODES.bits
     if bits & INFERENCE:
-        return bits, mode
+        return bits | SAYS_GRAD if mode else bits & ~SAYS_GRAD
     if MODES.transposed is not None and bits & GRAD:
         _note(mode, MODES.transposed)
-        return bits, MODES.inference_grad
+        return bits
     if mode:
-        return (bits | GRAD) & ~CUT, MODES.inference_grad
-    return bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0), MODES.inference_grad
+        return (bits | GRAD) & ~CUT
+    return bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0)
 
 
 def _switch(mode: bool) -> None:
-    MODES.bits, MODES.inference_grad = _switched(mode)
+    MODES.bits = _switched(mode)
 
 
 def _flag(function: str, value: Any) -> bool:
@@ -79,11 +79,7 @@ class _NoParamDecoratorContextManager(DecoratorContext):
 
 
 class _Recording:
-    """Turns recording on or off for the time of a block.
-
-    Python delivers signals when it calls a function. So that an interrupt finds the mode as it was before the block or
-    as it is inside, nothing is called between the first change of a mode and the last.
-    """
+    """Turns recording on or off for the time of a block."""
 
     mode = False
     """Whether operations are recorded inside."""
@@ -94,14 +90,14 @@ class _Recording:
 
     def __enter__(self) -> None:
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
-        MODES.bits, MODES.inference_grad = _switched(self.mode)
+        MODES.bits = _switched(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~CUT | self.kept & CUT
-        if MODES.bits & INFERENCE:
-            MODES.inference_grad = self.prev
+        bits = MODES.bits & ~CUT | self.kept & CUT
+        if bits & INFERENCE:
+            MODES.bits = bits | SAYS_GRAD if self.prev else bits & ~SAYS_GRAD
         else:
-            MODES.bits = MODES.bits | GRAD if self.prev or self.kept & GRAD else MODES.bits & ~GRAD
+            MODES.bits = bits | GRAD if self.prev or self.kept & GRAD else bits & ~GRAD
         if MODES.transposed is not None and self.kept & GRAD:
             _note(self.prev, MODES.transposed)
 
@@ -134,7 +130,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
     def __init__(self, mode: bool) -> None:
         self.mode = _flag("set_grad_enabled", mode)
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
-        MODES.bits, MODES.inference_grad = _switched(mode)
+        MODES.bits = _switched(mode)
 
     def __call__(self, orig_func: Any) -> Any:
         self.__exit__()
@@ -142,7 +138,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
 
     def __enter__(self) -> None:
         try:
-            MODES.bits, MODES.inference_grad = _switched(self.mode)
+            _switch(self.mode)
         except BaseException:
             # A signal's, which comes after the mode was changed by making the object.
             self.__exit__()
@@ -158,7 +154,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
         return out
 
 
-_SWITCHED = GRAD | INFERENCE | DUAL | CUT
+_SWITCHED = GRAD | INFERENCE | SAYS_GRAD | DUAL | CUT
 """What inference mode changes."""
 
 
@@ -172,19 +168,17 @@ class inference_mode(DecoratorContext):
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = mode
-        self._before: list[tuple[int, bool]] = []
+        self._before: list[int] = []
 
     def __enter__(self) -> None:
-        self._before.append((MODES.bits & _SWITCHED, MODES.inference_grad))
+        self._before.append(MODES.bits & _SWITCHED)
         if self.mode:  # tangents do not flow either
             MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE | derivative_stop_bit()
         else:
-            MODES.bits = MODES.bits & ~(INFERENCE | CUT) | GRAD
-        MODES.inference_grad = False
+            MODES.bits = MODES.bits & ~(INFERENCE | SAYS_GRAD | CUT) | GRAD
 
     def __exit__(self, *exc: object) -> None:
-        bits, MODES.inference_grad = self._before[-1]
-        MODES.bits = MODES.bits & ~_SWITCHED | bits
+        MODES.bits = MODES.bits & ~_SWITCHED | self._before[-1]
         del self._before[-1]
 
     def clone(self) -> inference_mode:

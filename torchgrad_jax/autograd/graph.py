@@ -13,13 +13,14 @@ import jax
 
 from .._core.arrays.devices import to_jax
 from .._core.arrays.meta import Meta
-from .._core.state import INFERENCE, MODES, PACKING, steady
+from .._core.state import INFERENCE, MODES, PACKING
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.graph.node import Node as _EngineNode
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, check_counted, make
-from .._engine.passes.segments import Compiled, whole_graph
+from .._engine.passes.compiled_segments import Compiled
+from .._engine.passes.segments import whole_graph
 from ._passes import GradientEdge as GradientEdge, ones_like
 from .variable import Variable as Variable
 
@@ -122,7 +123,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 # --- hooks on saved tensors -----------------------------------------------------------------------
 
 
-def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
+def _check_hooks(pack_hook: Any, unpack_hook: Any) -> None:
     if MODES.hooks_disabled is not None:
         raise RuntimeError(MODES.hooks_disabled)
     if not callable(pack_hook) or not callable(unpack_hook):
@@ -131,17 +132,16 @@ def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
             "supported:\n    1. (arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
             f"Invoked with: {pack_hook!r}, {unpack_hook!r}"
         )
-    MODES.pack_hooks = (*MODES.pack_hooks, (pack_hook, unpack_hook))
-    MODES.bits |= PACKING
+
+
+def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
+    saved_tensors_hooks(pack_hook, unpack_hook).__enter__()
 
 
 def _pop_saved_tensors_default_hooks() -> None:
-    MODES.pack_hooks = MODES.pack_hooks[:-1]
-    if not MODES.pack_hooks:
-        MODES.bits &= ~PACKING
+    saved_tensors_hooks(*MODES.pack_hooks[-1]).__exit__()
 
 
-@steady
 class saved_tensors_hooks:
     """Within it, tensors saved for backward go through `pack_hook`, and back through `unpack_hook`.
 
@@ -157,10 +157,13 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        _push_saved_tensors_default_hooks(self.pack_hook, self.unpack_hook)
+        pair = self.pack_hook, self.unpack_hook
+        _check_hooks(*pair)
+        MODES.own |= {"pack_hooks": (*MODES.pack_hooks, pair), "bits": MODES.bits | PACKING}
 
     def __exit__(self, *args: object) -> None:
-        _pop_saved_tensors_default_hooks()
+        left = MODES.pack_hooks[:-1]
+        MODES.own |= {"pack_hooks": left, "bits": MODES.bits & ~PACKING | (PACKING if left else 0)}
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -448,7 +451,7 @@ def to_jaxpr(tensor: Tensor) -> Any:
         )
     segment = found[1]
     compiled = Compiled(segment.key)
-    return jax.make_jaxpr(compiled.fn)(segment.given, segment.args, [None] * len(segment.leaves))
+    return jax.make_jaxpr(compiled.fn)(*segment.given, *segment.args)
 
 
 __all__ = [

@@ -24,7 +24,7 @@ from .._functions.exchange import from_numpy as _from_numpy
 
 def is_compiling() -> bool:
     """Whether a function is being traced by torch.compile right now."""
-    return any(run.stateful for run in MODES.lifts)
+    return any(run.may_write_outside for run in MODES.runs)
 
 
 def is_dynamo_compiling() -> bool:

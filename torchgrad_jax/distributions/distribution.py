@@ -52,11 +52,11 @@ def validate(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Excep
 
 def _is_checked_later() -> bool:
     """Whether code is being traced whose checks become part of what is traced."""
-    return any(run.collects_checks for run in MODES.lifts)
+    return any(run.may_check_later for run in MODES.runs)
 
 
 def _is_traced(valid: Any) -> bool:
-    return isinstance(valid, Tensor) and MODES.run.size is None and is_traced(valid._st.array)
+    return isinstance(valid, Tensor) and MODES.run.batch is None and is_traced(valid._st.array)
 
 
 class Distribution:

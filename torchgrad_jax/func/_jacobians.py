@@ -11,7 +11,7 @@ from .._bridge.vmap import vmap
 from .._core.arrays import tree
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import as_batch
+from .._engine.modes.belonging import as_batch
 from .._functions.shape import movedim, unflatten
 from .._functions.splitting import split
 from ._levels import Function, check_argnums, only_real, pick

@@ -20,9 +20,8 @@ from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, Modes, next_l
 from .._engine.entry.bind import ops
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.node import AccumulateGrad, Node
-from .._engine.memory.derivative_stops import under_jax
+from .._engine.memory.derivative_stops import is_derived, under_jax
 from .._engine.memory.tensor import Tensor, alias_of, count_like, plain_alias
-from .._engine.modes.lift import is_derived
 
 
 class Level:
@@ -137,7 +136,7 @@ class Level:
                 return True
             between = between or not level.transposed
             level = level.around
-        return not self.transposed or under_jax() or MODES.run.derived
+        return not self.transposed or under_jax() or MODES.run.started_by_jax
 
     def _leads_out(self, node: Node) -> bool:
         """Whether a node is a variable of somebody who may take a gradient by it, of no transposed level."""
@@ -172,7 +171,7 @@ def _which_reach(nodes: set[Node], ends: set[Node]) -> dict[Node, bool]:
 
 def _is_followed_outside(t: Tensor) -> bool:
     """Whether JAX takes a derivative of the code around a run of `vmap` in which `t`, from that code, is met."""
-    return MODES.traced and not MODES.run.at_once and is_derived(t) and not MODES.run.inside(t)
+    return MODES.traced and MODES.run.derived_outside(t)
 
 
 def detached(t: Tensor) -> Tensor:
@@ -237,13 +236,14 @@ _NO_HOOKS = (
 )
 
 
+_TRANSFORMED = INFERENCE | TRANSFORM
+"""What the user's function does not find as it was around the transform."""
+
+
 class transforming:
-    """Inside: the user's function runs as one that is being transformed.
+    """Inside: the user's function runs as one that is being transformed."""
 
-    Between the first change of a mode and the last nothing is called, so that no signal comes there.
-    """
-
-    __slots__ = ("before", "bits", "given", "hooks")
+    __slots__ = ("before", "bits", "given")
     packs = True
     """Whether somebody may pack what nodes save."""
 
@@ -255,22 +255,18 @@ class transforming:
         if MODES.pack_hooks and not self.packs:
             raise RuntimeError(_NO_HOOKS)
         level = next_level()
-        self.bits, self.hooks = MODES.bits, MODES.hooks_disabled
-        self.before = MODES.level, MODES.given, MODES.birth
-        if not self.packs:
-            MODES.hooks_disabled = _NO_HOOKS
-        MODES.bits = MODES.bits & ~INFERENCE | TRANSFORM
-        MODES.transforms += 1
-        MODES.level = MODES.birth = level
-        MODES.given = self.given
+        self.bits = MODES.bits & _TRANSFORMED
+        self.before = {
+            "hooks_disabled": MODES.hooks_disabled, "transforms": MODES.transforms, "level": MODES.level,
+            "birth": MODES.birth, "given": MODES.given,
+        }  # fmt: skip
+        MODES.own |= {
+            "hooks_disabled": MODES.hooks_disabled if self.packs else _NO_HOOKS, "transforms": MODES.transforms + 1,
+            "level": level, "birth": level, "given": self.given, "bits": MODES.bits & ~INFERENCE | TRANSFORM,
+        }  # fmt: skip
 
     def __exit__(self, *exc: object) -> None:
-        MODES.transforms -= 1
-        MODES.level, MODES.given, MODES.birth = self.before
-        if not self.packs:
-            MODES.hooks_disabled = self.hooks
-        changed = INFERENCE | TRANSFORM
-        MODES.bits = MODES.bits & ~changed | self.bits & changed
+        MODES.own |= {**self.before, "bits": MODES.bits & ~_TRANSFORMED | self.bits}
 
 
 @contextmanager

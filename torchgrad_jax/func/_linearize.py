@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.arrays import tree
-from .._core.state import DUAL, GRAD, LIFT, MODES
+from .._core.state import DUAL, GRAD, IN_RUN, MODES
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import zeros_for
 from .._engine.memory.tensor import Tensor
@@ -29,7 +29,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
         >>> push(torch.ones(2))
         tensor([1., 1.])
     """
-    within = bool(MODES.bits & (LIFT | DUAL))  # which torch refuses: derivatives go on there
+    within = bool(MODES.bits & (IN_RUN | DUAL))  # which torch refuses: derivatives go on there
     out = None if within else func(*primals)
     there = _Linearized(func, primals, linked=within)
     return there.result() if within else out, there.push

@@ -55,7 +55,7 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"debug_unwrap(): expected a Tensor, got {type(tensor).__name__}")
     run = MODES.run
-    if run.size is not None and run.inside(tensor):
+    if run.batch is not None and run.inside(tensor):
         (rows,) = batch_outside(run, [tensor])
         if not recurse:
             return rows

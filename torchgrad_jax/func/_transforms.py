@@ -13,7 +13,7 @@ from .._engine.entry.bind import ops
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import zeros_for
 from .._engine.memory.tensor import Tensor
-from .._engine.modes.lift import as_batch
+from .._engine.modes.belonging import as_batch
 from .._engine.tensor.dual import primals_only
 from ..autograd import forward_ad, grad as autograd_grad
 from ._levels import (

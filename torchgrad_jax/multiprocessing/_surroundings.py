@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core.arrays.devices import device
-from .._core.state import GRAD, INFERENCE, MODES, SETTINGS
+from .._core.state import GRAD, INFERENCE, MODES, SAYS_GRAD, SETTINGS
 
 _PACKAGE = __name__.partition(".")[0]
 _GROUPS = f"{_PACKAGE}.distributed._groups"
-_OF_TORCH = ("default_device", "inference_grad", "grad_layout", "forward_grad")
+_OF_TORCH = ("default_device", "grad_layout", "forward_grad")
 
 
 def shim() -> str | None:
@@ -76,13 +76,12 @@ def modes() -> dict[str, Any]:
     """Torch's modes of the running thread, as far as its workers have them; an accelerator is none of these."""
     found = {n: getattr(MODES, n) for n in _OF_TORCH}
     on_cpu = {n: v for n, v in found.items() if not isinstance(v, device) or v.type == "cpu"}
-    return {**on_cpu, "bits": MODES.bits & (GRAD | INFERENCE)}
+    return {**on_cpu, "bits": MODES.bits & (GRAD | INFERENCE | SAYS_GRAD)}
 
 
 def set_modes(given: dict[str, Any]) -> None:
     """Let the running thread have the modes of another."""
-    for name, value in given.items():
-        setattr(MODES, name, value)
+    MODES.own |= given
 
 
 def imports() -> Any:

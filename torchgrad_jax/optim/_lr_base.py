@@ -108,7 +108,7 @@ def in_python(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def taken(self: Any, *args: Any, **kwargs: Any) -> Any:
-        log = MODES.run.log
+        log = MODES.run.uses.log
         if log is None:
             return step(self, *args, **kwargs)
         return log.event(functools.partial(step, self), args, kwargs)

@@ -178,13 +178,13 @@ class Ruled(Optimizer):
         if run is None or (isinstance(rate, Tensor) and run.inside(rate)):
             self._start(state, group, p)
             return
-        with run.making_state(self):
+        with run.uses.making_state(self):
             self._start(state, group, p)
 
     def compiling(self, p: Any) -> Any:
         """The run in which a step on a parameter from outside is being compiled, or None."""
         run = MODES.run
-        return run if run.stateful and not run.inside(p) else None
+        return run if run.may_write_outside and not run.inside(p) else None
 
     def _rate(self, group: dict[str, Any]) -> Any:
         """The learning rate as it is now, also where the step is being compiled, for state that begins with it."""

@@ -20,7 +20,7 @@ from .._core.arrays.dtypes import FLOATING
 from .._core.arrays.placement import MANY, spread_over
 from .._core.jax import abstract
 from .._core.jax.caches import KERNELS
-from .._core.state import CUT, GRAD, LIFT, MODES, TRACED
+from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX
 from .._engine.entry.overrides import overridden
 from .._engine.graph.record import PLAIN
 from .._engine.memory.derivative_stops import stopped, unrecorded
@@ -199,7 +199,7 @@ def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str
 
 def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
     """Indices of parameters that can share a kernel; None where only one at a time will do."""
-    if MODES.bits & ~(LIFT | CUT | TRACED):
+    if MODES.bits & ~(IN_RUN | CUT | UNDER_JAX):
         return None
     if not PLAIN.issuperset(map(type, params)) and overridden(params):
         return None
@@ -361,7 +361,7 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     if kernel is None:
         kernel = _Kernel(rule, fixed, tuple(traced), names, metas[0].device)
         _KERNELS.put(key, _with_row(kernel, metas, missing), 0)
-    elsewhere, derivative_stop_bit = MODES.bits & (LIFT | TRACED), MODES.bits & CUT
+    elsewhere, derivative_stop_bit = MODES.bits & (IN_RUN | UNDER_JAX), MODES.bits & CUT
     args = (np.array(numbers), loose, _arrays(ps), _arrays(gs), olds)
     unreal = metas[0].device.type == "meta"
     outs = abstract.call(kernel.step, *args) if unreal else kernel.run(*args)

@@ -17,7 +17,7 @@ import numpy as np
 from .._core.arrays import devices, dtypes
 from .._core.arrays.meta import Meta, meta
 from .._core.arrays.python_numbers import Number
-from .._core.state import LIFT, MODES, SETTINGS, TRACED
+from .._core.state import IN_RUN, MODES, SETTINGS, UNDER_JAX
 from .._engine.memory.strided import read, write
 from .._engine.memory.tensor import Tensor, make
 
@@ -78,7 +78,7 @@ def store(t: Tensor, array: Any, writes: int) -> None:
     """Put a new array into a tensor, as the last of `writes` in-place operations."""
     if not writes:
         return
-    if t._al is None and not MODES.bits & (LIFT | TRACED):
+    if t._al is None and not MODES.bits & (IN_RUN | UNDER_JAX):
         st = t._st
         st.array = array
         st.stamp += 1

@@ -268,7 +268,7 @@ class LBFGS(Optimizer):
         """
         if len(self.param_groups) != 1:
             raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
-        if MODES.run.stateful:
+        if MODES.run.may_write_outside:
             raise Unsupported(
                 "torch.compile: LBFGS.step decides by the values of losses and gradients how it goes on; compile its "
                 "closure, and leave optimizer.step(closure) outside of the function"

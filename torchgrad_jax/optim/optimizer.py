@@ -13,7 +13,7 @@ from .._bridge.compile.watch.guards import AMBIENT
 from .._core.arrays import dtypes
 from .._core.arrays.placement import MANY
 from .._core.errors import warn
-from .._core.state import MODES, TRACED
+from .._core.state import MODES, UNDER_JAX
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.memory.escapes import refuse_escape
 from .._engine.memory.kept_traces import watch_always
@@ -159,8 +159,8 @@ class Optimizer:
     @property
     def state(self) -> Any:
         """What is kept for each parameter. This package's own code reads it from `vars(self)`."""
-        if MODES.run.stateful:
-            MODES.run.look_at_state(self)
+        if MODES.run.may_write_outside:
+            MODES.run.uses.look_at_state(self)
         try:
             return self.__dict__["state"]
         except KeyError:
@@ -225,9 +225,9 @@ class Optimizer:
                                 f"{func} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                             )
                         args, kwargs = changed
-                if MODES.run.stateful:
-                    MODES.run.optimizer_steps(self)
-                if MODES.bits & TRACED:
+                if MODES.run.may_write_outside:
+                    MODES.run.uses.optimizer_steps(self)
+                if MODES.bits & UNDER_JAX:
                     out = _step_inside_jax(self, func, args, kwargs)
                 else:
                     out = func(*args, **kwargs)

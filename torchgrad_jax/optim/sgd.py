@@ -102,7 +102,7 @@ class SGD(Ruled):
         run = self.compiling(p)
         if run is None or group["dampening"] != 0 or group["differentiable"]:
             return None
-        with run.making_state(self):
+        with run.uses.making_state(self):
             buffer = vars(self)["state"][p]["momentum_buffer"] = self._zeros(p)
         buffer._vc.version -= 2  # of the two writes that a copy of the gradient does without
         return buffer

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import events
-from .._core.state import steady
 from .._engine.memory.tensor import Tensor
 from .._ops.aten import op_name
 from ._recompute import CheckpointError
@@ -18,7 +17,6 @@ from ._recompute import CheckpointError
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-@steady
 class Log(events.Watching):
     """Writes down the operations that run while it is entered, and where they were called."""
 
@@ -38,9 +36,8 @@ class Log(events.Watching):
         self.lines[at] += f" -> {_shown(out)}"
         return out
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
         self.lines, self.stacks = [], []
-        events.attach(self)
 
     def traces(self, label: str) -> str:
         """Every operation with its stack."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import events
-from .._core.state import steady
 from .._engine.graph.inplace import InplaceCall
 from .._engine.memory.tensor import Tensor, make
 from .._ops.aten import op_name
@@ -103,7 +102,6 @@ class _Keeping(events.Watching):
         return arrays
 
 
-@steady
 class _Replaying(events.Watching):
     """The recomputation: what was kept is not computed again."""
 
@@ -111,9 +109,8 @@ class _Replaying(events.Watching):
         self.store, self.allow_mutation = store, allow_mutation
         self.counts: dict[OpOverload, int] = {}
 
-    def __enter__(self) -> Any:
+    def begin(self) -> None:
         self.counts.clear()
-        return super().__enter__()
 
     def kernel(self, call: Any, plan: Any, leaves: Sequence[Any], run: events.Run) -> Any:
         op = _operator(call)

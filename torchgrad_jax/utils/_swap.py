@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .._core.state import MODES, TRACED
+from .._core.state import MODES, UNDER_JAX
 from .._engine.memory.escapes import refuse_escape
 from .._engine.memory.tensor import Tensor, born
 
@@ -48,7 +48,7 @@ def swap_tensors(t1: Any, t2: Any) -> None:
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
     if not isinstance(t1, Tensor) or not isinstance(t2, Tensor):
         raise TypeError(f"swap_tensors(): expected two tensors, not {type(t1).__name__} and {type(t2).__name__}")
-    if MODES.bits & TRACED:
+    if MODES.bits & UNDER_JAX:
         refuse_escape([born(t1)], [t2._st.array])
         refuse_escape([born(t2)], [t1._st.array])
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__

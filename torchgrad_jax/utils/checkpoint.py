@@ -205,9 +205,9 @@ class _Surroundings:
 def _program() -> Any:
     """The run whose random numbers are drawn later, each time the compiled program runs; None outside of one."""
     run = MODES.run
-    while not (run.at_once or run.stateful):
-        run = run.outer_run
-    return run if run.stateful else None
+    while not (run.at_once or run.may_write_outside):
+        run = run.around["run"]
+    return run.uses if run.may_write_outside else None
 
 
 # --- the reentrant variant ------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 import torchgrad_jax as tg
 from torchgrad_jax._core.arrays import transfer
-from torchgrad_jax._core.jax.traces import current_trace
+from torchgrad_jax._core.jax.running_transforms import current_trace
 
 
 def test_the_class_of_traces_when_nothing_is_traced_is_the_same_wherever_it_is_asked_first():

@@ -380,7 +380,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "nn/utils/parametrize.py", "serialization/__init__.py", "utils/_tree_nodes.py", "utils/flop_counter.py",
     },
     "as long as something else lives": {
-        "_bridge/compile/watch/code_that_reads.py", "_core/jax/traces.py", "_engine/graph/saved.py",
+        "_bridge/compile/watch/code_that_reads.py", "_core/jax/running_transforms.py", "_engine/graph/saved.py",
         "_engine/passes/walk.py", "_engine/tensor/storages.py",
         "distributed/_stores.py", "utils/data/_utils/signal_handling.py",
     },

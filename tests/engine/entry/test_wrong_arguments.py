@@ -345,6 +345,32 @@ def older_overloads(m):
         ]
 
 
+@program
+def every_older_overload(m):
+    """In functions, as methods and in place."""
+    x, row, batch = m.ones(2, 2), m.ones(2), m.ones(3, 2, 2)
+    calls = {
+        "addmm": lambda: m.addmm(2, x, 3, x, x),
+        "addmm without alpha": lambda: m.addmm(2, x, x, x),
+        "addmv": lambda: m.addmv(2, row, 3, x, row),
+        "addr": lambda: m.addr(2, x, 3, row, row),
+        "addbmm": lambda: m.addbmm(2, x, 3, batch, batch),
+        "baddbmm": lambda: m.baddbmm(2, batch, 3, batch, batch),
+        "addcdiv": lambda: m.addcdiv(x, 2, x, x),
+        "sub": lambda: m.sub(x, 2, x),
+        "a method in place": lambda: m.ones(2, 2).addmm_(2, 3, x, x),
+        "add_ of a method": lambda: m.ones(2, 2).add_(2, x),
+        "a number that is no older overload": lambda: m.subtract(x, 2, 3),
+        "out beside it": lambda: m.add(x, 2, x, out=m.zeros(2, 2)),
+    }
+    found = {}
+    for label, call in calls.items():
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            found[label] = call()
+    return found
+
+
 OWN_WORDS = """
 F.batch_norm(x, None, None, training=True, momentum=1j)
 F.cross_entropy(x, i, label_smoothing='a')

@@ -9,7 +9,7 @@ import pytest
 import torchgrad_jax
 from tests.engine.graphs import GRAPHS
 from torchgrad_jax._core.jax.caches import KERNELS
-from torchgrad_jax._engine.passes import segments, walk
+from torchgrad_jax._engine.passes import compiled_segments, segments, walk
 
 NEVER = 1 << 40
 
@@ -21,6 +21,7 @@ def way(monkeypatch):
 
     def choose(name):
         monkeypatch.setattr(segments, "_walked", {})
+        monkeypatch.setattr(segments, "_IN_PARTS", {})
         monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
         monkeypatch.setattr(segments, "NODE_COST", 0)  # never worth it for being uncompiled
         for times in ("WALKS_BEFORE_NUMPY", "WALKS_BEFORE_XLA"):
@@ -120,6 +121,7 @@ def test_segments_alike_share_one_compiled_function(way):
 
 def test_a_graph_is_compiled_when_it_comes_again(monkeypatch):
     monkeypatch.setattr(segments, "_walked", {})
+    monkeypatch.setattr(segments, "_IN_PARTS", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)
     for n in range(segments.WALKS_BEFORE_NUMPY + 1):
@@ -146,7 +148,9 @@ def test_what_is_watched_is_walked(name, kind, way):
     y = x * 2
     WATCHED[name](x, y)
     (y * y).sum().backward()
-    assert 1 <= way.count["walked"] <= 2  # a leaf by itself is nothing to compile
+    # Hooks of tensors are called before the segment that begins there; a leaf by itself is nothing to compile.
+    least = 0 if name in ("tensor_hook", "retained_grad") else 1
+    assert least <= way.count["walked"] <= least + 1
     assert way.count["compiled"]
     assert x.grad.tolist() == [8, 8, 8]
 
@@ -213,7 +217,7 @@ def _interrupted(*args):
 
 def _break(monkeypatch, how):
     """Let compiling fail as in a library."""
-    monkeypatch.setattr(segments, "_gradients", how)
+    monkeypatch.setattr(compiled_segments, "_gradients", how)
 
 
 @pytest.mark.parametrize("kind", ["whole", "short"])
@@ -246,14 +250,14 @@ def test_an_interrupt_is_no_failure_to_compile(error, kind, way, monkeypatch):
 def test_what_cannot_be_compiled_is_tried_once(way, monkeypatch):
     way("whole")
     broken = mock.Mock(side_effect=RuntimeError("no"))
-    monkeypatch.setattr(segments, "_gradients", broken)
+    monkeypatch.setattr(compiled_segments, "_gradients", broken)
     for _ in range(3):
         outcome("dag")
     assert broken.call_count == 1
 
 
 def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
-    monkeypatch.setattr(segments, "_gradients", mock.Mock(side_effect=RuntimeError("no")))
+    monkeypatch.setattr(compiled_segments, "_gradients", mock.Mock(side_effect=RuntimeError("no")))
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     x = torchgrad_jax.arange(3.0, requires_grad=True)
     (rows,) = torchgrad_jax.autograd.grad(x * x, x, torchgrad_jax.eye(3), is_grads_batched=True)
@@ -266,6 +270,7 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
 def test_when_a_pass_is_compiled(monkeypatch, n, times):
     """NumPy code costs milliseconds, and a kernel of XLA's a second."""
     monkeypatch.setattr(segments, "_walked", {})
+    monkeypatch.setattr(segments, "_IN_PARTS", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)  # not for having kernels to compile anyway
     x = torchgrad_jax.ones(n, n, requires_grad=True)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..._core.errors.messages import AsWritten, Unsupported
 from ..._core.jax import caches
-from ..._core.state import DUAL, FUNCTION_MODE, INFERENCE, LIFT, MODES, OBSERVED, PACKING, TRACED, WRITE_LOCK
+from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WRITE_LOCK
 from ..._engine.memory.derivative_stops import under_jax
 from ..._engine.memory.tensor import Tensor
 from .calls import Again, AsIs, Call, Outcome, Ran, Request, WithPlainNumbers
@@ -33,7 +33,7 @@ from .watch.number_log import NumberLog
 from .watch.places import place_of
 from .watch.stance import POLICY
 
-_OTHER_MODES = LIFT | DUAL | OBSERVED | PACKING | FUNCTION_MODE
+_OTHER_MODES = IN_RUN | DUAL | OBSERVED | PACKING | FUNCTION_MODE
 
 
 class Compiled:
@@ -93,7 +93,7 @@ class Compiled:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        mode = MODES.bits & ~TRACED
+        mode = MODES.bits & ~UNDER_JAX
         last = self.last
         stance = POLICY.stance
         if self.written or stance == "force_eager":
@@ -146,7 +146,7 @@ class Compiled:
             >>> total
             tensor(6.)
         """
-        mode = MODES.bits & ~TRACED
+        mode = MODES.bits & ~UNDER_JAX
         plainly = self.written or POLICY.stance == "force_eager" or (MODES.traced and under_jax())
         self.batches.add_all((args, kwargs))
         batches = Batches(args, kwargs, self.batches.__contains__)
@@ -654,12 +654,12 @@ def _mode_of_program() -> Iterator[Any]:
 
     Within it autocast is off: what was traced runs as it is.
     """
-    mode = MODES.bits & ~TRACED
+    mode = MODES.bits & ~UNDER_JAX
     if not mode & _OTHER_MODES:
         yield mode
     elif mode & _OTHER_MODES == FUNCTION_MODE:
         with autocast_off() as around:
-            yield None if around is None else (MODES.bits & ~TRACED, *around)
+            yield None if around is None else (MODES.bits & ~UNDER_JAX, *around)
     else:
         yield None
 

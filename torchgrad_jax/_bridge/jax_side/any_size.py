@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from ..._engine.modes.traced_run import placeholder
+from ..._engine.modes.written_steps import placeholder
 
 SIZES = ((5, 8, 13), (6, 11, 17), (7, 10, 19))
 """For each dimension that varies: two sizes to compare, and a third one to make sure."""

@@ -26,7 +26,7 @@ from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.derivative_stops import under_jax
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor
-from ..._engine.modes.lift import tensor_of_jax
+from ..._engine.modes.belonging import tensor_of_jax
 from ..._engine.tensor.values import loses_derivative
 from ..._functions import symbolic
 from ..compile.watch.guards import KEPT_UNDER
@@ -51,7 +51,7 @@ def _flat(tree: Any) -> tuple[list[Any], Any]:
 
 def _ours(*trees: Any) -> bool:
     """Whether a call is one of tensor code; in a function given to `from_jax` it is JAX's, unless it has tensors."""
-    if not MODES.run.at_once and not under_jax() and not isinstance(MODES.run, FromJax):
+    if not MODES.run.at_once and not under_jax() and not isinstance(MODES.run.uses, FromJax):
         return True
     return _has_tensors(*trees)
 

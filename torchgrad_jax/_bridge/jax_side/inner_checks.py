@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 
 from ..._core.errors.checks import Check, fail_if, failure_flag, is_traced
-from ..._core.jax.traces import current_trace
+from ..._core.jax.running_transforms import current_trace
 from ..._core.state import MODES
 from ..._engine.graph.deferred import later
 from ..._engine.memory.strided import read
@@ -78,7 +78,7 @@ class Frames:
 
 def with_checks(body: Callable[..., Any], *args: Any) -> tuple[Any, list[Any], list[Check]]:
     """What a function of arrays gives; flag and arrays of each of its checks, which JAX takes; and the checks."""
-    frames = getattr(MODES.run, "check_frames", None)
+    frames = getattr(MODES.run.uses, "check_frames", None)
     if frames is None:
         return body(*args), [], []
     with frames.frame() as noted:
@@ -114,7 +114,7 @@ def _note(failures: list[Any], raise_first: Callable[[Any], None]) -> None:
         else:
             raise_first(given)
 
-    MODES.run.check(flat, check)
+    MODES.run.uses.check(flat, check)
 
 
 def _raise_first(checks: Sequence[Check], given: Sequence[Any]) -> None:

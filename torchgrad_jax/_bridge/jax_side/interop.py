@@ -27,7 +27,11 @@ from ..._engine.graph.record import PLAIN, apply, zeros_for
 from ..._engine.memory.strided import read
 from ..._engine.memory.tape import aval_of
 from ..._engine.memory.tensor import Tensor, make, wrap_beside
-from ..._engine.modes import lift
+from ..._engine.modes.begin import trace
+from ..._engine.modes.belonging import follow_jax
+from ..._engine.modes.runs import TracedRun
+from ..._engine.modes.uses import Uses
+from ..._engine.modes.written_steps import JaxprSteps
 from ..._engine.passes.custom import Error, PyNode
 from ..._engine.passes.walk import run as run_pass
 from ..._engine.run.trace import Call
@@ -104,7 +108,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         metas = tuple([x._m if x.__class__ in PLAIN else None for x in args])
         quick = None if kwargs else known.get(metas)
         if quick is not None and quick.reads_the_same():
-            if MODES.run.stateful:
+            if MODES.run.may_write_outside:
                 quick.tell_what_it_knows()
             return quick.of_tensors(args)
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
@@ -146,7 +150,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def _followed(t: Tensor) -> Tensor:
     """A tensor of an array that a function around may be differentiated by."""
-    lift.follow_jax(t)
+    follow_jax(t)
     return t
 
 
@@ -187,7 +191,7 @@ class _Operator:
             plain = not any(map(_is_tensor, results))
             self.keys = {i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if is_key(r)}
             arrays = [_array_of(r) for r in results]
-            if MODES.run is not reading:
+            if MODES.run.uses is not reading:
                 return arrays
             noted[:] = reading.check_frames.frames[-1].noted
             return arrays + results_of_checks(noted)
@@ -198,21 +202,21 @@ class _Operator:
         with observer:
             for x in (f, *(k.value for k in kept if isinstance(k, _Kept))):
                 observer.reads.root(CALLER, x, from_outside=True)
-            lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
+            steps = _recorded(run, [aval_of(t._m) for t in leaves], reading)
             self.guards = PythonGuards.of(observer.reads, list(observer.ran.values()))
-        n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
+        n_captured = len(steps.captured) - len(steps.jaxpr.constvars)
         self.captured: list[Tensor] = []
         self.looked, self.shown = reading.looked, reading.shown
         self.is_new = True
         """Whether it has yet to be called."""
-        self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
+        self.lasts = all(t._st.born < steps.birth for t, _ in self.looked)
         self.checks: OperatorChecks | None = None
-        consts = lifted.captured[n_captured:]
+        consts = steps.captured[n_captured:]
         of_run_around = any(is_traced(t._st.array) for t in consts)
         # Otherwise JAX sees the function itself.
-        if n_captured or not plain or noted or any(lifted.keys) or of_run_around:
-            self._close_over(lifted, n_captured, leaves)
-            pure = lifted.function()
+        if n_captured or not plain or noted or any(steps.keys) or of_run_around:
+            self._close_over(steps, n_captured, leaves)
+            pure = steps.function()
         else:
             pure = lambda *leaves: run(leaves)  # noqa: E731
         if noted:
@@ -221,8 +225,8 @@ class _Operator:
             pure = _first_results(pure, n + 1)
         from .forward_mode import has_custom_vjp, of_custom_vjp  # see `tests/test_import.py`
 
-        if has_custom_vjp(lifted.jaxpr):
-            pure = of_custom_vjp(pure, lifted.jaxpr.effects)
+        if has_custom_vjp(steps.jaxpr):
+            pure = of_custom_vjp(pure, steps.jaxpr.effects)
         self.single = self.out_tree == _LEAF and not self.keys and not noted
         if self.single:
             self.call = _call_of(f, lambda leaves: pure(*leaves)[0])
@@ -230,15 +234,15 @@ class _Operator:
             self.call = _call_of(f, lambda leaves: tuple(pure(*leaves)))
         self.metas = [t._m for t in self.captured]
 
-    def _close_over(self, lifted: lift.Traced, n_captured: int, leaves: Sequence[Tensor]) -> None:
-        self.captured = lifted.captured
+    def _close_over(self, steps: JaxprSteps, n_captured: int, leaves: Sequence[Tensor]) -> None:
+        self.captured = steps.captured
         if leaves:
             there = leaves[0]._m.device
             for i, t in enumerate(self.captured[n_captured:], n_captured):
                 self.captured[i] = wrap_beside(t._st.array, there)
         # What the function computed of tensors from outside is computed anew by each call.
         self.lasts &= all(
-            t._al is None and t._fn is None and t._st.born < lifted.birth for t in self.captured[:n_captured]
+            t._al is None and t._fn is None and t._st.born < steps.birth for t in self.captured[:n_captured]
         ) and not any(is_traced(t._st.array) for t in self.captured[n_captured:])
 
     def has_been_called(self) -> None:
@@ -284,10 +288,10 @@ class _Operator:
             observer.reads.absorb(self.guards)
         for t, _ in self.looked:
             if not MODES.run.inside(t):
-                MODES.run.look_at_values(t)
+                MODES.run.uses.look_at_values(t)
         for ref, _ in self.shown:
             if (shown := ref()) is not None and not MODES.run.inside(shown):
-                MODES.run.rely_on_memory(shown)
+                MODES.run.uses.rely_on_memory(shown)
 
     def __call__(self, leaves: Sequence[Tensor]) -> Any:
         given = [*leaves, *self.captured]
@@ -303,14 +307,13 @@ class _Operator:
         return jax.tree_util.tree_unflatten(self.out_tree, results)
 
 
-class FromJax(lift.Lift):
-    """A run of a function given to `from_jax`, which remembers the values of outside tensors that Python was told."""
+class FromJax(Uses):
+    """What a function given to `from_jax` depends on: the values of outside tensors that Python was told."""
 
-    __slots__ = ("check_frames", "looked", "shown")
-    collects_checks = True
+    __slots__ = ("check_frames", "looked", "run", "shown")
 
     def __init__(self) -> None:
-        super().__init__()
+        self.run = TracedRun(may_check_later=True, uses=self)
         self.looked: list[tuple[Tensor, Any]] = []
         """Tensors, and the arrays that they held."""
         self.shown: list[tuple[Any, Any]] = []
@@ -323,12 +326,8 @@ class FromJax(lift.Lift):
 
     def rely_on_memory(self, t: Tensor) -> None:
         """Remember which storage it has."""
-        if not self.inside(t):
+        if not self.run.inside(t):
             self.shown.append((weakref.ref(t), t._st))
-
-    def check_later(self, tensors: Sequence[Tensor], check: Check) -> None:
-        """Let the operator say whether a check of these tensors fails."""
-        self.check([self.array_of(t) for t in tensors], check)
 
     def check(self, arrays: Sequence[Any], check: Check) -> None:
         """Let the operator say whether a check of these arrays fails."""
@@ -339,7 +338,7 @@ class FromJax(lift.Lift):
         from jax.extend.core import take_current_trace
 
         with take_current_trace() as current:
-            if type(current).__name__ == "DynamicJaxprTrace" and current not in self.traces:
+            if type(current).__name__ == "DynamicJaxprTrace" and current not in self.run.traces:
                 raise RuntimeError(
                     "from_jax: the values of a tensor are needed inside of a function that JAX traces once (jax.jit, "
                     "jax.lax.scan, ...), which would keep them when the tensor changes. Ask for them outside of it, or "
@@ -348,10 +347,10 @@ class FromJax(lift.Lift):
         self.looked.append((t, t._st.array))
 
 
-def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax) -> lift.Traced:
+def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax) -> JaxprSteps:
     """The steps of a function, as they are where gradients are wanted."""
     with recording(), jit_caches.of_this_run():
-        return lift.trace(lambda xs: _in_frame(run, xs, reading), avals, reading)
+        return trace(lambda xs: _in_frame(run, xs, reading), avals, reading.run)
 
 
 def _in_frame(run: Callable[[list[Any]], list[Any]], xs: list[Any], reading: FromJax) -> list[Any]:
@@ -439,16 +438,16 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
         return [current.array_of(t) if isinstance(t, Tensor) else jnp.asarray(t) for t in out]
 
     avals = [jax.typeof(a).update(weak_type=False) for a in arrays]  # with how they are sharded
-    lifted = lift.trace(run, avals)
-    captured = [read(t) for t in lifted.captured]
+    steps = trace(run, avals)
+    captured = [read(t) for t in steps.captured]
     if plain:
-        return lifted.function()(*arrays, *captured)
+        return steps.function()(*arrays, *captured)
     if any(isinstance(a, jax.core.Tracer) for a in captured):
         raise NotImplementedError(
             "to_jax: a function with hooks or custom Functions inside reads tensors from outside that JAX traces; "
             "pass them as arguments"
         )
-    return _by_backward(f, lifted, captured)(*arrays)
+    return _by_backward(f, steps, captured)(*arrays)
 
 
 def _input(array: Any) -> Tensor:
@@ -478,7 +477,7 @@ def _nodes_behind(tensors: Sequence[Tensor]) -> Iterator[Any]:
         stack += [edge[0] for edge in node.edges if edge is not None]
 
 
-def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callable[..., list[Any]]:
+def _by_backward(f: Any, steps: JaxprSteps, captured: Sequence[Any]) -> Callable[..., list[Any]]:
     """A function with the gradients that the tensor code's own backward pass gives; to any order."""
     from .forward_mode import is_inexact, with_tangents
 
@@ -510,8 +509,8 @@ def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callab
 
         return over_arrays(gradients, [*arrays, *cotangents])
 
-    forward = lifted.function()
-    return with_tangents(lambda *arrays: forward(*arrays, *captured), back, lifted.jaxpr.effects)
+    forward = steps.function()
+    return with_tangents(lambda *arrays: forward(*arrays, *captured), back, steps.jaxpr.effects)
 
 
 def _aval_of_result(result: Any) -> Any:

@@ -16,13 +16,13 @@ from ..._core.arrays import devices, dtypes
 from ..._core.arrays.meta import meta
 from ..._core.errors.messages import HOOK_UNDER_JAX
 from ..._core.jax import private
-from ..._core.jax.traces import HOME_OF_JAX, began, running
-from ..._core.state import GRAD, MODES, TRACED, Modes
+from ..._core.jax.running_transforms import HOME_OF_JAX, began, running
+from ..._core.state import GRAD, MODES, UNDER_JAX, Modes
 from ..._engine.graph.history import grad_fn_of, requires_grad_of
 from ..._engine.memory.derivative_stops import is_differentiated, is_traced
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor, alias_of, born, extras, make_of, wrap_array
-from ..._engine.modes.lift import follow_jax
+from ..._engine.modes.belonging import follow_jax
 from ..._engine.tensor.values import GRAPH_LOST, array_for_jax, loses_derivative, value_for_jax
 from ..._functions.fresh import own_array
 
@@ -57,7 +57,7 @@ def _is_given_from_outside(t: Tensor) -> bool:
 
     `jax.jacfwd(f)(h)` looks at `h` once more inside of its own trace, in which `h` was not made.
     """
-    if not (MODES.bits & TRACED and MODES.bits & GRAD) or grad_fn_of(t) is None or is_traced(t):
+    if not (MODES.bits & UNDER_JAX and MODES.bits & GRAD) or grad_fn_of(t) is None or is_traced(t):
         return False
     return born(t) < min(map(began, running()), default=0)
 

@@ -69,8 +69,8 @@ def check_read(array: Any, dt: dtype) -> None:
     if isinstance(array, jax.core.Tracer):
         if dt.category <= FLOATING and jnp.iscomplexobj(array):
             raise overflow(c_name(dt))
-        if MODES.run.collects_checks:
-            MODES.run.check([array], lambda found: _check_range(found[0], dt))
+        if MODES.run.may_check_later:
+            MODES.run.uses.check([array], lambda found: _check_range(found[0], dt))
         return
     value = np.asarray(array)
     check_fits(value.item() if value.dtype.kind in "biufc" else float(value), dt)

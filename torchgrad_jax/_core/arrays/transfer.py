@@ -20,7 +20,7 @@ import numpy as np
 from ..jax import abstract
 from ..jax.caches import remember
 from ..jax.private import batched_device_put
-from ..jax.traces import current_trace
+from ..jax.running_transforms import current_trace
 from . import devices
 from .meta import Meta
 from .out_of_memory import guarded, host_array, no_host_memory

@@ -20,7 +20,7 @@ from .rounding import Array, normal_pair, normal_pairs
 
 def _not_compiled(what: str) -> None:
     """Raise inside of a compiled function, whose random numbers are drawn only when its program runs."""
-    if MODES.run is not None and MODES.run.stateful:
+    if MODES.run is not None and MODES.run.may_write_outside:
         raise Unsupported(
             f"torch.compile: a compiled function may not {what}: its random numbers are drawn all at once, before its "
             "program runs; do it outside of the function"
@@ -110,7 +110,7 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed that the stream started at."""
-        if MODES.run is not None and MODES.run.stateful:
+        if MODES.run is not None and MODES.run.may_write_outside:
             raise AsWritten("it asks for the seed of a generator", lasting=True)
         return self._seed
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..jax.traces import current_trace
+from ..jax.running_transforms import current_trace
 from ..state import MODES
 
 

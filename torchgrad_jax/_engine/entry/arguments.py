@@ -184,7 +184,8 @@ def _as_dims(value: Any) -> tuple[int, ...] | None:
     return as_ints(value) if single is None else (single,)
 
 
-def _as_number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
+    """A Python number where torch takes a number, or None."""
     if not is_number(value):
         return None
     try:
@@ -193,8 +194,9 @@ def _as_number(value: Any) -> Any:
         return None
 
 
-def _as_float(value: Any) -> float | None:
-    number = _as_number(value) if is_real(value) else None
+def as_float(value: Any) -> float | None:
+    """A float where torch takes a real number, or None."""
+    number = as_number(value) if is_real(value) else None
     if not isinstance(number, complex):
         return None if number is None else float(number)
     if number.imag:
@@ -218,16 +220,16 @@ class _Kind(NamedTuple):
 
 _KINDS = {
     reg.Array: _Kind("Tensor", lambda v: v if isinstance(v, Tensor) else None),
-    reg.Scalar: _Kind("Number", _as_number),
+    reg.Scalar: _Kind("Number", as_number),
     reg.TracedInt: _Kind("int", _as_single_int),
     int: _Kind("int", _as_single_int),
-    float: _Kind("float", _as_float),
+    float: _Kind("float", as_float),
     bool: _Kind("bool", lambda v: bool(v) if _is_bool(v) else None),
     str: _Kind("str", lambda v: v if isinstance(v, str) else None),
     reg.Dims: _Kind("tuple of ints", _as_dims),
     reg.Size: _Kind("tuple of ints", as_ints),
     reg.Dtype: _Kind("torch.dtype", _as_dtype),
-    reg.Static: _Kind("Number", _as_number),
+    reg.Static: _Kind("Number", as_number),
     reg.Arrays: _Kind("tuple of Tensors", lambda v: None),
     reg.OptArrays: _Kind("tuple of Tensors", lambda v: None),
 }
@@ -243,7 +245,7 @@ def argument(op: str, param: reg.Param, position: int, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
     out = _KINDS[param.kind].reads(value)
     if out is None and param.scalar and not isinstance(value, Tensor):
-        out = _as_number(value)
+        out = as_number(value)
     if out is None:
         raise bad_argument(op, param, position, value)
     return out
@@ -253,7 +255,7 @@ def real(fn: str, name: str, value: Any, position: int = 0) -> Any:
     """A float argument of a function over tensors: the number, if it came as a tensor that can be one."""
     if not isinstance(value, Tensor):
         return value
-    number = _as_float(value)
+    number = as_float(value)
     if number is None:
         where = f" (position {position})" if position else ""
         raise TypeError(f"{fn}(): argument '{name}'{where} must be float, not {type_name(value)}")

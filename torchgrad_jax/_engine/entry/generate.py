@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.arrays import placement, shapes
-from ..._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, WRITE_LOCK, next_sequence_nr
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.grad_plan import grad_plan
 from ..graph.history import edge_of, requires_grad_of
 from ..graph.inplace import apply_inplace, inplace_call, write_known
 from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES, apply
-from ..graph.views import fast_view
+from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor
 from .arguments import EMPTY, MISSING, size_argument
@@ -53,7 +53,7 @@ _LEAF = """
         else:
             _x{i} = _read({p})
             _r{i} = {p}._rg
-            if not _r{i} and _requires({p}): return {fallback}
+            if _mode & 1 and not _r{i} and _requires({p}): return {fallback}
 {number}    else:
         return {fallback}
 """
@@ -242,11 +242,11 @@ def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:
     rest = [x for n in others for x in (n, f"{n}.__class__")]
     space.update(_views=b.views, _fast_view=fast_view)
     return [
-        f"    if not _mode & {~(GRAD | TRANSFORM)} and {first}.__class__ in _plain "
-        f"and {first}._x.__class__ is not _Extras:",
+        f"    if not _mode & {~VIEW_MODES} and {first}.__class__ in _plain and ({first}._x.__class__ is not _Extras "
+        f"or (_mode & {INFERENCE} and {first}._x.inference and {first}._x.inner is None)):",
         f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
         "        except (KeyError, TypeError): pass",
-        f"        else: return _fast_view(_known, {first}, _mode & 1)",
+        f"        else: return _fast_view(_known, {first}, _mode)",
     ]
 
 
@@ -262,7 +262,7 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, o
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
     if not inplace:
         lines += [
-            f"    if _mode > 1 and _mode & {LIFT | DUAL}:",
+            f"    if _mode > 1 and _mode & {IN_RUN | DUAL}:",
             f"        _t = _taped(_call, {_tuple(leaves)}, _mode)",
             f"        return {fallback} if _t is None else _t",
         ]

@@ -72,15 +72,10 @@ class DisableTorchFunction(_Disable):
 
 
 def set_modes(stack: tuple[Any, ...]) -> None:
-    """Replace this thread's stack of function modes.
-
-    The bit keeps shortcuts that call no function from being taken. Between the two changes nothing is called, so that
-    no signal comes there; likewise in the contexts below.
-    """
+    """Replace this thread's stack of function modes; the bit keeps shortcuts that call no function from being taken."""
     if stack:
         activate()
-    MODES.function_modes = stack
-    MODES.bits = MODES.bits | FUNCTION_MODE if stack else MODES.bits & ~FUNCTION_MODE
+    MODES.own |= {"function_modes": stack, "bits": MODES.bits & ~FUNCTION_MODE | (FUNCTION_MODE if stack else 0)}
 
 
 class only_modes:
@@ -92,13 +87,13 @@ class only_modes:
         self.before, self.stack = MODES.function_modes, stack
 
     def __enter__(self) -> Any:
-        MODES.function_modes = self.stack
-        MODES.bits = MODES.bits | FUNCTION_MODE if self.stack else MODES.bits & ~FUNCTION_MODE
+        bit = FUNCTION_MODE if self.stack else 0
+        MODES.own |= {"function_modes": self.stack, "bits": MODES.bits & ~FUNCTION_MODE | bit}
         return self.before[-1] if self.before else None
 
     def __exit__(self, *exc: object) -> None:
-        MODES.function_modes = self.before
-        MODES.bits = MODES.bits | FUNCTION_MODE if self.before else MODES.bits & ~FUNCTION_MODE
+        bit = FUNCTION_MODE if self.before else 0
+        MODES.own |= {"function_modes": self.before, "bits": MODES.bits & ~FUNCTION_MODE | bit}
 
 
 def innermost() -> only_modes:
@@ -422,13 +417,25 @@ def _with_values(code: types.CodeType, values: dict[int, Any], name: str) -> typ
     return code.replace(co_consts=tuple(put(c) for c in code.co_consts), co_name=name)
 
 
+def _never(func: Any) -> bool:
+    """Of most modes: whether a call is the same with the mode as without, but for what it calls."""
+    return False
+
+
 def _overriding(func: Any, plain: Any, kind: str) -> Callable[..., Any]:
     """What a function does with arguments that may override it."""
 
     def override(args: Any, kwargs: Any) -> Any:
         found = () if kind == "factory" else overloaded(_flat(args, kwargs))
-        if not found and not modes_active():
-            return plain(*args, **kwargs)
+        if not found:
+            modes = MODES.function_modes
+            if not modes_active():
+                return plain(*args, **kwargs)
+            if len(modes) == 1 and getattr(modes[0], "passes", _never)(func):
+                if not hasattr(func, "binding"):
+                    return plain(*args, **kwargs)
+                with innermost():  # an operator calls no other function
+                    return plain(*args, **kwargs)
         return dispatch(func, found, args, kwargs)
 
     def operator(args: Any, kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ from ..graph.inplace import apply_inplace
 from ..graph.record import NUMBERS, apply
 from ..graph.views import apply_view, apply_view_inplace
 from ..memory.tensor import Tensor, wrap_beside
-from ..modes.lift import tensor_of_jax
+from ..modes.belonging import tensor_of_jax
 from .arguments import EMPTY, MISSING, NUMPY_NAMES, bad_argument, tensor_of
 from .binding import Binding
 from .enter import Form

@@ -49,7 +49,7 @@ def take(looks: Sequence[Look], results: Sequence[Tensor]) -> None:
         arrays = [t._st.array for t in seen]
         if not any(is_traced(a) for a in arrays):
             look.check([np.asarray(a) for a in arrays])
-        elif MODES.run.collects_checks:
+        elif MODES.run.may_check_later:
             later(seen, look.check)
         else:
             later(seen, _of_batches(look.check))
@@ -107,7 +107,7 @@ def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
 def check_later(call: Call, leaves: Sequence[Any]) -> None:
     """Run a call's check once the values are there: in `vmap` on each example that may fail it."""
     run = MODES.run
-    if run.tape is None and not run.collects_checks:
+    if run.tape is None and not run.may_check_later:
         return
     floats = _reads_floats(call, leaves)
     at = [
@@ -124,7 +124,7 @@ def check_later(call: Call, leaves: Sequence[Any]) -> None:
             row[i] = v
         call.check(row)
 
-    if run.collects_checks:
+    if run.may_check_later:
         later([leaves[i] for i in at], check)
         return
     if not any(run.inside(leaves[i]) for i in at):  # no operand differs between the examples

@@ -82,9 +82,15 @@ def edge_of(t: Tensor) -> tuple[Any, int] | None:
     fn = t._fn if t._al is None else grad_fn_of(t)
     if fn is not None:
         return (fn, t._onr)
-    if t._rg:  # a view that requires grad through its base alone has no accumulator of its own
-        return (accumulator(t), 0)
-    return MODES.run.edge_outside(t) if MODES.traced else None
+    # A view that requires grad through its base alone has no accumulator of its own.
+    return (accumulator(t), 0) if t._rg or (MODES.traced and MODES.run.derived_outside(t)) else None
+
+
+def is_tracked(t: Tensor) -> bool:
+    """Whether a gradient goes from `t` to where it came from; views made without recording only say they require it."""
+    if t._rg or t._al is None or not requires_grad_of(t):
+        return t._rg
+    return not MODES.bits & GRAD or grad_fn_of(t) is not None
 
 
 def _forbidden(t: Tensor, indirect: bool) -> str:
@@ -173,9 +179,15 @@ def _mirrored(base: Tensor, t: Tensor) -> tuple[bool, bool]:
     return (al.conj, al.neg) if own is None else (al.conj ^ own.conj, al.neg ^ own.neg)
 
 
+@KERNELS.memo(0)
+def _window_gradient(src: Meta, m: Meta, relative: int, conj: bool, neg: bool, name: str) -> Any:
+    return grad_plan(window_plan(src, m, relative, name, conj, neg), 1)
+
+
 def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str) -> Node:
     """The node of a view with meta `m`, `offset` elements of its own from the start of `src`."""
-    gp = grad_plan(window_plan(src, m, offset, name, conj, neg), 1)
+    lost = m.dtype is src.dtype and not (conj or neg) and _reaches_out(src, m, offset)
+    gp = _window_gradient(src, m, offset if lost else 0, conj, neg, name)
     saved = (offset,) if gp.saved_in else ()
     return new_node(gp, (edge,), saved, (0,) * len(saved))
 
@@ -226,12 +238,12 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
             raise RuntimeError(_forbidden(t, indirect=False))
         if requires_grad_of(t):
             if _is_leaf(al.base):
-                MODES.run.depend_on_leaf(al.base)
+                MODES.run.uses.depend_on_leaf(al.base)
                 raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
             if t._fn is None:  # its base got a node, and nobody looked at the view since
                 raise RuntimeError(errors.LEAF_IN_PLACE)
     elif t._rg and _is_leaf(t):
-        MODES.run.depend_on_leaf(t)
+        MODES.run.uses.depend_on_leaf(t)
         raise RuntimeError(errors.LEAF_IN_PLACE)
 
 
@@ -239,7 +251,8 @@ def _is_leaf(t: Tensor) -> bool:
     """Whether a tensor that requires grad is a leaf: an example of a batch is one if the batch is."""
     if grad_fn_of(t) is not None:
         return False
-    given = MODES.run.given_as(t)
+    batch = MODES.run.batch
+    given = None if batch is None else batch.given_as(t)
     if given is None or given[-1] is not t:
         return True
     with MODES.run.outside():
@@ -256,7 +269,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     base = al.base
     relative = _relative(base, t)
     lost = t._m.dtype is base._m.dtype and _reaches_out(base._m, t._m, relative)
-    gp = copy_slices_plan(node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
+    key = (node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
+    gp = _COPY_SLICES.young.get(key) or copy_slices_plan(*key)
     rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
     # While a write is not freed, it has its own node, and with it the one that the part had before.
     saved = (relative, *node.saved, node)

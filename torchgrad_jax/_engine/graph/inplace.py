@@ -160,7 +160,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     """`write_known`, while no other thread writes."""
     me, writing = leaves[0], inplace_call(call)
     checked = writing.rules.check is not None or not writing.plain
-    plain = None if checked else plain_leaves(leaves)
+    plain = None if checked else plain_leaves(leaves, MODES.bits)
     if plain is None or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
         return None
     for v in leaves[1:]:
@@ -173,7 +173,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     if MODES.bits and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
     recording = MODES.bits and mask and plan.any_diff
-    gp = gradient_of(plan, mask, leaves) if recording else None
+    gp = (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
     if call.check is not None:
         check_values(call, leaves, xs)
     array = plan.fwd(*xs)
@@ -251,14 +251,15 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     if MODES.transforms:
         check_captured(me, call.name + "_")
     run = MODES.run
-    if not run.stateful and not run.inside(me):
+    if not run.may_write_outside and not run.inside(me):
         values = [v for v in leaves if isinstance(v, Tensor) and run.inside(v)]
         if values and not run.take_in(me, values):
             raise RuntimeError(run.outside_message(call.name, leaves))
         if not values:
-            run.check_not_given(me, call.name + "_")
+            if run.batch is not None:
+                run.batch.check_not_given(me, call.name + "_")
             # A later call would not repeat the write.
-            if run.size is None and under_jax(frozen=True):
+            if run.batch is None and under_jax(frozen=True):
                 raise RuntimeError(run.outside_message(call.name, leaves))
             if run.touches(leaves):
                 return _write_outside(call, leaves, run)

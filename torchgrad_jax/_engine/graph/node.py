@@ -43,6 +43,11 @@ class NodeExtras:
         """Whether a backward pass has to stop here and call somebody."""
         return bool(self.pre or self.post or self.tensor_pre or self.retains or self.reshaped)
 
+    @property
+    def only_tensor_hooks(self) -> bool:
+        """Whether those wait for gradients of its outputs alone."""
+        return bool(self.tensor_pre or self.retains) and not (self.pre or self.post or self.reshaped)
+
 
 def _counting(fn: Any) -> Any:
     """A method of one argument, about which it says what one written in C does."""

@@ -18,9 +18,23 @@ from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.devices import FakeDevice
 from ..._core.arrays.meta import Meta, meta
+from ..._core.arrays.python_numbers import Number
 from ..._core.arrays.transfer import filled
 from ..._core.errors import messages as errors
-from ..._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, LIFT, MODES, OBSERVED, PACKING, TRACED, TRANSFORM
+from ..._core.state import (
+    CUT,
+    DUAL,
+    FAKE,
+    GRAD,
+    IN_RUN,
+    INFERENCE,
+    MODES,
+    OBSERVED,
+    PACKING,
+    SAYS_GRAD,
+    TRANSFORM,
+    UNDER_JAX,
+)
 from ..._ops.registry import Grad, Layout
 from ..memory.derivative_stops import derivative_stop_bit, stopped
 from ..memory.strided import conjugate_lazily, conjugations, read
@@ -46,11 +60,11 @@ from .node import Node, Spare, new_node
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
 NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
-COMMON = GRAD | TRANSFORM | LIFT | DUAL | TRACED
+COMMON = GRAD | TRANSFORM | IN_RUN | DUAL | UNDER_JAX
 """Modes in which calls on plain tensors take short ways; of the last two, what a tape of `vmap` can write down."""
 
 
-PLAIN_MODES = GRAD | TRANSFORM | TRACED | INFERENCE | PACKING
+PLAIN_MODES = GRAD | TRANSFORM | UNDER_JAX | INFERENCE | SAYS_GRAD | PACKING
 """Modes in which a call on plain tensors whose plan is known needs nothing else."""
 
 
@@ -112,9 +126,10 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     """A node with its edges and saved inputs; in-place ops need these before they write."""
     mask = gp.mask
     edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-    run = MODES.run
-    saved = run.to_save([leaves[i] for i in gp.saved_in])
-    vers = run.versions(saved, tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved]))
+    saved = [leaves[i] for i in gp.saved_in]
+    if not MODES.run.at_once:  # numbers that are carried from run to run are saved as the arrays that they are here
+        saved = [v.array() if type(v) is Number else v for v in saved]
+    vers = saving.versions_to_keep(saved, tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved]))
     if (
         mode & (PACKING | INFERENCE)
         or (saved and any(isinstance(v, Tensor) and v._x.__class__ is Extras for v in saved))
@@ -169,7 +184,7 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             else:
                 saved.append(_without_base(t))
         versions = tuple([outs[k]._vc.version for k in gp.saved_out])
-        node.vers += MODES.run.versions(saved, versions)
+        node.vers += saving.versions_to_keep(saved, versions)
         node.saved += tuple(saved)
     for nr, k in enumerate(gp.plan.diff):  # other outputs have no number
         t = outs[k]
@@ -315,12 +330,13 @@ def apply(call: Call, leaves: Sequence[Any]) -> Any:
     return _apply(call, leaves)
 
 
-def plain_leaves(leaves: Sequence[Any], inference: int = 0) -> tuple[tuple[Any, ...], list[Any], int] | None:
+def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], list[Any], int] | None:
     """`keys_of` for plain tensors; None where there is anything else.
 
-    In `inference` mode tensors of that mode are as plain as others.
+    In inference mode tensors of that mode are as plain as others.
     """
     keys: list[Any] = []
+    inference = mode & INFERENCE
     xs, mask, bit = [], 0, 1
     for v in leaves:
         kind = v.__class__
@@ -336,7 +352,7 @@ def plain_leaves(leaves: Sequence[Any], inference: int = 0) -> tuple[tuple[Any, 
                 xs.append(read(v))
                 if v._rg:
                     mask |= bit
-                elif requires_grad_of(v):  # no gradient can go along its edge
+                elif mode & GRAD and requires_grad_of(v):  # no gradient can go along its edge
                     return None
         elif v is None:
             keys.append(None)
@@ -351,7 +367,7 @@ def plain_leaves(leaves: Sequence[Any], inference: int = 0) -> tuple[tuple[Any, 
 
 def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    plain = plain_leaves(leaves, mode & INFERENCE)
+    plain = plain_leaves(leaves, mode)
     if plain is None or not call.plain or (mode & INFERENCE and mode & GRAD):
         return None
     if mode & PACKING and call.row.kernel.writes:  # which happens between two calls of hooks
@@ -397,7 +413,7 @@ def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[T
     if mode & PACKING:
         end_node(begin_node(gp, leaves, mode), outs, mode)
         return
-    node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out])
+    node = plain_node(gp, leaves, [outs[k]._st for k in gp.saved_out] if gp.saved_out else ())
     for nr, k in enumerate(plan.diff):  # other results have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True
@@ -419,7 +435,8 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     arrays = run_plan(call, plan, leaves, xs)
     outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
     mode = MODES.bits
-    run.lay_out(call, leaves, outs)
+    if run.batch is not None:
+        run.batch.lay_out(call, leaves, outs, run.inside)
     if call.row.kernel.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
         outs = (_as_made(call, leaves, outs[0]),)
     if call.row.kernel.conjugated is not None and conjugations(leaves) == call.row.kernel.conjugated:
@@ -475,7 +492,8 @@ def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
     else:
         outs = (make(arrays, plan.outs[0]),)
-    run.lay_out(call, leaves, outs)
+    if run.batch is not None:
+        run.batch.lay_out(call, leaves, outs, run.inside)
     if mode & GRAD and mask and plan.any_diff:
         record(plan.grads.get(mask) or grad_plan(plan, mask), leaves, outs, mode)
     if mode & DUAL:

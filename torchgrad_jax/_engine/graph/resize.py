@@ -12,7 +12,7 @@ import numpy as np
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.transfer import put
 from ..._core.jax.abstract import AbstractArray
-from ..._core.state import MODES, TRACED
+from ..._core.state import MODES, UNDER_JAX
 from ..memory import strided
 from ..memory.escapes import refuse_escape
 from ..memory.shared import check_resizable, is_shared
@@ -29,9 +29,9 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
     old = t._m
     if old.shape == shape and (strides is None or old.strides == strides):
         return False
-    if MODES.bits & TRACED:
+    if MODES.bits & UNDER_JAX:
         refuse_escape([born(t)], [], "resize")
-    MODES.run.replace_memory(t)
+    MODES.run.uses.replace_memory(t)
     m = meta(shape, old.dtype, old.device, strides)
     offset = 0 if t._al is None else t._al.offset
     need = offset + m.extent

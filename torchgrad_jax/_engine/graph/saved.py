@@ -11,7 +11,7 @@ from ..._core.errors import messages as errors
 from ..._core.state import GRAD, MODES, PACKING
 from ..memory import strided
 from ..memory.shared import saved_tensor, saved_value
-from ..memory.shared_values import LIVE, VersionAndValues
+from ..memory.shared_values import LIVE, VersionAndValues, with_shared_values
 from ..memory.tensor import Alias, Storage, Tensor, alias_of, make, plain_alias, tensor_over
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
@@ -20,7 +20,7 @@ from .node import AccumulateGrad
 class Packed:
     """A saved tensor that went through a pack hook."""
 
-    __slots__ = ("edge", "is_output", "meta", "output_nr", "packed", "unpack", "version")
+    __slots__ = ("edge", "is_output", "meta", "output_nr", "packed", "ready", "unpack", "version")
 
     def __init__(self, packed: Any, unpack: Any, vc: Any, m: Any, is_output: bool) -> None:
         self.packed, self.unpack, self.meta = packed, unpack, m
@@ -29,6 +29,13 @@ class Packed:
         self.is_output = is_output
         self.output_nr = 0
         self.edge: Any = None  # where the value came from, if the node's own edges do not say it
+        self.ready: Any = None
+        """What the unpack hook gave to the pass that is about to run the node, or the error that it raised."""
+
+
+def versions_to_keep(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
+    """The versions that a node keeps of what it saves; those of what NumPy may write to with the present values."""
+    return with_shared_values(saved, versions) if LIVE and MODES.run.at_once else versions
 
 
 def pack(value: Any, is_output: bool) -> Any:
@@ -43,13 +50,11 @@ def pack(value: Any, is_output: bool) -> Any:
     if not hooks:
         return value
     before, recording = tensor._vc.version, MODES.bits & GRAD
-    MODES.pack_hooks = ()  # what a hook computes is not packed, and not recorded
-    MODES.bits &= ~(PACKING | GRAD)
-    try:
+    try:  # what a hook computes is not packed, and not recorded
+        MODES.own |= {"pack_hooks": (), "bits": MODES.bits & ~(PACKING | GRAD)}
         packed = hooks[-1][0](tensor)
     finally:
-        MODES.pack_hooks = hooks
-        MODES.bits = (MODES.bits & ~GRAD) | PACKING | recording
+        MODES.own |= {"pack_hooks": hooks, "bits": MODES.bits & ~GRAD | PACKING | recording}
     if tensor._vc.version != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
@@ -108,6 +113,15 @@ def _check_unwritten(node: Any, index: int, entry: Any) -> None:
         raise _modified(node, index, entry, entry._m, entry._vc.version)
 
 
+def unwritten(node: Any) -> bool:
+    """Whether nobody wrote to what a node saved."""
+    for entry, then in zip(node.saved or (), node.vers):
+        counter = entry if isinstance(entry, Storage) else entry._vc if isinstance(entry, Tensor) else None
+        if counter is not None and counter.version != then:
+            return False
+    return True
+
+
 ALTERED: dict[int, Any] = {}
 """Tensors that were cut from a graph in place, or whose `.data` became something of another shape or dtype, by
 identity; nodes may have saved them before."""
@@ -157,24 +171,23 @@ def unpack_arrays(node: Any) -> list[Any]:
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     out = []
-    for i, entry in enumerate(saved[: len(node.vers)]):  # a write to a part holds a node besides
-        kind = entry.__class__
-        _check_unwritten(node, i, entry)
-        then = node.vers[i]
-        if kind is Storage or isinstance(entry, Storage):
-            array = saved_value(node, entry, then) if then.__class__ is VersionAndValues or LIVE else None
-            out.append(entry.array if array is None else array)
+    at_once = MODES.run.at_once
+    for i, (entry, then) in enumerate(zip(saved, node.vers)):  # a write to a part holds a node besides
+        if isinstance(entry, Storage):
+            value: Any = entry.array
         elif isinstance(entry, Tensor):
-            plain = entry._al is None and MODES.run.at_once
-            array = saved_value(node, entry, then) if then.__class__ is VersionAndValues or LIVE else None
-            if array is None:
-                array = entry._st.array if plain else strided.read(entry)
-            m = _as_saved(node, i, entry) if ALTERED else None
-            out.append(array if m is None else strided.fitted(array, m))
-        elif kind is Packed:
-            out.append(_unpacked_array(entry))
+            value = entry._st.array if entry._al is None and at_once else None
         else:
-            out.append(entry)
+            out.append(_unpacked_array(entry) if entry.__class__ is Packed else entry)
+            continue
+        _check_unwritten(node, i, entry)
+        if then.__class__ is VersionAndValues or LIVE:
+            old = saved_value(node, entry, then)
+            value = value if old is None else old
+        if value is None:
+            value = strided.read(entry)  # type: ignore[arg-type] - a storage has a value
+        m = _as_saved(node, i, entry) if ALTERED and isinstance(entry, Tensor) else None
+        out.append(value if m is None else strided.fitted(value, m))
     return out
 
 
@@ -185,6 +198,11 @@ def _unpacked_array(entry: Packed) -> Any:
 
 def unpack_hooked(entry: Packed) -> Tensor:
     """What the unpack hook makes of what the pack hook gave; no version is checked, as in torch."""
+    ready, entry.ready = entry.ready, None
+    if ready is not None:
+        if isinstance(ready, Exception):
+            raise ready
+        return ready
     value = entry.unpack(entry.packed)
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -343,11 +361,11 @@ class SavedTensor:
                 al.conj, al.neg = entry._al.conj, entry._al.neg
             entry = alias_of(entry, entry._m, al, entry._vc)
         before, bits = MODES.pack_hooks, MODES.bits
-        MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
         try:
+            MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
             packed = pack(entry, is_output)
         finally:
-            MODES.pack_hooks, MODES.bits = before, bits
+            MODES.own |= {"pack_hooks": before, "bits": bits}
         packed.output_nr = nr
         node.saved = (*node.saved[:i], packed, *node.saved[i + 1 :])
 

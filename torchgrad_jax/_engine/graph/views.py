@@ -9,7 +9,7 @@ from ..._core import events
 from ..._core.arrays import shapes
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
-from ..._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, TRACED
+from ..._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, TRANSFORM, UNDER_JAX
 from ..memory import strided
 from ..memory.derivative_stops import stop_derivative
 from ..memory.escapes import refuse_escape
@@ -20,6 +20,7 @@ from ..memory.tensor import (
     CREATED_MULTI,
     CREATED_NO_GRAD,
     Alias,
+    Extras,
     Tensor,
     Version,
     alias_of,
@@ -182,7 +183,8 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         keys = (me._m, *[None if v is None else v.__class__ for v in leaves[1:]])
         plan = call.view_plan(keys, (m,))
         node = begin_node(grad_plan(plan, 1), leaves, mode)
-    MODES.run.record_move(me, call, leaves)
+    if MODES.run.batch is not None:
+        MODES.run.batch.record_move(me, call, leaves)
     return _become_view(me, m, storage_offset(me) + geometry.offset, node, tangent)
 
 
@@ -200,9 +202,9 @@ def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
 def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:
     """Give a tensor another view of its own storage; `node` is the record of that, if there is one."""
     mode = MODES.bits
-    if mode & TRACED:
+    if mode & UNDER_JAX:
         refuse_escape([born(me)], [])
-    MODES.run.alter(me)
+    MODES.run.uses.alter(me)
     al = me._al
     me._vc.version += 1
     alias = Alias(offset, None, CREATED_DEFAULT, me._vc.version)
@@ -231,22 +233,32 @@ def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | 
 
 
 def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What `fast_view` needs to make this view, or these views, again, when they are ordinary ones."""
+    """What `fast_view` needs to make this view, or these views, again; the last is what it does more than slice."""
     geometry = call.geometry(m, leaves)
     many = geometry if isinstance(geometry, list) else [geometry]
-    if any(g.dtype is not None or g.conj or g.neg for g in many):
-        return None
-    metas = tuple([meta(g.shape, m.dtype, m.device, g.strides) for g in many])
-    if many is geometry:
-        return metas, tuple([g.offset for g in many]), call, tuple(leaves[1:])
-    return metas[0], geometry.offset, call, tuple(leaves[1:])
+    metas = tuple([meta(g.shape, g.dtype or m.dtype, m.device, g.strides) for g in many])
+    changed = [(g.conj, g.neg) for g in many if g.dtype is not None or g.conj or g.neg]
+    if many is not geometry:
+        return metas[0], geometry.offset, call, tuple(leaves[1:]), changed
+    return None if changed else (metas, tuple([g.offset for g in many]), call, tuple(leaves[1:]), changed)
+
+
+VIEW_MODES = GRAD | TRANSFORM | INFERENCE | PACKING
+"""Modes in which views that were made before are made by `fast_view`."""
 
 
 def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
-    """`apply_view` for views made before from the same meta, in no run that notes what it makes (mode 0 or 1)."""
-    m, offset, call, tail = known
+    """`apply_view` for views made before from the same meta, in no run that notes what it makes (see `VIEW_MODES`).
+
+    `src` carries nothing special, or is an inference tensor in inference mode.
+    """
+    m, offset, call, tail, changed = known
     if offset.__class__ is tuple:
         return _fast_views(m, offset, call, (src, *tail), mode)
+    creation = CREATED_DEFAULT if mode == GRAD else view_creation(mode, False)
+    if changed or src._x.__class__ is Extras:
+        conj, neg = changed[0] if changed else (False, False)
+        return _seldom_view(call, (src, *tail), m, offset, creation, conj, neg, bool(changed), mode)
     al = src._al
     t = object.__new__(Tensor)
     t._st = src._st
@@ -255,49 +267,83 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
     t._onr = 0
     t._g = t._acc = t._x = None
     if al is None:
-        t._al = alias = Alias(offset, src, CREATED_DEFAULT if mode else CREATED_NO_GRAD, vc.version)
+        t._al = alias = Alias(offset, src, creation, vc.version)
         requires = src._rg
     else:
         base = al.base
-        creation = CREATED_DEFAULT if mode else CREATED_NO_GRAD
         if base is None:
             base = src
-        elif mode:
+        elif creation == CREATED_DEFAULT:
             creation = al.creation
         t._al = alias = Alias(al.offset + offset, base, creation, vc.version)
         alias.conj, alias.neg = al.conj, al.neg
         if al.chain:
             alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
         requires = src._rg or requires_grad_of(src)
-    if mode and requires and m.dtype.category >= 2:
-        keys = (src._m, *[v.__class__ for v in tail])
+    t._fn, t._rg = None, False
+    if mode & GRAD and requires and m.dtype.category >= 2:
+        keys = (src._m, *map(type, tail))
         plan = call.plans.get(keys) or call.view_plan(keys, (m,))
         gp = plan.grads.get(1) or grad_plan(plan, 1)
+        alias.replay = gp.name
+        if mode & PACKING and gp.saves_tensors:
+            record(gp, (src, *tail), (t,), mode)
+            return t
         fn = src._fn if al is None else grad_fn_of(src)
         if fn is not None:
             edge: Any = (fn, src._onr)
         else:  # a view that requires grad through its base alone has no accumulator of its own
             edge = (accumulator(src), 0) if src._rg else None
         t._fn, t._rg = new_node(gp, (edge,), *gp.save(src, *tail)), True
-        alias.replay = gp.name
-    else:
-        t._fn, t._rg = None, False
     return t
+
+
+def _seldom_view(
+    call: Call,
+    leaves: Sequence[Any],
+    m: Meta,
+    offset: int,
+    creation: int,
+    conj: bool,
+    neg: bool,
+    changed: bool,
+    mode: int,
+) -> Tensor:
+    """`fast_view` for a view of an inference tensor, or one that reads elements as something else."""
+    src = leaves[0]
+    inference = src._x.__class__ is Extras
+    at = storage_offset(src) * src._m.dtype.itemsize // m.dtype.itemsize + offset
+    out = make_view(src, m, at, creation=creation, conj=conj, neg=neg, tracked=not inference)
+    if inference:
+        _finish(call, leaves, (out,), mode)
+        return out
+    if changed:
+        out._al.chain = chain_to(src, call.node_name, out)
+    if mode & GRAD and m.dtype.category >= 2 and requires_grad_of(src):
+        plan = call.view_plan((src._m, *map(type, leaves[1:])), (m,))
+        record(grad_plan(plan, 1), leaves, (out,), mode)
+        out._al.replay = grad_plan(plan, 1).name
+    return out
 
 
 def _fast_views(metas: Any, offsets: Sequence[int], call: Call, leaves: Sequence[Any], mode: int) -> tuple[Tensor, ...]:
     """`fast_view` for an op that gives several views."""
     src = leaves[0]
-    at, creation = storage_offset(src), CREATED_MULTI if mode else CREATED_NO_GRAD
-    outs = tuple([make_view(src, m, at + offset, creation=creation) for m, offset in zip(metas, offsets)])
-    if mode and outs and metas[0].dtype.category >= 2 and requires_grad_of(src):
+    inference = src._x.__class__ is Extras
+    at, creation = storage_offset(src), view_creation(mode, True)
+    outs = []
+    for m, offset in zip(metas, offsets):
+        outs.append(make_view(src, m, at + offset, creation=creation, tracked=not inference))
+    if inference:
+        _finish(call, leaves, outs, mode)
+    elif mode & GRAD and outs and metas[0].dtype.category >= 2 and requires_grad_of(src):
         keys = (src._m, *[None if v is None else v.__class__ for v in leaves[1:]])
         plan = call.plans.get(keys) or call.view_plan(keys, metas, True)
         gp = plan.grads.get(1) or grad_plan(plan, 1)
         record(gp, leaves, outs, mode)
         for t in outs:
             t._al.replay = gp.name  # type: ignore[union-attr] - a view has one
-    return outs
+    return tuple(outs)
 
 
 def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:

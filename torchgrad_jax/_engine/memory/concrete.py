@@ -34,16 +34,16 @@ def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> n
     """
     run = MODES.run
     if not run.inside(t):
-        run.look_at_values(t)
+        run.uses.look_at_values(t)
         with run.outside():
             return concrete(t, batched, op)
     array = read(t)
     if abstract.is_abstract(array):
         raise no_data(t, NotImplementedError(abstract.NO_DATA), op)
     if isinstance(array, jax.core.Tracer):
-        if run.stateful:
+        if run.may_write_outside:
             raise errors.Unsupported(errors.untraceable())
-        if run.size is not None:
+        if run.batch is not None:
             same = run.for_all(t)
             if same is not None:
                 with run.outside():
@@ -74,4 +74,4 @@ def is_traced(t: Tensor) -> bool:
     array = read(t)
     if not isinstance(array, jax.core.Tracer) or abstract.is_abstract(array):
         return False
-    return MODES.run.size is None
+    return MODES.run.batch is None

@@ -1,4 +1,4 @@
-"""Where torch's derivative ends, for JAX's: in code that JAX traces itself, without a lift.
+"""Where torch's derivative ends, for JAX's: in code that JAX traces itself, outside of our traced runs.
 
 `jax.grad(f)` and the like run `f` on tensors that hold JAX's tracers. JAX follows arrays and knows neither
 `detach()` nor `no_grad`, so what they give is cut off from the derivative where it is made.
@@ -12,6 +12,7 @@ from typing import Any
 import jax
 from jax import lax
 
+from ..._core.arrays import dtypes
 from ..._core.jax.abstract import is_abstract
 from ..._core.jax.custom_jvp import custom_jvp
 from ..._core.state import CUT, MODES
@@ -31,7 +32,7 @@ class StoppedStorage(Storage):
     def array(self) -> Any:
         """The elements."""
         array = self.whole.array
-        return array if _in_lift(array) else stopped(array)  # a lift stops where it reads
+        return array if _in_run(array) else stopped(array)  # a run stops where it reads
 
     @array.setter
     def array(self, value: Any) -> None:
@@ -83,18 +84,23 @@ def _jax_follows(array: Any) -> bool:
     return isinstance(array, jax.core.Tracer) and not is_abstract(array)
 
 
-def _in_lift(array: Any) -> bool:
-    return any(run.owns(array) for run in MODES.lifts)
+def _in_run(array: Any) -> bool:
+    return any(run.owns(array) for run in MODES.runs)
 
 
 def is_traced(t: Tensor) -> bool:
-    """Whether a tensor holds a tracer that is JAX's own and not a lift's."""
+    """Whether a tensor holds a tracer that is JAX's own and not a traced run's of ours."""
     array = t._st.array
-    return MODES.traced and _jax_follows(array) and not _in_lift(array)
+    return MODES.traced and _jax_follows(array) and not _in_run(array)
+
+
+def is_derived(t: Tensor) -> bool:
+    """Whether JAX takes a derivative of code outside of our runs, and follows it through this tensor of that code."""
+    return t._m.dtype.category >= dtypes.FLOATING and is_traced(t)
 
 
 def is_differentiated(t: Tensor) -> bool:
-    """Whether JAX derives what is computed of a tensor, outside of a lift. (Inside of `jax.jit` nobody can say.)"""
+    """Whether JAX derives what is computed of a tensor, outside of our runs. (Inside of `jax.jit` nobody can say.)"""
     array = t._st.array if is_traced(t) else None
     while isinstance(array, jax.core.Tracer):
         if type(array).__module__.endswith("interpreters.ad"):
@@ -105,7 +111,7 @@ def is_differentiated(t: Tensor) -> bool:
 
 def stop_derivative_if_traced(out: Tensor, of: Tensor) -> None:
     """Cut `out`, an alias of `of` without history, off what JAX derives."""
-    if is_traced(of) or (MODES.run.pure and MODES.run.inside(of)):
+    if is_traced(of) or (MODES.run.jax_derives and MODES.run.inside(of)):
         stop_derivative(out)
 
 
@@ -134,7 +140,7 @@ def under_jax(frozen: bool = False) -> bool:
         return False
     if frozen and type(current).__name__ != "DynamicJaxprTrace":
         return False
-    return not any(current is trace for run in MODES.lifts for trace in run.traces)
+    return not any(current is trace for run in MODES.runs for trace in run.traces)
 
 
 def derivative_stop_bit() -> int:

@@ -17,32 +17,32 @@ import jax
 
 from ..._core.errors.messages import TRACED_ESCAPES, user_line
 from ..._core.jax.abstract import is_abstract
-from ..._core.jax.traces import began, running
-from ..._core.state import MODES, TRACED, next_level
+from ..._core.jax.running_transforms import began, running
+from ..._core.state import MODES, UNDER_JAX, next_level
 from .tensor import Tensor, born
 
 
 def _level_of(array: Any) -> int:
-    """The number of the trace of JAX's or of `to_jax` that an array belongs to; 0 for values and other lifts' own."""
+    """The number of the trace of JAX's or of `to_jax` that an array belongs to; 0 for values and other runs' own."""
     if not isinstance(array, jax.core.Tracer) or is_abstract(array):
         return 0
-    for run in MODES.lifts:
+    for run in MODES.runs:
         if run.owns(array):
-            return run.birth if run.pure and run.size is None else 0
+            return run.birth if run.jax_derives and run.batch is None else 0
     return began(array._trace)
 
 
 def _running() -> Iterator[Any]:
-    """The transforms of JAX's that the code is in, from the innermost, as far as a lift of ours."""
-    own = [t for run in MODES.lifts for t in run.traces]
+    """The transforms of JAX's that the code is in, from the innermost, as far as a run of ours."""
+    own = [t for run in MODES.runs for t in run.traces]
     return itertools.takewhile(lambda trace: not any(trace is t for t in own), running())
 
 
 def inside_jax() -> bool:
     """Whether a transform of JAX's, and no graph, differentiates the code that runs."""
-    if MODES.run.pure and MODES.run.size is None:
+    if MODES.run.jax_derives and MODES.run.batch is None:
         return True
-    return bool(MODES.bits & TRACED) and next(_running(), None) is not None
+    return bool(MODES.bits & UNDER_JAX) and next(_running(), None) is not None
 
 
 def _level_of_steps() -> int:
@@ -53,7 +53,7 @@ def _level_of_steps() -> int:
 def refuse_escape(made: Iterable[int], arrays: Iterable[Any], what: str = "write to") -> None:
     """Raise if one of the arrays may not be kept in things that were made inside of these transforms.
 
-    There is something to refuse only while `MODES.bits & TRACED`.
+    There is something to refuse only while `MODES.bits & UNDER_JAX`.
     """
     oldest = min(made, default=None)
     if oldest is not None and oldest < max([_level_of_steps(), *map(_level_of, arrays)]):

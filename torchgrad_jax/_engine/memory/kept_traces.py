@@ -17,7 +17,7 @@ from typing import Any
 import jax
 
 from ..._core.errors.messages import TRACED_IS_KEPT, users_place
-from ..._core.jax import traces
+from ..._core.jax import running_transforms
 from ..._core.jax.abstract import is_abstract
 from .tensor import Tensor
 
@@ -92,7 +92,7 @@ def watch_always(keeper: Any) -> None:
 
 def watch(module: Any) -> None:
     """A module is called or written to under a transform of JAX's: note what it holds, unless it was made there."""
-    noted = traces.running_watch()
+    noted = running_transforms.running_watch()
     if noted is not None and id(module) not in _MADE_INSIDE:
         noted.add(module)
 
@@ -135,7 +135,7 @@ def made_at(tracer: Any) -> str:
     info = getattr(tracer, "_line_info", None) or getattr(tracer, "source_info", None)
     trace = getattr(info, "traceback", None)
     for frame in () if trace is None else trace.frames:
-        if not frame.file_name.startswith(("<", traces.HOME_OF_JAX, _HOME)):
+        if not frame.file_name.startswith(("<", running_transforms.HOME_OF_JAX, _HOME)):
             line = linecache.getline(frame.file_name, frame.line_num).strip()
             return f'\n  File "{frame.file_name}", line {frame.line_num}, in {frame.function_name}\n    {line}'
     return ""
@@ -143,4 +143,4 @@ def made_at(tracer: Any) -> str:
 
 _HOME = f"{Path(__file__).parents[2]}{os.sep}"
 
-traces.make_watch = Watch
+running_transforms.make_watch = Watch

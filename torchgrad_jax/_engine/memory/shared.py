@@ -22,8 +22,8 @@ import numpy as np
 from ..._core.arrays import devices
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.transfer import put
-from ..._core.jax.traces import is_running
-from ..._core.state import LIFT, MODES, WRITE_LOCK, next_sequence_nr
+from ..._core.jax.running_transforms import is_running
+from ..._core.state import IN_RUN, MODES, WRITE_LOCK, next_sequence_nr
 from . import strided
 from .shared_values import LIVE, VersionAndValues
 from .tensor import Alias, Memory, Storage, Tensor, alias_of, make
@@ -207,7 +207,7 @@ def _part(st: Storage, memory: Shared, value: Any = None) -> Any:
 
 def _is_traced() -> bool:
     """Whether the code that runs is being traced, so that NumPy would not see what it does later."""
-    return bool(MODES.bits & LIFT) or is_running()
+    return bool(MODES.bits & IN_RUN) or is_running()
 
 
 # --- from a tensor to NumPy -----------------------------------------------------------------------
@@ -270,7 +270,7 @@ def tensor_on(array: np.ndarray, m: Meta) -> Tensor | None:
         m: how its elements lie in its memory.
     """
     run = MODES.run
-    if run.size is not None:  # an array made before a run of `vmap` is no part of the run
+    if run.batch is not None:  # an array made before a run of `vmap` is no part of the run
         with run.outside(users=True):
             return tensor_on(array, m)
     if not m.numel or m.device.type != "cpu" or _is_traced():

@@ -21,7 +21,7 @@ from ..._core.arrays.placement import MANY, spread_over
 from ..._core.errors import messages as errors, warn
 from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
-from ..._core.state import CUT, GRAD, MODES, TRACED, WRITE_LOCK
+from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
 from ..run import executors
 from .derivative_stops import unrecorded
 from .escapes import before_write
@@ -482,11 +482,11 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
         al, st, mode, run = t._al, t._st, MODES.bits, MODES.run
         if MANY:
             placement_of(st)
-        if mode & TRACED:
+        if mode & UNDER_JAX:
             before_write(t, array)
-        held, whole = run.array_to_write(t), is_direct(t)
+        held, whole = run.uses.array_to_write(t), is_direct(t)
         new = array if whole else _written(t, held, array)
-        follows_jax = not mode & GRAD and (run.pure or mode & CUT)
+        follows_jax = not mode & GRAD and (run.jax_derives or mode & CUT)
         st.array = unrecorded(held, new) if follows_jax else new
         st.stamp += 1
         if not (whole or follows_jax or t._m.overlaps) and run.at_once:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from jax.core import Tracer
 
 from ..._core.arrays import devices, dtypes, placement
 from ..._core.arrays.meta import Meta, meta
-from ..._core.state import INFERENCE, LIFT, MODES, TRACED
+from ..._core.state import GRAD, IN_RUN, INFERENCE, MODES, UNDER_JAX
 
 
 class Storage:
@@ -36,7 +37,8 @@ class Storage:
         self.stamp = 0
         self.born = MODES.birth
         self.pointer: Any = 0
-        MODES.run.storage_born(self)
+        if (born := MODES.run.born) is not None:
+            born.append(ref(self))
 
     def data_ptr(self) -> int:
         """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
@@ -217,12 +219,17 @@ _new = object.__new__
 
 def make(array: Any, m: Meta) -> Tensor:
     """A fresh tensor around an array; m describes it."""
-    t = _new(Tensor)
-    t._st = t._vc = Storage(array, m)
-    t._m = m
+    t, st = _new(Tensor), _new(Storage)
+    st.array = array
+    st.meta = t._m = m
+    st.version = st.stamp = st.pointer = st.born = t._onr = 0
+    if MODES.bits > GRAD:
+        st.born = MODES.birth
+        if (born := MODES.run.born) is not None:
+            born.append(ref(st))
+    t._st = t._vc = st
     t._al = t._fn = t._g = t._acc = t._x = None
     t._rg = False
-    t._onr = 0
     return t
 
 
@@ -266,10 +273,10 @@ def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any = None, cls: typ
     t._fn = t._g = t._acc = t._x = None
     t._rg = False
     t._onr = 0
-    if MODES.bits & (TRACED | LIFT):
-        if MODES.bits & TRACED:
+    if MODES.bits & (UNDER_JAX | IN_RUN):
+        if MODES.bits & UNDER_JAX:
             extras(t).born = MODES.birth
-        MODES.run.alias_born(t, src)
+        MODES.run.uses.alias_born(t, src)
     return t
 
 
@@ -337,7 +344,7 @@ def leave_storage(t: Tensor) -> None:
     A counter that is part of the storage left behind is kept as it is only where somebody shares it:
     otherwise the count alone lives on.
     """
-    MODES.run.replace_memory(t)
+    MODES.run.uses.replace_memory(t)
     vc = t._vc
     tracked = t._al is not None and t._al.base is not None
     if vc is t._st and not tracked and sys.getrefcount(vc) <= _OWN_REFERENCES:

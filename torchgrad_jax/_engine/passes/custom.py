@@ -20,7 +20,7 @@ from ..graph.fitting import validated
 from ..graph.history import _regenerate, _relative, check_inplace, edge_of, move_hooks, requires_grad_of
 from ..graph.node import Node
 from ..graph.record import save_general, zeros_for
-from ..graph.saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
+from ..graph.saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked, versions_to_keep
 from ..graph.views import as_strided_view, make_view, reinterpreted_view
 from ..memory.shared import saved_tensor
 from ..memory.shared_values import LIVE, VersionAndValues
@@ -37,7 +37,7 @@ from ..memory.tensor import (
     mark_inference,
     uncounted,
 )
-from ..modes.lift import beside
+from ..modes.belonging import beside
 from ..surface import METHODS, ops
 from ..tensor import dual
 
@@ -139,7 +139,7 @@ class PyNode(Node):
                 dual.share_tangent(t, entry)
             saved.append(entry)
         self.saved, self._is_output = tuple(saved), tuple(is_output)
-        self.vers = MODES.run.versions(saved, tuple(versions))
+        self.vers = versions_to_keep(saved, tuple(versions))
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -153,7 +153,7 @@ class PyNode(Node):
         saved = self.saved
         if self._freed:
             raise RuntimeError(errors.SECOND_BACKWARD)
-        return tuple(self._unpacked(i, entry) for i, entry in enumerate(saved or ()))
+        return tuple([self._unpacked(i, entry) for i, entry in enumerate(saved or ())])
 
     def _unpacked(self, i: int, entry: Any) -> Any:
         if entry is None:
@@ -211,8 +211,7 @@ class PyNode(Node):
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """Gradients for every tensor argument of the forward, as the user's code gives them."""
         name = self.name()
-        given = [self._materialized(k, t) for k, t in enumerate(tensors)]
-        out = self.apply_boxed(given)
+        out = self.apply_boxed([self._materialized(k, t) if t is None else t for k, t in enumerate(tensors)])
         outs = out if isinstance(out, tuple) else (out,)
         n = len(self._ins)
         if len(outs) > n and all(o is None for o in outs[n:]):
@@ -237,7 +236,7 @@ class PyNode(Node):
 
     def _materialized(self, k: int, t: Any) -> Any:
         m = self.outs[k]
-        if t is not None or m is None or not self._materialize:
+        if m is None or not self._materialize:
             return t
         zeros = zeros_for(m)
         zeros._st.version = 1  # torch makes it empty and fills it, which counts as a write
@@ -457,12 +456,16 @@ def apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) -> 
 
 def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) -> Any:
     mode = MODES.bits
-    tensors = [a for a in args if isinstance(a, Tensor)]
-    ctx.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad_of(a) for a in args)
-    ctx._ins = tuple(isinstance(a, Tensor) for a in args)
-    recording = bool(mode & GRAD) and any(ctx.needs_input_grad)
-    ctx.edges = tuple(edge_of(t) for t in tensors) if recording else ()
+    tensors, ins, needs = [], [], []
+    for a in args:
+        ins.append(isinstance(a, Tensor))
+        needs.append(ins[-1] and requires_grad_of(a))
+        if ins[-1]:
+            tensors.append(a)
+    ctx.needs_input_grad, ctx._ins = tuple(needs), tuple(ins)
+    recording = bool(mode & GRAD) and True in needs
     if recording:
+        ctx.edges = tuple(map(edge_of, tensors))
         # A higher number than those of nodes that views get when they are looked at.
         ctx.seq = next_sequence_nr()
     inside = [t for t in tensors if born(t) >= MODES.birth] if MODES.transforms else []
@@ -476,10 +479,9 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
             t._vc.version = versions[id(t)]
     outputs = raw if isinstance(raw, tuple) else (raw,)
     given = [dual.tangent_of(t) for t in tensors] if mode & DUAL and MODES.forward_grad else []
-    before = dict(zip(map(id, tensors), given))
     wrapped = _wrap_outputs(ctx, tensors, outputs, recording)
-    if jvp is not None and any(g is not None for g in given):
-        _push_tangents(ctx, args, before, outputs, wrapped, jvp)
+    if jvp is not None and given and any(g is not None for g in given):
+        _push_tangents(ctx, args, dict(zip(map(id, tensors), given)), outputs, wrapped, jvp)
     if recording:  # the jvp ran before this: it sees only what was saved for it
         ctx.save(_tuple_of(ctx, "to_save"))
     ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
@@ -517,8 +519,8 @@ def _wrap_outputs(ctx: PyNode, tensors: Sequence[Tensor], outputs: Sequence[Any]
         if recording
         else {}
     )
-    inputs = {id(t) for t in tensors}
-    ctx.outs = tuple(o._m if isinstance(o, Tensor) else None for o in outputs)
+    inputs = {*map(id, tensors)}
+    ctx.outs = tuple([o._m if isinstance(o, Tensor) else None for o in outputs])
     wrapped: list[Any] = []
     n_diff, modified = 0, set()
     for nr, out in enumerate(outputs):
@@ -577,6 +579,8 @@ def _itself(t: Tensor) -> Tensor:
 
 def _meta_of_plain_view(m: Meta) -> Meta:
     """The meta of `view` to the same shape: strides of dimensions of size 1 are the ordinary ones."""
+    if m is meta(m.shape, m.dtype, m.device):
+        return m
     strides = shapes.view_strides(m.shape, m.strides, m.shape)
     return m if strides is None else meta(m.shape, m.dtype, m.device, strides)
 

@@ -8,7 +8,7 @@ from ..._core.arrays import shapes
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.placement import MANY, place
 from ..._core.errors.warn import once
-from ..._core.state import DUAL, MODES, TRACED
+from ..._core.state import DUAL, MODES, UNDER_JAX
 from ..._ops.registry import Layout, TorchKernel
 from ..graph.inplace import apply_inplace
 from ..graph.node import GRAD_LOCK, AccumulateGrad
@@ -79,7 +79,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
         raise RuntimeError("leaf variable has been moved into the graph interior")
     MODES.run.before_accumulation(leaf)
     old = leaf._g
-    if MODES.bits & TRACED:
+    if MODES.bits & UNDER_JAX:
         before_gradients((leaf,), (g._st.array,))
     want = grad_layout(leaf._m)
     if want.dtype is not g._m.dtype:  # the leaf's `grad_dtype` is another one
@@ -112,7 +112,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
 def become_grad(leaf: Tensor, g: Tensor) -> None:
     """Make a tensor the `.grad` of a leaf. Under JAX's transforms a write to it is then a write to the leaf's."""
     leaf._g = g
-    if MODES.bits & TRACED:
+    if MODES.bits & UNDER_JAX:
         hold_outside(born(leaf), g)
 
 

@@ -13,10 +13,10 @@ _SEQUENCE = operator.attrgetter("seq")
 _OF_SEVERAL = operator.attrgetter("of_several")
 
 
-def reachable(roots: Iterable[Node]) -> list[Node]:
+def reachable(roots: Sequence[Node]) -> list[Node]:
     """All nodes that a pass from `roots` could come to, the roots first."""
-    nodes = list(dict.fromkeys(roots))
-    known = set(nodes)
+    nodes = [*dict.fromkeys(roots)]
+    known = {*nodes}
     for node in nodes:
         for edge in node.edges:
             if edge is not None and edge[0] not in known:
@@ -27,7 +27,7 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
 
 def any_stands_for_several(nodes: Iterable[Node]) -> bool:
     """Whether a node is among these that stands for several, each with outputs of its own."""
-    return any(map(_OF_SEVERAL, nodes))
+    return True in map(_OF_SEVERAL, nodes)
 
 
 def reachable_by_outputs(nodes: Sequence[Node], roots: Sequence[tuple[Node, int]]) -> Sequence[Node]:

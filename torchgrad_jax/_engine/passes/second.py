@@ -21,7 +21,7 @@ from ..graph.record import apply
 from ..graph.saved import unpack_arrays, unpack_tensors
 from ..memory.strided import read
 from ..memory.tensor import Tensor, alias_of, make, plain_alias
-from ..modes.lift import beside
+from ..modes.belonging import beside
 
 
 def recorded_gradients(

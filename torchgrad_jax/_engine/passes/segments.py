@@ -7,28 +7,27 @@ of ordinary size is one segment, a long one many, and what somebody watches ends
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from bisect import insort
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 import jax
 
-from ..._core.arrays import sums
-from ..._core.arrays.meta import Meta, meta
+from ..._core.arrays.meta import meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import KERNELS
-from ..._core.state import MODES, TRACED
+from ..._core.state import MODES, UNDER_JAX
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
-from ..graph.saved import ALTERED, Packed, unaltered
+from ..graph.saved import ALTERED, Packed, unaltered, unpack_hooked, unwritten
 from ..memory.escapes import before_gradients
 from ..memory.shared import saved_value
 from ..memory.shared_values import LIVE, VersionAndValues
-from ..memory.strided import read
-from ..memory.tape import aval_of
+from ..memory.strided import fitted, read
 from ..memory.tensor import UNSET, Storage, Tensor, make
-from ..run import executors, joining
+from ..run import joining
 from . import compile_failures
+from .compiled_segments import Compiled
 from .leaf import keep_gradient
 from .task import Task
 
@@ -39,24 +38,30 @@ SHORT = 4
 """Fewer nodes than these are walked, if others of their graph are."""
 WALKS_BEFORE_NUMPY, WALKS_BEFORE_XLA = 2, 20
 """How often a segment is walked before it becomes NumPy code, and before XLA compiles it, which takes a second."""
-NODE = 10.0
-"""Microseconds that the walk takes for a node, which NumPy code may take as well."""
+PACKED = 1 << 16
+"""So many elements of values that hooks unpack may be there at once for a segment."""
+SKIPPED = 15
+"""After a graph that is no segment as a whole, so many that begin with a node alike are not tried as one."""
+_IN_PARTS: dict[int, int] = {}
+"""How many of them are left, by identity of the gradient plan of that node."""
 _walked: dict[int, int] = {}
 _MAX_WALKED = 4096
 _COMPILED = KERNELS.cache()
 _FAILS = object()
 """In the place of the compiled form of a segment: it cannot be compiled."""
 _NUMBERS = frozenset((bool, int, float, complex))
-_NO_LOCK = contextlib.nullcontext()
 
 
 # --- what can be compiled -------------------------------------------------------------------------
 
 
-def walked_because(node: Node, runs: bool) -> str | None:
-    """Why a node has to be walked, or None where it may become part of a segment."""
+def walked_because(node: Node, runs: bool, hooked: Node | None = None) -> str | None:
+    """Why a node has to be walked, or None where it may become part of a segment.
+
+    Of the node `hooked` all hooks were called that it has.
+    """
     extras, gp = node.extras, node.gp
-    if extras is not None and extras.observed:
+    if extras is not None and extras.observed and node is not hooked:
         return "somebody watches it"
     if node.__class__ is AccumulateGrad:
         leaf = node.variable
@@ -107,21 +112,39 @@ class Segment:
     * for each edge the number of the node that it leads to, and of that node's output, or None.
     """
 
-    __slots__ = ("args", "end", "given", "key", "leaves", "nodes", "numbers", "taken")
+    __slots__ = ("args", "captures", "end", "given", "grads", "key", "leaves", "nodes", "numbers", "packed", "taken")
 
-    def __init__(self, task: Task, at: int, limit: int) -> None:
+    def __init__(
+        self,
+        order: list[Node],
+        at: int,
+        end: int,
+        task: Task | None,
+        gradients: dict[Node, Any],
+        captures: dict[Node, list[tuple[int, int]]],
+    ) -> None:
+        """As many as possible of the nodes ``order[at:end]``.
+
+        Without a task `order` has one node, where the pass begins: all that it comes to from there is added. If there
+        are `captures`, they are of all the leaves.
+        """
+        self.captures = captures
         self.numbers: dict[Node, int] = {}
         self.args: list[Any] = []
         self.nodes: list[Node] = []
         self.leaves: list[Tensor] = []
+        self.grads: list[Tensor | None] = []
+        """The gradients that the leaves had when `key` was made."""
+        self.packed: list[tuple[Node, Packed, int]] = []
+        """What hooks are to unpack, each with its node and its place among the arguments."""
         rows: list[Any] = []
-        self.end = self._describe(task, at, limit, rows)
+        at_once = MODES.run.at_once
+        self.end = self._describe(order, at, end, task, rows, at_once)
         places: list[Any] = []
         self.given: list[Any] = []
         self.taken: list[Node] = []
         """The nodes whose gradients, as far as they are there, go through the segment."""
-        at_once = MODES.run.at_once
-        for node, slots in task.gradients.items():
+        for node, slots in gradients.items():
             number = self.numbers.get(node)
             if number is None:
                 continue
@@ -129,21 +152,23 @@ class Segment:
             for nr, g in enumerate(slots):
                 if g is not None:
                     m = g._m
-                    m = m if m.contiguous else meta(m.shape, m.dtype, m.device)
-                    places.append((number, nr, m))
-                    plain = g._al is None and at_once
-                    self.given.append(g._st.array if plain else read(g))
+                    places += (number, nr, m if m.contiguous else meta(m.shape, m.dtype, m.device))
+                    self.given.append(g._st.array if g._al is None and at_once else read(g))
         self.key = (tuple(rows), tuple(places))
 
-    def _describe(self, task: Task, at: int, limit: int, key: list[Any]) -> int:
+    def _describe(self, order: list[Node], at: int, end: int, task: Task | None, key: list[Any], at_once: bool) -> int:
         """Take nodes as long as that is possible; the place of the first one that is left.
 
         This loop is what a compiled pass costs: it calls nothing for a plain node.
         """
-        numbers, args, captures = self.numbers, self.args, task.captures
-        running, needed, at_once = task.running, task.needed, MODES.run.at_once
+        numbers, args, captures = self.numbers, self.args, self.captures
+        running = needed = hooked = None
+        if task is not None:
+            running, needed, hooked = task.running, task.needed, task.hooked
+        late: list[Any] = []
         places: dict[int, int] = {}
-        for node in islice(task.order, at, at + limit):
+        room = PACKED
+        for node in order if task is None else islice(order, at, end):
             start, why, gp = len(key), None, node.gp
             saved: Any = node.saved
             runs = running is None or node in running
@@ -158,13 +183,11 @@ class Segment:
                 or ALTERED
                 or len(node.edges) > joining.PER_SEGMENT
             ):
-                why = walked_because(node, runs)
+                why = walked_because(node, runs, hooked)
                 if why is not None:
                     break
                 if gp is None or not runs:
-                    if runs:
-                        self.leaves.append(node.variable)
-                    key.append(node.variable._g is None if runs else None)
+                    key.append(self._add_leaf(node.variable) if runs else None)
                     key.append(numbers.setdefault(node, len(numbers)))
                     at += 1
                     continue
@@ -181,8 +204,14 @@ class Segment:
                     key.append(len(args))
                     args.append(entry)
                     continue
+                elif kind is Packed and task is not None and _is_light(entry, room):  # type: ignore[arg-type]
+                    room -= entry.meta.numel
+                    self.packed.append((node, entry, len(args)))  # type: ignore[arg-type]
+                    key.append(len(args))
+                    args.append(entry)
+                    continue
                 else:
-                    why = "what it saved is packed, or was written to"
+                    why = "what it saved is packed and not light, or was written to"
                     break
                 if then.__class__ is VersionAndValues or LIVE:
                     old = saved_value(node, entry, then)
@@ -200,14 +229,29 @@ class Segment:
                 if edge is None or (needed is not None and edge[0] not in needed):
                     key.append(None)
                     continue
-                key.append(numbers.setdefault(edge[0], len(numbers)))
+                to = edge[0]
+                number = numbers.get(to)
+                if number is None:
+                    number = numbers[to] = len(numbers)
+                    if task is None and not _added(to, node, order, late, captures):
+                        return at
+                key.append(number)
                 key.append(edge[1])
             at += 1
         else:
-            return at
+            for node in late:
+                key += ((0,), None) if captures else (self._add_leaf(node.variable),)
+                key.append(numbers[node])
+            return at if task is not None or not captures or len(late) == len(captures) else -1
         del key[start:]
         _explain(node, why)
         return at
+
+    def _add_leaf(self, leaf: Tensor) -> bool:
+        """Take a leaf; whether it has no gradient so far."""
+        self.leaves.append(leaf)
+        self.grads.append(leaf._g)
+        return leaf._g is None
 
     def compiled(self) -> Compiled | None:
         """The compiled form, or None where the nodes had better be walked."""
@@ -216,42 +260,64 @@ class Segment:
             form = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
         return None if form is _FAILS else form
 
-    def run(self, task: Task) -> bool:
+    def run(self, keep: bool, task: Task | None, captured: list[Any]) -> bool:
         """Run the compiled form; False, with nothing done, where the nodes are to be walked."""
         compiled = self.compiled()
-        if compiled is None:
+        if compiled is None or (self.packed and not self._unpack(task)):
             return False
-        leaves = self.leaves
+        if not self.leaves:
+            return self._run(keep, task, captured, compiled, ())
         # The old gradients must still be there when the sums are stored.
-        with GRAD_LOCK if leaves else _NO_LOCK:
-            for leaf in leaves:
-                MODES.run.before_accumulation(leaf)
-            olds = [None if t._g is None else read(t._g) for t in leaves]
+        with GRAD_LOCK:
+            before = MODES.run.before_accumulation
+            for leaf, g in zip(self.leaves, self.grads):
+                before(leaf)
+                if leaf._g is not g:  # a pass of another thread, or a hook, has changed that since
+                    return False
+            return self._run(keep, task, captured, compiled, [read(g) for g in self.grads if g is not None])
+
+    def _unpack(self, task: Any) -> bool:
+        """Call the unpack hooks in the order of the nodes. If one raises, the walk does so where it comes to that."""
+        for node, entry, place in self.packed:
+            task.current, task.calling = node, True
             try:
-                arrays = compiled.call(self.given, self.args, olds)
+                entry.ready = unpack_hooked(entry)
+                self.args[place] = fitted(read(entry.ready), entry.meta)
             except Exception as error:
-                return self.failed(error)
-            if leaves and MODES.bits & TRACED:
-                before_gradients(leaves, arrays)
-            if not task.keep:
-                self.release()
-            for node in self.taken:
-                del task.gradients[node]
-            self.store(task, compiled, arrays)
+                if entry.ready is None:
+                    entry.ready = error
+                return False
+        return all(map(unwritten, self.nodes))
+
+    def _run(self, keep: bool, task: Task | None, captured: list[Any], compiled: Compiled, olds: Sequence[Any]) -> bool:
+        """Run the compiled form on the gradients that the leaves have so far."""
+        leaves = self.leaves
+        try:
+            arrays = compiled.call([*self.given, *self.args, *olds], not leaves)
+        except Exception as error:
+            return self.failed(error)
+        if leaves and MODES.bits & UNDER_JAX:
+            before_gradients(leaves, arrays)
+        if not keep:
+            self.release()
+        self.store(task, captured, compiled, arrays)
         return True
 
-    def store(self, task: Task, compiled: Compiled, arrays: Sequence[Any]) -> None:
+    def store(self, task: Task | None, captured: list[Any], compiled: Compiled, arrays: Sequence[Any]) -> None:
         """Bring what the compiled form gave to leaves, to results of the pass, and to nodes behind the segment."""
-        names = list(self.numbers)
+        nodes: list[Any] = [*self.numbers]
+        if task is not None:
+            for node in self.taken:
+                del task.gradients[node]
         for (kind, number, nr, m), array in zip(compiled.outs, arrays):
-            node: Any = names[number]
+            node = nodes[number]
             if kind == "leaf":
                 keep_gradient(node.variable, array)
             elif kind == "result":
-                for i, wanted in task.captures[node]:
+                for i, wanted in self.captures[node]:
                     if wanted == nr:
-                        task.captured[i] = make(array, m)
-            else:
+                        captured[i] = make(array, m)
+            elif task is not None:
                 slots = task.gradients.get(node)
                 if slots is None:
                     slots = task.gradients[node] = [None] * node.n_outputs
@@ -279,20 +345,88 @@ def _explain(node: Node, why: str) -> None:
         compile_failures.log.debug("%s runs by itself: %s", node.name(), why)
 
 
+def _added(node: Node, source: Node, order: list[Node], late: list[Any], captures: dict[Node, Any]) -> bool:
+    """Put a node that `source` leads to where the pass comes to it, leaves last; False where that takes more."""
+    if node.__class__ is AccumulateGrad:
+        late.append(node)
+        return (not captures or node in captures) and walked_because(node, True) is None
+    if node.seq >= source.seq or len(order) > WHOLE:
+        return False
+    if node.seq < order[-1].seq:
+        order.append(node)
+    else:
+        insort(order, node, key=_last_first)
+    return True
+
+
+def _last_first(node: Node) -> int:
+    return -node.seq
+
+
+def run_graph(
+    root: Node, nr: int, g: Tensor, keep: bool, targets: Sequence[tuple[Node, int]], captured: list[Any]
+) -> bool | None:
+    """Run all that a pass from one output comes to as one segment; with targets, which are all the leaves, capture.
+
+    False, with nothing done, where its nodes are to be walked, and None where it is no segment.
+    """
+    if root.gp is None or root.extras is not None:
+        return None
+    captures: dict[Node, list[tuple[int, int]]] = {}
+    for i, target in enumerate(targets):
+        if target[0].__class__ is not AccumulateGrad:
+            return None
+        captures.setdefault(target[0], []).append((i, 0))
+    skip = _IN_PARTS.pop(id(root.gp), 0)
+    if skip:
+        _IN_PARTS[id(root.gp)] = skip - 1
+        return None
+    order, slots = [root], [None] * nr
+    segment = Segment(order, 0, 1, None, {root: [*slots, g]}, captures)
+    if segment.end == len(order):
+        return segment.run(keep, None, captured)
+    if len(order) > SHORT and len(_IN_PARTS) < _MAX_WALKED:
+        _IN_PARTS[id(root.gp)] = SKIPPED
+    return None
+
+
 def segment_at(task: Task, at: int) -> Segment | None:
     """The segment that begins with the next node of a pass; None where that node is to be walked."""
     node, total = task.order[at], len(task.order)
-    saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
-    packed = saved and saved[0].__class__ is Packed
-    if packed or ((node.extras is not None or node.gp is None) and walked_because(node, task.runs(node))):
+    if (node.extras is not None or node.gp is None) and walked_because(node, task.runs(node), task.hooked):
         return None
-    segment = Segment(task, at, total if total <= WHOLE else SIZE)
+    if _is_short(task, at):
+        return None
+    segment = Segment(task.order, at, total if total <= WHOLE else at + SIZE, task, task.gradients, task.captures)
     if len(segment.numbers) > segment.end - at and (end := _before_changed(task, at, segment)) is not None:
-        segment = Segment(task, at, end - at)
+        segment = Segment(task.order, at, end, task, task.gradients, task.captures)
     whole = at == 0 and segment.end == total
     if segment.end == at or not segment.given or not segment.nodes:
         return None
     return segment if whole or len(segment.nodes) >= SHORT else None
+
+
+def _is_light(packed: Packed, room: int) -> bool:
+    """Whether a value may be unpacked for a segment: one of a half type would be rounded less often than in a walk."""
+    m = packed.meta
+    return m.numel <= room and (m.dtype.itemsize > 2 or not m.dtype.is_floating_point)
+
+
+def _is_short(task: Task, at: int) -> bool:
+    """Whether a few nodes or many leaves come, before one that is walked or the end of a pass that is under way."""
+    left = SHORT
+    for node in islice(task.order, at, at + 3 * SHORT):
+        if node.__class__ is AccumulateGrad:
+            continue
+        saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
+        watched = node.extras is not None and node.extras.observed and node is not task.hooked
+        heavy = saved and saved[0].__class__ is Packed and not _is_light(saved[0], PACKED)
+        if watched or heavy or node.gp is None:
+            return True
+        left -= 1
+        if not left:
+            return False
+    return at > 0
 
 
 def _before_changed(task: Task, at: int, segment: Segment) -> int | None:
@@ -336,120 +470,6 @@ def _pays(kernels: int, nodes: Sequence[Node]) -> bool:
     return kernels >= 3 and NODE_COST * kernels >= GRAPH_COST + len(nodes)
 
 
-# --- the compiled form ----------------------------------------------------------------------------
-
-
-class Compiled:
-    """A segment's structure as one kernel: ``(gradients that come in, saved values, old gradients of leaves)``.
-
-    `outs` describes its results, once it has been traced: what becomes of each ("leaf", "result" or "on its way"), the
-    number of the node it belongs to, the number of that node's output, and its meta.
-    """
-
-    __slots__ = ("_step", "fn", "kernel", "outs", "pure")
-
-    def __init__(self, key: Any, nodes: int = 0) -> None:
-        self.outs: list[tuple[str, int, int, Meta]] = []
-        self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
-        self.kernel = jax.jit(self.pure)
-        device, limit = key[1][0][2].device, executors.OF_MANY + NODE * nodes
-        self.fn = executors.choose_later(self.kernel, device, limit=limit)
-        self._step: Any = None
-
-    def call(self, given: list[Any], args: list[Any], olds: list[Any]) -> Sequence[Any]:
-        """The results for one segment."""
-        if not olds and (tape := MODES.run.tape) is not None:
-            written = tape.kernel(*self._as_step(given, args))
-            if written is not None:
-                return written
-        return self.fn(given, args, olds)
-
-    def _as_step(self, given: list[Any], args: list[Any]) -> tuple[Any, Any, Any]:
-        """The compiled form as one step of a tape, which can write it down if all arguments are values of that tape."""
-        if self._step is None:
-            jax.eval_shape(self.kernel, given, args, [])
-            fn, n = self.kernel, len(given)
-            self._step = lambda *flat: fn(list(flat[:n]), list(flat[n:]), [])
-        return self._step, [*given, *args], tuple([aval_of(m) for *_, m in self.outs])
-
-
-def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
-    """What a key says of each node: plan, number, results of the pass, places of saved values, edges.
-
-    An edge is a gradient's number, and the numbers of the node that it leads to and of that node's output.
-    """
-    items = iter(key)
-    for head in items:
-        captured: tuple[int, ...] = ()
-        if isinstance(head, tuple):
-            captured, head = head, next(items)
-        where, edges = [], []
-        plan: Any = None if isinstance(head, bool) else head
-        for _ in range(len(plan.saved_in) + len(plan.saved_out) if plan is not None else 0):
-            place = next(items)
-            where.append(next(items) if place.__class__ is type else place)
-        number = next(items)
-        if plan is not None:
-            for p in plan.edge_grads:
-                to = next(items)
-                if to is not None:
-                    edges.append((p, to, next(items)))
-        yield head, number, captured, where, edges
-
-
-def _as_function(
-    rows: Sequence[Any], places: Sequence[Any], outs: list[tuple[str, int, int, Meta]]
-) -> Callable[..., Any]:
-    """The pure function of a segment: what the walk does, on arrays. `outs` is told what it gives."""
-
-    def backward_pass(given: list[Any], args: list[Any], olds: list[Any]) -> list[Any]:
-        slots: dict[int, dict[int, Any]] = {}
-        for (number, nr, m), g in zip(places, given):
-            slots.setdefault(number, {})[nr] = (g, m)
-        before = iter(olds)
-        results: list[tuple[str, int, int, tuple[Any, Meta]]] = []
-
-        def put(number: int, nr: int, g: Any, m: Meta) -> None:
-            mine = slots.setdefault(number, {})
-            mine[nr] = (sums.plus(mine[nr][0], g), mine[nr][1]) if nr in mine else (g, m)
-
-        for plan, number, captured, where, edges in rows:
-            came = slots.pop(number, {})
-            results += [("result", number, nr, came[nr]) for nr in captured if nr in came]
-            if plan is None:
-                continue
-            if plan.__class__ is bool:
-                old = next(before)
-                if came:
-                    g, m = came[0]
-                    results.append(("leaf", number, 0, (g if old is None else sums.plus(old, g), m)))
-                continue
-            cts = [came[k][0] if k in came else None for k in range(len(plan.plan.diff))]
-            for p, to, nr, g in _gradients(plan, cts, [args[w] for w in where], edges):
-                put(to, nr, g, plan.metas[p])
-        for number, mine in slots.items():
-            results += [("on its way", number, nr, pair) for nr, pair in mine.items()]
-        outs[:] = [(kind, number, nr, m) for kind, number, nr, (_, m) in results]
-        return [g for *_, (g, _) in results]
-
-    return backward_pass
-
-
-def _gradients(plan: Any, cts: list[Any], saved: list[Any], edges: Sequence[Any]) -> list[tuple[int, int, int, Any]]:
-    """One node: its gradients, each with its number and where it goes."""
-    present = [c is not None for c in cts]
-    if not any(present):
-        return []
-    if not all(present):  # where some results got no gradient, torch leaves the others out
-        ways = plan.reached(cts)
-        edges = [e for e in edges if e[0] in ways]
-    wanted = tuple(dict.fromkeys([p for p, _, _ in edges]))
-    if not wanted:
-        return []
-    values = dict(zip(wanted, plan.fn(cts, saved, wanted)))
-    return [(p, to, nr, values[p]) for p, to, nr in edges]
-
-
 # --- other uses of a graph that is one segment ----------------------------------------------------
 
 
@@ -461,8 +481,8 @@ def whole_graph(
     task.begin(roots, grads, targets)
     if len(task.order) > WHOLE:
         return None
-    segment = Segment(task, 0, WHOLE)
-    return (task, segment) if segment.end == len(task.order) else None
+    segment = Segment(task.order, 0, WHOLE, task, task.gradients, task.captures)
+    return (task, segment) if segment.end == len(task.order) and not segment.packed else None
 
 
 def run_batched(
@@ -492,15 +512,15 @@ def run_batched(
     try:
         if known is None:
             one = Compiled(segment.key[1])
-            each = jax.vmap(one.pure, in_axes=(0, None, None))
+            each = jax.vmap(one.pure, in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
             known = _COMPILED.put(segment.key, (one, jax.jit(each)), 0)
             KERNELS.compiled()
         one, every = known
-        arrays = every(segment.given, segment.args, [])
+        arrays = every(*segment.given, *segment.args)
     except Exception as error:
         segment.failed(error)
         return None
     if not keep:
         segment.release()
-    segment.store(task, one, arrays)
+    segment.store(task, task.captured, one, arrays)
     return [None if t is None else t._st.array for t in task.captured]

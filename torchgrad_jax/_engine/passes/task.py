@@ -22,7 +22,7 @@ class Task:
 
     __slots__ = (
         "__weakref__", "accumulates", "callbacks", "calling", "captured", "captures", "create", "current", "depth",
-        "gradients", "meets_several", "id", "keep", "needed", "nodes", "order", "outer", "root", "running",
+        "gradients", "hooked", "meets_several", "id", "keep", "needed", "nodes", "order", "outer", "root", "running",
     )  # fmt: skip
 
     def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
@@ -38,6 +38,8 @@ class Task:
         """All that can be reached."""
         self.order: list[Node] = []
         self.root: Node | None = None
+        self.hooked: Node | None = None
+        """The node, of those still to run, whose tensor hooks were called already."""
         self.needed: set[Node] | None = None
         """The nodes that the pass goes on to, such as those that lead to a target, or None for all."""
         self.meets_several = False
@@ -54,7 +56,7 @@ class Task:
         self, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Sequence[tuple[Node, int]] | None
     ) -> None:
         """Find the way from `roots`, and hand them the gradients that the pass starts with."""
-        starts = list(dict.fromkeys([n for n, _ in roots]))
+        starts = [roots[0][0]] if len(roots) == 1 else list(dict.fromkeys([n for n, _ in roots]))
         nodes = self.nodes = reachable(starts)
         self.meets_several = any_stands_for_several(nodes)
         if self.meets_several:

@@ -10,7 +10,7 @@ from typing import Any
 from ..._core import events
 from ..._core.arrays.meta import meta
 from ..._core.jax import abstract
-from ..._core.state import DUAL, GRAD, MODES, OBSERVED, TRACED
+from ..._core.state import DUAL, GRAD, MODES, OBSERVED, UNDER_JAX
 from ..graph.fitting import fitted
 from ..graph.node import AccumulateGrad, Node
 from ..graph.record import apply
@@ -21,7 +21,7 @@ from ..memory.tensor import Tensor, make
 from .hooks import hook_name, post_hooks, pre_hooks, swapped
 from .leaf import accumulate, add, clone_call, spread
 from .second import own, recorded_gradients
-from .segments import segment_at
+from .segments import run_graph, segment_at
 from .task import Task
 
 _DEEP = 40
@@ -31,7 +31,6 @@ _DEEP = 40
 def run(
     roots: Sequence[tuple[Node, int]],
     grads: Sequence[Tensor],
-    *,
     keep: bool,
     create: bool,
     targets: Sequence[tuple[Node, int]] | None = None,
@@ -48,15 +47,15 @@ def run(
             m = node.out_meta(nr)
             if m.shape != grads[i]._m.shape:
                 grads = [*grads[:i], fitted("", i, grads[i], m), *grads[i + 1 :]]
-    task = Task(keep, create, accumulate)
-    if not keep and not task.depth and roots:
-        return _in_turn(task, roots, grads, targets)
-    if task.depth % _DEEP == _DEEP - 1:
-        return _in_thread(lambda: _run(task, roots, grads, targets))
-    return _run(task, roots, grads, targets)
+    outer = MODES.graph_task
+    if not keep and outer is None and roots:
+        return _in_turn(roots, grads, keep, create, targets, accumulate)
+    if outer is not None and outer.depth % _DEEP == _DEEP - 2:
+        return _in_thread(lambda: _run(roots, grads, keep, create, targets, accumulate))
+    return _run(roots, grads, keep, create, targets, accumulate)
 
 
-def _in_turn(task: Task, roots: Sequence[tuple[Node, int]], grads: Any, targets: Any) -> Any:
+def _in_turn(roots: Sequence[tuple[Node, int]], *args: Any) -> Any:
     """A pass that frees its graph, after those of other threads that began at the same root."""
     root, mine = roots[0][0], threading.Lock()
     with mine:
@@ -64,7 +63,7 @@ def _in_turn(task: Task, roots: Sequence[tuple[Node, int]], grads: Any, targets:
             with other:
                 pass
         try:
-            return _run(task, roots, grads, targets)
+            return _run(roots, *args)
         finally:
             _TURNS.pop(root, None)
 
@@ -95,45 +94,72 @@ def _in_thread(fn: Callable[[], Any]) -> Any:
 
 
 def _run(
-    task: Task, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Sequence[tuple[Node, int]] | None
+    roots: Sequence[tuple[Node, int]],
+    grads: Sequence[Tensor],
+    keep: bool,
+    create: bool,
+    targets: Sequence[tuple[Node, int]] | None,
+    accumulate: bool,
 ) -> list[Tensor | None]:
-    unreal = any(g._m.device.type == "meta" for g in grads)
-    before_bits, before_task = MODES.bits, MODES.graph_task
-    compiles = not (task.create or before_bits & (DUAL | OBSERVED) or MODES.run.walks)
-    compiles = compiles and MODES.grad_layout
-    MODES.graph_task = task
-    MODES.bits = before_bits | GRAD if task.create else before_bits & ~GRAD
+    """The pass itself: all of the graph at once if nobody watches, or what it comes to in parts and node by node."""
+    bits, outer, whole = MODES.bits, MODES.graph_task, None
+    compiles = not (create or bits & (DUAL | OBSERVED) or MODES.run.node_by_node) and MODES.grad_layout
+    if compiles and bits <= GRAD and len(roots) == 1 and not (targets and accumulate) and MODES.run.at_once:
+        (root, nr), g = roots[0], grads[0]
+        if g._m.device.type != "meta":
+            captured: list[Any] = [None] * len(targets or ())
+            whole = run_graph(root, nr, g, keep, targets or (), captured)
+            if whole:
+                return captured
+    task = Task(keep, create, accumulate)
     try:
-        if unreal:
-            with abstract.tracing():
-                task.begin(roots, grads, targets)
-                _run_nodes(task, False)
+        MODES.own |= {"graph_task": task, "bits": bits | GRAD if create else bits & ~GRAD}
+        for g in grads:
+            if g._m.device.type == "meta":
+                with abstract.tracing():
+                    task.begin(roots, grads, targets)
+                    _run_nodes(task, False)
+                break
         else:
             task.begin(roots, grads, targets)
-            _run_nodes(task, compiles)
+            _run_nodes(task, compiles and whole is None)
         task.current, task.calling = None, False
         for callback in task.callbacks:  # a callback may queue another
             callback()
         return task.captured
     finally:
-        MODES.bits, MODES.graph_task = before_bits, before_task
+        MODES.own |= {"graph_task": outer, "bits": bits}
 
 
 def _run_nodes(task: Task, compiles: bool) -> None:
     """Run the nodes in order: compiled segments where there are any, the others one by one."""
     order, at = task.order, 0
     while at < len(order):
-        end = at + 1 if compiles else len(order)
+        if compiles and (extras := order[at].extras) is not None and extras.only_tensor_hooks:
+            _run_hooks_first(task, order[at])
         segment = segment_at(task, at) if compiles else None
-        if segment is not None:
-            end = segment.end
-            if segment.run(task):
-                at = end
+        packed = () if segment is None else segment.packed
+        try:
+            if segment is not None and segment.run(task.keep, task, task.captured):
+                at = segment.end
                 continue
+            end = len(order) if not compiles else at + 1 if segment is None else segment.end
             segment = None  # the segment would keep alive what the nodes saved
-        for node in order[at:end]:
-            _visit(task, node)
-        at = end
+            for node in order[at:end]:
+                _visit(task, node)
+            at = end
+        finally:
+            for _, entry, _ in packed:
+                entry.ready = None
+
+
+def _run_hooks_first(task: Task, node: Node) -> None:
+    """Call the tensor hooks of a node, which may begin a segment after that."""
+    if node not in task.captures and task.runs(node) and not node.of_several:
+        slots = task.gradients.setdefault(node, [None] * node.n_outputs)
+        task.current, task.calling = node, True
+        _tensor_hooks(node, slots, task.create)
+        task.hooked = node
 
 
 def _visit(task: Task, node: Node) -> None:
@@ -144,23 +170,24 @@ def _visit(task: Task, node: Node) -> None:
         out = _watched(node, lambda: _outcome(task, node, slots))
     else:
         out = _outcome(task, node, slots)
-    needed = task.needed
-    for j, (edge, g) in enumerate(zip(node.edges, out)):
-        if edge is not None and g is not None and (needed is None or edge[0] in needed):
+    needed, edges = task.needed, node.edges
+    for j, g in enumerate(out):
+        if g is not None and (edge := edges[j]) is not None and (needed is None or edge[0] in needed):
             task.send(node, j, g)
 
 
 def _outcome(task: Task, node: Node, slots: list[Any]) -> Sequence[Any]:
     """Hooks, captures and the node's function: gradients by edge, none where the pass ends."""
     leaf = node.__class__ is AccumulateGrad
-    runs = task.runs(node)
-    hooked = leaf or node.extras is not None
+    runs = task.running is None or node in task.running
+    hooked = (leaf or node.extras is not None) and node is not task.hooked
+    captures = task.captures.get(node, ()) if task.captures else ()
     if node.of_several:
-        node.check_observers(slots, [nr for _, nr in task.captures.get(node, ())])
+        node.check_observers(slots, [nr for _, nr in captures])
     if hooked and not runs:
         _tensor_hooks(node, slots, task.create)
     # torch captures it before the tensor hooks of a node that runs.
-    for i, nr in task.captures.get(node, ()):
+    for i, nr in captures:
         task.captured[i] = slots[nr]
     if not runs:
         return ()
@@ -188,28 +215,29 @@ def _watched(node: Node, visit: Callable[[], Any]) -> Any:
 
 def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
     """Tensor hooks and retain_grad, which see each output's gradient before anything else."""
-    hooks: list[Any] = []
-    retains: dict[int, Any] = {}
-    if node.__class__ is AccumulateGrad:
-        x = node.variable._x
-        if x is not None and x.hooks:
-            hooks = [(0, x.hooks)]
-    if node.extras is not None:
-        hooks = hooks + node.extras.tensor_pre
-        retains = node.extras.retains
-    for nr, group in list(hooks):
-        for hook in list(group.values()):
+    extras = node.extras
+    groups = () if extras is None else (*extras.tensor_pre,)
+    if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None and x.hooks:
+        groups = ((0, x.hooks), *groups)
+    for nr, group in groups:
+        for hook in (*group.values(),):
             g = slots[nr]
             if g is None and node.of_several:
                 continue
             res = hook(g)
             if res is not None:
                 slots[nr] = swapped(res, g, hook_name(hook))
+    if extras is not None and extras.retains:
+        _retain(extras.retains, slots, create)
+
+
+def _retain(retains: dict[int, Any], slots: list[Any], create: bool) -> None:
+    """Keep gradients in the `.grad` of tensors that are no leaves."""
     for nr, ref in list(retains.items()):
         t, g = ref(), slots[nr]
         if t is None or g is None:
             continue
-        if MODES.bits & TRACED:
+        if MODES.bits & UNDER_JAX:
             before_gradients((t,), (g._st.array,))
         if t._g is None:
             recorded = create or MODES.bits & DUAL
@@ -257,7 +285,10 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     positions = gp.edge_grads
     # Torch's identity does not ask which gradients are needed.
     needed = None if gp.name == "Identity" else task.needed
-    wanted = [p for p, e in zip(positions, edges) if e is not None and p >= 0 and (needed is None or e[0] in needed)]
+    wanted = []
+    for p, e in zip(positions, edges):
+        if e is not None and p >= 0 and (needed is None or e[0] in needed):
+            wanted.append(p)
     if False in present:
         reached = gp.reached(cts)
         wanted = [p for p in wanted if p in reached]
@@ -278,15 +309,15 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     args = [g._st.array if g._al is None and at_once else read(g) for g in cts if g is not None]
     args += unpack_arrays(node)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
-    arrays = gp.vjp(present, pick)(*args)
-    values: list[Any] = [None] * len(gp.inputs)
-    for p, array in zip(wanted if pick is not None else range(len(arrays)), arrays):
-        values[p] = array
-    metas = gp.metas
-    return [
-        make(values[p], metas[p]) if e is not None and p >= 0 and values[p] is not None else None
-        for p, e in zip(positions, edges)
-    ]
+    kernel = gp.vjps.get((present, pick)) or gp.vjp(present, pick)
+    values = kernel(*args)
+    if pick is not None:
+        values = dict(zip(pick, values))
+    out: list[Any] = []
+    for p, e in zip(positions, edges):
+        given = e is not None and p >= 0 and (pick is None or p in pick)
+        out.append(make(values[p], gp.metas[p]) if given else None)
+    return out
 
 
 def _each_its_own(grads: Sequence[Any]) -> Sequence[Any]:

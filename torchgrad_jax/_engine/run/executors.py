@@ -7,6 +7,7 @@ view of a small array is NumPy's, too: it looks at the memory in another way and
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -145,7 +146,8 @@ class Undecided:
         flat = _flat(compiled, traced.in_tree)
         single = of_arrays and traced.out_tree == _LEAF
         found = host.program(traced.jaxpr, compiled if single else flat, single, self._limit)
-        if found is None or single:
+        tree = traced.out_tree
+        if found is None or single or (of_arrays and tree == jax.tree.structure([0] * tree.num_leaves)):
             return found or compiled
         return _of_trees(found, of_arrays, traced.out_tree)
 
@@ -179,7 +181,7 @@ def _any_traced(args: Any) -> bool:
 
 
 _add = KERNELS.shared(jax.jit(sums.plus))
-_add_small = host.silently(np.add)
+_add_small = host.silently(operator.add)
 
 
 def add(x: Any, y: Any) -> Any:
@@ -187,6 +189,9 @@ def add(x: Any, y: Any) -> Any:
     if x.dtype.kind != "c" and transfer.stays(x.dtype) and is_small(x) and is_small(y):
         return np.asarray(_add_small(x, y))
     return _add(x, y)
+
+
+_HOST = {np.ndarray}
 
 
 class OnHost:
@@ -204,7 +209,7 @@ class OnHost:
 
     def call(self, array: Any, offset: int, *more: Any) -> Any:
         """What the function gives."""
-        if array.__class__ is np.ndarray and all(x.__class__ is np.ndarray for x in more):
+        if array.__class__ is np.ndarray and (not more or {*map(type, more)} == _HOST):
             return self._host(array, offset, *more)
         if is_small(array) and all(map(is_small, more)):
             return self._host(np.asarray(array), offset, *map(np.asarray, more))

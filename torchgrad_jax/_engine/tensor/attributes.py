@@ -13,7 +13,7 @@ from ..._core.arrays import dtypes, formats, shapes, transfer
 from ..._core.arrays.devices import FakeDevice
 from ..._core.errors import messages as errors, warn
 from ..._core.jax.abstract import is_abstract
-from ..._core.state import DUAL, INFERENCE, MODES, OBSERVED, TRACED
+from ..._core.state import DUAL, INFERENCE, MODES, OBSERVED, UNDER_JAX
 from ..entry.overrides import own
 from ..graph.history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from ..graph.node import note_reshaped
@@ -23,7 +23,7 @@ from ..memory.derivative_stops import stop_derivative_if_traced
 from ..memory.escapes import before_gradients, hold_outside, refuse_escape
 from ..memory.strided import is_direct, read, storage_offset
 from ..memory.tensor import UNSET, Alias, Tensor, Version, alias_of, born, extras, leave_storage, uncounted, watchers
-from ..modes.lift import is_batched, is_hidden
+from ..modes.belonging import is_batched, is_hidden
 from ..surface import ops
 from . import printing, tensor_hooks
 from .dual import tangent_of
@@ -98,7 +98,7 @@ def data_ptr(self: Tensor) -> int:
     """The address of the first element, in memory that holds the storage's elements as they are now (on CPUs)."""
     if is_batched(self):
         raise RuntimeError(errors.NO_STORAGE)
-    MODES.run.look_around(self)
+    MODES.run.uses.look_around(self)
     if self._m.numel == 0:
         return 0
     return readable(self._st) + storage_offset(self) * self._m.dtype.itemsize
@@ -106,7 +106,7 @@ def data_ptr(self: Tensor) -> int:
 
 def first_element(self: Tensor) -> int:
     """Elements from the start of the storage to the tensor's first element."""
-    MODES.run.look_around(self)
+    MODES.run.uses.look_around(self)
     return storage_offset(self)
 
 
@@ -119,7 +119,7 @@ def get_grad_fn(self: Tensor) -> Any:
     """The node that computed the tensor."""
     fn = None if is_hidden(self) else grad_fn_of(self)
     if fn is None and self._rg:
-        MODES.run.depend_on_leaf(self)
+        MODES.run.uses.depend_on_leaf(self)
     return fn
 
 
@@ -146,10 +146,10 @@ def set_requires_grad(self: Tensor, value: Any) -> None:
         raise RuntimeError("you can only change requires_grad flags of leaf variables." + hint)
     if value and self._x is not None and self._x.inference and not MODES.bits & INFERENCE:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-    MODES.run.alter(self)
+    MODES.run.uses.alter(self)
     self._rg = value or self._fn is not None
-    if value:
-        MODES.run.leaf_made()
+    if value and MODES.run.batch is not None:
+        MODES.run.batch.own_leaves = True
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
@@ -169,7 +169,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def get_grad(self: Tensor) -> Any:
     """The accumulated gradient, or None."""
-    MODES.run.look_at_grad(self)
+    MODES.run.uses.look_at_grad(self)
     if self._g is None and self._fn is not None and not (self._x is not None and self._x.retains):
         warn.to_user(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
@@ -183,8 +183,8 @@ def get_grad(self: Tensor) -> Any:
 
 def set_grad(self: Tensor, value: Any) -> None:
     """Assign the gradient, checking that it fits."""
-    MODES.run.assign_grad(self)
-    if MODES.bits & TRACED and value is not self._g:
+    MODES.run.uses.assign_grad(self)
+    if MODES.bits & UNDER_JAX and value is not self._g:
         before_gradients((self,), (value._st.array,) if isinstance(value, Tensor) else ())
         if isinstance(value, Tensor):
             hold_outside(born(self), value)
@@ -279,25 +279,25 @@ def get_version(self: Tensor) -> int:
     """How often the tensor, or what shares its counter, was written to in place."""
     if uncounted(self):
         raise RuntimeError("Inference tensors do not track version counter.")
-    MODES.run.look_at_version(self)
+    MODES.run.uses.look_at_version(self)
     return self._vc.version
 
 
 def get_base(self: Tensor) -> Any:
     """The tensor this one is a view of, or None."""
-    MODES.run.look_around(self)
+    MODES.run.uses.look_around(self)
     return self._al.base if self._al is not None else None
 
 
 def is_view(self: Tensor) -> bool:
     """Whether autograd regards the tensor as a view."""
-    MODES.run.look_around(self)
+    MODES.run.uses.look_around(self)
     return self._al is not None and self._al.base is not None
 
 
 def retains_grad(self: Tensor) -> bool:
     """Whether a non-leaf keeps its gradient."""
-    MODES.run.depend_on_leaf(self)
+    MODES.run.uses.depend_on_leaf(self)
     return self._x is not None and self._x.retains is not None
 
 
@@ -312,7 +312,7 @@ def share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
         alias = Alias(al.offset, None, 0, 0)
         alias.conj, alias.neg = al.conj, al.neg
     out = alias_of(self, self._m, alias, vc, cls)
-    if MODES.traced or MODES.run.pure:
+    if MODES.traced or MODES.run.jax_derives:
         stop_derivative_if_traced(out, self)
     # Outside of inference mode it gets a counter of writes.
     if self._x is not None and self._x.inference:
@@ -349,7 +349,7 @@ def detach_(self: Tensor) -> Tensor:
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     _note_ended_derivatives(self, "detach_()")
-    MODES.run.alter(self)
+    MODES.run.uses.alter(self)
     if self._fn is not None:
         note_altered(self)
     self._fn, self._onr, self._rg = None, 0, False
@@ -373,7 +373,7 @@ def refuse_deletion(self: Tensor) -> None:
 def _batched(t: Tensor) -> bool:
     """Whether a tensor stands for one example of a batch."""
     run = MODES.run
-    return run.size is not None and run.inside(t)
+    return run.batch is not None and run.inside(t)
 
 
 def get_data(self: Tensor) -> Tensor:
@@ -418,7 +418,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
             alias.chain, alias.seen = own.chain, own.seen
         if al is not None:
             alias.conj, alias.neg = al.conj, al.neg
-    if MODES.bits & TRACED and new._st is not self._st:
+    if MODES.bits & UNDER_JAX and new._st is not self._st:
         refuse_escape([born(self)], [new._st.array])
         hold_outside(born(self), new)
     leave_storage(self)
@@ -455,9 +455,9 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
     unreal = is_abstract(array)
     if isinstance(array, jax.core.Tracer) and not unreal:
         run = MODES.run
-        if run.rows is not None and run.inside(self):
+        if run.batch is not None and run.inside(self):
             return _represent_batched(self, run)
-        if run.stateful:
+        if run.may_write_outside:
             return _represent_compiled(self, run)
         return f"tensor({array}, size={list(self._m.shape)})"
     # JAX has put the description of an array in the data's place.
@@ -488,22 +488,22 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
     )
 
 
-def _represent_compiled(self: Tensor, lift: Any) -> str:
+def _represent_compiled(self: Tensor, run: Any) -> str:
     """A tensor inside of a compiled function: its values, if they are known."""
-    if lift.inside(self):
+    if run.inside(self):
         raise errors.Unsupported(errors.untraceable())
-    lift.look_at_values(self)
-    with lift.outside():
+    run.uses.look_at_values(self)
+    with run.outside():
         return repr(self)
 
 
-def _represent_batched(self: Tensor, lift: Any) -> str:
+def _represent_batched(self: Tensor, run: Any) -> str:
     """A tensor inside of `vmap`: all examples, as far as the function has come."""
-    (rows,) = lift.rows(lift, [self])
-    with lift.outside():
+    (rows,) = run.whole([self])
+    with run.outside():
         inner = repr(rows)
     shown = inner.replace("\n", "\n    ")
-    return f"BatchedTensor(lvl={lift.level()}, bdim=0, value=\n    {shown}\n)"
+    return f"BatchedTensor(lvl={run.depth()}, bdim=0, value=\n    {shown}\n)"
 
 
 def _grad_fn_name(t: Tensor) -> str | None:

@@ -36,7 +36,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
         out = retyped(_copied(self, memo), type(self))
         out._rg = requires_grad_of(self)
         memo[id(self)] = out
-        MODES.run.look_at_grad(self)
+        MODES.run.uses.look_at_grad(self)
         if self._g is not None:
             out._g = copy.deepcopy(self._g, memo)
         _set_state(out, copy.deepcopy(_state(self), memo))
@@ -67,7 +67,7 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     if st is None:
         # The copy is a constant of the run, so the run depends on these values.
         if not MODES.run.inside(t):
-            MODES.run.look_at_values(t)
+            MODES.run.uses.look_at_values(t)
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
         st.version = int(m.device.type != "meta")
         placement_of(st)
@@ -124,7 +124,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> Any:
     """How to make the tensor again: its storage, where in it, and what users attached to it."""
     warn_if_has_hooks(self)
     if not MODES.run.inside(self):
-        MODES.run.rely_on_memory(self)
+        MODES.run.uses.rely_on_memory(self)
     m, al, kind = self._m, self._al, type(self)
     custom = getattr(kind, "__getstate__", None) is not getattr(Tensor, "__getstate__", None)
     state = self.__getstate__() if custom else _state(self)

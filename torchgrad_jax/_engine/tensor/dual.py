@@ -23,7 +23,7 @@ from ..graph.views import apply_view, as_strided_view
 from ..memory import strided
 from ..memory.strided import read, storage_offset
 from ..memory.tensor import Tensor, alias_of, extras, make, plain_alias
-from ..modes.lift import is_batched
+from ..modes.belonging import is_batched
 from ..run.jvp import jvp_call, jvp_reads
 from ..run.trace import Call, Plan
 

@@ -23,7 +23,7 @@ from ..memory import strided
 from ..memory.concrete import concrete
 from ..memory.shared import check_resizable, is_shared as is_shared_with_numpy
 from ..memory.tensor import Alias, Storage, Tensor, tensor_over
-from ..modes.lift import is_batched
+from ..modes.belonging import is_batched
 
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
 _HANDLES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
@@ -364,5 +364,5 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     """The storage behind the tensor."""
     if is_batched(self):
         raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
-    MODES.run.look_around(self)
+    MODES.run.uses.look_around(self)
     return handle(self._st, self)

@@ -10,7 +10,7 @@ from ..graph.history import grad_fn_of, requires_grad_of, retain_at_node
 from ..graph.hooks import Hooks, RemovableHandle, enter
 from ..memory.derivative_stops import is_differentiated
 from ..memory.tensor import Tensor, watchers
-from ..modes.lift import is_hidden
+from ..modes.belonging import is_hidden
 
 
 def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
@@ -21,7 +21,7 @@ def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
         raise RuntimeError(HOOK_UNDER_JAX.format("a tensor has a hook on its gradient"))
     fn = grad_fn_of(t)
     if fn is None:
-        MODES.run.depend_on_leaf(t)
+        MODES.run.uses.depend_on_leaf(t)
     x = watchers(t)
     if fn is None:
         if x.hooks is None:
@@ -54,7 +54,7 @@ def retain_grad(t: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     # A leaf; torch counts views of something tracked later, until their node is looked at.
     if t._fn is None:
-        MODES.run.depend_on_leaf(t)
+        MODES.run.uses.depend_on_leaf(t)
         return
     grad_fn_of(t)
     x = watchers(t)

@@ -22,7 +22,7 @@ from ..memory.escapes import inside_jax
 from ..memory.shared import view_of
 from ..memory.strided import is_direct, read
 from ..memory.tensor import Tensor
-from ..modes.lift import is_batched
+from ..modes.belonging import is_batched
 from ..surface import ops
 from .storages import UntypedStorage as UntypedStorage
 
@@ -93,8 +93,8 @@ def _shared(t: Tensor) -> np.ndarray | None:
     """A NumPy array of a tensor's own memory; None where it has none, or none that NumPy knows."""
     run = MODES.run
     if not run.inside(t):
-        run.look_at_values(t)
-        run.give_to_numpy(t)
+        run.uses.look_at_values(t)
+        run.uses.give_to_numpy(t)
         with run.outside():
             return _shared(t)
     return view_of(t)
@@ -136,15 +136,15 @@ def array_for_jax(t: Tensor) -> jax.Array:
 def loses_derivative(t: Tensor) -> bool:
     """Whether a transform of JAX's that takes `t` would end a derivative of ours, which nobody would notice.
 
-    A leaf of plain code is no such case: `jax.grad` takes parameters and differentiates by itself. Nor is what a lift
-    that JAX differentiates, or one of `vmap`, has: the derivative of the lift as a whole goes through it.
+    A leaf of plain code is no such case: `jax.grad` takes parameters and differentiates by itself. Nor is what a run
+    that JAX differentiates, or one of `vmap`, has: the derivative of the run as a whole goes through it.
     """
     if MODES.bits & DUAL and MODES.tangents.tangent_of(t) is not None:
         return True
     if not (MODES.bits & GRAD and requires_grad_of(t)):
         return False
     run = MODES.run
-    if run.pure or run.size is not None:
+    if run.jax_derives or run.batch is not None:
         return not run.runs_alone()
     if MODES.transforms:
         return True
@@ -157,7 +157,7 @@ def value_for_jax(t: Tensor) -> Any:
     `vmap` has constants, too, and makes those inputs whose gradient somebody wants.
     """
     run = MODES.run
-    if run.pure and (run.size is None or requires_grad_of(t)):
+    if run.jax_derives and (run.batch is None or requires_grad_of(t)):
         return run.array_of(t)
     if MODES.sealed and not isinstance(t._st.array, jax.core.Tracer):
         raise RuntimeError(errors.FROZEN_IN_RULE)

@@ -149,7 +149,7 @@ class _OfMesh(Processes):
 
 def _processes_of_program(mesh: DeviceMesh) -> Processes:
     """Those that run a program together in which each has its own copies of parameters."""
-    if not is_initialized() or not all(lift.stateful for lift in MODES.lifts):
+    if not is_initialized() or not all(run.may_write_outside for run in MODES.runs):
         refuse_parts("a forward of fully_shard")
     return _OfMesh(mesh)
 

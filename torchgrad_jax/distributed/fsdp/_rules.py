@@ -262,7 +262,7 @@ def cast(tree: Any, dtype: Any) -> Any:
 
 def _split_batch(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Split the inputs of the outermost module that are as long as the first of them, where the devices divide that."""
-    if MODES.run.rows is not None:  # one example of a batch
+    if MODES.run.batch is not None:  # one example of a batch
         return args, kwargs
     leaves, spec = _pytree.tree_flatten((args, kwargs))
     n: Any = next((x.shape[0] for x in leaves if isinstance(x, Tensor) and x.ndim), None)

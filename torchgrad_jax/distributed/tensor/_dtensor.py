@@ -157,7 +157,7 @@ def _from_processes(
 def refuse_parts(call: str) -> NoReturn:
     """Complain about what is this process's part of a tensor: programs know tensors over a mesh as whole ones."""
     what = f"{call} over several processes"
-    if any(lift.stateful for lift in MODES.lifts):
+    if any(run.may_write_outside for run in MODES.runs):
         raise AsWritten(
             f"it does {what}, and a program has no part that is one process's own: compile what computes with tensors "
             "over the mesh alone, as the blocks within the module that gets the batch",

@@ -10,7 +10,7 @@ from jax.sharding import Sharding
 from ..._core.arrays.placement import check_divides
 from ..._core.errors import warn
 from ..._core.jax.abstract import NO_DATA
-from ..._core.state import MODES, TRACED
+from ..._core.state import MODES, UNDER_JAX
 from ..._engine.memory.escapes import refuse_escape
 from ..._engine.memory.tensor import born
 from ..._functions.convert import parse_to
@@ -57,7 +57,7 @@ class Conversion:
         for key, buffer in self._buffers.items():
             if buffer is not None:
                 new = fn(buffer)
-                if MODES.bits & TRACED and new is not buffer:
+                if MODES.bits & UNDER_JAX and new is not buffer:
                     refuse_escape([born(buffer)], [new._st.array], "replace")
                 self._buffers[key] = new
         return self

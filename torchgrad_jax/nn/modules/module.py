@@ -12,7 +12,7 @@ from ..._bridge.compile.watch.code_that_reads import not_looked_at
 from ..._bridge.compile.watch.observer import looks_at, tell_of_calls
 from ..._bridge.jax_side import modules as _pytrees
 from ..._core.errors.messages import NO_SCRIPT
-from ..._core.state import MODES, TRACED
+from ..._core.state import MODES, UNDER_JAX
 from ..._engine.memory.escapes import hold_outside, refuse_escape
 from ..._engine.memory.kept_traces import made_inside, watch
 from ..._engine.memory.tensor import Tensor, born
@@ -122,7 +122,7 @@ class Module(Conversion, HookRegistration, StateDict):
                 raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
         # Assignments to attributes look into the containers that are only being made here.
         put = super().__setattr__
-        # `TRACED` may be set only later on, when code inside calls a function of JAX's.
+        # `UNDER_JAX` may be set only later on, when code inside calls a function of JAX's.
         if MODES.open_traces:
             made_inside(self)
         put("training", True)
@@ -162,7 +162,7 @@ class Module(Conversion, HookRegistration, StateDict):
         for hook in _hooks.buffer_registration.values():
             new = hook(self, name, tensor)
             tensor = tensor if new is None else new
-        if MODES.bits & TRACED:
+        if MODES.bits & UNDER_JAX:
             self._refuse_traced(self._buffers.get(name), tensor)
         self._buffers[name] = tensor
         if persistent:
@@ -195,7 +195,7 @@ class Module(Conversion, HookRegistration, StateDict):
         for hook in _hooks.parameter_registration.values():
             new = hook(self, name, param)
             param = param if new is None else new
-        if MODES.bits & TRACED:
+        if MODES.bits & UNDER_JAX:
             self._refuse_traced(self._parameters.get(name), param)
         self._parameters[name] = param
 
@@ -262,7 +262,7 @@ class Module(Conversion, HookRegistration, StateDict):
         raise AttributeError(said + NO_SCRIPT.get(name, ""))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if MODES.bits & TRACED:
+        if MODES.bits & UNDER_JAX:
             watch(self)
         own = self.__dict__
         params = own.get("_parameters")
@@ -340,7 +340,7 @@ class Module(Conversion, HookRegistration, StateDict):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # `TRACED` may be set only later on, when code inside calls a function of JAX's.
+        # `UNDER_JAX` may be set only later on, when code inside calls a function of JAX's.
         if MODES.open_traces:
             made_inside(self)
         self.__dict__.update(state)
@@ -531,7 +531,7 @@ class Module(Conversion, HookRegistration, StateDict):
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        if MODES.bits & TRACED:
+        if MODES.bits & UNDER_JAX:
             watch(self)
         if not (
             self._forward_hooks

@@ -75,14 +75,15 @@ def _text(entry: Any) -> str:
 @pytest.mark.parametrize(("update", "both"), [(_plain, False), (_clipped, True)], ids=["plain", "clipped"])
 def test_a_weight_that_is_read_beside_its_update_is_not_overwritten(update, both):
     ps, entry, _ = _step(update)
-    assert [any(p._st is st for st in entry.donated_storages) for p in ps] == [True, both or not ON_CPU]
+    overwritten = entry.program.inputs.overwritten_storages
+    assert [any(p._st is st for st in overwritten) for p in ps] == [True, both or not ON_CPU]
     assert not ON_CPU or "copy(" not in _text(entry)
 
 
 def test_moments_are_overwritten():
     _, entry, _ = _step(_adam)
     # Two for each parameter, and the first layer's weight.
-    assert len(entry.donated_storages) == (5 if ON_CPU else 6)
+    assert len(entry.program.inputs.overwritten_storages) == (5 if ON_CPU else 6)
     assert not ON_CPU or "copy(" not in _text(entry)
 
 

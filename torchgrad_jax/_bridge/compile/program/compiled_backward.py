@@ -25,14 +25,14 @@ from ...._engine.graph.record import apply, zeros_for
 from ...._engine.graph.saved import Packed, error_of_write
 from ...._engine.memory.strided import read
 from ...._engine.memory.tensor import Storage, Tensor, make
-from ...._engine.modes import traced_run
+from ...._engine.modes import written_steps
 from ...._engine.passes.custom import PyNode
 from ...._engine.passes.walk import run as run_pass
 from ...._engine.run.steps import values_of
 from ...._engine.run.trace import Call
 from ..trace.checks import Checks, any_of, is_true, raise_failed_check
 from ..trace.equal_steps import at_its_line, needed_of
-from ..trace.traced_program import Source, StateLift
+from ..trace.traced_program import RunState, Source
 from .donation import surely
 
 _FIRST = 1 << 30
@@ -151,8 +151,8 @@ class _Reads:
     Any node that reads what a checkpoint computes again may be the first to compute it, and reads what that takes.
     """
 
-    def __init__(self, current: StateLift, nodes: Sequence[Any]) -> None:
-        self.current, self.nodes = current, nodes
+    def __init__(self, state: RunState, nodes: Sequence[Any]) -> None:
+        self.state, self.nodes = state, nodes
         self.numbers = {node: k for k, node in enumerate(nodes)}
         self.recomputing = [k for k, n in enumerate(nodes) if any(type(e) is Packed for e in n.saved or ())]
         """The numbers of the nodes that read what a checkpoint computes again."""
@@ -176,12 +176,12 @@ class _Reads:
         self._add(tuple(readers), storage, array)
 
     def _add(self, nodes: tuple[int, ...], storage: Storage, array: Any) -> None:
-        if self.current.owns(array):
+        if self.state.run.owns(array):
             self.found.append((nodes, storage, array))
 
 
 def trace_backward(
-    current: StateLift, outs: Sequence[tuple[int, Tensor]], began: int, returned: Sequence[Any]
+    state: RunState, outs: Sequence[tuple[int, Tensor]], began: int, returned: Sequence[Any]
 ) -> tuple[BackwardDescription, list[Any]]:
     """Trace the pass from these results (with their numbers).
 
@@ -198,33 +198,33 @@ def trace_backward(
     description.names = [fn.name() for fn, _ in roots]
     nodes, edges = _inside([fn for fn, _ in roots], began)
     description.plain = not any(_has_code_of_the_user(node) for node in nodes)
-    inside = _describe_nodes(description, roots, nodes, edges, _counters(current, returned))
-    reads = _Reads(current, inside)
+    inside = _describe_nodes(description, roots, nodes, edges, _counters(state, returned))
+    reads = _Reads(state, inside)
     cts = []
     for k, t in outs:
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
         description.roots.append(k)
         description.metas.append(m)
-        array = traced_run.outside_value(_FIRST + len(cts), m)
+        array = written_steps.outside_value(_FIRST + len(cts), m)
         cts.append(make(array, m))
     silenced: list[tuple[Any, str, Any]] = []
     tied = [node for node in nodes if isinstance(node, PyNode) and len(roots) > 1]
     ties = [node.register_hook(_tie_to_incoming) for node in tied]
-    walks, current.walks = current.walks, current.walks or len(roots) > 1
+    walks, state.run.node_by_node = state.run.node_by_node, state.run.node_by_node or len(roots) > 1
     try:
         _silence(edges, silenced)
-        with current.noting_reads(reads.note):
+        with state.noting_reads(reads.note):
             gradients = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
     finally:
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
         surely(lambda: [tie.remove() for tie in ties])
-        current.walks = walks
-    memories = _memories(current, returned)
+        state.run.node_by_node = walks
+    memories = _memories(state, returned)
     found = [(nodes, memories[id(st)], array) for nodes, st, array in reads.found if id(st) in memories]
     description.reads = [(nodes, memory) for nodes, memory, _ in found]
-    description.targets = [_named(current, node, nr) for node, nr in edges]
+    description.targets = [_named(state, node, nr) for node, nr in edges]
     description.grad_metas = [None if g is None else g._m for g in gradients]
-    arrays = [current.array_of(g) for g in gradients if g is not None]
+    arrays = [state.run.array_of(g) for g in gradients if g is not None]
     return description, arrays + [array for _, _, array in found]
 
 
@@ -267,26 +267,26 @@ def _has_code_of_the_user(node: Any) -> bool:
     return isinstance(node, PyNode) or (node.extras is not None and node.extras.observed)
 
 
-def _counters(current: StateLift, returned: Sequence[Any]) -> dict[int, tuple[str, Any]]:
+def _counters(state: RunState, returned: Sequence[Any]) -> dict[int, tuple[str, Any]]:
     """By identity the counters of writes that somebody can reach after the call: whose they are."""
     found: dict[int, tuple[str, Any]] = {
         id(t._vc): ("result", k) for k, t in enumerate(returned) if isinstance(t, Tensor)
     }
-    found.update({key: ("outside", vc) for key, (vc, _) in current.counters.items()})
-    found.update({id(s.counter): ("arg", i) for i, s in enumerate(current.swapped)})
+    found.update({key: ("outside", vc) for key, (vc, _) in state.counters.items()})
+    found.update({id(s.counter): ("arg", i) for i, s in enumerate(state.swapped)})
     return found
 
 
-def _memories(current: StateLift, returned: Sequence[Any]) -> dict[int, tuple[str, Any]]:
+def _memories(state: RunState, returned: Sequence[Any]) -> dict[int, tuple[str, Any]]:
     """By identity the storages that somebody can reach after the call: whose they are."""
     found: dict[int, tuple[str, Any]] = {
         id(t._st): ("result", k) for k, t in enumerate(returned) if isinstance(t, Tensor)
     }
-    for key, entry in current.storages.items():
-        owner = current.sources[entry.source].of
+    for key, entry in state.storages.items():
+        owner = state.sources[entry.source].of
         is_owner = isinstance(owner, Tensor) and owner._st is entry.storage
         found[key] = ("outside", owner if is_owner else entry.storage)
-    found.update({id(s.traced_storage): ("arg", i) for i, s in enumerate(current.swapped)})
+    found.update({id(s.traced_storage): ("arg", i) for i, s in enumerate(state.swapped)})
     return found
 
 
@@ -368,10 +368,10 @@ def _silence(edges: Sequence[tuple[Any, int]], done: list[tuple[Any, str, Any]])
                 x.hooks = x.post_acc = None
 
 
-def _named(current: StateLift, node: Any, nr: int) -> Any:
+def _named(state: RunState, node: Any, nr: int) -> Any:
     if not isinstance(node, AccumulateGrad):
         return (node, nr)
-    return current.named(node.variable)
+    return state.named(node.variable)
 
 
 class ForwardAndBackward:
@@ -385,7 +385,7 @@ class ForwardAndBackward:
         self.checks = [] if checks is None else checks.backward
         """What is checked in the backward part, whose last result is whether one of them fails."""
         late_flags = [noted.flag for noted in self.checks]
-        placeholder = traced_run.placeholder()
+        placeholder = written_steps.placeholder()
         late: set[Any] = set()
         early_steps, late_steps = [], []
         for eqn in jaxpr.eqns:
@@ -415,7 +415,7 @@ class ForwardAndBackward:
             env = dict(consts_of)
             for eqn in early_steps:
                 with at_its_line(eqn):
-                    traced_run.take([eqn], env, values)
+                    written_steps.take([eqn], env, values)
             results = values_of((*jaxpr.outvars[:n_results], *between), env)
             return [*results, any_of(values_of(flags, env))] if flags else results
 
@@ -485,10 +485,10 @@ def _take_late(eqn: Any, env: dict[Any, Any], cts: Sequence[Any], late: set[Any]
     elif absent:
         zeros = {v: jnp.zeros(v.aval.shape, v.aval.dtype) for v in absent}
         inner = {**env, **zeros}
-        traced_run.take([eqn], inner, cts, _FIRST)
+        written_steps.take([eqn], inner, cts, _FIRST)
         env.update({v: inner[v] for v in eqn.outvars})
     else:
-        traced_run.take([eqn], env, cts, _FIRST)
+        written_steps.take([eqn], env, cts, _FIRST)
 
 
 def _is_sum(eqn: Any) -> bool:
@@ -503,7 +503,7 @@ def _is_sum(eqn: Any) -> bool:
 
 def used_in_pass(jaxpr: Any, gradients: int, reads: int) -> list[bool]:
     """Which of the last results of a program, `reads` many, the pass before them uses for its gradients."""
-    end, placeholder = len(jaxpr.outvars) - reads, traced_run.placeholder()
+    end, placeholder = len(jaxpr.outvars) - reads, written_steps.placeholder()
     steps = jaxpr.eqns
     in_pass = next(k for k, eqn in enumerate(steps) if eqn.primitive is placeholder and eqn.params["index"] >= _FIRST)
     used = needed_of(steps[in_pass:], jaxpr.outvars[end - gradients : end])
@@ -670,16 +670,16 @@ class SpentGraph(NamedTuple):
         t._fn, t._rg = spent(self.name, t._m, partial(_edges_to, self.targets, given)), True
 
 
-def spent_graph(current: StateLift, fn: Any, began: int) -> SpentGraph | None:
+def spent_graph(state: RunState, fn: Any, began: int) -> SpentGraph | None:
     """What is left of the graph that begins at a node, or None if no pass has used it up."""
     if fn is None or not _already_passed(fn):
         return None
-    own = {id(t) for ref in current.own_aliases if (t := ref()) is not None}
+    own = {id(t) for ref in state.own_aliases if (t := ref()) is not None}
     targets = []
     for node, nr in _inside([fn], began)[1]:
         leaf = getattr(node, "variable", None)
-        if leaf is None or not (id(leaf) in own or current.made(leaf._st)):
-            targets.append(_named(current, node, nr))
+        if leaf is None or not (id(leaf) in own or state.made(leaf._st)):
+            targets.append(_named(state, node, nr))
     return SpentGraph(fn.name(), targets, [t for t in targets if isinstance(t, int)])
 
 

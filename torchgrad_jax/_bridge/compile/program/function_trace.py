@@ -85,19 +85,19 @@ class FunctionTrace:
         began = next_sequence_nr()
         leaves, out_spec = self._flattened(self._result_of(args, kwargs))
         objects = [x for x in leaves if not (x in self._containers or is_known(x))]
-        refuse_new_objects(objects, self._watch.knows, MODES.run, self._kept_arguments)
-        kept = [] if objects else take_kept_tensors(MODES.run, self._watch.guards, leaves)
+        refuse_new_objects(objects, self._watch.knows, MODES.run.uses, self._kept_arguments)
+        kept = [] if objects else take_kept_tensors(MODES.run.uses, self._watch.guards, leaves)
         if kept:
             self.kept_tensors = kept
             leaves, out_spec = self._flattened((tree.unflatten(leaves, out_spec), [k.take() for k in kept]))
         try:
             tensors, outs = self._describe_results(leaves, began)
         except Exception as error:
-            if MODES.run.log.reads_arguments():
+            if MODES.run.uses.log.reads_arguments():
                 raise
             why = f"the graph of its results raises {type(error).__name__}: {error}"
             raise AsWritten(why, lasting=True) from error
-        self.gradients_with_graph = graphs_of_gradients(MODES.run, began)
+        self.gradients_with_graph = graphs_of_gradients(MODES.run.uses, began)
         self._watch.take(last=True)
         return tensors, (out_spec, outs)
 
@@ -122,7 +122,7 @@ class FunctionTrace:
         live = []
         views: dict[int, Any] = {}
         impls = put_tensors_for_traced_arrays(leaves)
-        own_constants(MODES.run, leaves)
+        own_constants(MODES.run.uses, leaves)
         leaves = with_common_bases(leaves)
         made = made_inside(leaves)
         for x in leaves:
@@ -130,7 +130,7 @@ class FunctionTrace:
                 x = self._containers.description(x)
                 outs.append(ReturnedNumber(x) if type(x) is Number else x)
                 continue
-            shared = views.get(id(x)) or describe_outside_result(MODES.run, x)
+            shared = views.get(id(x)) or describe_outside_result(MODES.run.uses, x)
             if shared is not None:
                 views[id(x)] = shared
                 outs.append(shared)
@@ -143,7 +143,7 @@ class FunctionTrace:
                 outs.append(ResultArray(out, impls[len(outs)]))
                 tensors.append(x)
                 continue
-            beside = result_of_memory(MODES.run, out, x, made.get(len(outs)))
+            beside = result_of_memory(MODES.run.uses, out, x, made.get(len(outs)))
             if beside is not None:
                 outs.append(beside)
                 tensors.append(x)
@@ -152,7 +152,7 @@ class FunctionTrace:
             if requires and fn_ is None:  # an input handed back
                 x = ops.alias(x)
                 fn_ = grad_fn_of(x)
-            graph = spent_graph(MODES.run, fn_, began) if requires else None
+            graph = spent_graph(MODES.run.uses, fn_, began) if requires else None
             if requires and graph is None:
                 live.append((len(outs), x))
             out = ResultTensor(len(tensors), m, requires, graph)
@@ -163,7 +163,7 @@ class FunctionTrace:
             before = self._watch.describe_change()
             results = [(outs[k].index, x) for k, x in live]
             self.backward, self._gradients = trace_backward(
-                MODES.run, results, began, [None if k in impls else x for k, x in enumerate(leaves)]
+                MODES.run.uses, results, began, [None if k in impls else x for k, x in enumerate(leaves)]
             )
             self._watch.take()
             if self._watch.describe_change() != before:

@@ -21,7 +21,7 @@ from ...._core.errors.messages import AsWritten
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.memory.strided import is_direct
 from ...._engine.memory.tensor import Tensor
-from ..trace.traced_program import StateLift, TracedProgram, resolve_argument
+from ..trace.traced_program import RunState, TracedProgram, resolve_argument
 from ..watch.keys import OftenAnew
 from .compiled_backward import SpentGraph, spent_graph
 
@@ -88,7 +88,7 @@ class GradientsRead:
         return None
 
 
-def graphs_of_gradients(current: StateLift, began: int) -> dict[Any, SpentGraph | None]:
+def graphs_of_gradients(state: RunState, began: int) -> dict[Any, SpentGraph | None]:
     """The leaves whose gradients have a graph when the function is done.
 
     Returns:
@@ -96,10 +96,10 @@ def graphs_of_gradients(current: StateLift, began: int) -> dict[Any, SpentGraph 
         go through it.
     """
     found: dict[Any, SpentGraph | None] = {}
-    for leaf in [known.tensor for known in current.known_tensors.values()]:
+    for leaf in [known.tensor for known in state.known_tensors.values()]:
         g = leaf._g
         if g is not None and requires_grad_of(g):
-            found[_key(current.named(leaf))] = spent_graph(current, grad_fn_of(g), began)
+            found[_key(state.named(leaf))] = spent_graph(state, grad_fn_of(g), began)
     return found
 
 

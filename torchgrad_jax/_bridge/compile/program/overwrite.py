@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...._engine.modes.traced_run import placeholder
+from ...._engine.modes.written_steps import placeholder
 from ..trace.equal_steps import called
 
 _FINAL = (

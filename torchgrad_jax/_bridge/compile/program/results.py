@@ -36,7 +36,7 @@ from ..trace.outside_results import (
     plain_attributes,
     refuse_used_leaf,
 )
-from ..trace.traced_program import StateLift, resolve_argument
+from ..trace.traced_program import RunState, resolve_argument
 from ..watch.array_arguments import as_array
 from ..watch.kinds_of_objects import is_ours, is_python_class
 from ..watch.number_arguments import NeedsPlainNumbers
@@ -54,18 +54,18 @@ def is_known(x: Any) -> bool:
 
 
 def refuse_new_objects(
-    objects: Sequence[Any], knows: Callable[[Any], bool], run: StateLift, given: Sequence[Any]
+    objects: Sequence[Any], knows: Callable[[Any], bool], state: RunState, given: Sequence[Any]
 ) -> None:
     """Refuse results that each call has to make anew, where a program would return those of its first call.
 
     Args:
         objects: results in which values may be that nobody sees.
         knows: whether an object was there before the run.
-        run: the run.
+        state: the state of the run.
         given: the arguments that are no tensors. An array of NumPy's among them is another one with equal values
             in the next call.
     """
-    of_arguments = {id(s.traced_storage) for s in run.swapped}
+    of_arguments = {id(s.traced_storage) for s in state.swapped}
     for x in objects:
         cls = type(x)
         memory = _memory_of(x)
@@ -74,7 +74,7 @@ def refuse_new_objects(
         changeable = isinstance(x, _CHANGEABLE) or (is_python_class(cls) and not is_ours(cls))
         if made and (changeable or any(id(t._st) in of_arguments for t in _tensors_held(x))):
             raise AsWritten(f"it makes and returns an object, a {cls.__name__}", lasting=True)
-    if objects and run.log is not None and run.log.reads_arguments():
+    if objects and state.log is not None and state.log.reads_arguments():
         raise NeedsPlainNumbers
 
 
@@ -210,7 +210,7 @@ class MadeTensor:
 
 
 def result_of_memory(
-    current: StateLift, out: ResultTensor, x: Tensor, beside: tuple[int, OutsideView | None] | None
+    state: RunState, out: ResultTensor, x: Tensor, beside: tuple[int, OutsideView | None] | None
 ) -> ResultTensor | None:
     """How to return a result without a graph of its own, or of another one's memory; None for any other.
 
@@ -219,14 +219,14 @@ def result_of_memory(
     if beside is not None:
         return ResultBeside(out, *beside)
     requires = requires_grad_of(x)
-    for known in list(current.known_tensors.values()):
+    for known in list(state.known_tensors.values()):
         g = known.tensor._g
         if g is None or g._st is not x._st:
             continue
         view = None if g is x or requires else describe_view(None, g, x)
         if g is x or view is not None:
-            return ResultOutside(out, None, current.named(known.tensor), view)
-    if not requires or grad_fn_of(x) is not None or not current.made(x._st):
+            return ResultOutside(out, None, state.named(known.tensor), view)
+    if not requires or grad_fn_of(x) is not None or not state.made(x._st):
         return None
     refuse_used_leaf(x)
     return ResultLeaf(out, x)
@@ -293,7 +293,7 @@ def with_common_bases(leaves: Sequence[Any]) -> list[Any]:
 def _groups_of_one_storage(leaves: Sequence[Any]) -> list[list[Tensor]]:
     groups: dict[int, list[Tensor]] = {}
     for x in leaves:
-        if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None:
+        if isinstance(x, Tensor) and describe_outside_result(MODES.run.uses, x) is None:
             groups.setdefault(id(x._st), []).append(x)
     return [group for group in groups.values() if len(group) > 1]
 
@@ -329,7 +329,9 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
     A storage from outside is not the function's: `describe_outside_result` has those.
     """
     places = {
-        k: x for k, x in enumerate(leaves) if isinstance(x, Tensor) and describe_outside_result(MODES.run, x) is None
+        k: x
+        for k, x in enumerate(leaves)
+        if isinstance(x, Tensor) and describe_outside_result(MODES.run.uses, x) is None
     }
     whole: dict[int, int] = {}
     for k in sorted(places, key=lambda k: not requires_grad_of(places[k])):

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...._core.arrays import devices
 from ...._core.errors.checks import Bounds, Check, Condition, readable
-from ...._engine.modes.traced_run import evaluate, placeholder
+from ...._engine.modes.written_steps import evaluate, placeholder
 from ...._engine.run.executors import choose_later
 from .equal_steps import called
 
@@ -58,14 +58,14 @@ def bounded(found: Sequence[Condition], arrays: Sequence[Any]) -> list[tuple[int
 class Checks:
     """The checks of one program."""
 
-    def __init__(self, run: Any, closed: Any, written: set[int]) -> None:
-        """Of a traced `run`, from the program that gives flag and arrays of each check last.
+    def __init__(self, state: Any, closed: Any, written: set[int]) -> None:
+        """Of a run with that `state`, from the program that gives flag and arrays of each check last.
 
         `written` are the numbers of the sources that the program writes to.
         """
         self._jaxpr, self._consts = closed.jaxpr, closed.consts
-        outvars = closed.jaxpr.outvars[-sum(1 + len(noted.arrays) for noted in run.checks) :]
-        steps, sources, values = _Steps(closed.jaxpr), run.sources, iter(outvars)
+        outvars = closed.jaxpr.outvars[-sum(1 + len(noted.arrays) for noted in state.checks) :]
+        steps, sources, values = _Steps(closed.jaxpr), state.sources, iter(outvars)
         self._noted: list[Noted] = []
         self.backward: list[Noted] = []
         """Those of the backward pass of a function whose result needs a gradient."""
@@ -76,7 +76,7 @@ class Checks:
         self.ahead_flags: list[Any] = []
         """Flags of checks that are looked at before the program runs."""
         in_program, in_bounds = [], []
-        for check, arrays, _, line, bounds in run.checks:
+        for check, arrays, _, line, bounds in state.checks:
             flag = next(values)
             noted = Noted(check, [next(values) for _ in arrays], flag, line, bounds)
             needed, costly = steps.behind(flag)

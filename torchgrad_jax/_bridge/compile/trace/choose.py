@@ -18,7 +18,7 @@ from ...._core.arrays.python_numbers import EVENT
 from ...._core.errors.messages import Unsupported
 from ...._core.state import MODES
 from ...._engine.memory.tensor import Tensor
-from .traced_program import StateLift
+from .traced_program import RunState
 
 
 def choose(flag: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any] = lambda: None) -> None:
@@ -29,15 +29,15 @@ def choose(flag: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any] =
         then: runs if it is true.
         otherwise: runs if it is false.
     """
-    run = MODES.run
-    if not isinstance(run, StateLift):
+    state = MODES.run.uses
+    if not isinstance(state, RunState):
         (then if bool(flag) else otherwise)()
         return
-    which = run.array_of(flag).reshape(())
-    before = _Snapshot(run)
+    which = state.run.array_of(flag).reshape(())
+    before = _Snapshot(state)
     then()
     before.insist_on_writes()
-    chosen = _Snapshot(run)
+    chosen = _Snapshot(state)
     before.put_back()
     otherwise()
     before.insist_on_writes()
@@ -47,32 +47,32 @@ def choose(flag: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any] =
 class _Snapshot:
     """What a compiled run has written so far."""
 
-    def __init__(self, run: StateLift) -> None:
-        self.run = run
+    def __init__(self, state: RunState) -> None:
+        self.state = state
         self.arrays = {id(st): (st, st.array) for st in self._storages()}
         self.counts = {(id(owner), name): getattr(owner, name) for owner, name, _ in self._counters()}
-        self.gradients = {key: known.tensor._g for key, known in run.known_tensors.items()}
-        self.born = len(run.born)
+        self.gradients = {key: known.tensor._g for key, known in state.known_tensors.items()}
+        self.born = len(state.born)
         self.facts = self._facts()
 
     def _storages(self) -> list[Any]:
-        born = [ref() for ref in self.run.born]
-        return [*[s.storage for s in self.run.storages.values()], *[st for st in born if st is not None]]
+        born = [ref() for ref in self.state.born]
+        return [*[s.storage for s in self.state.storages.values()], *[st for st in born if st is not None]]
 
     def _counters(self) -> list[tuple[Any, str, int]]:
         """Counters of writes to what is outside, and what they were before the run."""
-        versions = [(vc, "version", first) for vc, first in self.run.counters.values()]
-        return [*versions, *[(st, "stamp", first) for st, _, first, _ in self.run.storages.values()]]
+        versions = [(vc, "version", first) for vc, first in self.state.counters.values()]
+        return [*versions, *[(st, "stamp", first) for st, _, first, _ in self.state.storages.values()]]
 
     def _before(self, st: Any) -> Any:
         """What a storage held then; one from outside that the run had not met is as it was before the run."""
         found = self.arrays.get(id(st))
-        return self.run.storages[id(st)].array if found is None else found[1]
+        return self.state.storages[id(st)].array if found is None else found[1]
 
     def put_back(self) -> None:
         """Let storages and counters be as they were then."""
         for st in self._storages():
-            if id(st) in self.arrays or id(st) in self.run.storages:
+            if id(st) in self.arrays or id(st) in self.state.storages:
                 st.array = self._before(st)
         for owner, name, first in self._counters():
             setattr(owner, name, self.counts.get((id(owner), name), first))
@@ -81,7 +81,7 @@ class _Snapshot:
         """Keep what was written then where the flag is true; counters grow as they do for either."""
         found: dict[tuple[int, int], tuple[Any, ...]] = {}
         for st in self._storages():
-            if id(st) not in self.arrays and id(st) not in self.run.storages:
+            if id(st) not in self.arrays and id(st) not in self.state.storages:
                 continue  # made since
             one, other = self._before(st), st.array
             if one is other:
@@ -97,15 +97,15 @@ class _Snapshot:
 
     def _traced(self, st: Any, array: Any) -> Any:
         """An array of the run: an outside storage's own array is an input."""
-        outside = self.run.storages.get(id(st))
-        return self.run.tracers[id(st)] if outside is not None and array is outside.array else array
+        outside = self.state.storages.get(id(st))
+        return self.state.tracers[id(st)] if outside is not None and array is outside.array else array
 
     def _facts(self) -> dict[str, Any]:
         """What a flag cannot choose between."""
-        log: Any = self.run.log
+        log: Any = self.state.log
         return {
-            "random numbers are drawn": sum(s.kind == "draw" for s in self.run.sources),
-            "something is checked": len(self.run.checks),
+            "random numbers are drawn": sum(s.kind == "draw" for s in self.state.sources),
+            "something is checked": len(self.state.checks),
             "a number in Python is changed": [id(holder[key]) for holder, key in log.places] if log else [],
             "a schedule takes a step": sum(s[0] == EVENT for s in log.steps) if log else 0,
         }
@@ -113,7 +113,7 @@ class _Snapshot:
     def insist_on_writes(self) -> None:
         """Refuse everything that was done since but writing to tensors."""
         wrong = [fact for fact, value in self._facts().items() if value != self.facts[fact]]
-        for key, known in self.run.known_tensors.items():
+        for key, known in self.state.known_tensors.items():
             if known.tensor._g is not self.gradients.get(key, known.gradient):
                 wrong.append("a gradient is replaced")
         if self._new_state():
@@ -126,4 +126,4 @@ class _Snapshot:
             )
 
     def _new_state(self) -> bool:
-        return any(ref() is not None for ref in self.run.born[self.born :])
+        return any(ref() is not None for ref in self.state.born[self.born :])

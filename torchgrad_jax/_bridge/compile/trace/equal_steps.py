@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...._engine.modes.traced_run import placeholder
+from ...._engine.modes.written_steps import placeholder
 from ...._engine.run.steps import bind_equation, values_of
 
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}

@@ -22,7 +22,7 @@ from ...._engine.memory.strided import read
 from ...._engine.memory.tensor import Storage, Tensor
 from ..watch.guards import UNWATCHED, PythonGuards
 from ..watch.places import MISSING, Attributes, Entries, place_of
-from .traced_program import StateLift, TracedProgram
+from .traced_program import RunState, TracedProgram
 
 
 class _Contents:
@@ -79,24 +79,24 @@ class KeptTensors:
         kinds = [_kind_of(x) for x in leaves]
         return all(a == b or type(x) is Tensor for a, b, x in zip(kinds, self._kinds, leaves))
 
-    def find_inputs(self, run: StateLift, guards: PythonGuards) -> bool:
+    def find_inputs(self, state: RunState, guards: PythonGuards) -> bool:
         """Note which of the tensors that were there the function has read; False if the next call cannot be like it."""
-        firsts = {id(first) for first in run.peers.values()}
+        firsts = {id(first) for first in state.peers.values()}
         if any(id(x) in guards.met_again for x in _containers(self._before)):
             return False
         for i, t in self.tensors_before().items():
             st = t._st
-            if isinstance(run.named(t), int):
+            if isinstance(state.named(t), int):
                 return False
-            if id(t) not in run.known_tensors and not _may_be_read(t, run, guards):
+            if id(t) not in state.known_tensors and not _may_be_read(t, state, guards):
                 continue
-            seen = run.storages.get(id(st))
-            only_read = _is_plain(t) and seen is not None and st.array is seen.array and id(st) not in run.looked_at
+            seen = state.storages.get(id(st))
+            only_read = _is_plain(t) and seen is not None and st.array is seen.array and id(st) not in state.looked_at
             found_twice = id(t) in guards.met_again or any(
                 other is not t and other._st is st for other in guards.reached_tensors.values()
             )
-            given = any(argument.storage is st for argument in run.swapped)
-            if not only_read or found_twice or given or id(st) in run.peers or id(st) in firsts:
+            given = any(argument.storage is st for argument in state.swapped)
+            if not only_read or found_twice or given or id(st) in state.peers or id(st) in firsts:
                 return False
             self._inputs[i] = st
         return True
@@ -166,27 +166,27 @@ class KeptTensors:
                 self._holder[key] = self._holder.pop(key)
 
 
-def take_kept_tensors(run: StateLift, guards: PythonGuards, results: Sequence[Any]) -> list[KeptTensors]:
+def take_kept_tensors(state: RunState, guards: PythonGuards, results: Sequence[Any]) -> list[KeptTensors]:
     """Where the function keeps tensors that it made, and neither returns nor keeps elsewhere what was there before."""
     found = []
     for holder, key, before, now in _changed_places(guards):
-        _insist_on_this_trace(run, key, now)
+        _insist_on_this_trace(state, key, now)
         if _holds_tensors(*tree.flatten(now)) and all(
-            run.made(t._st) or isinstance(run.named(t), int) for t in _tensors_in(now).values()
+            state.made(t._st) or isinstance(state.named(t), int) for t in _tensors_in(now).values()
         ):
             kept = KeptTensors(holder, key, before, now)
-            if kept.holds_the_same_values() and kept.find_inputs(run, guards):
+            if kept.holds_the_same_values() and kept.find_inputs(state, guards):
                 found.append(kept)
     all_results = [*results, *(t for kept in found for t in _tensors_in(kept.value).values())]
-    outside = {id(x._st) for x in all_results if isinstance(x, Tensor) and not run.made(x._st)}
+    outside = {id(x._st) for x in all_results if isinstance(x, Tensor) and not state.made(x._st)}
     return [k for k in found if outside.isdisjoint({id(t._st) for t in k.tensors_before().values()})]
 
 
-def _insist_on_this_trace(run: StateLift, key: Any, value: Any) -> None:
+def _insist_on_this_trace(state: RunState, key: Any, value: Any) -> None:
     """Raise where a loop or a branch inside of the function has left a value of one of its steps outside."""
     for x in tree.flatten(value)[0]:
         tracer = traced_value(x)
-        if tracer is not None and not run.owns(tracer):
+        if tracer is not None and not state.run.owns(tracer):
             where = "a list" if key is None else repr(key)
             raise RuntimeError(
                 "torch.compile: a function that JAX traces for a loop or a branch (jax.lax.scan, torch.cond, "
@@ -246,9 +246,9 @@ def _is_plain(t: Tensor) -> bool:
     return whole and t._m is t._st.meta and not recorded
 
 
-def _may_be_read(t: Tensor, run: StateLift, guards: PythonGuards) -> bool:
+def _may_be_read(t: Tensor, state: RunState, guards: PythonGuards) -> bool:
     """Whether the function may have read a tensor: its memory, and not through another tensor that it reaches."""
-    readers = run.readers.get(id(t._st), set())
+    readers = state.readers.get(id(t._st), set())
     if not readers or _base(t) is not None:
         return bool(readers)
     return any(r == id(t) or r not in guards.reached_tensors for r in readers)

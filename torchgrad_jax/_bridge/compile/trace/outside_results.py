@@ -16,7 +16,7 @@ from ...._engine.memory.tensor import Alias, Tensor, Version, alias_of, is_plain
 from ...._engine.run.trace import ViewPlan
 from ..watch import object_trees
 from ..watch.places import PLAIN_VALUES
-from .traced_program import StateLift, resolve_argument
+from .traced_program import RunState, resolve_argument
 
 
 class OutsideTensor:
@@ -229,11 +229,11 @@ def refuse_view_as_leaf(x: Tensor) -> None:
         raise AsWritten("it returns a view that it has made require a gradient", lasting=True)
 
 
-def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | OutsideView | None:
+def describe_outside_result(state: RunState, x: Tensor) -> OutsideTensor | OutsideView | None:
     """What to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
-    current.refuse_last_rates(x)
-    for i, (t, _, _, _, al, inner, *_) in enumerate(current.swapped):
+    state.refuse_last_rates(x)
+    for i, (t, _, _, _, al, inner, *_) in enumerate(state.swapped):
         if inner is st:
             if x is t:
                 return OutsideTensor(i)
@@ -249,12 +249,12 @@ def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | Ou
             if view is None:
                 raise AsWritten(_VIEW_OF_A_FUNCTION, lasting=True)
             return view
-    leaf = current.gradient_of.get(id(st))
-    if leaf is not None and id(leaf) in current.grad_looked_at:
+    leaf = state.gradient_of.get(id(st))
+    if leaf is not None and id(leaf) in state.grad_looked_at:
         return None  # else the function has it from elsewhere
-    if current.ours(st.array) and id(st) not in current.storages:
+    if state.run.ours(st.array) and id(st) not in state.storages:
         return None
-    if x._al is None or not any(made() is x for made in current.own_aliases):
+    if x._al is None or not any(made() is x for made in state.own_aliases):
         return OutsideTensor(x)
     refuse_view_as_leaf(x)
     owner = x._al.base
@@ -280,7 +280,7 @@ _VIEW_OF_A_VIEW = (
 )
 
 
-def own_constants(current: StateLift, leaves: Sequence[Any]) -> None:
+def own_constants(state: RunState, leaves: Sequence[Any]) -> None:
     """Have each run make the constants anew that it returns, as those of `zeros`: the caller may write to them.
 
     One that somebody else holds, a list outside for example, is the very tensor that is returned.
@@ -288,11 +288,11 @@ def own_constants(current: StateLift, leaves: Sequence[Any]) -> None:
     results = {id(x): x for x in leaves if isinstance(x, Tensor) and _is_plain_or_leaf(x)}
     held = Counter(map(id, leaves))
     held.update(id(x._al.base) for x in results.values() if x._al is not None)
-    held.update(id(source.of) for source in current.sources)
-    held.update(current.known_tensors.keys())
+    held.update(id(source.of) for source in state.sources)
+    held.update(state.known_tensors.keys())
     for t in results.values():
         if sys.getrefcount(t) - _OWN_REFERENCES <= held[id(t)]:
-            current.own_constant(t)
+            state.own_constant(t)
 
 
 def _is_plain_or_leaf(x: Tensor) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from ...._core.errors.messages import AsWritten
-from ...._core.state import MODES, TRACED
+from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
 from ..watch.guards import PythonGuards, number_places_of, tensors_of_options
 from ..watch.number_arguments import NumberArguments
@@ -45,7 +45,7 @@ class PythonWatch:
         self.guards.are_there(flat)
         self.containers.are_there(containers_of(given, is_object))
         self._given = {id(x): x for x in containers_of(given, is_object)}
-        self._modes = MODES.bits & ~TRACED
+        self._modes = MODES.bits & ~UNDER_JAX
         self._log: NumberLog | None = None
         self._taken = 0
         self._settled = False
@@ -187,7 +187,7 @@ class PythonWatch:
         self.observer.restore()
         for guards in self:
             guards.restore()
-        MODES.bits = MODES.bits & TRACED | self._modes
+        MODES.bits = MODES.bits & UNDER_JAX | self._modes
         return self.describe_change()
 
     def undo_call(self) -> None:
@@ -196,11 +196,11 @@ class PythonWatch:
         self.observer.restore()
         for guards in self:
             guards.restore()
-        MODES.bits = MODES.bits & TRACED | self._modes
+        MODES.bits = MODES.bits & UNDER_JAX | self._modes
 
     @property
     def _modes_changed(self) -> bool:
-        return MODES.bits & ~TRACED != self._modes
+        return MODES.bits & ~UNDER_JAX != self._modes
 
     def describe_change(self) -> str | None:
         """What the function has changed in Python, in words."""

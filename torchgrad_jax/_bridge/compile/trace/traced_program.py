@@ -2,10 +2,10 @@
 
 A caller uses `trace_program(run, args)`, which gives a `TracedProgram`.
 
-`StateLift` runs a function once with tracers in place of every array that it touches: those of its
-arguments, of tensors from outside, of random draws. What it has written when it is done (elements of
-storages, gradients of leaves) is told apart from what it returned, and everything outside is put back as it
-was. Steps, inputs, and what is to be written where make up a program that can be run again.
+The function runs once with tracers in place of every array that it touches: those of its arguments, of tensors from
+outside, of random draws. `RunState` hears of all of them. What the run has written when it is done (elements of
+storages, gradients of leaves) is told apart from what it returned, and everything outside is put back as it was.
+Steps, inputs, and what is to be written where make up a program that can be run again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
-from jax import lax
 
 from ...._core.arrays import devices, dtypes
 from ...._core.arrays.meta import Meta, meta
@@ -26,14 +25,16 @@ from ...._core.errors.checks import Check, any_failed, conditions, is_traced
 from ...._core.errors.messages import AsWritten, Unsupported, user_line
 from ...._core.jax import jit_caches
 from ...._core.jax.abstract import is_abstract
-from ...._core.jax.traces import unwatch
-from ...._core.state import LIFT, MODES, TRACED, next_sequence_nr
+from ...._core.jax.running_transforms import unwatch
+from ...._core.state import MODES, next_sequence_nr
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.graph.node import AccumulateGrad
 from ...._engine.memory.strided import read, stored
 from ...._engine.memory.tensor import Alias, Storage, Tensor, Version, make
-from ...._engine.modes.lift import Lift, is_tracked
-from ...._engine.modes.traced_run import evaluate
+from ...._engine.modes.begin import within
+from ...._engine.modes.runs import TracedRun
+from ...._engine.modes.uses import Uses
+from ...._engine.modes.written_steps import evaluate
 from ...._functions.fresh import is_constant
 from ..watch.number_arguments import use_plain_numbers_in_closure
 from ..watch.number_log import NumberLog, logging_numbers
@@ -136,18 +137,18 @@ _WIDEST = {dtypes.FLOATING: dtypes.float64, dtypes.COMPLEX: dtypes.complex128}
 """Of what a program reads a Python number as, which no dtype of a tensor has to do with."""
 
 
-class StateLift(Lift):
-    """One run of a function whose state is discovered."""
+class RunState(Uses):
+    """The state of a function that is being compiled: what its run reads and writes of what is outside."""
 
-    stateful = True
-    collects_checks = True
-    pure = False
-    log: NumberLog | None = None
-    """Numbers of Python that are carried from run to run."""
-
-    def __init__(self, args: Sequence[Tensor], checked: bool = True, for_file: bool = False) -> None:
-        super().__init__("host")
-        self.args = args
+    def __init__(
+        self, args: Sequence[Tensor], log: NumberLog | None = None, checked: bool = True, for_file: bool = False
+    ) -> None:
+        self.run = TracedRun(
+            randomness="host", may_write_outside=True, may_check_later=True, node_by_node=for_file, uses=self
+        )
+        self.born = self.run.born = []
+        """Weak references to the storages made during the run."""
+        self.args, self.log = args, log
         self.sources: list[Source] = []
         self.storages: dict[int, OutsideStorage] = {}
         """By identity."""
@@ -167,8 +168,6 @@ class StateLift(Lift):
         """Identities of leaves whose gradient somebody looked at, or a pass added to."""
         self.assigned: set[int] = set()
         """Identities of leaves whose gradient was replaced before that."""
-        self.born: list[Any] = []
-        """Weak references to the storages made during the run."""
         self.own_aliases: list[Any] = []
         """Weak references to the tensors made during the run on storages of others."""
         self.swapped: list[SwappedArgument] = []
@@ -184,7 +183,6 @@ class StateLift(Lift):
         """Storages, by identity, whose values Python has seen, and these values."""
         self.checked = checked and not for_file
         """Whether what an eager call checks is checked in the program."""
-        self.walks = for_file
         self.checks: list[Noted] = []
         self.state_seen: set[int] = set()
         """Identities of optimizers whose state the function looked at by itself."""
@@ -216,7 +214,7 @@ class StateLift(Lift):
     def making_state(self, optimizer: Any) -> Iterator[None]:
         """State that an optimizer makes on its first step is made before the program, which finds it there."""
         self.started_optimizers[id(optimizer)] = optimizer
-        with self.outside():
+        with self.run.outside():
             yield
 
     # -- arguments
@@ -246,11 +244,7 @@ class StateLift(Lift):
 
     def _input(self, source: Source, m: Meta) -> Any:
         self.sources.append(source)
-        return self.place_for(len(self.sources) - 1, m)
-
-    def storage_born(self, storage: Any) -> None:
-        """A storage was made during this run."""
-        self.born.append(weakref.ref(storage))
+        return self.run.place_for(len(self.sources) - 1, m)
 
     def alias_born(self, t: Tensor, src: Tensor) -> None:
         """A tensor was made during this run on the storage that `src` has now; by the next call it may have another."""
@@ -263,13 +257,9 @@ class StateLift(Lift):
         return any(ref() is storage for ref in self.born) and all(st is not storage for st in arguments)
 
     # -- reading and writing
-    def touches(self, leaves: Sequence[Any]) -> bool:
-        """Everything is part of the program: the values outside are others the next time."""
-        return True
-
     def know(self, t: Tensor) -> None:
         """Remember how a tensor from outside was before the run."""
-        if id(t) in self.known_tensors or (self.ours(t._st.array) and id(t._st) not in self.storages):
+        if id(t) in self.known_tensors or (self.run.ours(t._st.array) and id(t._st) not in self.storages):
             return
         self.refuse_last_rates(t)
         self.known_tensors[id(t)] = KnownTensor(t, t._st, t._m, t._al, t._rg, t._fn, t._onr, t._g)
@@ -300,7 +290,7 @@ class StateLift(Lift):
         st = t._st
         owner = t if t._al is None or t._al.base is None else t._al.base
         self.readers.setdefault(id(st), set()).add(id(owner))
-        if self.ours(st.array):
+        if self.run.ours(st.array):
             return st.array
         if is_abstract(st.array):
             raise AsWritten("a tensor on the meta device is part of it", lasting=False)
@@ -366,9 +356,9 @@ class StateLift(Lift):
     def own_constant(self, t: Tensor) -> None:
         """Make constants that the run made, as those of `zeros`, its own: each run begins with them anew."""
         st = t._st
-        if self.ours(st.array) or not self.made(st):
+        if self.run.ours(st.array) or not self.made(st):
             return
-        with self.outside():
+        with self.run.outside():
             # It is a tensor of its own: nobody may hold what the run made.
             owner = make(st.array, st.meta)
         kept = owner._st
@@ -387,17 +377,6 @@ class StateLift(Lift):
             del self.known_tensors[id(seen)]
             self.counters.pop(id(seen._vc), None)
         st.array = tracer
-
-    def array_of(self, t: Tensor) -> Any:
-        """A tensor's elements for a step of this run."""
-        array = self.read(t)
-        if t._m.dtype.category >= dtypes.FLOATING and not is_tracked(t) and self.owns(array):
-            array = lax.stop_gradient(array)
-        return array
-
-    def before_accumulation(self, leaf: Tensor) -> None:
-        """The gradient of a leaf is about to be looked at or replaced by a pass."""
-        self.look_at_grad(leaf)
 
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of an outside tensor, which must be the same the next time."""
@@ -470,17 +449,13 @@ class StateLift(Lift):
         if id(t) not in self.grad_looked_at:
             self.assigned.add(id(t))
 
-    def check_later(self, tensors: Sequence[Tensor], check: Check) -> None:
-        """Let the program say whether a check of these tensors fails."""
-        self.check([self.array_of(t) for t in tensors], check)
-
     def check(self, arrays: Sequence[Any], check: Check) -> None:
         """Let the program say whether a check of these arrays fails."""
         from jax.extend.core import set_current_trace
 
-        if not self.checked or any(is_traced(a) and not self.owns(a) for a in arrays):
+        if not self.checked or any(is_traced(a) and not self.run.owns(a) for a in arrays):
             return
-        with set_current_trace(self.traces[0]), jit_caches.of_all_runs():
+        with set_current_trace(self.run.traces[0]), jit_caches.of_all_runs():
             found = conditions(check, arrays)
             flag = any_failed(found)
         if flag is not None:
@@ -509,7 +484,7 @@ class StateLift(Lift):
         self.sources.append(Source("number", values, slot, None))
         m = meta((), dtypes.of_python(type(values[slot])), devices.default_device())
         m = m.like(dtype=_WIDEST.get(m.dtype.category, m.dtype))
-        return self.place_for(len(self.sources) - 1, m, weak=True)
+        return self.run.place_for(len(self.sources) - 1, m, weak=True)
 
     def rewritten(self, t: Tensor, values: Values, slot: int) -> None:
         """A tensor was written to in Python, outside of the program, which reads `values[slot]` for it from here on."""
@@ -585,80 +560,75 @@ def trace_program(
     """
     from jax.extend.core import set_current_trace, take_current_trace
 
-    lift = StateLift(args, checked, for_file)
-    lift.log = log
+    state = RunState(args, log, checked, for_file)
     descriptions: list[Any] = []
     program = TracedProgram()
 
     def pure() -> list[Any]:
         with take_current_trace() as current:
-            lift.traces.append(current)
+            state.run.traces.append(current)
             unwatch(current)
         with set_current_trace(current):
-            before = MODES.bits
 
             def close() -> None:
-                lift.leave()
-                MODES.run, MODES.lifts = lift.outer_run, lift.outer_lifts
-                MODES.bits = MODES.bits & ~(LIFT | TRACED) | before & (LIFT | TRACED)
-                _restore(program, lift)
+                state.leave()
+                _restore(program, state)
 
-            try:
+            with within(state.run, MODES.birth):
                 try:
-                    MODES.run, MODES.lifts = lift, (*lift.outer_lifts, lift)
-                    MODES.bits = before & ~TRACED | lift.outer_traced | LIFT
-                    lift.enter()
-                    with logging_numbers(log, lift):
-                        out = _results(run, lift, descriptions)
-                    out += _effects(program, lift, len(out))
-                finally:
-                    close()
-            except BaseException:
-                close()  # once more, where the first time was interrupted
-                raise
-            out += _survivors(program, lift, len(out)) + more()
-            return out + [x for noted in lift.checks for x in (noted.flag, *noted.arrays)]
+                    try:
+                        state.enter()
+                        with logging_numbers(log, state):
+                            out = _results(run, state, descriptions)
+                        out += _effects(program, state, len(out))
+                    finally:
+                        close()
+                except BaseException:
+                    close()  # once more, where the first time was interrupted
+                    raise
+            out += _survivors(program, state, len(out)) + more()
+            return out + [x for noted in state.checks for x in (noted.flag, *noted.arrays)]
 
     with jit_caches.of_this_run_if_needed():
         closed = without_risky_writes(jax.make_jaxpr(pure)())
     written = {i for i, _, _ in program.writes}
-    program.checks = Checks(lift, closed, written) if lift.checks else None
-    n = len(closed.jaxpr.outvars) - sum(1 + len(noted.arrays) for noted in lift.checks)
+    program.checks = Checks(state, closed, written) if state.checks else None
+    n = len(closed.jaxpr.outvars) - sum(1 + len(noted.arrays) for noted in state.checks)
     whole, consts = closed.jaxpr, closed.consts
     jaxpr = Part(whole.eqns, whole.invars, whole.constvars, whole.outvars[:n])
     program.jaxpr, program.consts = jaxpr, consts
     program.run = lambda values: evaluate(jaxpr, (), values, consts)
-    program.sources = lift.sources
-    tensors = [s.what for s in lift.sources if s.kind == "tensor"]
-    program.constants = {id(st) for st in tensors if id(st) in lift.constants or lift.made(st)}
+    program.sources = state.sources
+    tensors = [s.what for s in state.sources if s.kind == "tensor"]
+    program.constants = {id(st) for st in tensors if id(st) in state.constants or state.made(st)}
     if any(k >= 0 for _, _, k, _ in program.peers):
         let_peers_share(program)
-    program.started_optimizers = list(lift.started_optimizers.values())
-    program.state_seen = not lift.state_seen.isdisjoint(lift.started_optimizers)
-    program.used_optimizers = lift.state_seen | lift.stepped | set(lift.started_optimizers)
-    program.looked_at = list(lift.looked_at.values())
-    program.leaf_arguments = sorted(lift.leaf_arguments)
-    program.whole_arguments = sorted(lift.whole_arguments)
+    program.started_optimizers = list(state.started_optimizers.values())
+    program.state_seen = not state.state_seen.isdisjoint(state.started_optimizers)
+    program.used_optimizers = state.state_seen | state.stepped | set(state.started_optimizers)
+    program.looked_at = list(state.looked_at.values())
+    program.leaf_arguments = sorted(state.leaf_arguments)
+    program.whole_arguments = sorted(state.whole_arguments)
     program.known_tensors = [
         (weakref.ref(k.tensor), *k[1:5])
-        for k in lift.known_tensors.values()
-        if not isinstance(lift.named(k.tensor), int)
+        for k in state.known_tensors.values()
+        if not isinstance(state.named(k.tensor), int)
     ]
     program.gradient_guards = [
-        (lift.named(k.tensor), None if k.gradient is None else k.gradient._m)
-        for k in lift.known_tensors.values()
-        if id(k.tensor) in lift.grad_looked_at and id(k.tensor) not in lift.assigned
+        (state.named(k.tensor), None if k.gradient is None else k.gradient._m)
+        for k in state.known_tensors.values()
+        if id(k.tensor) in state.grad_looked_at and id(k.tensor) not in state.assigned
     ]
-    _forget_gone_aliases(program, lift)
+    _forget_gone_aliases(program, state)
     return program, descriptions[0]
 
 
-def _forget_gone_aliases(program: TracedProgram, lift: StateLift) -> None:
+def _forget_gone_aliases(program: TracedProgram, state: RunState) -> None:
     """Of what the run made on storages from outside (`w.detach()`), only what is still held has flags and gradients."""
-    own = {id(t): ref for ref in lift.own_aliases if (t := ref()) is not None}
-    at = {id(s.traced_storage): i for i, s in enumerate(lift.swapped)}
+    own = {id(t): ref for ref in state.own_aliases if (t := ref()) is not None}
+    at = {id(s.traced_storage): i for i, s in enumerate(state.swapped)}
     program.kept_views = [
-        (ref, i, t._vc is lift.swapped[i].counter)
+        (ref, i, t._vc is state.swapped[i].counter)
         for ref in own.values()
         if (t := ref()) is not None and (i := at.get(id(t._st), -1)) >= 0
     ]
@@ -666,7 +636,7 @@ def _forget_gone_aliases(program: TracedProgram, lift: StateLift) -> None:
     held = [[(own[id(r[0])], r[1:]) for r in row if id(r[0]) in own] for row in rows]
     for row in rows:
         row[:] = [r for r in row if id(r[0]) not in own]
-    for known in (lift.known_tensors, lift.gradient_of):
+    for known in (state.known_tensors, state.gradient_of):
         for key in [k for k, v in known.items() if id(getattr(v, "tensor", v)) in own]:
             del known[key]
     t = None
@@ -674,14 +644,14 @@ def _forget_gone_aliases(program: TracedProgram, lift: StateLift) -> None:
         row += [(t, *rest) for ref, rest in entries if (t := ref()) is not None]
 
 
-def _results(run: Any, lift: StateLift, descriptions: list[Any]) -> list[Any]:
+def _results(run: Any, state: RunState, descriptions: list[Any]) -> list[Any]:
     tensors, description = run()
     descriptions.append(description)
-    refuse_separated(lift.copied_arrays)
-    return [lift.array_of(t) for t in tensors]
+    refuse_separated(state.copied_arrays)
+    return [state.run.array_of(t) for t in tensors]
 
 
-def _effects(program: TracedProgram, lift: StateLift, at: int) -> list[Any]:
+def _effects(program: TracedProgram, state: RunState, at: int) -> list[Any]:
     """What the run wrote outside: further results, and where they go."""
     extra: list[Any] = []
 
@@ -691,8 +661,8 @@ def _effects(program: TracedProgram, lift: StateLift, at: int) -> list[Any]:
 
     program.writes, program.peers = [], []
     written: dict[int, int] = {}
-    for st, array, stamp, source in lift.storages.values():
-        first = lift.peers.get(id(st))
+    for st, array, stamp, source in state.storages.values():
+        first = state.peers.get(id(st))
         position = -1
         if st.array is not array:
             same = first is not None and first.array is st.array and id(first) in written
@@ -703,19 +673,19 @@ def _effects(program: TracedProgram, lift: StateLift, at: int) -> list[Any]:
         elif position >= 0:
             program.writes.append((source, position, st.stamp - stamp))
     swapped = set()
-    for i, (t, _, _, m, _, st, array, al, *_) in enumerate(lift.swapped):
+    for i, (t, _, _, m, _, st, array, al, *_) in enumerate(state.swapped):
         swapped.add(id(t))
         if t._st is not st or t._m is not m or t._al is not al:
             raise AsWritten(RESHAPED, lasting=True)
         if st.array is not array:
-            program.writes.append((~i, result(lift.read(t)), st.stamp))
+            program.writes.append((~i, result(state.read(t)), st.stamp))
     program.grads, program.flags = [], []
-    for t, st, m, al, rg, fn, _, g in list(lift.known_tensors.values()):
+    for t, st, m, al, rg, fn, _, g in list(state.known_tensors.values()):
         if id(t) not in swapped and (t._st is not st or t._m is not m or t._al is not al):
             raise AsWritten(RESHAPED, lasting=True)
         cut = id(t) in swapped and t._fn is None and t._rg
         if t._fn is None and fn is None and t._rg is not rg:
-            program.flags.append((lift.named(t), t._rg))
+            program.flags.append((state.named(t), t._rg))
         elif not cut and (t._fn is not fn or t._rg is not rg):
             raise Unsupported(
                 "torch.compile: a compiled function may not change the place in the graph of a tensor from outside; "
@@ -724,40 +694,40 @@ def _effects(program: TracedProgram, lift: StateLift, at: int) -> list[Any]:
         if t._g is not g:
             new = t._g
             if new is not None:
-                lift.own_constant(new)
-            if new is None or not lift.ours(new._st.array):
-                program.grads.append((lift.named(t), new, None, 0))
+                state.own_constant(new)
+            if new is None or not state.run.ours(new._st.array):
+                program.grads.append((state.named(t), new, None, 0))
             else:
-                position = result(lift.read(new))
-                program.grads.append((lift.named(t), position, new._m, new._vc.version))
+                position = result(state.read(new))
+                program.grads.append((state.named(t), position, new._m, new._vc.version))
     return extra
 
 
-def _restore(program: TracedProgram, lift: StateLift) -> None:
+def _restore(program: TracedProgram, state: RunState) -> None:
     program.counters = []
-    of_arg = {id(s.counter): i for i, s in enumerate(lift.swapped)}
-    for vc, version in lift.counters.values():
+    of_arg = {id(s.counter): i for i, s in enumerate(state.swapped)}
+    for vc, version in state.counters.values():
         if vc.version != version:
             program.counters.append((of_arg.get(id(vc), vc), vc.version - version))
             vc.version = version
-    for st, array, stamp, _ in lift.storages.values():
+    for st, array, stamp, _ in state.storages.values():
         st.array, st.stamp = array, stamp
         end_trace(st)
-    of_arguments = {id(s.tensor) for s in lift.swapped}  # which `leave` has put back
-    for t, st, m, al, rg, fn, onr, g in lift.known_tensors.values():
+    of_arguments = {id(s.tensor) for s in state.swapped}  # which `leave` has put back
+    for t, st, m, al, rg, fn, onr, g in state.known_tensors.values():
         t._g, t._rg, t._fn, t._onr = g, rg, fn, onr
         if id(t) not in of_arguments:
             t._st, t._m, t._al = st, m, al
 
 
-def _survivors(program: TracedProgram, lift: StateLift, at: int) -> list[Any]:
+def _survivors(program: TracedProgram, state: RunState, at: int) -> list[Any]:
     """Storages made inside that somebody outside still holds: further results."""
 
     def alive() -> list[Storage]:
-        storages = [ref() for ref in lift.born]
-        return [st for st in storages if st is not None and id(st) not in own and lift.owns(st.array)]
+        storages = [ref() for ref in state.born]
+        return [st for st in storages if st is not None and id(st) not in own and state.run.owns(st.array)]
 
-    own = {id(s.traced_storage) for s in lift.swapped}
+    own = {id(s.traced_storage) for s in state.swapped}
     storages = alive()
     if storages:
         del storages

@@ -105,7 +105,7 @@ class NumberLog(Recording):
         """(holder, key) of numbers, lists and tuples of them."""
         self.tensors = tensors
         """Tensors that schedules may write to: learning rates."""
-        self.lift: Any = None
+        self.run_state: Any = None
         self.inputs: dict[int, Any] = {}
         self._before: list[tuple[Any, Any, Any]] = []
         self._arrays_before: list[tuple[Tensor, Any, int, int]] = []
@@ -120,9 +120,9 @@ class NumberLog(Recording):
         """What the function does that the log cannot repeat, in words."""
 
     # -- while the function is traced
-    def begin(self, lift: Any) -> None:
+    def begin(self, state: Any) -> None:
         """Put numbers that are carried in the places of all others."""
-        self.lift = lift
+        self.run_state = state
         self._snapshot()
         self._wrap()
 
@@ -132,7 +132,7 @@ class NumberLog(Recording):
             return
         self.places = [*self.places, (holder, key)]
         self._before.append((holder, key, holder[key]))
-        if self.lift is not None and self.records():  # else `begin` puts a number that is carried there
+        if self.run_state is not None and self.records():  # else `begin` puts a number that is carried there
             self._wrap_place(len(self.places) - 1)
 
     def follow_tensor(self, t: Tensor) -> None:
@@ -230,7 +230,7 @@ class NumberLog(Recording):
         slots = [self.slot_of(a) for a in args]
         named = {k: self.slot_of(v) for k, v in kwargs.items()}
         try:
-            with self.lift.outside():
+            with self.run_state.run.outside():
                 out = fn(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
         finally:
             self.steps.append((EVENT, fn, slots, named))
@@ -242,8 +242,8 @@ class NumberLog(Recording):
     def _before_event(self, t: Tensor) -> None:
         """A tensor that bookkeeping may write to: what the program has read of it so far was read at its time."""
         st = t._st
-        known = self.lift.storages.get(id(st))
-        if self.lift.ours(st.array) or id(st) in self.lift.peers or t._al is not None:
+        known = self.run_state.storages.get(id(st))
+        if self.run_state.run.ours(st.array) or id(st) in self.run_state.peers or t._al is not None:
             raise Unsupported(
                 "torch.compile: a compiled function writes to a learning rate that a schedule changes too"
             )
@@ -252,7 +252,7 @@ class NumberLog(Recording):
         slot = self.slot_of(st.array)
         self.steps.insert(0, (ARRAY, slot, st))
         self._arrays[id(st)] = slot
-        source = self.lift.sources[known.source]
+        source = self.run_state.sources[known.source]
         if source.kind != "number":
             source.kind, source.what, source.of = "number", self.values, slot
 
@@ -261,13 +261,13 @@ class NumberLog(Recording):
         slot = self.slot_of(t._st.array)
         self.steps.append((ARRAY, slot, t._st))
         self._arrays[id(t._st)] = slot
-        self.lift.rewritten(t, self.values, slot)
+        self.run_state.rewritten(t, self.values, slot)
 
     def input(self, slot: int) -> Any:
         """An array of the program that stands for the number in a slot."""
         array = self.inputs.get(slot)
         if array is None:
-            array = self.inputs[slot] = self.lift.number(self.values, slot)
+            array = self.inputs[slot] = self.run_state.number(self.values, slot)
         return array
 
     def end(self) -> None:
@@ -279,7 +279,7 @@ class NumberLog(Recording):
             self.open = False
             self._explain_checks()
             self._prune()
-            self.lift = None
+            self.run_state = None
 
     def is_held(self) -> bool:
         """Whether somebody holds a number of the trace when it is over: an object that the function made, a closure."""
@@ -333,7 +333,7 @@ class NumberLog(Recording):
     def _prune(self) -> None:
         """Leave out what nobody asks for."""
         used = set(self.inputs)
-        used.update(s.of for s in self.lift.sources if s.what is self.values)
+        used.update(s.of for s in self.run_state.sources if s.what is self.values)
         used.update(self.returned)
         kept: list[tuple[Any, ...]] = []
         holders: set[tuple[int, Any]] = set()
@@ -439,12 +439,12 @@ class ReturnedNumber:
 
 
 @contextmanager
-def logging_numbers(log: NumberLog | None, lift: Any) -> Iterator[None]:
+def logging_numbers(log: NumberLog | None, state: Any) -> Iterator[None]:
     """A run whose numbers are carried."""
     if log is None:
         yield
         return
-    log.begin(lift)
+    log.begin(state)
     try:
         yield
     finally:

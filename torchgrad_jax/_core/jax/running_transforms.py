@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from ..state import MODES, TRACED, next_level
+from ..state import MODES, UNDER_JAX, next_level
 from .private import watch_traces
 
 _BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
@@ -93,7 +93,7 @@ def _begin(trace: Any) -> None:
     MODES.birth = level = next_level()
     _BEGAN[number] = weakref.ref(trace, lambda _: _end(number)), level, running
     running.add(number)
-    MODES.bits |= TRACED
+    MODES.bits |= UNDER_JAX
 
 
 def _end(number: int) -> None:
@@ -120,8 +120,7 @@ def _parent(number: int) -> int:
 
 def _forget() -> None:
     """No function of JAX's is running in this thread."""
-    MODES.bits &= ~TRACED
-    MODES.undo = []
+    MODES.own |= {"bits": MODES.bits & ~UNDER_JAX, "undo": []}
 
 
 def began(trace: Any) -> int:
@@ -147,8 +146,8 @@ def running() -> Iterator[Any]:
 
 
 def is_running() -> bool:
-    """Whether JAX traces the code that runs: with `MODES.bits & TRACED` it may have stepped out of all traces."""
-    return bool(MODES.bits & TRACED) and next(running(), None) is not None
+    """Whether JAX traces the code that runs: with `MODES.bits & UNDER_JAX` it may have stepped out of all traces."""
+    return bool(MODES.bits & UNDER_JAX) and next(running(), None) is not None
 
 
 HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core.jax import traces
-from torchgrad_jax._core.state import MODES, TRACED
+from torchgrad_jax._core.jax import running_transforms
+from torchgrad_jax._core.state import MODES, UNDER_JAX
 from torchgrad_jax._engine.memory.tensor import wrap_array
 
 TRANSFORMS = {
@@ -30,14 +30,14 @@ def test_a_transform_is_over_when_it_returns(transform):
     inside = []
 
     def f(x):
-        inside.append(MODES.bits & TRACED)
+        inside.append(MODES.bits & UNDER_JAX)
         return tg.abs(wrap_array(x)).relu()._st.array
 
     run = TRANSFORMS[transform](f)
     run(jnp.asarray(2.0))
     assert all(inside)
     assert inside
-    assert not MODES.bits & TRACED
+    assert not MODES.bits & UNDER_JAX
     assert run is not None
 
 
@@ -73,13 +73,13 @@ def test_a_finished_trace_is_over_although_it_is_held(by):
         held[0](jnp.asarray(2.0))
     except LookupError as error:
         held.append(error)
-    assert not MODES.bits & TRACED
+    assert not MODES.bits & UNDER_JAX
 
 
 def test_a_trace_is_over_in_a_program_without_modules():
     program = """
         import jax, torchgrad_jax as tg
-        from torchgrad_jax._core.state import MODES, TRACED
+        from torchgrad_jax._core.state import MODES, UNDER_JAX
 
         def f(x):
             raise LookupError
@@ -88,7 +88,7 @@ def test_a_trace_is_over_in_a_program_without_modules():
             jax.jit(f)(1.0)
         except LookupError as error:
             held = error
-        assert not MODES.bits & TRACED
+        assert not MODES.bits & UNDER_JAX
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
 
@@ -102,13 +102,13 @@ def test_a_trace_may_end_while_another_one_is_looked_for(monkeypatch):
             return super().__contains__(number)
 
     def f(x):
-        monkeypatch.setattr(traces, "_OUTERMOST", EndsTheRest())
+        monkeypatch.setattr(running_transforms, "_OUTERMOST", EndsTheRest())
         for _ in range(3):
             MODES.open_traces.add(len(MODES.open_traces))
         try:
-            return x * float(traces.running_watch() is None)
+            return x * float(running_transforms.running_watch() is None)
         finally:
             monkeypatch.undo()
 
     assert jax.grad(f)(1.0) == 1.0
-    assert not MODES.bits & TRACED
+    assert not MODES.bits & UNDER_JAX

@@ -1,4 +1,4 @@
-"""How the batch lies in memory that a tensor inside of `vmap` is one example of.
+"""What a run of `vmap` is over: how many examples, what was given for all of them, and how they lie in memory.
 
 torch computes for the whole batch, so that strides of results follow from those of the batch: with ``in_dims=1`` the
 examples of a batch of shape (3, 2) begin 1 element apart, and ``x * 2`` leaves them so. Inside of a run there is only
@@ -7,15 +7,16 @@ the tensor of one example; what is noted here says how the others lie around it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..._core.arrays import shapes
 from ..._core.arrays.meta import Meta, meta
 from ..._ops.registry import Layout
+from ..graph.history import requires_grad_of
 from ..memory.derivative_stops import storage_behind
-from ..memory.tensor import Tensor
-from .runs import Run
+from ..memory.strided import is_direct
+from ..memory.tensor import Tensor, is_plain
 
 _MARK = -(1 << 40)
 """The first of the strides by which dimensions are told apart."""
@@ -58,18 +59,67 @@ class Move(NamedTuple):
             whole.transpose_(*[d + (d >= at) for d in swapped])
 
 
-class BatchLayout(Run):
-    """What a run knows of the memory of batches."""
+class Batch:
+    """The examples that a run of `vmap` is over."""
 
-    __slots__ = ("example_strides", "moves")
+    __slots__ = ("entered", "example_strides", "inputs", "moves", "origins", "own_leaves", "size", "whole")
 
-    def __init__(self) -> None:
+    def __init__(self, size: int, inputs: Sequence[Tensor], whole: Callable[[Any, Sequence[Tensor]], Any]) -> None:
+        self.size = size
+        self.inputs = inputs
+        """The outside tensors that the run is over."""
+        self.whole = whole
+        """Gives tensors of a run for all examples, outside of it."""
+        self.own_leaves = False
+        """Whether the function made variables of its own by `requires_grad_`."""
+        self.entered: dict[int, tuple[Any, Tensor]] = {}
+        """Captured tensors with a row per example, by the identity of what stands for a row."""
+        self.origins: dict[int, tuple[Any, Tensor, int, Tensor]] = {}
+        """By the identity of the storage of an example: what it held at first, what was given for all examples and
+        along which dimension, and the tensor of one."""
         self.example_strides: dict[int, tuple[Any, int, int]] = {}
         """By the identity of a storage whose examples do not lie one after the other: the storage, how many elements
         apart they begin, and where the batch's dimension stands among the others."""
         self.moves: dict[int, tuple[Tensor, list[Move]]] = {}
         """By identity: the tensor of an example, and how its dimensions were moved in place."""
 
+    # --- what was given for all examples
+    def begin(self, t: Tensor, whole: Tensor, dim: int) -> None:
+        """Let a new tensor be the example of `whole`, whose dimension `dim` counts the examples."""
+        self.origins[id(t._st)] = t._st.array, whole, dim, t
+        self.moves[id(t)] = t, []
+        if dim or not whole._m.contiguous:
+            self.record_example_stride(t, whole._m.strides[dim], dim)
+
+    def origin_of(self, t: Tensor) -> tuple[Tensor, int] | None:
+        """The tensor, and its dimension, that `t` is the unchanged example of; else None."""
+        origin = self.origins.get(id(t._st))
+        if origin is None or t._st.array is not origin[0] or not is_direct(t) or not is_plain(t):
+            return None
+        _, whole, dim, _ = origin
+        return None if requires_grad_of(whole) is not requires_grad_of(t) else (whole, dim)
+
+    def given_as(self, t: Tensor) -> tuple[Any, Tensor, int, Tensor] | None:
+        """For a tensor on the memory of an example: what that held, what was given for all, the dimension, the
+        example."""
+        return self.origins.get(id(storage_behind(t)))
+
+    def row_of(self, t: Tensor) -> Tensor | None:
+        """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""
+        _, whole = self.entered.get(id(t._st.array), (None, None))
+        if whole is None or not is_direct(t) or (requires_grad_of(whole) and not requires_grad_of(t)):
+            return None
+        return whole
+
+    def check_not_given(self, t: Tensor, name: str) -> None:
+        """Complain about a write to the memory of what was given for all examples: their values are fixed."""
+        if any(storage_behind(v) is storage_behind(t) for v in self.inputs):
+            raise RuntimeError(
+                f"vmap: {name} writes to the memory of a tensor that is being mapped over, from inside of "
+                "the function that maps over it. Write to the example that the function was given, or to a clone."
+            )
+
+    # --- how the examples lie in memory
     def record_example_stride(self, t: Tensor, step: int, place: int = 0) -> None:
         """Note that examples of the batch that `t` is one of begin `step` elements apart.
 
@@ -104,11 +154,16 @@ class BatchLayout(Run):
 
     def memory_meta(self, t: Tensor) -> Meta:
         """Meta of the batch that `t` is one example of, as it lies in memory; `t` may be a view."""
-        shape, strides = self._whole(t, t._m.ndim, 0)
+        shape, strides = self._in_batch(t, t._m.ndim, 0)
         return meta(shape, t._m.dtype, t._m.device, strides)
 
-    def lay_out(self, call: Any, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
-        """Let the results of an elementwise operator lie as torch's, which computes them for the whole batch."""
+    def lay_out(
+        self, call: Any, leaves: Sequence[Any], outs: Sequence[Tensor], inside: Callable[[Tensor], bool]
+    ) -> None:
+        """Let the results of an elementwise operator lie as torch's, which computes them for the whole batch.
+
+        `inside` tells the leaves that are examples from those that come from outside.
+        """
         if not self.example_strides:
             return
         given = [v for v in leaves if isinstance(v, Tensor)]
@@ -119,21 +174,23 @@ class BatchLayout(Run):
             # torch leaves the batch where it is for functions of one tensor, and moves it to the front for others.
             alone = sum(v is not None for v in leaves) == 1 and (elementwise or call.row.kernel.copies)
             for t in outs:
-                self._lay_out_as(t, given, elementwise, alone)
+                self._lay_out_as(t, given, elementwise, alone, inside)
 
     def lay_out_like(self, model: Tensor, t: Tensor) -> None:
         """Let a new tensor of the shape of `model` lie as a batch of such would in torch."""
         if self.example_strides:
-            self._lay_out_as(t, [model], elementwise=False, alone=True)
+            self._lay_out_as(t, [model], elementwise=False, alone=True, inside=lambda _: True)
 
-    def _lay_out_as(self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool) -> None:
+    def _lay_out_as(
+        self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool, inside: Callable[[Tensor], bool]
+    ) -> None:
         """Let a new tensor lie as what comes from these, or from the first of them, would for the whole batch."""
         m, first = t._m, given[0]
         if not elementwise and first._m.shape != m.shape:
             return
         at = self.example_strides.get(id(storage_behind(first))) if alone and first._al is None else None
         place = 0 if at is None else at[2]
-        operands = [self._whole(v, m.ndim, place) for v in given]
+        operands = [self._in_batch(v, m.ndim, place) if inside(v) else (v._m.shape, v._m.strides) for v in given]
         shape = _inserted(m.shape, place, self.size)
         if elementwise:
             strides = list(shapes.elementwise_strides(shape, operands))
@@ -143,11 +200,9 @@ class BatchLayout(Run):
         t._m = t._st.meta = meta(m.shape, m.dtype, m.device, tuple(strides))
         self.record_example_stride(t, step, place)
 
-    def _whole(self, t: Tensor, ndim: int, place: int) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        """Shape and strides of what an operator reads for all examples."""
+    def _in_batch(self, t: Tensor, ndim: int, place: int) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """Shape and strides of what an operator reads for all examples where it reads one."""
         m, at = t._m, self.example_strides.get(id(storage_behind(t)))
-        if not self.inside(t):
-            return m.shape, m.strides
         step = t._st.meta.extent if at is None else at[1]
         pad = (1,) * (ndim - m.ndim)
         shape, strides = (*pad, *m.shape), (*pad, *m.strides)

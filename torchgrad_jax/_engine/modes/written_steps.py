@@ -1,7 +1,7 @@
 """What a run of tensor code came to: its steps, as a pure function of its inputs and of what it captured.
 
-A run of `vmap` writes its steps on a tape (`Lifted`); JAX traces other runs to a jaxpr (`Traced`). In a jaxpr a
-placeholder stands for each tensor from outside that the code met.
+A run of `vmap` writes its steps on a tape (`TapedSteps`); JAX traces other runs to a jaxpr (`JaxprSteps`). In a jaxpr
+a placeholder stands for each tensor from outside that the code met.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def outside_value(index: int, m: Meta, weak: bool = False) -> Any:
     return _placeholder.bind(index=index, aval=aval)
 
 
-class Lifted:
+class TapedSteps:
     """What a run of `vmap` came to: steps over inputs and captured tensors."""
 
     __slots__ = ("_about", "_met", "_outs", "_steps", "_tape", "captured", "key", "mapped")
 
-    def __init__(self, lift: Any, steps: Sequence[Any], outs: Sequence[Any]) -> None:
-        tape, self._met = lift.tape, lift.met
+    def __init__(self, run: Any, steps: Sequence[Any], outs: Sequence[Any]) -> None:
+        tape, self._met = run.tape, run.met
         self._tape = tape
         self._steps, self._outs = steps, tuple(outs)
         consts = [c if isinstance(c, jax.Array | np.ndarray) else jnp.asarray(c) for _, c in tape.consts]
-        self.captured: list[Any] = [*lift.captured_then(), *[wrap_array(c) for c in consts]]
-        self.mapped = [*lift.mapped, *[False] * len(consts)]
+        self.captured: list[Any] = [*run.captured_then(), *[wrap_array(c) for c in consts]]
+        self.mapped = [*run.mapped, *[False] * len(consts)]
         self._about = (
             tuple([v.aval for v in tape.inputs]),
             self._outs,
@@ -66,18 +66,18 @@ class Lifted:
         return key, numbers, self._tape.function(steps, self._outs, n_captured, len(numbers))
 
 
-class Traced:
+class JaxprSteps:
     """What a run came to that JAX traced."""
 
     __slots__ = ("birth", "captured", "jaxpr", "keys", "n_in")
 
-    def __init__(self, jaxpr: Any, consts: Sequence[Any], lift: Any) -> None:
+    def __init__(self, jaxpr: Any, consts: Sequence[Any], run: Any) -> None:
         self.jaxpr = jaxpr
         self.n_in = len(jaxpr.invars)
-        self.birth = lift.birth
+        self.birth = run.birth
         self.keys = [jax.random.key_impl(c) if is_key(c) else None for c in consts]
         words = [jax.random.key_data(c) if is_key(c) else c for c in consts]
-        self.captured: list[Any] = [*lift.captured_then(), *map(wrap_array, words)]
+        self.captured: list[Any] = [*run.captured_then(), *map(wrap_array, words)]
 
     def function(self) -> Callable[..., list[Any]]:
         """A pure function of the inputs and the captured arrays."""

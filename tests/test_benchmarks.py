@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks import executors
 from benchmarks.operators.inputs import matrix
 from benchmarks.operators.measure import Measured, WrongResult, compare
 from benchmarks.operators.report import overview, summaries, worst
 from benchmarks.operators.rows import ROWS, Row
+from torchgrad_jax._core.host import choice
 
 SIN = Row("sin", (matrix,), lambda t, x: t.sin(x))
 EMPTY = Row("empty_like", (matrix,), lambda t, x: t.empty_like(x), unset=True)
@@ -51,3 +53,10 @@ def test_a_summary_has_the_mean_the_shares_and_the_worst_first():
 def test_each_operator_has_a_name_of_its_own():
     names = [row.name for row in ROWS]
     assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("name", choice.EXCEPTIONS)
+def test_both_executors_give_what_a_step_is_measured_for(name):
+    for xla, numpy in zip(*[call() for call in executors.executors(name)], strict=True):
+        assert (xla.shape, xla.dtype) == (numpy.shape, numpy.dtype)
+        np.testing.assert_allclose(numpy, xla, rtol=1e-3, atol=float(np.abs(xla).max()) * 1e-5)

@@ -370,6 +370,7 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
 @elementwise_op(
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
+    host=forms.clamped,
     aliases=("clip",),
     node=_clamp_node,
     compares=Compares.INPUTS,
@@ -384,6 +385,7 @@ def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar |
 @elementwise_op(
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
+    host=forms.clamped,
     compares=Compares.INPUTS,
     numbers=Numbers(fits=Fits.EXACTLY),
     node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0",
@@ -397,6 +399,7 @@ def clamp_min(input: Array, min: Array | Scalar) -> Array:
 @elementwise_op(
     promote=COMMON,
     inplace=InPlace(check=_check_clamp_inplace),
+    host=forms.clamped,
     compares=Compares.INPUTS,
     numbers=Numbers(fits=Fits.EXACTLY),
     node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0",

@@ -13,7 +13,7 @@ from jax import lax
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.division import divide
 from .._core.errors.checks import fail_if, readable
-from .._core.host import forms
+from .._core.host import forms_of_order
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import is_bool, is_complex, is_float
 from .inner import inner_op
@@ -319,7 +319,12 @@ def nanmedian_full(input: Array) -> Array:
 
 
 @op(
-    function=False, method=False, returns=("values", "indices"), node="MedianBackward1", nondiff=(1,), host=forms.middle
+    function=False,
+    method=False,
+    returns=("values", "indices"),
+    node="MedianBackward1",
+    nondiff=(1,),
+    host=forms_of_order.middle,
 )
 def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` and an index where it stands."""
@@ -332,7 +337,7 @@ def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array,
     return _median_dim(input, dim, keepdim, ignore_nan=True)
 
 
-@op(returns=("values", "indices"), nondiff=(1,), host=forms.kth)
+@op(returns=("values", "indices"), nondiff=(1,), host=forms_of_order.kth)
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The k-th smallest along `dim` (counted from 1, NaN last) and its index."""
     axis = shapes.wrap_dim(dim, input.ndim)

@@ -13,6 +13,7 @@ from jax import lax
 from .._core.arrays import shapes
 from .._core.errors.checks import fail_if, is_traced, numpy_of, readable
 from .._core.errors.messages import LinAlgError
+from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
@@ -96,7 +97,8 @@ def factorize(a: Array) -> tuple[Array, Array, Array]:
         perm = jnp.broadcast_to(jnp.arange(a.shape[-2], dtype=jnp.int32), a.shape[:-1])
         return a, jnp.zeros((*a.shape[:-2], k), jnp.int32), perm
     lu, pivots, perm = lax.linalg.lu(a)
-    return _undefined_from_pivots(a, lu), pivots + 1, perm
+    lu = control.cond(jnp.isfinite(lu).all(), lambda a, lu: lu, _undefined_from_pivots, a, lu)
+    return lu, pivots + 1, perm
 
 
 def _undefined_from_pivots(a: Array, lu: Array) -> Array:

@@ -14,6 +14,7 @@ from .._core.arrays.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.arrays.kernels import category, refusing, refusing_complex, scalar_name, where
 from .._core.arrays.layouts import elementwise, with_lines
 from .._core.arrays.meta import Meta
+from .._core.host import forms
 from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import broadcast
@@ -107,7 +108,7 @@ abs_ = unary(
     layout=_as_empty_like,
 )
 neg = unary("neg", _neg, operators=("__neg__",), aliases=("negative",), out=Out.EXACT)
-sign = unary("sign", refusing_complex(_unit, _SIGN_COMPLEX), out=Out.EXACT)
+sign = unary("sign", refusing_complex(_unit, _SIGN_COMPLEX), out=Out.EXACT, host=forms.sign)
 sgn = unary("sgn", _unit, keeps=("input", "result"), out=Out.EXACT)
 signbit = unary(
     "signbit",

@@ -13,7 +13,7 @@ from .._core.arrays import dtypes, layouts, shapes
 from .._core.arrays.division import divide
 from .._core.arrays.kernels import cpp_name
 from .._core.errors.checks import fail_if, numpy_of, outside, readable
-from .._core.host import forms
+from .._core.host import forms, forms_of_order
 from .._core.jax import control
 from .._core.random.rounding import halves
 from .helpers import is_bool, is_complex, is_float
@@ -45,14 +45,14 @@ def _sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     nondiff=(1,),
     layout=Layout.PRESERVE,
     node=lambda a: f"SortBackward{int(a['stable'] is not None)}",
-    host=forms.ordered,
+    host=forms_of_order.ordered,
 )
 def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> tuple[Array, Array]:
     """Sort along `dim`, NaN last; always stable."""
     return _sort(input, dim, descending)
 
 
-@op(grad=Grad.NO, layout=Layout.PRESERVE, host=forms.order)
+@op(grad=Grad.NO, layout=Layout.PRESERVE, host=forms_of_order.order)
 def argsort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Array:
     """The permutation that sorts along `dim`; always stable."""
     return _sort(input, dim, descending)[1]
@@ -77,7 +77,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     return along(x, index, axis), index
 
 
-@op(returns=("values", "indices"), nondiff=(1,), host=forms.largest)
+@op(returns=("values", "indices"), nondiff=(1,), host=forms_of_order.largest)
 def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
     """The k largest or smallest elements along `dim`, in order; of equals the first."""
     axis = shapes.wrap_dim(dim, input.ndim)

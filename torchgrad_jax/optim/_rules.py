@@ -18,6 +18,7 @@ import numpy as np
 
 from .._core.arrays.dtypes import FLOATING
 from .._core.arrays.placement import MANY, spread_over
+from .._core.host import choice
 from .._core.jax import abstract
 from .._core.jax.caches import KERNELS
 from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX
@@ -250,7 +251,7 @@ class _Kernel:
         self.rule, self.fixed, self.traced, self.names = rule, fixed, traced, names
         self.kind = kind
         self.writes: list[Sequence[int]] = []
-        self.step = executors.choose_later(jax.jit(self._step), device, limit=executors.OF_MANY)
+        self.step = executors.choose_later(jax.jit(self._step), device, limit=choice.OF_MANY)
         self.run = self.step
         """What is called outside of programs, with the same results."""
 

@@ -57,6 +57,8 @@ TIES = array([[1.0, 2.0, 2.0, 1.0], [0.0, -0.0, 0.0, -0.0], [INF, -INF, INF, 3.0
 WITH_NAN = array([[1.0, NAN, 2.0, NAN], [-INF, INF, NAN, 0.0]])
 IMAGE, EMPTY = floats(2, 4, 5, 6), np.zeros((0, 4), F)
 MANY = floats(3, 342)
+FILLED = np.resize(array([0.0, 2.0, -0.0, INF, -1.0, -INF, 2.0, 0.0, -2.0, 1e-40, -1e-40]), (40, 13))
+WITH_NANS = np.resize(array([1.0, NAN, -0.0, 2.0, -NAN, INF, 0.0]), (9, 20))
 ROW, CHANNEL = floats(4, seed=1), floats(4, seed=2)
 
 
@@ -82,7 +84,8 @@ def orders(name, first_is_left, **statics):
     return [
         *[(name, TAKEN, [x], {"dim": d, **statics}) for x in (X, TIES, TIES.astype(D), X.T) for d in (0, -1)],
         (name, LEFT if first_is_left else TAKEN, [WITH_NAN], {"dim": 1, **statics}),
-        *[(name, NONE, [x], {"dim": 0, **statics}) for x in (MANY, X.astype(L), array(1.0))],
+        *[(name, TAKEN, [x], {"dim": d, **statics}) for x in (MANY, FILLED) for d in (0, -1)],
+        *[(name, NONE, [x], {"dim": 0, **statics}) for x in (MANY.astype(D), X.astype(L), array(1.0))],
     ]  # fmt: skip
 
 
@@ -120,6 +123,12 @@ TABLED = [
     ("remainder", TAKEN, [array([1.0, -1.0, INF, NAN, 3.0]), array([INF, INF, 2.0, 2.0, -0.0])], {}),
     ("remainder", TAKEN, [whole(9, 3, 4, low=-9), 4], {}), ("remainder", TAKEN, [whole(9, 3, 4, low=-9), -4], {}),
     ("remainder", TAKEN, [X, -1.5], {}), ("remainder", LEFT, [ZEROS, mixed(2, 3)], {}),
+    *unary("sign"), ("sign", TAKEN, [ZEROS], {}), ("sign", LEFT, [SPECIAL], {}),
+    *[("clamp", TAKEN, [x, *limits], {})
+      for x in (X, SPECIAL, X.astype(D)) for limits in ((-1.0, 0.5), (2, -1), (1.0, NAN))],
+    ("clamp", LEFT, [ZEROS, 0.0, 1.0], {}), ("clamp", NONE, [X, X, X], {}), ("clamp", NONE, [X.astype(L), 1, 2], {}),
+    ("clamp_min", TAKEN, [SPECIAL, 0.5], {}), ("clamp_max", TAKEN, [SPECIAL, -0.5], {}),
+    ("clamp_min", LEFT, [ZEROS, 0.0], {}),
     *unary("nan_to_num", nan=None, posinf=None, neginf=None),
     ("nan_to_num", LEFT, [SPECIAL], {"nan": 1.0, "posinf": None, "neginf": -3.0}),
     *unary("softplus", beta=1.0, threshold=20.0), ("softplus", NONE, [X], {"beta": 2.0, "threshold": 20.0}),
@@ -133,6 +142,9 @@ TABLED = [
     *orders("topk", True, k=2, largest=True, sorted=True), *orders("topk", False, k=1, largest=False, sorted=True),
     ("topk", NONE, [X], {"k": 0, "dim": 0, "largest": True, "sorted": True}),
     *orders("kthvalue", False, k=2, keepdim=False), *orders("kthvalue", False, k=1, keepdim=True),
+    *[("sort", TAKEN, [WITH_NANS], {"dim": 1, "descending": k, "stable": None}) for k in (False, True)],
+    *[("topk", TAKEN, [WITH_NANS], {"k": 5, "dim": 0, "largest": k, "sorted": True}) for k in (False, True)],
+    ("kthvalue", TAKEN, [WITH_NANS], {"k": 18, "dim": 1, "keepdim": False}),
     *orders("median_dim", True, keepdim=False), *orders("median_dim", True, keepdim=True),
     *[("searchsorted", TAKEN, [EDGES, v], {**SEARCH, **more})
       for v in (X, TIES, WITH_NAN, array([0.0, -0.0]))

@@ -8,11 +8,11 @@ orders sees zeros. A row that changes sides is a change for users: `docs/non_goa
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core.host import code as host
+from torchgrad_jax._core.host import choice
 
 HALF = 33
 """Numbers of each sign: kernels run their vectors of eight or sixteen, and what is left over."""
-MANY = host.LARGEST // 2 + HALF
+MANY = choice.LARGEST // 2 + HALF
 """The same in a tensor that is XLA's."""
 SMALL = {"float64": 2e-310, "float32": 2e-40, "bfloat16": 2e-40, "float16": 2e-6}
 BITS = {"float64": "int64", "float32": "int32", "bfloat16": "int16", "float16": "int16"}

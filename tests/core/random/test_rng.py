@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from torchgrad_jax._core.random import rng
+from torchgrad_jax._core.random import exchanges, normals, rng
 from torchgrad_jax._core.random.rejection import _stirling_rest
 from torchgrad_jax._core.random.rounding import fma32, fma64
 
@@ -139,9 +140,9 @@ def test_state_bytes_are_torchs(torch: Any, seed: int) -> None:
         ours.random32(words)
         torch.empty(words, dtype=torch.int32).random_(generator=theirs)
         np.testing.assert_array_equal(ours.get_state(), theirs.get_state().numpy())
-    for normals in (1, 2, 15, 40):
-        rng.normal((normals,), generator=ours)
-        torch.randn(normals, generator=theirs)
+    for count in (1, 2, 15, 40):
+        rng.normal((count,), generator=ours)
+        torch.randn(count, generator=theirs)
         np.testing.assert_array_equal(ours.get_state(), theirs.get_state().numpy())
 
 
@@ -641,14 +642,34 @@ def test_draw_is_as_recorded(name: str, draw: Any, numbers: list[float], word: i
     assert g.random32(1)[0] % (2**28 - 1) == word
 
 
-@given(st.integers(0, 2**64 - 1), st.integers(2, 60))
-@settings(max_examples=50, deadline=None)
-def test_both_shuffles_agree(seed: int, n: int) -> None:
-    steps = rng.Generator().manual_seed(seed).random32(n - 1) % np.arange(n, 1, -1)
-    partners = np.arange(n - 1) + steps
-    few = rng._shuffle_few(partners)
-    np.testing.assert_array_equal(rng._shuffle_many(partners), few)
-    assert sorted(few) == list(range(n))
+@pytest.mark.parametrize("n", [2, 3, 60, 1000])
+def test_exchanges_of_lapack_are_those_of_python(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    partners = np.arange(n - 1) + rng.Generator().manual_seed(n).random32(n - 1) % np.arange(n, 1, -1)
+    monkeypatch.setattr(exchanges, "_FEW", 0)
+    order = exchanges.exchanged(partners)
+    monkeypatch.setattr(exchanges, "_FEW", n)
+    np.testing.assert_array_equal(order, exchanges.exchanged(partners))
+    assert sorted(order) == list(range(n))
+
+
+def test_normals_have_the_same_bits_whoever_makes_them() -> None:
+    words = rng.Generator().manual_seed(3).random32(3 * normals._PIECES[0] + normals._PIECES[1] + 32)
+    words[:4] = 0, 2**24 - 1, 1, 2**24 - 2
+    compiled, by_numpy = normals.normals_of_words(words), normals._block(words)
+    np.testing.assert_array_equal(compiled.view(np.int32), by_numpy.view(np.int32))
+
+
+def test_normals_can_be_drawn_while_jax_traces() -> None:
+    g = rng.Generator().manual_seed(3)
+    made = jax.jit(lambda x: x + rng.normal((normals._PIECES[1],), generator=g))(np.float32(0))
+    np.testing.assert_array_equal(made, rng.normal((normals._PIECES[1],), generator=g.manual_seed(3)))
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_the_largest_come_first_and_of_equal_ones_the_first(count: int) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (6, 30)).astype(np.float64)
+    order = np.argsort(-x, axis=-1, kind="stable")[:, :count]
+    np.testing.assert_array_equal(rng._largest_first(x, count), order)
 
 
 @example(25.0, 83886.40610784641, -4.2091950978198876e-108)

@@ -10,7 +10,7 @@ from tests.engine.memory.test_strided import PATTERNS, SIZE
 from torchgrad_jax._core.arrays import dtypes, shapes, transfer
 from torchgrad_jax._core.arrays.devices import default_device
 from torchgrad_jax._core.arrays.meta import meta
-from torchgrad_jax._core.host import code as host
+from torchgrad_jax._core.host import choice
 from torchgrad_jax._core.jax.caches import KERNELS
 from torchgrad_jax._engine.graph.grad_plan import GradPlan
 from torchgrad_jax._engine.memory import strided
@@ -125,7 +125,7 @@ def test_gradients_of_small_tensors_compile_nothing(kernels):
 
 def test_large_and_half_tensors_are_xla_s(kernels):
     tg.clear_caches()
-    large, half = tg.ones(host.LARGEST + 1), tg.ones(11, dtype=tg.bfloat16)
+    large, half = tg.ones(choice.LARGEST + 1), tg.ones(11, dtype=tg.bfloat16)
     for x in (large, half):
         assert (x * 3)[0].item() == 3
     assert len([n for n in _sizes(kernels) if n]) >= 2
@@ -147,7 +147,7 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("limit", [host.LIMIT, 0.0], ids=["numpy", "xla"])
+@pytest.mark.parametrize("limit", [choice.LIMIT, 0.0], ids=["numpy", "xla"])
 @pytest.mark.parametrize("name", TREES)
 def test_functions_of_trees(name, limit):
     fn, args = TREES[name]

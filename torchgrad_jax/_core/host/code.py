@@ -11,16 +11,14 @@ For `x * 2 + 1` of four elements, this makes the function
         v1 = add(v0, c0)
         return own(v1)
 
-There is nothing to compile, and a call costs what NumPy costs. Whether a kernel is done so follows from its steps and
-shapes alone, never from how often it ran: the same call on the same shapes gives the same bits each time. A kernel with
-a step that the table lacks, or with so much to do that XLA is faster, has no such code. XLA also gets a call with a
-traced value, with an array that was put on a device, or under `jax_debug_nans`.
+There is nothing to compile, and a call costs what NumPy costs. `choice.py` says for which kernels this is done: a
+kernel with a step that the table lacks, or with so much to do that XLA is faster, has no such code. XLA also gets a
+call with a traced value, with an array that was put on a device, or under `jax_debug_nans`.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -29,40 +27,11 @@ import jax
 import numpy as np
 
 from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
-from . import indexing as host_indexing, inline, shorter, steps as host_steps
+from . import choice, indexing as host_indexing, inline, shorter, steps as host_steps
 from .inline import Step, Unsure
 
-LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
-"""Elements of an array, and of one in a program with a loop, of which each round takes a part."""
-OF_THREADS = 1 << 22
-"""Elements of an array from which on XLA's threads do even a single comparison sooner than NumPy."""
-LIMIT = 100.0
-"""Microseconds that NumPy may take for a kernel.
-
-Compiling a kernel costs as much as a thousand calls of it."""
-ROUND = 10.0
-"""Microseconds more for each round of a loop, which XLA takes as well."""
-OF_ROUND = 200.0
-"""Microseconds that NumPy may take for a round: XLA does one step after the other, too, and takes about as long."""
-
-OF_LOOP = 1500.0
-"""Microseconds that NumPy may take beside the rounds of a loop: XLA compiles a loop and its derivative for a second."""
-
-ALONE = 50.0
-"""What a product of a program with a loop costs if XLA does it, and NumPy the rest."""
 _ALONE = ("dot_general",)
-
-INNER = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
-    "remat": "jaxpr",
-}
-"""The primitives that run a jaxpr once, and the parameter that holds it."""
-
+"""Steps of a program with a loop that XLA may do alone, with NumPy doing the rest."""
 
 _FEW = 16
 """Arguments of which each says itself what is done when NumPy can't take it: XLA does the call."""
@@ -72,7 +41,9 @@ class _No(Exception):
     """The kernel has a step that only XLA can do, or too much work for NumPy."""
 
 
-def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float = LIMIT, form: Any = None) -> Any:
+def program(
+    closed: Any, kernel: Callable[..., Any], single: bool, limit: float = choice.LIMIT, form: Any = None
+) -> Any:
     """NumPy code for a closed jaxpr; None where XLA has to do it.
 
     Args:
@@ -86,10 +57,10 @@ def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float 
     Returns:
         A function of the same arguments as `kernel`, with the same results.
     """
-    if closed.effects or jax.default_backend() != "cpu":
+    if closed.effects or choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
         return None
     try:
-        maker = _Maker(closed, kernel, limit)
+        maker = _Maker(closed, kernel, choice.room(closed.jaxpr, limit, 1.0 if form is None else choice.OF_FORM))
         derived = maker.function(single)
     except (_No, Unsure):
         return None
@@ -109,9 +80,8 @@ class _Line(NamedTuple):
 class _Maker:
     """Code in the making."""
 
-    def __init__(self, closed: Any, kernel: Any, limit: float) -> None:
-        self.loops = any(e.primitive.name == "scan" for e in _all_steps(closed.jaxpr))
-        self.closed, self.left = closed, max(limit, OF_LOOP) if self.loops else limit
+    def __init__(self, closed: Any, kernel: Any, room: choice.Room) -> None:
+        self.closed, self.room = closed, room
         self.lines: list[_Line] = []
         self.made: dict[str, tuple[str, list[str]]] = {}
         """By name, which primitive of which values gave a value."""
@@ -127,11 +97,10 @@ class _Maker:
         self.spread: dict[str, str] = {}
         """By name, values that were spread."""
         self.count = 0
-        self.largest = OF_ROUNDS if self.loops else LARGEST
-        if limit == math.inf:
-            self.largest = OF_THREADS
         for v in closed.jaxpr.invars:
-            _check(v.aval, self.largest, halves=True)
+            _check(v.aval, halves=True)
+        if max([v.aval.size for v in closed.jaxpr.outvars], default=0) > self.room.largest:
+            raise _No
         self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]
         self.numbers: dict[str, str] = {}
         """By the name of a number as an array, that of the argument."""
@@ -227,7 +196,7 @@ class _Maker:
         return out
 
     def _constant(self, value: np.ndarray) -> str:
-        if value.size > self.largest:
+        if value.size > self.room.largest:
             raise _No
         name = f"c{len(self.known)}"
         self.known[name] = self.space[name] = value
@@ -236,20 +205,17 @@ class _Maker:
     def _run(self, jaxpr: Any, consts: Sequence[str], args: Sequence[str]) -> list[str]:
         env: dict[Any, str] = dict(zip(jaxpr.constvars, consts))
         env.update(zip(jaxpr.invars, args))
-        self.left += ROUND * sum([e.params["length"] for e in jaxpr.eqns if e.primitive.name == "scan"])
+        self.room.left += choice.ROUND * sum([e.params["length"] for e in jaxpr.eqns if e.primitive.name == "scan"])
 
         def name_of(v: Any) -> str:
             return self._constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v]
 
         for eqn in _needed(jaxpr):
             ins = [name_of(v) for v in eqn.invars]
-            inner = INNER.get(eqn.primitive.name)
-            if inner is not None:
-                closed = eqn.params[inner]
+            found = self._once(eqn, ins) if not (inner := choice.inner_of(eqn)) else []
+            for closed, taken in inner:
                 consts = [self._constant(np.asarray(c)) for c in getattr(closed, "consts", ())]
-                found = self._run(getattr(closed, "jaxpr", closed), consts, ins)
-            else:
-                found = self._once(eqn, ins)
+                found = self._run(getattr(closed, "jaxpr", closed), consts, [ins[i] for i in taken])
             env.update(zip(eqn.outvars, found))
         return [name_of(v) for v in jaxpr.outvars]
 
@@ -271,25 +237,24 @@ class _Maker:
     def _step(self, eqn: Any, ins: list[str]) -> list[str]:
         primitive = host_steps.STEPS.get(eqn.primitive.name)
         if primitive is None:
-            return self._loop(eqn, ins)
+            return self._bodies(eqn, ins)
         if (moved := self._counted_from_the_end(eqn, ins)) is not None:
             return [moved]
         for v in (*eqn.invars, *eqn.outvars):
-            _check(v.aval, self.largest, eqn.primitive.name in host_steps.MOVES)
+            _check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
         fn = primitive.make(eqn.params, *avals)
-        price = host_steps.cost(primitive, eqn)
-        if (fn is None or price > ALONE) and self.loops and eqn.primitive.name in _ALONE:
-            fn, price = _compiled_alone(eqn), ALONE
-        if fn is None:
+        price = 0.0 if choice.saves(eqn) else host_steps.cost(primitive, eqn)
+        if (fn is None or price > choice.ALONE) and self.room.loops and eqn.primitive.name in _ALONE:
+            fn, price = _compiled_alone(eqn), choice.ALONE
+        if fn is None or not self.room.touch(eqn):
             raise _No
         if all(n in self.known for n in ins) and not eqn.primitive.multiple_results:
             with np.errstate(all="ignore"):
                 return [self._constant(np.asarray(fn(*[self.known[n] for n in ins])))]
         if eqn.primitive.name == "broadcast_in_dim":
             return [self._broadcast(eqn, *ins)]
-        self.left -= price
-        if self.left < 0:
+        if not self.room.spend(price):
             raise _No
         if primitive.knowing is not None:
             fn = primitive.knowing(eqn.params, *avals, [self.known.get(n) for n in ins]) or fn
@@ -335,16 +300,23 @@ class _Maker:
             self.compact[out] = eqn.outvars[0].aval
         return out
 
-    def _loop(self, eqn: Any, ins: list[str]) -> list[str]:
-        """A loop with a known number of rounds."""
-        if eqn.primitive.name != "scan":
-            raise _No
+    def _bodies(self, eqn: Any, ins: list[str]) -> list[str]:
+        """A loop with a known number of rounds, or a choice of what to do."""
         for v in eqn.outvars:
-            _check(v.aval, self.largest)
-        body = _Maker(eqn.params["jaxpr"], None, OF_ROUND)
+            _check(v.aval)
+        if not self.room.touch(eqn):
+            raise _No
+        if eqn.primitive.name == "scan":
+            inner = eqn.params["jaxpr"]
+            body = _Maker(inner, None, choice.room(inner.jaxpr, choice.OF_ROUND))
+            made = host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars])
+        elif eqn.primitive.name == "cond":
+            made = host_steps.chosen([_Maker(b, None, self.room).body() for b in choice.branches_of(eqn)])
+        else:
+            raise _No
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
-        called = self._called(host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars]))
+        called = self._called(made)
         ins = [*map(self._spread, ins)]
         self._add(outs, f"[{', '.join(outs)}] = {called}({', '.join(ins)})", ins)
         return outs
@@ -397,15 +369,6 @@ def _narrows(eqn: Any) -> bool:
     return (eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype) == (np.float64, np.float32)
 
 
-def _all_steps(jaxpr: Any) -> Iterator[Any]:
-    """The equations of a jaxpr and of those that it calls."""
-    for eqn in jaxpr.eqns:
-        yield eqn
-        inner = eqn.params.get(INNER.get(eqn.primitive.name, ""))
-        if inner is not None:
-            yield from _all_steps(getattr(inner, "jaxpr", inner))
-
-
 def _compiled_alone(eqn: Any) -> Step | None:
     """One step as a compiled function of NumPy arrays, such as a large product beside a loop of slow compilation."""
     params = tuple(sorted(eqn.params.items()))
@@ -438,7 +401,7 @@ def _needed(jaxpr: Any) -> list[Any]:
     return kept[::-1]
 
 
-def _check(aval: Any, largest: int, halves: bool = False) -> None:
+def _check(aval: Any, halves: bool = False) -> None:
     """Leave to XLA what computes in half types, which it does in a wider dtype, and arrays without a plain shape."""
     shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
@@ -447,7 +410,7 @@ def _check(aval: Any, largest: int, halves: bool = False) -> None:
         plain = halves
     else:
         plain = dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
-    if aval.size > largest or not plain:
+    if not plain:
         raise _No
 
 

@@ -84,6 +84,36 @@ def _remainder(x: Any, y: Any) -> Any:
     return out
 
 
+def sign(keys: Keys, **statics: Any) -> Step | None:
+    """-1, 0 or 1, where no element is NaN."""
+    if not floats(keys):
+        return None
+
+    def sign(x: Any) -> Any:
+        out = np.sign(x)
+        refuse_if(any_of(out != out))
+        return out
+
+    return sign
+
+
+def clamped(keys: Keys, **statics: Any) -> Step | None:
+    """Between two numbers, of which one may be missing and none is 0: of two zeros the one that is given stays."""
+    given = {name: keys.get(name) for name in ("min", "max")}
+    numbers = [k for k in given.values() if k is not None]
+    if not floats({"input": keys["input"]}) or not all(k in (int, float) for k in numbers):
+        return None
+    dt, has_low = keys["input"].dtype.np, given["min"] is not None
+
+    def clamp(x: Any, *limits: Any) -> Any:
+        refuse_if(not all(limits))
+        low_or_high = np.maximum if has_low else np.minimum
+        out = low_or_high(x, dt.type(limits[0]))
+        return out if len(limits) == 1 else np.minimum(out, dt.type(limits[1]))
+
+    return clamp
+
+
 def nan_to_num(keys: Keys, **statics: Any) -> Step | None:
     """An array whose elements are all finite is as it was."""
     if not floats(keys):
@@ -115,22 +145,10 @@ def elu(keys: Keys, alpha: float, scale: float, input_scale: float) -> Step | No
     return lambda x: np.where(x > 0, x, np.expm1(x))
 
 
-# --- order ----------------------------------------------------------------------------------------
+# --- places ---------------------------------------------------------------------------------------
 
 
-def _order(axis: int, descending: bool) -> Step:
-    """A stable order; NaN comes last, or is refused where it would come first."""
-    if not descending:
-        return lambda x: x.argsort(axis, "stable")
-
-    def order(x: Any) -> Any:
-        refuse_if(any_of(x != x))
-        return (-x).argsort(axis, "stable")
-
-    return order
-
-
-def _along(key: Any, axis: int, taken: int) -> Step:
+def along(key: Any, axis: int, taken: int) -> Step:
     """The elements at places along an axis, of which there are `taken`."""
     step, base = math.prod(key.shape[axis + 1 :]), flat_places(key.shape, axis, taken)
     return lambda x, at: x.take((at if step == 1 else at * step) + base)
@@ -146,77 +164,6 @@ def flat_places(shape: tuple[int, ...], axis: int, taken: int) -> Any:
     return np.broadcast_to(base, [taken if d == axis else n for d, n in enumerate(shape)])
 
 
-def ordered(keys: Keys, dim: int, descending: bool, stable: Any) -> Step | None:
-    """The elements in order, and where they were."""
-    x = keys["input"]
-    if not few(keys) or not x.ndim:
-        return None
-    axis = shapes.wrap_dim(dim, x.ndim)
-    order, pick = _order(axis, descending), _along(x, axis, x.shape[axis])
-
-    def sort(x: Any) -> Any:
-        at = order(x)
-        return pick(x, at), at
-
-    return sort
-
-
-def order(keys: Keys, dim: int, descending: bool, stable: Any) -> Step | None:
-    """The places of the elements in order."""
-    x = keys["input"]
-    return _order(shapes.wrap_dim(dim, x.ndim), descending) if few(keys) and x.ndim else None
-
-
-def largest(keys: Keys, k: int, dim: int, largest: bool, sorted: bool) -> Step | None:
-    """The first `k` in order."""
-    x = keys["input"]
-    if not few(keys) or not x.ndim or not k:
-        return None
-    axis = shapes.wrap_dim(dim, x.ndim)
-    order, pick = _order(axis, largest), _along(x, axis, k)
-    first = (*[slice(None)] * axis, slice(k))
-
-    def top(x: Any) -> Any:
-        at = order(x)[first]
-        return pick(x, at), at
-
-    return top
-
-
-def kth(keys: Keys, k: int, dim: int, keepdim: bool) -> Step | None:
-    """The element that comes at one place of the order, and where it was."""
-    x = keys["input"]
-    if not few(keys) or not x.ndim:
-        return None
-    return _one_of_order(x, shapes.wrap_dim(dim, x.ndim), k - 1, keepdim)
-
-
-def middle(keys: Keys, dim: int, keepdim: bool) -> Step | None:
-    """The lower middle of the order, where no element is NaN."""
-    x = keys["input"]
-    if not few(keys) or not x.ndim:
-        return None
-    axis = shapes.wrap_dim(dim, x.ndim)
-    find = _one_of_order(x, axis, (x.shape[axis] - 1) // 2, keepdim)
-
-    def median(x: Any) -> Any:
-        refuse_if(any_of(x != x))
-        return find(x)
-
-    return median
-
-
-def _one_of_order(key: Any, axis: int, k: int, keepdim: bool) -> Step:
-    pick, at_k = _along(key, axis, 1), (*[slice(None)] * axis, slice(k, k + 1))
-    shape = [1 if d == axis else n for d, n in enumerate(key.shape) if keepdim or d != axis]
-
-    def find(x: Any) -> Any:
-        at = x.argsort(axis, "stable")[at_k]
-        return pick(x, at).reshape(shape), at.reshape(shape)
-
-    return find
-
-
 def searched(keys: Keys, out_int32: bool, right: bool, side: Any) -> Step | None:
     """Where values belong in one sorted row."""
     edges, x, sorter = keys["sorted_sequence"], keys["input"], keys["sorter"]
@@ -229,9 +176,6 @@ def searched(keys: Keys, out_int32: bool, right: bool, side: Any) -> Step | None
         return np.asarray(edges.searchsorted(x, to), dt)
 
     return search
-
-
-# --- places ---------------------------------------------------------------------------------------
 
 
 def indexed(keys: Keys) -> Step | None:
@@ -260,7 +204,7 @@ def gathered(keys: Keys, dim: int, sparse_grad: bool) -> Step | None:
     axis = shapes.wrap_dim(dim, x.ndim)
     n, pick = x.shape[axis], None
     if all(a == b for d, (a, b) in enumerate(zip(at.shape, x.shape)) if d != axis):
-        pick = _along(x, axis, at.shape[axis])
+        pick = along(x, axis, at.shape[axis])
 
     def gather(x: Any, at: Any) -> Any:
         refuse_if(not all_between(at, 0, n))

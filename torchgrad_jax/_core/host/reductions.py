@@ -66,6 +66,20 @@ def reduced(fn: Any, kinds: str) -> Callable[..., Step | None]:
     return make
 
 
+def multiplied(params: Any, ins: Any, outs: Any) -> Step | None:
+    """A product of all elements goes by columns first, of which NumPy multiplies several at a time."""
+    size, dt = ins[0].size, ins[0].dtype
+    columns = 64 if size < 1 << 16 else 1024
+    if outs[0].shape or dt.kind not in "iuf" or size % columns or size < 1 << 12:
+        return reduced(np.multiply, "iuf")(params, ins, outs)
+
+    def multiply(x: Any) -> Any:
+        by_column = np.multiply.reduce(x.reshape(-1, columns), 0, dt)
+        return np.asarray(np.multiply.reduce(by_column, 0, dt), dt)
+
+    return multiply
+
+
 def place_of(fn: Any) -> Callable[..., Step | None]:
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
         if ins[0].dtype.kind == "c" or not ins[0].size or len(params["axes"]) != 1:

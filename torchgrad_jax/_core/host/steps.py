@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from . import curves as host_curves, indexing as host_indexing, products as host_products, reductions as host_reductions
+from . import (
+    choice,
+    curves as host_curves,
+    indexing as host_indexing,
+    lapack,
+    products as host_products,
+    reductions as host_reductions,
+)
 from .inline import HALF, SAME, WHOLE, Inline, Reshape, Step, Unsure
 
 
@@ -121,10 +128,13 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
     if outs[0].size < _MANY or whole is None:
         return Inline("where({0}, {2}, {1})")
 
+    whole, dt = np.dtype(whole), outs[0].dtype
+
     def select(which: Any, no: Any, yes: Any) -> Any:
-        mask = np.negative(which.view(np.int8), dtype=whole, casting="unsafe")
         no = no.view(whole)
-        return (((no ^ yes.view(whole)) & mask) ^ no).view(outs[0].dtype)
+        out = (no ^ yes.view(whole)) & np.negative(which.astype(whole))  # each may have fewer elements than the result
+        out ^= no
+        return out.view(dt)
 
     return select
 
@@ -138,6 +148,11 @@ def _iota(params: Any, ins: Any, outs: Any) -> Step | None:
     shape, d, dt = outs[0].shape, params["dimension"], outs[0].dtype
     row = np.arange(shape[d]).astype(dt).reshape([-1 if i == d else 1 for i in range(len(shape))])
     return lambda: np.broadcast_to(row, shape)
+
+
+def _empty(params: Any, ins: Any, outs: Any) -> Step:
+    shape, dt = outs[0].shape, outs[0].dtype
+    return lambda *xs: np.zeros(shape, dt)
 
 
 def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -313,6 +328,7 @@ def _table() -> dict[str, Primitive]:
         "bitcast_convert_type": _bitcast,
         "optimization_barrier": _always(lambda *xs: list(xs)),
         "iota": _iota,
+        "empty2": _empty,
         "dynamic_slice": host_indexing.dynamic_slice,
         "dynamic_update_slice": host_indexing.dynamic_update,
         "complex": _complex,
@@ -354,7 +370,7 @@ def _table() -> dict[str, Primitive]:
         "reduce_min": host_reductions.extreme(np.minimum),
         "reduce_and": host_reductions.reduced(np.logical_and, "b"),
         "reduce_or": host_reductions.reduced(np.logical_or, "b"),
-        "reduce_prod": host_reductions.reduced(np.multiply, "iuf"),
+        "reduce_prod": host_reductions.multiplied,
         "argmax": host_reductions.place_of(np.argmax),
         "argmin": host_reductions.place_of(np.argmin),
         "cumsum": host_reductions.running(np.add),
@@ -388,6 +404,7 @@ def _table() -> dict[str, Primitive]:
             for name, add in (("scatter", False), ("scatter-add", True))
         },
         "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
+        **{name: Primitive(make, cost=lapack.cost) for name, make in lapack.STEPS.items()},
         "conv_general_dilated": Primitive(host_products.convolution, cost=host_products.convolution_cost),
     }
 
@@ -423,6 +440,12 @@ def loop(params: Any, body: Step, outs: Any) -> Step:
         return [*state, *stacks]
 
     return run
+
+
+def chosen(branches: list[Step]) -> Step:
+    """JAX's `cond`: one of several bodies, whose number comes first."""
+    last = len(branches) - 1
+    return lambda which, *args: branches[min(max(int(which), 0), last)](*args)
 
 
 def _constants_and_state(params: Any) -> tuple[int, int]:
@@ -461,7 +484,7 @@ def cost(primitive: Primitive, eqn: Any) -> float:
     """Microseconds that NumPy takes for a step, as far as its shapes tell."""
     if primitive.cost is not None:
         return primitive.cost(eqn)
-    work = max([v.aval.size for v in (*eqn.invars, *eqn.outvars)], default=0)
+    work = max(choice.touched(eqn), default=0)
     more = max(0, work - _NEAR) * 0.3
     return primitive.overhead + (work * primitive.per_element + more) / 1000
 

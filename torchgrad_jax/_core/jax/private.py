@@ -58,6 +58,10 @@ backends_are_open = _take("_src.xla_bridge", "backends_are_initialized")
 """Whether JAX has opened its devices in this process: `jax.devices()` would open them."""
 
 
+LOWERINGS = _take("interpreters.mlir", "_lowerings", "__getitem__")
+"""By primitive, the rule that says what XLA is to do for it; a rule of ours falls back on JAX's."""
+
+
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
 
 LOWERED = (

@@ -58,9 +58,11 @@ from ..errors import warn
 from ..errors.checks import fail_if, is_traced, numpy_of
 from ..state import MODES
 from . import rejection
+from .exchanges import exchanged
 from .generator import Generator as Generator, current as current, default_generator as default_generator
 from .keys import KeyStream
-from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half, rounded
+from .normals import normals_of_words
+from .rounding import Array, block64, cast, exactly, fma32, fma64, is_half, rounded
 
 Shape: TypeAlias = Sequence[int]
 
@@ -245,11 +247,11 @@ def _blocks_of_normals(generator: Generator, count: int, dtype: np.dtype) -> Arr
     # The half types stop after the whole blocks; the others draw `count` uniforms first and then
     # replace the last 16.
     skipped = 0 if is_half(dtype) else count % 16
-    draw = generator.doubles if dtype == np.float64 else generator.floats
-    uniforms = draw(whole + skipped + tail)
+    draw: Any = generator.doubles if dtype == np.float64 else generator.random32
+    drawn: Any = draw(whole + skipped + tail)
     if skipped:
-        uniforms = np.concatenate([uniforms[:whole], uniforms[whole + skipped :]])
-    normals = block64(uniforms) if dtype == np.float64 else block32(uniforms)
+        drawn = np.concatenate([drawn[:whole], drawn[whole + skipped :]])
+    normals = block64(drawn) if dtype == np.float64 else normals_of_words(drawn)
     if not tail:
         return normals
     return np.concatenate([normals[: count - 16], normals[whole:]])
@@ -361,54 +363,16 @@ def randperm(n: int, dtype: Any = np.int64, *, generator: Generator | None = Non
         return np.arange(n).astype(dtype)
     if generator.__class__ is KeyStream:
         return generator.permutation(n, dtype)
-    remaining = np.arange(n, 1, -1)
     if n < 0xFFFFFFFF // 20:
-        steps = generator.random32(n - 1) % remaining
+        steps = generator.random32(n - 1) % np.arange(n, 1, -1, dtype=np.uint32)
     else:
-        steps = (generator.random64(n - 1) % remaining.astype(np.uint64)).astype(np.int64)
-    shuffle = _shuffle_few if n < 500 else _shuffle_many
-    return cast(shuffle(np.arange(n - 1) + steps), dtype)
+        steps = (generator.random64(n - 1) % np.arange(n, 1, -1, dtype=np.uint64)).astype(np.int64)
+    return cast(exchanged(np.arange(n - 1) + steps), dtype)
 
 
 def joined(rows: Sequence[Array]) -> Array:
     """Draws one after the other, of a generator or of a key."""
     return rows[0] if len(rows) == 1 else numpy_of(rows[0]).concatenate(rows)
-
-
-def _shuffle_few(partners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, ... after exchanging places 0 and partners[0], then 1 and partners[1], and so on."""
-    order = list(range(len(partners) + 1))
-    for place, partner in enumerate(partners.tolist()):
-        order[place], order[partner] = order[partner], order[place]
-    return np.array(order)
-
-
-def _shuffle_many(partners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`_shuffle_few` without a loop over the places.
-
-    A partner is never behind its place. So what a place finally holds was at its partner before the
-    exchange: the partner's own number if no earlier exchange went there, else what the latest such
-    one, made at place q < partner, brought along, which is what place q held when its turn came.
-    That is again q's own number or came from the latest exchange into q, and so on: a forest whose
-    roots all places reach by doubling their steps.
-    """
-    n = len(partners) + 1
-    places = np.arange(n)
-    partners = np.append(partners, n - 1)
-    keys = np.sort(partners << 32 | places)  # by partner, then by time
-    by_partner, by_time = keys >> 32, keys & 0xFFFFFFFF
-    again = np.flatnonzero(by_partner[1:] == by_partner[:-1]) + 1
-    previous = np.full(n, -1)
-    previous[by_time[again]] = by_time[again - 1]
-    moved = by_partner != by_time
-    came_from = places.copy()
-    came_from[by_partner[moved]] = by_time[moved]  # numpy keeps the last of several
-    while True:
-        further = came_from[came_from]
-        if np.array_equal(further, came_from):
-            break
-        came_from = further
-    return np.where(previous < 0, partners, came_from[previous])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -535,8 +499,24 @@ def multinomial(
             else:
                 waits = exponential(rows.shape, dtype, generator=generator)
             ratios = (rows / waits).astype(np.float64)
-        out = np.argsort(-ratios, axis=-1, kind="stable")[:, :num_samples]
+        out = _largest_first(ratios, num_samples)
     return out.reshape(*weights.shape[:-1], num_samples)
+
+
+def _largest_first(ratios: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Where the largest numbers of each row are, of equal ones the first; `ratios` may be changed."""
+    if count > _FEW_SAMPLES:
+        return np.argsort(-ratios, axis=-1, kind="stable")[:, :count]
+    out = np.empty((len(ratios), count), np.int64)
+    lines = np.arange(len(ratios))
+    for k in range(count):
+        out[:, k] = ratios.argmax(-1)
+        ratios[lines, out[:, k]] = -np.inf
+    return out
+
+
+_FEW_SAMPLES = 8
+"""So many searches for the largest number take less time than to sort a row."""
 
 
 def _with_replacement(rows: Array, count: int, generator: Any) -> NDArray[np.int64]:

@@ -389,7 +389,7 @@ def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Call
 def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     """`reader`, as long as it is worth a kernel of its own."""
     kernel = reader(store, m, conj, neg)
-    if not executors.fits(store, m):
+    if not executors.fits(store, m, m.numel):
         return _Called(kernel)
     return executors.OnHost(kernel, executors.reading(m, conj, neg))
 
@@ -406,7 +406,7 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
         return replaced(array, store, m, offset, conj, neg, value)
 
     kernel = _kernel(write_view, store)
-    if not executors.fits(store, m) or m.overlaps:
+    if not executors.fits(store, m, max(store.numel, m.numel)) or m.overlaps:
         return _Called(kernel)
     return executors.OnHost(kernel, executors.writing(m, conj, neg))
 

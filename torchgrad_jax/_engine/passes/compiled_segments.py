@@ -9,6 +9,7 @@ import jax
 
 from ..._core.arrays import sums
 from ..._core.arrays.meta import Meta
+from ..._core.host import choice
 from ..._core.state import MODES
 from ..memory.tape import aval_of
 from ..run import executors
@@ -30,7 +31,7 @@ class Compiled:
         self.outs: list[tuple[str, int, int, Meta]] = []
         self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
         self.kernel = jax.jit(self.pure)
-        device, limit = key[1][2].device, executors.OF_MANY + NODE * nodes
+        device, limit = key[1][2].device, choice.OF_MANY + NODE * nodes
         self.fn = executors.choose_later(self.kernel, device, limit=limit)
 
     def call(self, args: list[Any], may_be_step: bool) -> Sequence[Any]:

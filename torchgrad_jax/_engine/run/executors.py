@@ -17,16 +17,13 @@ import numpy as np
 from ..._core.arrays import sums, transfer
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.out_of_memory import guarded
-from ..._core.host import code as host
+from ..._core.host import choice, code as host
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import KERNELS
 from .numbers_apart import apart
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
-
-OF_MANY = 1500.0
-"""Microseconds that NumPy may take for what stands for many kernels: a backward pass, a step of an optimizer."""
 
 
 class Compiled:
@@ -97,7 +94,7 @@ def choose_later(
     device: Any,
     settle: Settle | None = None,
     owner: Owner | None = None,
-    limit: float = host.LIMIT,
+    limit: float = choice.LIMIT,
     numbers: bool = False,
 ) -> Any:
     """`choose` for a kernel that is traced when it is first called; its arguments and results may be trees."""
@@ -211,42 +208,48 @@ class OnHost:
         """What the function gives."""
         if array.__class__ is np.ndarray and (not more or {*map(type, more)} == _HOST):
             return self._host(array, offset, *more)
-        if is_small(array) and all(map(is_small, more)):
+        if _is_here(array) and all(map(_is_here, more)):
             return self._host(np.asarray(array), offset, *map(np.asarray, more))
         return self.compiled(array, offset, *more)
 
 
 def is_small(x: Any) -> bool:
     """Whether NumPy may compute with an array: it is one of NumPy's, or a small one that was put nowhere."""
-    if x.__class__ is np.ndarray:
-        return True
-    return (
+    return _is_here(x) and (x.__class__ is np.ndarray or x.size <= choice.LARGEST)
+
+
+def _is_here(x: Any) -> bool:
+    """Whether NumPy can read an array where it is: it is one of NumPy's, or one of JAX's that was put nowhere."""
+    return x.__class__ is np.ndarray or (
         isinstance(x, jax.Array)
         and not isinstance(x, jax.core.Tracer)
-        and x.size <= host.LARGEST
         and not x.committed
         and jax.default_backend() == "cpu"
     )
 
 
-def fits(store: Meta, m: Meta) -> bool:
-    """Whether NumPy can read or write a view: the storage is in the order of memory and of the view's dtype."""
+def fits(store: Meta, m: Meta, touched: int) -> bool:
+    """Whether NumPy can read or write a view, by which it touches so many elements.
+
+    The storage is in the order of memory and of the view's dtype.
+    """
     return (
-        store.contiguous
+        choice.EXECUTOR != "xla"
+        and touched <= choice.LARGEST
+        and store.contiguous
         and store.dtype is m.dtype
         and store.device.type == "cpu"
         and m.numel > 0
-        and store.numel <= host.LARGEST
-        and m.numel <= host.LARGEST
     )
 
 
 def reading(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
-    """The view `m` of an array at an offset."""
+    """The view `m` of an array at an offset; a few elements of many are copied, since a view would keep all of them."""
     steps = tuple([s * m.dtype.itemsize for s in m.strides])
 
     def read(array: np.ndarray, offset: int) -> np.ndarray:
         x = _window(array, m, steps, offset)
+        x = x.copy() if array.size > choice.LARGEST else x
         x = x.conj() if conj else x
         return -x if neg else x
 

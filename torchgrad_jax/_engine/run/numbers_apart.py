@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._core.host.code import INNER
+from ..._core.host.choice import INNER
 from ..._core.jax.caches import KERNELS
 from .steps import bind_equation
 

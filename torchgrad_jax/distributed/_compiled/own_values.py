@@ -33,7 +33,7 @@ from ..._bridge.compile.program.donation import Donating
 from ..._bridge.compile.program.joint import Candidate, JointProgram
 from ..._core.arrays.placement import MANY
 from ..._core.errors.messages import AsWritten
-from ..._core.host.code import INNER
+from ..._core.host.choice import INNER
 from ..._core.jax.caches import remember
 from ..._engine.modes.written_steps import placeholder
 from .over_processes import AXIS, collective_of, given_to_mesh, in_xla, is_over_mesh, like_given

@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
 .PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
-        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks clean
+        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -72,7 +72,7 @@ fresh: $(VENV)/.installed-test ## generated stubs and pages are those that the o
 doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \
 		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/pytest_compare.py --ignore=torchgrad_jax/_alias/shim \
-		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py \
+		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py --ignore=docs/site_reference.py \
 		torchgrad_jax README.md docs
 
 site: $(VENV)/.installed-docs ## docs/ as static files in build/site; every link has to lead somewhere
@@ -109,6 +109,9 @@ conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
 	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 
+matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own
+	.ci/matrix
+
 fuzz: $(VENV)/.installed-oracle $(VENV)/.installed-test ## compare N random programs with torch
 	$(PY) -m compat_suite fuzz $(N)
 
@@ -120,6 +123,17 @@ docs: stubs $(VENV)/.installed-test ## rewrite the generated pages of docs/
 
 hooks: $(VENV)/.installed-dev $(VENV)/.installed-test ## run the fast checks at every git commit
 	$(BIN)/pre-commit install
+
+# --- releases; docs/releasing.md says when ------------------------------------------------------
+
+# The wheel is built from the sdist, so that what is left in build/ from before cannot get into it.
+dist: $(VENV)/.installed-release ## build the sdist and the wheel into dist/
+	rm -rf dist
+	$(PY) -m build --outdir dist .
+	$(PY) -m twine check --strict dist/*
+
+dist-test: dist ## use the wheel in an empty environment outside of the clone
+	PYTHON=$(PYTHON) JOBS=$(JOBS) .ci/dist-test
 
 clean: ## remove the environment, caches and build outputs
 	rm -rf $(VENV) .jax_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info

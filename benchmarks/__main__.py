@@ -19,7 +19,7 @@ from . import models, new_sizes, operators
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
 CHECKPOINT_TARGET = 1.3
-APART = "## What the table misses"
+BEGIN, END = "<!-- programs: begin -->", "<!-- programs: end -->"
 """Where the part of the page begins that people write, and that is kept."""
 
 
@@ -81,16 +81,12 @@ def main() -> int:
         args.json.write_text(json.dumps(rows, indent=1))
     if args.write:
         file = ROOT / "docs" / "benchmarks.md"
-        rest = file.read_text().partition(APART)
-        page = (
-            "# Benchmarks\n\n`make bench` measures the first table in one run on one machine and writes it here: "
-            "time of torchgrad_jax divided by the time of torch eager (and of hand-written `jax.jit`), best of "
-            "interleaved rounds.\n\n"
+        measured = (
             f"Measured on {date.today()} with jax {jax.__version__}, torch {torch.__version__}, "
-            f"Python {platform.python_version()}, {platform.machine()}, "
-            f"{torch.get_num_threads()} threads.\n\n{table}\n\n![ratios](benchmarks.svg)\n\n"
+            f"Python {platform.python_version()}, {platform.machine()}, {torch.get_num_threads()} threads."
         )
-        file.write_text(page + rest[1] + rest[2])
+        before, _, rest = file.read_text().partition(BEGIN)
+        file.write_text(f"{before}{BEGIN}\n\n{measured}\n\n{table}\n\n{END}{rest.partition(END)[2]}")
         picture.write(rows, ROOT / "docs" / "benchmarks.svg")
     return 0 if all(_met(r) for r in rows) else 1
 

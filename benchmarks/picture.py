@@ -57,6 +57,30 @@ def operators(rows: list[dict[str, Any]], file: Path) -> None:
     _save(figure, file, label, [0.03, 0.1, 0.25, 0.5, 1, 2, 4, 10, 30])
 
 
+def models(ratios: dict[str, float], file: Path) -> None:
+    """Draw a bar for each model and a line at the geometric mean.
+
+    Args:
+        ratios: the time of a training step divided by torch's, by the model's name, as `python -m benchmarks models`
+            measures it.
+        file: the SVG file to write.
+    """
+    ordered = sorted(ratios.items(), key=lambda item: item[1])
+    figure, axes = _empty(0.25 * len(ordered) + 0.8)
+    for y, (_, ratio) in enumerate(ordered):
+        axes.plot([1, ratio], [y, y], color=MET if ratio <= 2 else MISSED, lw=5, solid_capstyle="butt")
+        axes.text(1.01, y, f"{ratio:.2f}", transform=axes.get_yaxis_transform(), va="center", color=GREY)
+    axes.axvline(math.exp(sum(map(math.log, ratios.values())) / len(ratios)), color=GREY, lw=2)
+    axes.set_yticks(range(len(ordered)), [name for name, _ in ordered])
+    axes.set(ylim=(-0.7, len(ordered) - 0.3))
+    _save(
+        figure,
+        file,
+        "time of an eager training step divided by torch's; the line is the geometric mean",
+        [0.5, 1, 2, 4],
+    )
+
+
 def _empty(height: float) -> tuple[Any, Any]:
     """A figure with a logarithmic scale of ratios, and a line where they are 1."""
     import matplotlib as mpl

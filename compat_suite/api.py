@@ -7,6 +7,7 @@ What torch has is read from the live library by `python -m compat_suite record` 
 from __future__ import annotations
 
 import ast
+import enum
 import functools
 import importlib
 import inspect
@@ -81,7 +82,9 @@ def _fact(value: Any) -> dict[str, Any]:
     if inspect.ismodule(value):
         return {"kind": "module"}
     if inspect.isclass(value):
-        return {"kind": "class", "signature": _signature(value), "members": dict(_members(value))}
+        # What an enumeration takes is Python's, and differs from version to version.
+        own = {} if issubclass(value, enum.Enum) else {"signature": _signature(value)}
+        return {"kind": "class", **own, "members": dict(_members(value))}
     if callable(value):
         return {"kind": "function", "signature": _signature(value)}
     return {"kind": "value"}
@@ -155,7 +158,7 @@ def compare(theirs: dict[str, Any], mine: dict[str, Any]) -> list[str]:
     """How a name differs from torch's; nothing where it does not."""
     if theirs["kind"] != mine["kind"]:
         return [f"is a {mine['kind']}, not a {theirs['kind']}"]
-    found = _signature_differences(theirs.get("signature"), mine.get("signature"))
+    found = _signature_differences(theirs.get("signature"), mine["signature"]) if "signature" in mine else []
     for name, fact in theirs.get("members", {}).items():
         own = mine["members"].get(name)
         if own is None:

@@ -18,8 +18,10 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links out of docs/ lead to them."""
+    if page.file.src_uri.startswith("reference/"):  # generated, in a folder of its own
+        return markdown
     return _LINK.sub(lambda m: f"](source/{_file(m[1])}.txt", markdown)
 
 

@@ -101,10 +101,12 @@ def plot(losses, path, title):
     width, height, left, bottom = 640, 320, 56, 40
     top_loss = max(losses) * 1.05
     x = [left + (width - left - 16) * i / max(len(losses) - 1, 1) for i in range(len(losses))]
-    mean, smooth = losses[0], []
+    # A weighted mean of the steps so far: the weights are divided by their sum, so that the first loss, which is high,
+    # counts no more than its share.
+    total, weights, smooth = 0.0, 0.0, []
     for value in losses:
-        mean = 0.95 * mean + 0.05 * value
-        smooth.append(mean)
+        total, weights = 0.9 * total + value, 0.9 * weights + 1
+        smooth.append(total / weights)
 
     def y(value):
         return 36 + (height - bottom - 36) * (1 - value / top_loss)

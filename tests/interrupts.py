@@ -1,9 +1,11 @@
 """Signals at every point: a function runs again and again, and each time an exception comes one instruction later."""
 
+import contextlib
 import dis
 import opcode
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,38 +65,86 @@ def interrupted(run: Callable[[], Any], at: int, within: str = PACKAGE, delivere
     left = at
     last: dict[int, int] = {}  # by identity: a frame that is over must not keep what it held
 
+    def begin(frame: Any) -> None:
+        last[id(frame)] = frame.f_lasti  # that of RESUME, which is no point of its own
+
+    def instruction(frame: Any) -> None:
+        nonlocal left
+        before, at = last.get(id(frame)), frame.f_lasti
+        last[id(frame)] = at
+        if delivered and (before is None or not _delivers(frame, before, at)):
+            return
+        left -= 1
+        if left == -1:  # once: what handles it is not interrupted again
+            raise Signal
+
+    try:
+        with _watching(within, begin, instruction):
+            run()
+    except Signal:
+        return True
+    finally:
+        if not delivered:
+            _free_locks()
+    return False
+
+
+Look = Callable[[Any], None]
+"""What is called with a frame."""
+
+
+@contextlib.contextmanager
+def _traced(within: str, begin: Look, instruction: Look) -> Iterator[None]:
+    """Call `begin` where a function of some files begins in this thread, and `instruction` before its instructions."""
+
     def trace(frame: Any, event: str, arg: Any) -> Any:
         if not frame.f_code.co_filename.startswith(within):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        last[id(frame)] = frame.f_lasti  # that of RESUME, for which no event comes
-        return instruction
+        begin(frame)
+        return each
 
-    def instruction(frame: Any, event: str, arg: Any) -> Any:
-        nonlocal left
+    def each(frame: Any, event: str, arg: Any) -> Any:
         if event == "opcode":
-            before, at = last.get(id(frame)), frame.f_lasti
-            last[id(frame)] = at
-            if delivered and (before is None or not _delivers(frame, before, at)):
-                return instruction
-            left -= 1
-            if left < 0:
-                sys.settrace(None)
-                raise Signal
-        return instruction
+            instruction(frame)
+        return each
 
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        run()
-    except Signal:
-        return True
+        yield
     finally:
         sys.settrace(before)
-        if not delivered:
-            _free_locks()
-    return False
+
+
+@contextlib.contextmanager
+def _monitored(within: str, begin: Look, instruction: Look) -> Iterator[None]:
+    """The same from Python 3.12 on, where a function that was not traced before runs a while without opcode events."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    tool, events, thread = monitoring.DEBUGGER_ID, monitoring.events, threading.get_ident()
+
+    def calls(look: Look, code: Any) -> Any:
+        if not code.co_filename.startswith(within):
+            return monitoring.DISABLE
+        if threading.get_ident() == thread:
+            look(sys._getframe(2))
+        return None
+
+    monitoring.use_tool_id(tool, "tests/interrupts.py")
+    try:
+        for event in (events.PY_START, events.PY_RESUME):
+            monitoring.register_callback(tool, event, lambda code, at: calls(begin, code))
+        monitoring.register_callback(tool, events.INSTRUCTION, lambda code, at: calls(instruction, code))
+        monitoring.restart_events()  # what was left out for other files
+        monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.INSTRUCTION)
+        yield
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
+
+
+_watching = _monitored if sys.version_info >= (3, 12) else _traced
 
 
 def _free_locks() -> None:
@@ -112,18 +162,10 @@ def length(run: Callable[[], Any], within: str = PACKAGE) -> int:
     """How many points there are at which `run` may be interrupted."""
     seen = 0
 
-    def trace(frame: Any, event: str, arg: Any) -> Any:
+    def count(frame: Any) -> None:
         nonlocal seen
-        if not frame.f_code.co_filename.startswith(within):
-            return None
-        frame.f_trace_opcodes = True
-        seen += event == "opcode"
-        return trace
+        seen += 1
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
+    with _watching(within, lambda frame: None, count):
         run()
-    finally:
-        sys.settrace(before)
     return seen

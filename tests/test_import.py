@@ -54,6 +54,15 @@ def test_the_environment_can_keep_64_bit_types_off():
     assert fresh(code) == "False"
 
 
+def test_a_compiled_function_may_be_the_first_to_use_a_module():
+    code = """
+import torchgrad_jax as tg
+relu = tg.compile(lambda x: tg.nn.functional.relu(x))
+print(relu(tg.tensor([-1.0, 2.0])).tolist(), relu.counts["eager"], tg.nn.Module.__name__)
+"""
+    assert fresh(code) == "[0.0, 2.0] 0 Module"
+
+
 def test_dir_holds_public_names_only():
     names = dir(tg)
     assert not [n for n in names if n.startswith("_") and not (n.startswith("__") and n.endswith("__"))]

@@ -20,7 +20,7 @@ from torchgrad_jax._engine.entry import bind
 from torchgrad_jax.return_types import RETURN_TYPES
 
 PACKAGE = Path(torchgrad_jax.__file__).parent
-SAMPLE = Path(__file__).parent / "typing" / "sample.py"
+SAMPLE, PROJECT = (Path(__file__).parent / "typing" / name for name in ("sample.py", "project.py"))
 NAMESPACES = ["linalg", "fft", "special", "nn.functional"]
 
 
@@ -160,10 +160,10 @@ def test_sample_runs():
     sample.main()
 
 
-def test_sample_type_checks():
+def test_sample_and_project_type_check():
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed")
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(SAMPLE)]
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(SAMPLE), str(PROJECT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -8,6 +8,7 @@ import importlib as _importlib
 import importlib.util as _importlib_util
 import math as _math
 import os as _os
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import jax as _jax
@@ -188,6 +189,16 @@ def to_jax(f: object, *, buffers: bool = False) -> object:
     return to_jax(f, buffers=buffers)  # type: ignore[arg-type]
 
 
+def _import(name: str) -> object:
+    """A module of the package, unseen by a trace of `compile`: one that ends in the midst leaves half of it."""
+    hook = _sys.getprofile()
+    _sys.setprofile(None)
+    try:
+        return _importlib.import_module(f"{__package__}.{name}")
+    finally:
+        _sys.setprofile(hook)
+
+
 def __getattr__(name: str) -> object:
     if name.startswith("_foreach_"):
         foreach = _importlib.import_module(f"{__package__}._functions.foreach").FUNCTIONS
@@ -195,11 +206,11 @@ def __getattr__(name: str) -> object:
             return foreach[name]
     home = _LAZY.get(name) or _UNLISTED.get(name)
     if home is not None:
-        found = getattr(_importlib.import_module(f"{__package__}.{home}"), name)
+        found = getattr(_import(home), name)
         globals()[name] = found
         return found
     if name in _SUBMODULES and _importlib_util.find_spec(f"{__package__}.{name}"):
-        return _importlib.import_module(f"{__package__}.{name}")
+        return _import(name)
     raise AttributeError(_no_such_name(f"torch.{name}"))
 
 

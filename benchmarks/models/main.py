@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import picture
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOLERANCE = 1e-3
 """How far a loss may be from torch's, as a share of it: the time of a wrong step says nothing."""
@@ -88,6 +90,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--name", action="append", default=[], help="a part of the names of the models")
     parser.add_argument("--site", type=Path, default=ROOT / "build" / "packages", help="where the packages are")
     parser.add_argument("--json", type=Path, help="write what was measured as JSON")
+    parser.add_argument("--write", action="store_true", help="write docs/models.svg")
     args = parser.parse_args(arguments)
     rows = []
     for name in names():
@@ -96,6 +99,8 @@ def main(arguments: list[str]) -> int:
             rows.append(Row(name, measured(name, args.site, ours=False), measured(name, args.site, ours=True)))
     print(" " * 70, end="\r", file=sys.stderr)
     print(table(rows))
+    if args.write:
+        picture.models({r.name: r.ratio("step") for r in rows if not r.why_not}, ROOT / "docs" / "models.svg")
     if args.json:
         args.json.write_text(json.dumps([vars(r) for r in rows], indent=1))
     return 0

@@ -105,5 +105,4 @@ def _write(tables: str) -> None:
         f"Measured on {date.today()} with jax {jax.__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}, {platform.machine()}, one core."
     )
-    text = f"{measured}\n\n{tables}\n\n![ratio of each operator](operators.svg)"
-    file.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+    file.write_text(f"{before}{BEGIN}\n\n{measured}\n\n{tables}\n\n{END}{rest.partition(END)[2]}")

@@ -173,7 +173,6 @@ leaf = ONES.new_ones((8, 4), device=SPREAD, requires_grad=True)
 assert leaf.is_leaf
 assert leaf.requires_grad
 
-page = (Path(__file__).parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
-section = page.partition("## Many devices in one process")[2].partition("## Start many processes")[0]
-for program in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+page = (Path(__file__).parents[2] / "docs/many_devices.md").read_text(encoding="utf-8")
+for program in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
     exec(program, {})

@@ -44,7 +44,7 @@ def test_writes_keep_the_placement():
     script = Path(__file__).with_name("placed_writes.py")
     run = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    page = (Path(__file__).parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/many_devices.md").read_text(encoding="utf-8")
     picture = page.partition("```\n┌")[2].partition("```")[0]
     assert run.stdout == "┌" + picture
 

@@ -1,4 +1,4 @@
-"""`python -m torchgrad_jax info`: what a report of a bug should say about the machine and its software."""
+"""`python -m torchgrad_jax info`: what a report of a bug should say about machine, software and settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from collections.abc import Iterator
 import jax
 
 from .. import version
+from .._core.jax.caches import cache_info
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "torch")
-_SETTINGS = ("JAX_", "XLA_", "TORCHGRAD_JAX_", "CUDA_VISIBLE_DEVICES")
+_ENVIRONMENT = ("JAX_", "XLA_", "TORCHGRAD_JAX_", "CUDA_VISIBLE_DEVICES")
+_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_device", "jax_platforms")
 
 
 def _version(package: str) -> str:
@@ -23,15 +25,39 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+def _devices() -> str:
+    """The devices that JAX opens, or why it opens none: a report is wanted most where it does not."""
+    try:
+        return ", ".join(f"{d} ({d.device_kind})" for d in jax.local_devices())
+    except RuntimeError as error:
+        return f"none: {error}"
+
+
+def _kernel_folder() -> str:
+    """Where compiled kernels are kept, and how many and how large they are."""
+    folder = jax.config.jax_compilation_cache_dir
+    if not folder:
+        return "not kept"
+    try:
+        sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
+    except OSError:  # remote, or not there before the first kernel
+        return folder
+    return f"{folder}, {len(sizes)} files, {sum(sizes) / 2**20:.0f} MiB"
+
+
 def _facts() -> Iterator[tuple[str, str]]:
     yield "torchgrad_jax", f"{version.__version__}, which follows torch {version.torch}"
     yield "Python", sys.version.replace("\n", " ")
     yield "platform", f"{platform.platform()}, {os.cpu_count()} CPUs"
     for package in _PACKAGES:
         yield package, _version(package)
-    yield "devices", ", ".join(f"{d} ({d.device_kind})" for d in jax.local_devices())
+    yield "devices", _devices()
+    for name in _SETTINGS:
+        yield name, str(getattr(jax.config, name))
+    yield "compiled kernels", _kernel_folder()
+    yield "limits of the caches", ", ".join(f"{name} {c.limit}" for name, c in cache_info().items() if name[0] != "_")
     for name, value in sorted(os.environ.items()):
-        if name.startswith(_SETTINGS):
+        if name.startswith(_ENVIRONMENT):
             yield name, value
 
 

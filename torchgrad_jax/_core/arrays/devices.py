@@ -277,7 +277,9 @@ def to_jax(dev: device) -> Any:
         found = []
     index = dev.index or 0
     if index >= len(found):
-        if dev.type == "cuda":
-            raise RuntimeError("No CUDA GPUs are available: JAX sees no GPU backend") from None
+        if dev.type == "cuda" and not found:
+            raise RuntimeError(
+                'No CUDA GPUs are available: JAX sees no GPU backend. For an NVIDIA GPU: pip install "jax[cuda13]"'
+            )
         raise RuntimeError(f"JAX has no device for '{dev}'")
     return found[index]

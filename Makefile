@@ -72,6 +72,7 @@ fresh: $(VENV)/.installed-test ## generated stubs and pages are those that the o
 doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \
 		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/pytest_compare.py --ignore=torchgrad_jax/_alias/shim \
+		--ignore=torchgrad_jax/classes.py \
 		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py --ignore=docs/site_reference.py \
 		torchgrad_jax README.md docs
 

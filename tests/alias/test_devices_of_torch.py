@@ -166,7 +166,6 @@ def test_what_has_no_counterpart_is_refused():
     s = tg.serialization
     for call in (
         lambda: s.register_package(1, lambda x: None, lambda x, y: None),
-        s.skip_data,
         lambda: tg.library.triton_op("a::b", lambda x: x, mutates_args=()),
         lambda: tg.library.wrap_triton(print),
         lambda: tg.nn.functional.scaled_mm(tg.ones(2, 2), tg.ones(2, 2)),

@@ -76,5 +76,5 @@ def test_a_module_is_not_sharded_in_each_process_alone(monkeypatch):
     two = Two()
     monkeypatch.setattr(_groups.group, "WORLD", two)
     monkeypatch.setattr(_groups, "_groups", [two])
-    with pytest.raises(RuntimeError, match=r"begin with torch.distributed.init_process_group\('xla'\)"):
+    with pytest.raises(RuntimeError, match=r"after torch.distributed.init_process_group\('xla'\)"):
         fully_shard(nn.Linear(2, 2))

@@ -175,6 +175,8 @@ def test_every_row_of_the_table_is_tried():
     for fn, dtypes in CASES.values():
         _names(jax.make_jaxpr(fn)(numbers(dtypes[0]), numbers(dtypes[0], 1)).jaxpr, used)
     unknown = {name for name in NEWER if not hasattr(lax, name)}
+    if not hasattr(lax, "log2"):
+        unknown.add("call_hi_primitive")  # by which a newer JAX takes numbers apart
     elsewhere = {*lapack.STEPS, "empty2"}  # test_lapack.py
     assert used >= set(host_steps.STEPS) - unknown - elsewhere
 

@@ -222,11 +222,10 @@ def make(array: Any, m: Meta) -> Tensor:
     t, st = _new(Tensor), _new(Storage)
     st.array = array
     st.meta = t._m = m
-    st.version = st.stamp = st.pointer = st.born = t._onr = 0
-    if MODES.bits > GRAD:
-        st.born = MODES.birth
-        if (born := MODES.run.born) is not None:
-            born.append(ref(st))
+    st.version = st.stamp = st.pointer = t._onr = 0
+    st.born = MODES.birth
+    if MODES.bits > GRAD and (born := MODES.run.born) is not None:
+        born.append(ref(st))
     t._st = t._vc = st
     t._al = t._fn = t._g = t._acc = t._x = None
     t._rg = False

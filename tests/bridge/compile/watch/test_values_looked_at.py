@@ -70,6 +70,7 @@ def test_a_pickle_is_made_as_it_is_written(change):
 OPERATORS: dict[str, Any] = {
     "an element": lambda w: lambda a: a * w[0].item(),
     "a computed one": lambda w: lambda a: a * w.sum().item(),
+    "a product": lambda w: lambda a: a * (w * 2).tolist()[1],
     "an array": lambda w: lambda a: a * np.asarray(w.detach()),
     "a branch": lambda w: lambda a: a * 2 if w.sum() > 5 else a * 3,
     "a place": lambda w: lambda a: a * a[int(w[0])],
@@ -96,6 +97,7 @@ def _by_hand(name, w, x):
     factors = {
         "an element": w[0],
         "a computed one": w.sum(),
+        "a product": 2 * w[1],
         "an array": w,
         "a branch": 2 if w.sum() > 5 else 3,
         "a place": x[int(w[0])],

@@ -18,7 +18,20 @@ OPS = Path(torchgrad_jax.__file__).parent / "_ops"
 
 @pytest.fixture
 def sizes():
-    return Sizes((5, 12))
+    found = Sizes((5, 12))
+    with found.trace():
+        yield found
+
+
+def test_a_size_is_equal_to_no_number_once_its_trace_is_over():
+    """JAX would find what it traced with symbols where it looks for the same of numbers."""
+    sizes = Sizes((5, 12))
+    n = sizes.symbols[0]
+    with sizes.trace():
+        assert n == 5
+    assert n != 5
+    assert (n,) != (5,)
+    assert n == n + 1 - 1
 
 
 ARITHMETIC = {

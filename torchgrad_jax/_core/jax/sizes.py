@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,6 +51,9 @@ class Sizes:
         self._known: dict[Terms, Size] = {}
         self._texts: dict[Size, str] = {}
         self._numbers: dict[Any, int] = {}
+        self.tracing = 0
+        """How many traces with these symbols are under way. Outside of them a size is equal to no number: JAX looks for
+        what it traced before by shapes whose hashes need not be equal, and would find a trace with symbols."""
         self.avals: dict[Any, Any] = {}
         """What JAX knows of arrays of these sizes, by shape, dtype and more."""
         self.n = len(self.hints)
@@ -65,6 +69,15 @@ class Sizes:
             return items[0][1] if items else 0
         found = self._known.get(items)
         return self._known.setdefault(items, Size(self, items)) if found is None else found
+
+    @contextmanager
+    def trace(self) -> Iterator[None]:
+        """Inside, sizes answer whether they are equal to a number."""
+        self.tracing += 1
+        try:
+            yield
+        finally:
+            self.tracing -= 1
 
     def quotient(self, a: Any, b: Any) -> Any:
         """``a // b`` as a factor of its own."""
@@ -270,7 +283,10 @@ class Size:
             other = int(other)
         if isinstance(other, jax.Array):
             return NotImplemented
-        if not isinstance(other, (Size, *_WHOLE)) or getattr(other, "sizes", self.sizes) is not self.sizes:
+        if other.__class__ is Size:
+            if other.sizes is not self.sizes:
+                return False
+        elif not isinstance(other, _WHOLE) or not self.sizes.tracing:
             return False
         d = self - other
         return self.sizes.answer("==", d) if d.__class__ is Size else d == 0

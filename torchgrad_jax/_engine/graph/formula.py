@@ -153,7 +153,7 @@ def _gradients(formula: Formula, template: Template) -> Any:
     """Which sizes the gradients of a template hold for, and their steps; `NONE` where there is no telling."""
     try:
         cts = [template.outs[k] for k in formula.diff]
-        with warn.refused():
+        with warn.refused(), template.sizes.trace():
             steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
     except Exception as error:  # the trace by shape says what is wrong
         forget_frames(error)

@@ -74,15 +74,18 @@ class Template:
 
     def _trace(self, form: Form, fn_of: FnOf, keys: Sequence[Any], aval: Any) -> None:
         symbols = iter(self.sizes.symbols)
-        fn = fn_of(form.run([next(symbols) for _ in form.numbers]))
+        with self.sizes.trace():
+            fn = fn_of(form.run([next(symbols) for _ in form.numbers]))
         given = [k for k in keys if k is not None]
         self.avals = [_with_symbols(k, symbols) if isinstance(k, Meta) else aval(k) for k in given]
-        closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
+        with self.sizes.trace():
+            closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
         self.strong = any(getattr(o, "weak_type", False) for o in closed.out_avals)
         """Whether results have to be kept from weak promotion."""
         if self.strong:
             fn = strong(fn)
-            closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
+            with self.sizes.trace():
+                closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
         self.fn, self.single = fn, not isinstance(out, tuple | list)
         self.outs = [jax.ShapeDtypeStruct(o.shape, o.dtype) for o in closed.out_avals]
         self.steps = AnySize(self.sizes, Steps(closed))

@@ -153,3 +153,15 @@ def test_a_file_of_another_kind_is_refused():
     file.seek(0)
     with pytest.raises(RuntimeError, match="no file of torchgrad_jax's"):
         part(tg).load(file)
+
+
+def test_a_file_stays_as_it_was_if_a_program_cannot_be_written(tmp_path, monkeypatch):
+    program = part(tg).export(tg.nn.Linear(2, 1), (tg.ones(1, 2),))
+    path = tmp_path / "program.pt2"
+    part(tg).save(program, path)
+    before = path.read_bytes()
+    monkeypatch.setattr(type(program._exported), "save", lambda self, path: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        part(tg).save(program, path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]

@@ -7,8 +7,10 @@ import json
 import os
 import tempfile
 import zipfile
+from contextlib import nullcontext
 from typing import Any
 
+from .._core.files.atomic import replacing
 from .._engine.memory.tensor import Tensor
 from ..interop import load_exported
 from ..nn.parameter import Parameter
@@ -39,7 +41,12 @@ def save(
     facts["parameters"] = [name for name, _ in ep.named_parameters()]
     state = io.BytesIO()
     _save({name: t.detach() for name, t in ep._state.items()}, state)
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(f, "w") as file:
+    is_path = isinstance(f, str | os.PathLike)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        replacing(f) if is_path else nullcontext(f) as whole,
+        zipfile.ZipFile(whole, "w") as file,
+    ):
         program = os.path.join(folder, "program")
         ep._exported.save(program)
         file.write(program, "program")

@@ -111,26 +111,14 @@ def _renamed(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
 class Composed(Form):
     """A function that is made of others: its arguments come as the caller gave them."""
 
-    __slots__ = (
-        "adds_out",
-        "alias",
-        "by_position",
-        "classes",
-        "event",
-        "first",
-        "fitting",
-        "fn",
-        "said",
-        "star",
-        "wild",
-    )
+    __slots__ = ("adds_out", "alias", "by_position", "classes", "event", "first", "fitting", "fn", "star", "wild")
 
     def __init__(
         self, fn: Callable[..., Any], out: bool | Out, event: str, said: str, known_as: Mapping[str, str], where: str
     ) -> None:
         code, kinds = fn.__code__, fn.__annotations__
         names, self.wild = parameter_names(fn)
-        self.fn, self.event, self.said, self.where, self.out = fn, event, said, where, out
+        self.fn, self.event, self.row, self.said, self.where, self.out = fn, event, None, said, where, out
         varargs = code.co_flags & inspect.CO_VARARGS
         self.star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if varargs else None
         self.adds_out = bool(out) and "out" not in names

@@ -24,13 +24,15 @@ NO_NAMES: Mapping[str, Any] = MappingProxyType({})
 class Form(ABC):
     """What a public function does with its arguments, and how it is called in messages."""
 
-    __slots__ = ("out", "where")
+    __slots__ = ("out", "row", "said", "where")
     out: bool | Out
     """Whether it takes ``out=``, and what may be written there."""
+    row: OpDef | None
+    """The row of the table, if the function is one of a row."""
     said: str
+    """The name in messages."""
     where: str | None
     """The full name by which torch's overloads are known, such as `Tensor.add`."""
-    row: OpDef | None = None
 
     @abstractmethod
     def named(self, args: Any, kwargs: Any, more: Any, out: Any) -> tuple[Any, Any, Any]:

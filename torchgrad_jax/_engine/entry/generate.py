@@ -21,6 +21,7 @@ from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES, apply
 from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor
+from ..surface import PREFIXED
 from .arguments import EMPTY, MISSING, size_argument
 from .binding import Binding, as_key
 from .enter import NO_NAMES, enter
@@ -179,7 +180,8 @@ def generate(
     fn.__qualname__ = name
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = b.row.doc
-    fn.binding, fn.form = b, RowForm(b, fn, inplace, operator, spread, where)
+    said = f"{b.row.namespace}_{name}" if b.row.namespace in PREFIXED else name
+    fn.binding, fn.form = b, RowForm(b, said, inplace, operator, spread, where)
     return fn
 
 
@@ -203,7 +205,7 @@ def _first_call(fn: Any, args: Any, kwargs: Any) -> Any:
 
 def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     """The text of a function and what it refers to."""
-    b, row, varargs = form.binding, form.row, form.spread
+    b, row, varargs = form.binding, form.binding.row, form.spread
     space: dict[str, Any] = {
         "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_Extras": Extras, "_plain": PLAIN,
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of,

@@ -36,31 +36,21 @@ class RowForm(Form):
     Its arguments are a tuple of all parameters, in the row's order.
     """
 
-    __slots__ = ("binding", "inplace", "operator", "public", "spread")
+    __slots__ = ("binding", "inplace", "operator", "spread")
 
-    def __init__(self, b: Binding, public: Any, inplace: bool, operator: bool, spread: bool, where: str | None) -> None:
-        self.binding, self.public, self.where, self.out = b, public, where, b.row.out
+    def __init__(self, b: Binding, said: str, inplace: bool, operator: bool, spread: bool, where: str | None) -> None:
+        self.binding, self.row, self.said, self.where, self.out = b, b.row, said, where, b.row.out
         self.inplace, self.operator, self.spread = inplace, operator, spreading(b) if spread else None
-
-    @property
-    def said(self) -> str:  # type: ignore[override]
-        """The name of the function in messages."""
-        return self.public.__name__
-
-    @property
-    def row(self) -> reg.OpDef:  # type: ignore[override]
-        """The row of the table."""
-        return self.binding.row
 
     @property
     def method(self) -> bool:
         """Whether this is a method of Tensor."""
-        return bool(self.where) and self.where.startswith("Tensor.")  # type: ignore[union-attr]
+        return self.where is not None and self.where.startswith("Tensor.")
 
     def under(self, public: Any, where: str) -> Any:
         """The public function, whose overloads torch knows by this name."""
         form = public.form = copy.copy(self)
-        form.public, form.where = public, where
+        form.where = where
         return public
 
     # --- what it does
@@ -112,7 +102,7 @@ class RowForm(Form):
         for k, v in kwargs.items():
             name = NUMPY_NAMES.get(k, k)
             taken = name in found and found[name] is not MISSING and found[name] is not default[name]
-            if name not in found or taken or (v is None and name in self.row.numbers.left_out):
+            if name not in found or taken or (v is None and name in self.binding.row.numbers.left_out):
                 self._refuse(*self._given(args, kwargs, out), f"got an unexpected keyword argument '{k}'")
             found[name] = v
         return tuple(found.values()), {}, out
@@ -163,7 +153,7 @@ class RowForm(Form):
         """What may be written into the tensor `target`, and the arguments of the call that computes it."""
         rule: Any = self.out
         if rule is True:
-            rule = reg.Out.CAST if reg.Layout.steps(self.row.layout) else reg.Out.EXACT
+            rule = reg.Out.CAST if reg.Layout.steps(self.binding.row.layout) else reg.Out.EXACT
         at = self.binding.position.get("dtype", 0) - 1
         if at >= 0 and args[at] is not None:
             rule = reg.Out.EXACT

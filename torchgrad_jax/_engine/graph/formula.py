@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from ..run.any_size import AnySize
 from ..run.steps import Closed, Const, Steps
 from ..run.templates import Found, Template, forget_frames
 from ..run.trace import Plan, aval
+
+_LOG = logging.getLogger(__name__)
 
 
 class Formula:
@@ -39,7 +42,7 @@ class Formula:
         self._slices: dict[Any, Any] = {}
         template = None if found is None else _of_template(self, found)
         self._steps = _by_shape(self) if template is None else None
-        self._again = None if template is None else functools.partial(template.at, found.numbers)  # type: ignore[union-attr]
+        self._again = None if template is None or found is None else functools.partial(template.at, found.numbers)
         n, steps = len(plan.outs), self.steps
         self.out_refs, self.grad_refs = steps.out[:n], steps.out[n:]
         self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
@@ -156,6 +159,7 @@ def _gradients(formula: Formula, template: Template) -> Any:
         with warn.refused(), template.sizes.trace():
             steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
     except Exception as error:  # the trace by shape says what is wrong
+        _LOG.debug("the gradients of %s have no template: %s: %s", formula.plan.call.name, type(error).__name__, error)
         forget_frames(error)
         return NONE
     return template.sizes.check(), steps

@@ -108,8 +108,8 @@ def clamped(keys: Keys, **statics: Any) -> Step | None:
     def clamp(x: Any, *limits: Any) -> Any:
         refuse_if(not all(limits))
         low_or_high = np.maximum if has_low else np.minimum
-        out = low_or_high(x, dt.type(limits[0]))
-        return out if len(limits) == 1 else np.minimum(out, dt.type(limits[1]))
+        out = low_or_high(x, np.asarray(limits[0], dt))  # faster than a number
+        return out if len(limits) == 1 else np.minimum(out, np.asarray(limits[1], dt))
 
     return clamp
 

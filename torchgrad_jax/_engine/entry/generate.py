@@ -21,7 +21,7 @@ from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor
 from ..surface import PREFIXED
-from .arguments import EMPTY, MISSING, size_argument
+from .arguments import EMPTY, MISSING, NUMPY_NAMES, size_argument
 from .binding import Binding, as_key
 from .enter import NO_NAMES, enter
 from .rows import RowForm
@@ -226,6 +226,7 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     args = _tuple([p.name for p in b.params])
     if varargs is not None:
         lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
+    lines += _numpy_names(b, varargs)
     for left_out in row.numbers.left_out:
         lines += [
             f"    if {left_out} is _unsaid: {left_out} = None",
@@ -243,6 +244,18 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     else:
         lines += _known_lines(b, space, fallback, form.inplace)
     return "\n".join(lines), space
+
+
+def _numpy_names(b: Binding, varargs: reg.Param | None) -> list[str]:
+    """Take NumPy's names of parameters, where nothing came under torch's."""
+    lines = []
+    for name, own in NUMPY_NAMES.items():
+        p = next((p for p in b.params if p.name == own and p is not varargs), None)
+        if p is not None and name not in ("x", "a", "x1", "x2"):
+            default = "_missing" if p.default is EMPTY else f"_default_{own}"
+            left_out = "_unsaid" if own in b.row.numbers.left_out else default
+            lines.append(f"        if {name!r} in _kw and {own} is {left_out}: {own} = _kw.pop({name!r})")
+    return ["    if _kw:", *lines] if lines else []
 
 
 def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:

@@ -266,7 +266,7 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
                     f"{list(x._m.shape)} at index {at + k}"
                 )
         values = concrete(t, errors.BATCHED_MASK, "nonzero")
-        found = np.nonzero(np.atleast_1d(values) if not mask else values)
+        found = (values if mask else np.atleast_1d(values)).nonzero()
         out += [from_host(np.ascontiguousarray(f), x._m.device) for f in found]
         at += max(len(mask), 1)
     return out
@@ -325,6 +325,11 @@ def _fills_with(value: Any, self: Tensor) -> bool:
     return not (MODES.bits & GRAD and requires_grad_of(self))
 
 
+_PLAIN_FLOATS = (dtypes.float32, dtypes.float64)
+_SAFE = 1e30
+"""Smaller numbers are in the range of these dtypes."""
+
+
 def _assigned(value: Any, self: Tensor) -> Tensor:
     """The tensor that an assigned value is."""
     if isinstance(value, jax.Array):
@@ -334,6 +339,8 @@ def _assigned(value: Any, self: Tensor) -> Tensor:
     from .create import from_data, tensor
 
     dtype = self._m.dtype
+    if dtype in _PLAIN_FLOATS and value.__class__ in (float, int) and -_SAFE < value < _SAFE:  # as nearly always
+        return from_host(np.asarray(value, dtype.np), self._m.device)
     if not isinstance(value, int | float | complex | bool | np.generic):
         given = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {given} to a torch.{dtype.type_name}")

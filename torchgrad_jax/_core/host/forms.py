@@ -196,6 +196,24 @@ def indexed(keys: Keys) -> Step | None:
     return pick
 
 
+def written(keys: Keys, accumulate: bool) -> Step | None:
+    """A copy with values at integer places; of two at one place the later one stays."""
+    x, *given, values = keys.values()
+    if accumulate or not x.numel or len(given) > x.ndim or isinstance(values, type) or values.dtype is not x.dtype:
+        return None
+    if not all(k is None or places(k) for k in given):
+        return None
+    whole = [k is None for k in given]
+
+    def put(x: Any, *rest: Any) -> Any:
+        *at, new = rest
+        out, places = x.copy(), iter(at)
+        out[tuple([slice(None) if w else next(places) for w in whole])] = new
+        return out
+
+    return put
+
+
 def gathered(keys: Keys, dim: int, sparse_grad: bool) -> Step | None:
     """The elements at places along one dimension."""
     x, at = keys["input"], keys["index"]

@@ -260,6 +260,14 @@ class _Leaves:
     def checker(self, check: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
         """The check of values as a function of the leaves."""
         passed, places = self.passed, self.places
+        alone = [(name, at, default) for name, at, n, default in places if n < 0]
+
+        def run_alone(leaves: Sequence[Any]) -> None:
+            given = {
+                name: default if (v := leaves[at]) is None else v if v.__class__ is np.ndarray else _readable(v)
+                for name, at, default in alone
+            }
+            check(**passed, **given)
 
         def run(leaves: Sequence[Any]) -> None:
             named = dict(passed)
@@ -270,7 +278,7 @@ class _Leaves:
                     named[name] = tuple(map(_readable, leaves[at : at + n]))
             check(**named)
 
-        return run
+        return run_alone if len(alone) == len(places) else run
 
     def shaper(self, geometry: Callable[..., Any]) -> Callable[[Meta, Sequence[Any]], Any]:
         """The geometry of a view as a function of the first tensor's meta and of the leaves."""

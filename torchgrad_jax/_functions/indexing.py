@@ -29,7 +29,15 @@ from .splitting import slice_along
 
 
 def _as_int(value: Any) -> int | None:
+    if value.__class__ is int:
+        return value
+    if value.__class__ in _PLAIN_INDICES:
+        return None
     return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_) else None
+
+
+_PLAIN_INDICES = frozenset((int, slice, type(None), type(Ellipsis), Tensor))
+"""What an index is nearly always, or what those are of which it is a tuple."""
 
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
@@ -58,6 +66,8 @@ def _dims_of_index(t: Tensor) -> int:
 
 def _width(value: Any) -> int:
     """How many dimensions of the source an index consumes."""
+    if value.__class__ is int or value.__class__ is slice:
+        return 1
     if value is None or value is Ellipsis or isinstance(value, bool | np.bool_):
         return 0
     if isinstance(value, Tensor) and _is_mask(value):
@@ -76,6 +86,10 @@ def _as_tensor(index: jax.Array) -> Any:
 
 def _wrap_tuple(index: Any) -> tuple[Any, ...]:
     """The indices as a tuple. A short list that holds more than numbers counts as a tuple, as in older NumPy."""
+    if index.__class__ is tuple and _PLAIN_INDICES.issuperset(map(type, index)):
+        return index
+    if index.__class__ in _PLAIN_INDICES:
+        return (index,)
     if isinstance(index, jax.Array):
         index = (index,)
     if isinstance(index, tuple):
@@ -95,8 +109,8 @@ _MANY = (Tensor, list, tuple, range, str, np.ndarray, jax.Array, slice, type(Non
 
 
 def _bound(value: Any) -> int | None:
-    if value is None:
-        return None
+    if value is None or value.__class__ is int:
+        return value
     if not isinstance(value, Tensor) and not hasattr(type(value), "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return value.__index__()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.arrays import placement, shapes
-from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, TRANSFORM, UNDER_JAX, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, PACKING, TRANSFORM, UNDER_JAX, WRITE_LOCK, next_sequence_nr
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.history import edge_of, requires_grad_of
@@ -92,6 +92,10 @@ _RUN = """
         _gp = _plan.grads.get(_mask)
         if _gp is None:
             _gp = _gradient_of(_plan, _mask, {leaves})
+        if _mode & {packing}:
+            _t._fn, _t._rg = None, False
+            _record(_gp, {leaves}, (_t, ), _mode)
+            return _t
         _n = _new(_gp.node_class)
         _n.gp = _gp
 {edges}
@@ -218,7 +222,7 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of,
         "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
         "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
-        "_gradient_of": record.gradient_of, "_check": record.check_values, "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
+        "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record, "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
     }  # fmt: skip
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
@@ -276,7 +280,7 @@ def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:
 def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) -> list[str]:
     """The plain case of a row that gives new tensors."""
     common = COMMON & ~(TRANSFORM | UNDER_JAX) if b.row.check else COMMON  # a check takes no values that JAX traces
-    lines = [f"    if _mode > 1 and _mode & {~common}:"]
+    lines = [f"    if _mode > 1 and _mode & {~(common | PACKING)}:"]
     lines += ["    " + line for line in _known_lines(b, space, fallback, False)]
     lines += _call_lines(b, space, fallback)
     leaves = [p.name if _may_be_tensor(p) else f"_x{i}" for i, p in enumerate(b.dynamic)]
@@ -453,6 +457,7 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
         leaf_list=", ".join(_defaults_as_none(b, leaves)),
         alone=alone,
         check=check,
+        packing=PACKING,
         args=_tuple([p.name for p in b.params]),
     )
 

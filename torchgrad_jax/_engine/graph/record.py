@@ -136,10 +136,16 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
         or (None in edges and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges)))
     ):
         needed = needed_inputs(gp, edges)
-        saved = [
-            save_general(v, False) if needed is None or i in needed else (read(v) if isinstance(v, Tensor) else v)
-            for i, v in zip(gp.saved_in, saved)
-        ]
+        if needed is None:
+            saved = [
+                saving.pack(v, False) if v.__class__ is Tensor and v._x is None else save_general(v, False)
+                for v in saved
+            ]
+        else:
+            saved = [
+                save_general(v, False) if i in needed else (read(v) if isinstance(v, Tensor) else v)
+                for i, v in zip(gp.saved_in, saved)
+            ]
         if needed is not None and needed.isdisjoint(gp.saved_in):
             saved = Spare(saved)
     return new_node(gp, edges, tuple(saved) if saved.__class__ is list else saved, vers)

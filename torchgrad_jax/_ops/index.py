@@ -52,9 +52,7 @@ Shape = tuple[int, ...]
 
 
 def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
-    given = [
-        (index, size) for index, size in zip(indices, input.shape) if index is not None and touches(input, size)
-    ]
+    given = [(index, size) for index, size in zip(indices, input.shape) if index is not None and touches(input, size)]
     for index, size in given:
         if (wrong := outside(index, size, negative=True)) is not False:
             fail_if(wrong, lambda: _first_wrong(given))

@@ -272,7 +272,9 @@ def cases(m):
     }
 
 
-UNROLLED = sorted(n for n in cases(torchgrad_jax) if hasattr(bind.ops, n) and unrollable(getattr(bind.ops, n).binding, False))
+UNROLLED = sorted(
+    n for n in cases(torchgrad_jax) if hasattr(bind.ops, n) and unrollable(getattr(bind.ops, n).binding, False)
+)
 
 
 @pytest.mark.parametrize("name", UNROLLED)

@@ -92,12 +92,16 @@ class _Maker:
         self.views: dict[str, tuple[str, tuple[int, ...]]] = {}
         """By name, what a value is in another shape, and what shape that has."""
         self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
+        self.constants: dict[Any, str] = {}
+        """Names of these by what they are, so that steps of equal ones are the same step."""
         self.known: dict[str, Any] = {}
         """The values of names that are the same in each call."""
         self.compact: dict[str, Any] = {}
         """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
         self.forms: dict[str, tuple[int, ...]] = {}
         """The shapes that these have."""
+        self.warns = False
+        """Whether NumPy may warn of a value."""
         self.fresh: set[str] = set()
         """Names of values in new memory, or of numbers."""
         self.spread: dict[str, str] = {}
@@ -132,8 +136,11 @@ class _Maker:
         outs = [self._owned(name, v.aval) for name, v in zip(spread, self.closed.jaxpr.outvars)]
         result = outs[0] if single else "[" + ", ".join(outs) + "]"
         inner = [*self._text(spread), f"return {result}"]
-        lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
-        lines += [f"        except unfit: return xla({all_args})", "        finally: loudly(token)"]
+        body = ["    try:", *[f"        {line}" for line in inner], f"    except unfit: return xla({all_args})"]
+        if self.warns:
+            lines += ["    for token in quietly:", *[f"    {line}" for line in body], "        finally: loudly(token)"]
+        else:
+            lines += body
         return self._made(lines)
 
     def _owned(self, name: str, aval: Any) -> str:
@@ -199,6 +206,7 @@ class _Maker:
             return name
         out = f"n{name}"
         self.numbers[out] = name
+        self.warns = True
         self._add([out], f"{out} = asarray({name}, {v.aval.dtype.name})", [name])
         return out
 
@@ -211,7 +219,8 @@ class _Maker:
     def _constant(self, value: np.ndarray) -> str:
         if value.size > self.room.largest:
             raise _No
-        name = f"c{len(self.known)}"
+        key = (value.dtype, value.shape, value.tobytes()) if value.size <= _FEW else len(self.known)
+        name = self.constants.setdefault(key, f"c{len(self.known)}")
         self.known[name] = self.space[name] = value
         return name
 
@@ -271,6 +280,7 @@ class _Maker:
             raise _No
         if primitive.knowing is not None:
             fn = primitive.knowing(eqn.params, *avals, [self.known.get(n) for n in ins]) or fn
+        self.warns = self.warns or not host_steps.is_silent(eqn)
         if isinstance(fn, inline.Reshape):
             return [self._reshaped(self._spread(ins[0]), eqn.invars[0].aval.shape, fn.shape)]
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
@@ -322,6 +332,7 @@ class _Maker:
 
     def _bodies(self, eqn: Any, ins: list[str]) -> list[str]:
         """A loop with a known number of rounds, or a choice of what to do."""
+        self.warns = True
         for v in eqn.outvars:
             _check(v.aval)
         if not self.room.touch(eqn):

@@ -138,13 +138,6 @@ def softplus(keys: Keys, beta: float, threshold: float) -> Step | None:
     return soft
 
 
-def elu(keys: Keys, alpha: float, scale: float, input_scale: float) -> Step | None:
-    """``exp(x) - 1`` of what is not positive."""
-    if not floats(keys) or (alpha, scale, input_scale) != (1, 1, 1):
-        return None
-    return lambda x: np.where(x > 0, x, np.expm1(x))
-
-
 # --- places ---------------------------------------------------------------------------------------
 
 

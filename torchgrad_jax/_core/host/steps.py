@@ -323,7 +323,9 @@ def _of_ones(text: str) -> Callable[..., Step | None]:
     """An expression of an array ``{x}`` of floating point numbers and of ``{one}``."""
 
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        return Inline(text.format(one=f"one_{ins[0].dtype.name}", x="{0}"), fresh=True) if ins[0].dtype.kind == "f" else None
+        if ins[0].dtype.kind != "f":
+            return None
+        return Inline(text.format(one=f"one_{ins[0].dtype.name}", x="{0}"), fresh=True)
 
     return make
 
@@ -493,6 +495,19 @@ MOVES = frozenset((
     "copy", "convert_element_type", "pad", "select_n", "gather", "scatter", "dynamic_slice", "dynamic_update_slice",
 ))  # fmt: skip
 """Primitives that only move and convert elements."""
+
+
+_SILENT = MOVES - {"convert_element_type"} | {
+    "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "is_finite", "argmax", "argmin", "reduce_and",
+    "reduce_or", "tile", "bitcast_convert_type", "real", "imag", "stop_gradient", "stop_cotangent", "unsplit", "iota",
+}  # fmt: skip
+_SILENT_OF_FLOATS = {"neg", "abs", "sign", "max", "min"}
+
+
+def is_silent(eqn: Any) -> bool:
+    """Whether NumPy warns of no value that a step is given, be it NaN or infinite."""
+    name = eqn.primitive.name
+    return name in _SILENT or (name in _SILENT_OF_FLOATS and eqn.outvars[0].aval.dtype.kind == "f")
 
 
 def filling(aval: Any) -> Step:

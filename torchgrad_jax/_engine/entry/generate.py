@@ -466,7 +466,9 @@ def _defaults_as_none(b: Binding, leaves: Sequence[str]) -> list[str]:
     """The leaves, of which one that is left out is None."""
     required = _required(b)
     left_out = [p not in required and _may_be_tensor(p) and p.default not in (EMPTY, None) for p in b.dynamic]
-    return [f"(None if _k{i} is None else {leaf})" if out else leaf for i, (leaf, out) in enumerate(zip(leaves, left_out))]
+    return [
+        f"(None if _k{i} is None else {leaf})" if out else leaf for i, (leaf, out) in enumerate(zip(leaves, left_out))
+    ]
 
 
 def _forward(b: Binding, required: Sequence[reg.Param]) -> str:

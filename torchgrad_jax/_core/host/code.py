@@ -98,7 +98,7 @@ class _Maker:
         """The values of names that are the same in each call."""
         self.compact: dict[str, Any] = {}
         """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
-        self.forms: dict[str, tuple[int, ...]] = {}
+        self.forms: dict[str, Any] = {}
         """The shapes that these have."""
         self.warns = False
         """Whether NumPy may warn of a value."""
@@ -286,7 +286,7 @@ class _Maker:
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
         self.made[outs[0]] = eqn.primitive.name, ins
-        forms = [v.aval.shape for v in eqn.invars]
+        forms: list[Any] = [v.aval.shape for v in eqn.invars]
         if primitive.spreads:
             forms = [self.forms.get(n, form) for n, form in zip(ins, forms)]
             self._stays_compact(outs[0], np.broadcast_shapes(*forms), eqn.outvars[0].aval)

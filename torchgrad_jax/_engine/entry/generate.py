@@ -222,7 +222,8 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of,
         "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
         "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
-        "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record, "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
+        "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record,
+        "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
     }  # fmt: skip
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
@@ -451,7 +452,7 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
         fwd=_forward(b, required),
         leaves=_tuple(_defaults_as_none(b, leaves)),
         anyr=" or ".join(f"_r{i}" for i in tensors),
-        mask=mask if len(tensors) > 1 else f"_r{[*tensors][0]} * {1 << [*tensors][0]}",
+        mask=mask,
         edges="".join(_EDGE.format(i=i, p=p.name) for i, p in tensors.items()),
         edge_tuple=_tuple([f"_e{i}" if i in tensors else "None" for i in every]),
         leaf_list=", ".join(_defaults_as_none(b, leaves)),

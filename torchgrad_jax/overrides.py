@@ -21,7 +21,7 @@ from typing import Any
 
 from ._core.errors import warn
 from ._core.state import FUNCTION_MODE, MODES
-from ._engine.entry import overrides as _engine
+from ._engine.entry import looking as _looking, overrides as _engine
 from ._engine.memory.tensor import Tensor
 
 __all__ = [
@@ -61,7 +61,7 @@ def has_torch_function_unary(obj: Any, /) -> bool:
 
 def has_torch_function_variadic(*args: Any) -> bool:
     """`has_torch_function` with the arguments one by one."""
-    if MODES.skip_function and _engine.skipping():
+    if MODES.skip_function and _looking.skipping():
         return False
     return _engine.modes_active() or any(_asks(a) for a in args)
 
@@ -138,7 +138,7 @@ def redispatch_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         args: its arguments.
         kwargs: its keyword arguments, or None.
     """
-    return _engine.skip_one(func, args, kwargs or {})
+    return _looking.skip_one(func, args, kwargs or {})
 
 
 @contextmanager
@@ -181,7 +181,7 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self) -> Any:
-        _engine.activate()
+        _looking.activate()
         MODES.own |= {"function_modes": (*MODES.function_modes, self), "bits": MODES.bits | FUNCTION_MODE}
         return self
 
@@ -206,14 +206,14 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def _push_mode(mode: Any) -> None:
-    _engine.set_modes((*MODES.function_modes, mode))
+    _looking.set_modes((*MODES.function_modes, mode))
 
 
 def _pop_mode() -> Any:
     if not MODES.function_modes:
         raise RuntimeError("there is no mode to pop: the stack of function modes is empty")
     *rest, mode = MODES.function_modes
-    _engine.set_modes(tuple(rest))
+    _looking.set_modes(tuple(rest))
     return mode
 
 
@@ -289,8 +289,8 @@ def get_default_nowrap_functions() -> set[Any]:
 
 def get_ignored_functions() -> set[Any]:
     """Public functions that `__torch_function__` of a class cannot override."""
-    methods = {getattr(Tensor, n) for n in _engine.IGNORED if hasattr(Tensor, n)}
-    unbound = _engine.FREE | _engine.FACTORIES
+    methods = {getattr(Tensor, n) for n in _looking.IGNORED if hasattr(Tensor, n)}
+    unbound = _looking.FREE | _looking.FACTORIES
     return methods | {fn for _, fn in _engine.public_functions() if fn.__name__ in unbound}
 
 

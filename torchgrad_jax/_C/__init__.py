@@ -12,11 +12,11 @@ from .._core.errors.absent import refusal as _refusal
 from .._core.errors.messages import LinAlgError as _LinAlgError, missing as _missing
 from .._core.state import MODES
 from .._engine.entry import overrides as _engine
+from .._engine.entry.looking import set_modes as _set_modes, skip_one as _skip_one
 from .._engine.entry.overrides import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
     disabled_torch_function_impl as _disabled_torch_function_impl,
-    skip_one as _skip_one,
 )
 from .._engine.memory.tensor import Tensor
 from .._engine.tensor.attributes import layout as layout
@@ -186,7 +186,7 @@ def _get_function_stack_at(level: int, /) -> Any:
 
 def _push_on_torch_function_stack(mode: Any, /) -> None:
     """Make a mode the innermost one."""
-    _engine.set_modes((*MODES.function_modes, mode))
+    _set_modes((*MODES.function_modes, mode))
 
 
 def _pop_torch_function_stack() -> Any:

@@ -18,7 +18,7 @@ import jax
 from .._core.arrays import devices, dtypes
 from .._core.errors import warn
 from .._core.state import MODES
-from .._engine.entry import overrides
+from .._engine.entry import looking, overrides
 from .._engine.entry.bind import ops
 from .._engine.graph.history import grad_fn_of, requires_grad_of
 from .._engine.memory.tensor import Tensor, tensors_in
@@ -69,7 +69,7 @@ class _Mode:
         if hasattr(func, "binding"):  # an operator, which calls no other function
             return func(*args, **kwargs)
         with overrides.only_modes((*MODES.function_modes, self)):
-            return overrides.skip_one(func, args, kwargs)
+            return looking.skip_one(func, args, kwargs)
 
     @contextlib.contextmanager
     def suspended(self) -> Generator[Any, None, None]:
@@ -179,7 +179,7 @@ def _refresh() -> None:
     if wanted and _MODE in MODES.function_modes:
         return
     # The mode is below all modes of the user, as in torch.
-    overrides.set_modes((_MODE, *others) if wanted else others)
+    looking.set_modes((_MODE, *others) if wanted else others)
 
 
 Settings: TypeAlias = tuple[dict[str, bool], dict[str, Any], bool]

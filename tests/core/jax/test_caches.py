@@ -368,7 +368,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_core/arrays/devices.py", "_core/arrays/division.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py",
         "_core/arrays/transfer.py", "_core/host/compiled_curves.py", "_core/host/one_thread.py", "_core/jax/caches.py",
         "_core/jax/homes.py", "_core/jax/sizes.py", "_core/random/exchanges.py", "_core/random/normals.py",
-        "_core/random/rng.py", "_core/random/rounding.py", "_engine/entry/overrides.py", "_engine/entry/parser.py",
+        "_core/random/rng.py", "_core/random/rounding.py", "_engine/entry/looking.py", "_engine/entry/overrides.py", "_engine/entry/parser.py",
         "_engine/entry/return_types.py", "_engine/graph/node.py", "_engine/graph/record.py",
         "_engine/memory/derivative_stops.py", "_engine/surface.py", "_functions/fresh.py", "_functions/shape.py",
         "_ops/registry.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",

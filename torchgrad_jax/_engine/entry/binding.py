@@ -57,6 +57,8 @@ class Binding:
         self._views = VIEWS.cache()
         self.views: dict[Any, Any] = self._views.young
         self.position = {p.name: i + 1 for i, p in enumerate(row.params)}
+        self.written: dict[Any, Any] = {}
+        """Functions whose code `generate` has written, by what their text depends on."""
 
     def under(self, name: str) -> Binding:
         """The same calls, with the arguments checked in the name of an alias."""

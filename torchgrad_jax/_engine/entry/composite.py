@@ -119,6 +119,7 @@ class Composed(Form):
         code, kinds = fn.__code__, fn.__annotations__
         names, self.wild = parameter_names(fn)
         self.fn, self.event, self.row, self.said, self.where, self.out = fn, event, None, said, where, out
+        self.overridable = True
         varargs = code.co_flags & inspect.CO_VARARGS
         self.star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if varargs else None
         self.adds_out = bool(out) and "out" not in names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -38,20 +37,17 @@ class RowForm(Form):
 
     __slots__ = ("binding", "inplace", "operator", "spread")
 
-    def __init__(self, b: Binding, said: str, inplace: bool, operator: bool, spread: bool, where: str | None) -> None:
+    def __init__(
+        self, b: Binding, said: str, inplace: bool, operator: bool, spread: bool, where: str | None, overridable: bool
+    ) -> None:
         self.binding, self.row, self.said, self.where, self.out = b, b.row, said, where, b.row.out
+        self.overridable = overridable
         self.inplace, self.operator, self.spread = inplace, operator, spreading(b) if spread else None
 
     @property
     def method(self) -> bool:
         """Whether this is a method of Tensor."""
         return self.where is not None and self.where.startswith("Tensor.")
-
-    def under(self, public: Any, where: str) -> Any:
-        """The public function, whose overloads torch knows by this name."""
-        form = public.form = copy.copy(self)
-        form.where = where
-        return public
 
     # --- what it does
 

@@ -14,7 +14,7 @@ from ..._core.arrays.devices import FakeDevice
 from ..._core.errors import messages as errors, warn
 from ..._core.jax.abstract import is_abstract
 from ..._core.state import DUAL, INFERENCE, MODES, OBSERVED, UNDER_JAX
-from ..entry.overrides import own
+from ..entry.looking import own
 from ..graph.history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from ..graph.node import note_reshaped
 from ..graph.record import PLAIN

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.arrays import dtypes
-from ..entry.overrides import activate, overrides
+from ..entry.looking import activate
+from ..entry.overrides import overrides
 from ..memory.tensor import Tensor, alias_of
 from .attributes import set_requires_grad, share
 

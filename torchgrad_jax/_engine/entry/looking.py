@@ -30,7 +30,7 @@ from .overrides import (
 
 ACTIVE = False
 """Whether public functions look for overrides."""
-_plain: dict[Any, Callable[..., Any]] = {}
+_plain: dict[Any, Any] = {}
 """What each function that looks did before; accessors of properties as they are given to handlers, too."""
 
 # --- what can be overridden -----------------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._core.errors import warn
 from ..memory.tensor import Tensor
-from .arguments import ELEMENTS, NUMPY_NAMES, TAKES, is_index, is_number, type_name
+from .arguments import ELEMENTS, KINDS, NUMPY_NAMES, is_index, is_number, type_name
 
 NUMBERS_AS_TENSORS = frozenset(
     name + end
@@ -137,7 +137,7 @@ def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
         if isinstance(value, list | tuple):
             return not value or element(value[0])
         return p.size > 0 and element(value)
-    return p.kind not in TAKES or TAKES[p.kind](value)
+    return p.kind not in KINDS or KINDS[p.kind].takes(value)
 
 
 # --- one overload ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ..graph.record import NUMBERS, apply
 from ..graph.views import apply_view, apply_view_inplace
 from ..memory.tensor import Tensor, wrap_beside
 from ..modes.belonging import tensor_of_jax
+from ..run.row_calls import inplace_view
 from .arguments import EMPTY, MISSING, NUMPY_NAMES, bad_argument, tensor_of
 from .binding import Binding
 from .enter import Form
@@ -60,7 +61,7 @@ class RowForm(Form):
             if not isinstance(args[0], Tensor):
                 raise bad_argument(f"{b.public}_", b.params[0], 1, args[0])
             call, leaves = b.general(args)
-            return apply_view_inplace(b.inplace_view(call), leaves) if row.view else apply_inplace(call, leaves)
+            return apply_view_inplace(inplace_view(call), leaves) if row.view else apply_inplace(call, leaves)
         if not self.method and self.said in NUMBERS_AS_TENSORS and all(a.__class__ in NUMBERS for a in args[:2]):
             args = (tensor_of(args[0]), *args[1:])
         call, leaves = b.general(args)

@@ -38,12 +38,13 @@ from ._core.jax.caches import (
     clear_caches as clear_caches,
     set_cache_limits as set_cache_limits,
 )
-from ._engine.entry import bind as _bind, looking as _looking, overrides as _overrides
-from ._engine.entry.overrides import (
+from ._engine.entry import bind as _bind
+from ._engine.memory.tensor import Tensor as Tensor
+from ._engine.overrides import asking as _asking, looking as _looking
+from ._engine.overrides.asking import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
-from ._engine.memory.tensor import Tensor as Tensor
 from ._engine.tensor import attributes as _attributes, copying as _copying, subclass as _subclass
 from ._engine.tensor.attributes import UntypedStorage as UntypedStorage, layout as layout
 from ._functions import (
@@ -126,7 +127,7 @@ def _install_methods() -> None:
     _attributes.install()
     _copying.install()
     _subclass.install()
-    _overrides.install()
+    _asking.install()
     for name, fn in {**_bind.METHODS, **_bind.OPERATORS}.items():
         setattr(Tensor, name, _bind.on_tensor(fn, name))
     Tensor.__getitem__ = _bind.on_tensor(_indexing.getitem, "__getitem__")

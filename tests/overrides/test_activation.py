@@ -92,6 +92,6 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_fresh_process(program):
-    head = "import torchgrad_jax as tg\nfrom torchgrad_jax._engine.entry import looking\n"
+    head = "import torchgrad_jax as tg\nfrom torchgrad_jax._engine.overrides import looking\n"
     run = subprocess.run([sys.executable, "-c", head + textwrap.dedent(program)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -74,7 +74,7 @@ class Modes(threading.local):
     """See `events`."""
     function_modes: tuple[Any, ...] = ()
     functions_disabled: int = 0
-    """See `_engine.entry.overrides`, also for the next."""
+    """See `_engine.overrides`, also for the next."""
     skip_function: bool = False
 
     # --- how tensor code runs, and in which transforms

@@ -18,10 +18,10 @@ import jax
 from .._core.arrays import devices, dtypes
 from .._core.errors import warn
 from .._core.state import MODES
-from .._engine.entry import looking, overrides
 from .._engine.entry.bind import ops
 from .._engine.graph.history import grad_fn_of, requires_grad_of
 from .._engine.memory.tensor import Tensor, tensors_in
+from .._engine.overrides import asking, looking
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
 _DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16, "tpu": dtypes.bfloat16}
@@ -68,7 +68,7 @@ class _Mode:
                     return func(*args, **kwargs)
         if hasattr(func, "binding"):  # an operator, which calls no other function
             return func(*args, **kwargs)
-        with overrides.only_modes((*MODES.function_modes, self)):
+        with asking.only_modes((*MODES.function_modes, self)):
             return looking.skip_one(func, args, kwargs)
 
     @contextlib.contextmanager
@@ -101,7 +101,7 @@ def _short(func: Any) -> str | None:
     """A function's name, if some list has it."""
     found = _names.get(func)
     if found is None:
-        path = overrides.name_of(func) or getattr(func, "__name__", "")
+        path = asking.name_of(func) or getattr(func, "__name__", "")
         found = _names[func] = path.rpartition(".")[2]
     return found if found in _LISTED else None
 

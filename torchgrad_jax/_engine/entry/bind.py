@@ -11,6 +11,7 @@ from typing import Any
 
 from ..._ops import TABLE
 from ..._ops.registry import OpDef
+from ..overrides.looking import own, renamed
 from ..surface import (
     COMPOSITES as COMPOSITES,
     METHODS as METHODS,
@@ -23,7 +24,6 @@ from ..surface import (
 from .binding import Binding, public_name
 from .composite import composite as composite
 from .generate import generate
-from .looking import own, renamed
 from .rows import RowForm, spreading
 
 

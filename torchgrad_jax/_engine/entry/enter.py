@@ -14,9 +14,9 @@ from typing import Any
 from jax.sharding import Sharding
 
 from ..._ops.registry import OpDef, Out
-from .looking import handle
+from ..overrides.asking import foreign
+from ..overrides.looking import handle
 from .out import write_out
-from .overrides import foreign
 from .parser import raise_if_any, torch_complaint
 
 NO_NAMES: Mapping[str, Any] = MappingProxyType({})

@@ -14,19 +14,8 @@ from typing import Any
 
 from ..._core.state import MODES
 from ..memory.tensor import Tensor
-from . import overrides
-from .overrides import (
-    DECLARED,
-    ORDINARY,
-    PARTS,
-    accessors,
-    dispatch,
-    in_sequences,
-    innermost,
-    modes_active,
-    overloaded,
-    public_functions,
-)
+from . import asking
+from .asking import DECLARED, ORDINARY, dispatch, in_sequences, innermost, modes_active, overloaded
 
 ACTIVE = False
 """Whether public functions look for overrides."""
@@ -164,14 +153,14 @@ def activate() -> None:
         if name in IGNORED:
             continue
         if isinstance(member, property):
-            for access, func in accessors(member).items():
-                part: Any = PARTS[access](member)
+            for access, func in asking.accessors(member).items():
+                part: Any = asking.PARTS[access](member)
                 _watch(part, func, "getter" if access == "__get__" else "function")
                 _plain[func] = _plain.get(part, part)
         else:
             func = Tensor.__dict__.get(OPERATOR_METHODS.get(name, name), member)
             _watch(member, func, "operator" if name in _BINARY else "function")
-    for _, fn in public_functions():
+    for _, fn in asking.public_functions():
         if fn.__name__ not in FREE:
             _watch(fn, fn, "factory" if fn.__name__ in FACTORIES else "function")
 
@@ -188,7 +177,7 @@ def set_modes(stack: tuple[Any, ...]) -> None:
     """Replace this thread's stack of function modes, which public functions look for from now on."""
     if stack:
         activate()
-    overrides.replace_modes(stack)
+    asking.replace_modes(stack)
 
 
 def skip_one(func: Any, args: Any, kwargs: Any) -> Any:

@@ -69,6 +69,49 @@ PROGRAMS = {
                 return func is tg.nn.functional.relu
         assert tg.nn.functional.relu(Duck()) is True
     """,
+    "first-duck-as-an-index": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func is tg.Tensor.__getitem__
+        assert tg.ones(2)[Duck()] is True
+    """,
+    "first-duck-in-a-tuple-of-indices": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func is tg.Tensor.__getitem__
+        assert tg.ones(2, 2)[0, Duck()] is True
+    """,
+    "first-duck-that-is-assigned": """
+        seen = []
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append((func, len(args)))
+        tg.ones(2)[0] = Duck()
+        assert seen == [(tg.Tensor.__setitem__, 3)]
+    """,
+    "first-duck-in-a-factory": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func.__name__, sorted(kwargs)
+        assert tg.full((2,), fill_value=Duck()) == ("full", ["fill_value"])
+    """,
+    "refused-after-it-was-asked": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return tg.overrides.redispatch_function(func, types, args, kwargs)
+        for call in (lambda: tg.add(Duck(), 1), lambda: tg.ones(2)[Duck()], lambda: tg.nn.functional.relu(Duck())):
+            try:
+                call()
+            except (TypeError, IndexError) as error:
+                assert not isinstance(error, RecursionError)
+            else:
+                raise AssertionError("it was taken")
+    """,
     "signatures": """
         import inspect
         functions = [tg.Tensor.size, tg.nn.functional.softmax, tg.cat]

@@ -15,7 +15,7 @@ from ..._core.state import MODES, OBSERVED
 from ..._ops.registry import Out
 from ..graph.record import PLAIN
 from ..memory.tensor import Tensor
-from ..overrides.asking import foreign
+from ..overrides.looking import foreign
 from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, PREFIXED, enter as enter_name, named
 from .arguments import NUMPY_NAMES, as_int, type_name
 from .enter import Form, enter

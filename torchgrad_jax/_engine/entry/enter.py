@@ -14,8 +14,7 @@ from typing import Any
 from jax.sharding import Sharding
 
 from ..._ops.registry import OpDef, Out
-from ..overrides.asking import foreign
-from ..overrides.looking import handle
+from ..overrides.looking import begin, foreign
 from .out import write_out
 from .parser import raise_if_any, torch_complaint
 
@@ -73,7 +72,7 @@ def enter(me: Any, args: Any, kwargs: Any = NO_NAMES, more: Any = (), out: Any =
     if kwargs or more:
         args, kwargs, out = form.named(args, kwargs, more, out)
     if form.overridable and foreign((*args, *kwargs.values())):
-        return handle(me, *form.given(args, kwargs if out is None else {**kwargs, "out": out}))
+        return begin(me, *form.given(args, kwargs if out is None else {**kwargs, "out": out}))
     try:
         return form.answer(args, kwargs) if out is None else write_out(form, args, kwargs, out)
     except Exception as error:

@@ -170,22 +170,6 @@ def in_sequences(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Any]:
             yield a
 
 
-def foreign(args: Sequence[Any]) -> bool:
-    """Whether some argument is no tensor and overrides functions all the same."""
-    if MODES.functions_disabled:
-        return False
-    for a in args:
-        kind = a.__class__
-        if kind in ORDINARY:
-            continue
-        if kind is list or kind is tuple:
-            if any(x.__class__ not in ORDINARY and not isinstance(x, Tensor) and overrides(x.__class__) for x in a):
-                return True
-        elif not isinstance(a, Tensor) and overrides(kind):
-            return True
-    return False
-
-
 # --- asking them ----------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ..._core.state import MODES
 from ..memory.tensor import Tensor
 from . import asking
-from .asking import DECLARED, ORDINARY, dispatch, in_sequences, innermost, modes_active, overloaded
+from .asking import DECLARED, ORDINARY, dispatch, in_sequences, innermost, modes_active, overloaded, overrides
 
 ACTIVE = False
 """Whether public functions look for overrides."""
@@ -165,12 +165,26 @@ def activate() -> None:
             _watch(fn, fn, "factory" if fn.__name__ in FACTORIES else "function")
 
 
-def handle(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Answer a call that met an overriding argument where functions do not look for them."""
-    if not ACTIVE:
-        activate()
-        return func(*args, **kwargs)  # the function looks for overrides by now
-    return dispatch(func, overloaded(in_sequences(args, kwargs)), args, kwargs)
+def foreign(args: Sequence[Any]) -> bool:
+    """Whether some argument is no tensor and overrides functions, and no function looks for that yet."""
+    if ACTIVE or MODES.functions_disabled:
+        return False
+    for a in args:
+        kind = a.__class__
+        if kind in ORDINARY:
+            continue
+        if kind is list or kind is tuple:
+            if any(x.__class__ not in ORDINARY and not isinstance(x, Tensor) and overrides(x.__class__) for x in a):
+                return True
+        elif not isinstance(a, Tensor) and overrides(kind):
+            return True
+    return False
+
+
+def begin(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Answer a call that met a foreign argument: functions look for overrides from now on, and this one does."""
+    activate()
+    return func(*args, **kwargs)
 
 
 def set_modes(stack: tuple[Any, ...]) -> None:

@@ -32,6 +32,8 @@ _ORDER = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 class _State(threading.local):
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
+        self.listed: frozenset[str] = frozenset()
+        """Names of the functions that autocast does something to, on the devices for which it is on."""
         self.dtype: dict[str, Any] = dict(_DEFAULT)
         self.caching = True
         self.nesting = 0
@@ -41,19 +43,19 @@ class _State(threading.local):
 STATE = _State()
 
 
-class _Mode:
+class _Mode(asking.SelectiveMode):
     """Stands on the stack of function modes while autocast is on for some device."""
 
     def passes(self, func: Any) -> bool:
         """Whether the mode leaves calls of a function as they are, and only looks at what that calls."""
-        return _short(func) is None
+        return _name(func) not in STATE.listed
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kinds:  # classes of the user answer first; what they call comes here again
             return NotImplemented
         kwargs = kwargs or {}
-        name = _short(func)
-        if name is not None:
+        name = _name(func)
+        if not self.passes(func):
             kind = _device_type(args, kwargs)
             if kind is not None:
                 if name in REFUSED[kind]:
@@ -92,18 +94,20 @@ class _Mode:
 
 
 _MODE = _Mode()
-_LISTED = frozenset().union(
-    *[names for table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED) for names in table.values()], ("pad",)
-)
+_LISTED = {
+    kind: frozenset().union(*[table[kind] for table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED)], ("pad",))
+    for kind in LOWER
+}
+"""The names that autocast does something to, by device."""
 
 
-def _short(func: Any) -> str | None:
-    """A function's name, if some list has it."""
+def _name(func: Any) -> str:
+    """A function's name without its namespace."""
     found = _names.get(func)
     if found is None:
         path = asking.name_of(func) or getattr(func, "__name__", "")
         found = _names[func] = path.rpartition(".")[2]
-    return found if found in _LISTED else None
+    return found
 
 
 _names: dict[Any, str] = {}
@@ -174,6 +178,7 @@ def _cast(t: Any, to: Any) -> Tensor:
 
 
 def _refresh() -> None:
+    STATE.listed = frozenset().union(*[_LISTED[kind] for kind, on in STATE.enabled.items() if on])
     others = tuple(m for m in MODES.function_modes if m is not _MODE)
     wanted = any(STATE.enabled.values())
     if wanted and _MODE in MODES.function_modes:

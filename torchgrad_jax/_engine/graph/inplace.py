@@ -13,7 +13,7 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.state import DUAL, FAKE, GRAD, MODES, OBSERVED, WRITE_LOCK
+from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, MODES, OBSERVED, WRITE_LOCK
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory.derivative_stops import under_jax
 from ..memory.strided import check_disjoint, check_writable, is_mirrored, same_memory, warn_of_overlap, write
@@ -151,7 +151,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
 
 def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
     """`apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    if mode > GRAD or MODES.transforms:
+    if mode & ~(GRAD | FUNCTION_MODE) or MODES.transforms:
         return None
     with WRITE_LOCK:
         return _write_plain(call, leaves)
@@ -171,9 +171,10 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     plan = writing.plans.get(keys)
     if plan is None or not plan.single:
         return None
-    if MODES.bits and (mask or me._al is not None) and call.row.grad is not Grad.NO:
+    recorded = MODES.bits & GRAD
+    if recorded and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
-    recording = MODES.bits and mask and plan.any_diff
+    recording = recorded and mask and plan.any_diff
     gp = (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
     if call.check is not None:
         check_values(call, leaves, xs)

@@ -6,6 +6,7 @@ When functions look for them is the subject of `looking`.
 from __future__ import annotations
 
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
@@ -66,6 +67,14 @@ class DisableTorchFunction(_Disable):
 
     __slots__ = ()
     state = ALL_DISABLED
+
+
+class SelectiveMode(ABC):
+    """A mode that leaves most functions as they are, and asks to be left out of the calls of these."""
+
+    @abstractmethod
+    def passes(self, func: Any) -> bool:
+        """Whether a call is the same with the mode as without, but for what it calls."""
 
 
 def replace_modes(stack: tuple[Any, ...]) -> None:

@@ -15,7 +15,17 @@ from typing import Any
 from ..._core.state import MODES
 from ..memory.tensor import Tensor
 from . import asking
-from .asking import DECLARED, ORDINARY, dispatch, in_sequences, innermost, modes_active, overloaded, overrides
+from .asking import (
+    ALL_DISABLED,
+    DECLARED,
+    ORDINARY,
+    SelectiveMode,
+    dispatch,
+    in_sequences,
+    modes_active,
+    overloaded,
+    overrides,
+)
 
 ACTIVE = False
 """Whether public functions look for overrides."""
@@ -90,22 +100,17 @@ def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]
     """What a function does once it looks: ask whoever overrides `func`, or do what `plain` does."""
 
     def look(args: Any, kwargs: Any) -> Any:
-        if not MODES.function_modes and not kwargs:
-            for a in args:
-                if a.__class__ not in ORDINARY:
-                    break
-            else:
-                return plain(*args)
-        found = () if kind == "factory" else overloaded(in_sequences(args, kwargs))
+        found: Sequence[Any] = ()
+        for a in (*args, *kwargs.values()) if kwargs else args:
+            if a.__class__ not in ORDINARY:
+                found = () if kind == "factory" else overloaded(in_sequences(args, kwargs))
+                break
         if not found:
-            if not modes_active():
-                return plain(*args, **kwargs)
             modes = MODES.function_modes
-            if len(modes) == 1 and getattr(modes[0], "passes", _never)(func):
-                if not hasattr(func, "binding"):
-                    return plain(*args, **kwargs)
-                with innermost():  # an operator calls no other function
-                    return plain(*args, **kwargs)
+            if not modes or MODES.functions_disabled == ALL_DISABLED:
+                return plain(*args, **kwargs)
+            if len(modes) == 1 and isinstance(modes[0], SelectiveMode) and modes[0].passes(func):
+                return plain(*args, **kwargs)
         return dispatch(func, found, args, kwargs)
 
     def look_as_operator(args: Any, kwargs: Any) -> Any:
@@ -122,11 +127,6 @@ def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]
         return look((self,), {})
 
     return look_at_self if kind == "getter" else look_as_operator if kind == "operator" else look
-
-
-def _never(func: Any) -> bool:
-    """Of most modes: whether a call is the same with the mode as without, but for what it calls."""
-    return False
 
 
 def _watch(fn: Any, func: Any, kind: str = "function") -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.arrays import placement, shapes
-from ..._core.state import DUAL, FUNCTION_MODE, GRAD, IN_RUN, INFERENCE, MODES, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, WRITE_LOCK, next_sequence_nr
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.grad_plan import grad_plan
@@ -100,7 +100,7 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None{aliased} or (_mode & 1 and ({anyr})) or _many:
+    if {me}._al is not None{aliased} or (_mode and ({anyr})) or _many:
         try: return _apply_inplace(_call, {leaves})
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
     _write = _call.inplace or _inplace_call(_call)
@@ -260,7 +260,7 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, o
     tensors = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
     others = [p for p in b.dynamic if p not in tensors]
     space.update({f"_default_{p.name}": p.default for p in others})
-    rare = f"(_mode > 1 and _mode & {~(GRAD | FUNCTION_MODE if inplace else COMMON)})"
+    rare = "_mode > 1" if inplace else f"(_mode > 1 and _mode & {~COMMON})"
     given = " or ".join([rare, *[f"{p.name} is not _default_{p.name}" for p in others]])
     lines = [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, inplace)]]
     lines += _call_lines(b, space, fallback)

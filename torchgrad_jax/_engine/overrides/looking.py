@@ -136,10 +136,11 @@ def _watch(fn: Any, func: Any, kind: str = "function") -> None:
     plain = _plain[fn] = _copied(fn)
     if fn.__globals__.get("_me") is fn:  # a row's: its own globals hold it
         fn.__globals__["_me"] = plain
-    # A function keeps the number of variables that it closes over.
     code = (_looking_getter if kind == "getter" else _looking).__code__
+    # Another thread may call the function in between; and a function keeps the number of variables that it closes over.
+    fn.__kwdefaults__ = {**(fn.__kwdefaults__ or {}), "_look": _look(func, plain, kind)}
     fn.__code__ = code.replace(co_name=fn.__name__, co_freevars=fn.__code__.co_freevars)
-    fn.__defaults__, fn.__kwdefaults__ = None, {"_look": _look(func, plain, kind)}
+    fn.__defaults__ = None
     fn.__dict__.setdefault("__wrapped__", plain)
 
 
@@ -246,7 +247,7 @@ def own(member: Any, name: str | None = None) -> Any:
 
 
 def renamed(fn: Any, name: str | None) -> Any:
-    """A copy of a function under the name that it has on Tensor."""
+    """A function that nobody else has, under the name that it has on Tensor."""
     if name is not None and fn.__name__ != name:
         if not fn.__qualname__.startswith("Tensor."):
             fn.__qualname__ = name

@@ -152,15 +152,18 @@ class _Leaves:
     def checker(self, check: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
         """The check of values as a function of the leaves."""
         passed, places = self.passed, self.places
+        alone = [(name, at, default) for name, at, n, default in places if n < 0]
+        lists = [(name, at, at + n) for name, at, n, _ in places if n >= 0]
+        array = np.ndarray
 
         def run(leaves: Sequence[Any]) -> None:
-            named = dict(passed)
-            for name, at, n, default in places:
-                if n < 0:
-                    named[name] = default if leaves[at] is None else _readable(leaves[at])
-                else:
-                    named[name] = tuple(map(_readable, leaves[at : at + n]))
-            check(**named)
+            given = {
+                name: default if (v := leaves[at]) is None else v if v.__class__ is array else _readable(v)
+                for name, at, default in alone
+            }
+            for name, begin, end in lists:
+                given[name] = tuple([v if v.__class__ is array else _readable(v) for v in leaves[begin:end]])
+            check(**passed, **given)
 
         return run
 

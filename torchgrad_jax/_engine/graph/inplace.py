@@ -35,6 +35,7 @@ from .record import (
     plain_leaves,
     plain_node,
     run_plan,
+    with_absent,
 )
 
 
@@ -177,7 +178,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     recording = recorded and mask and plan.any_diff
     gp = (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
     if call.check is not None:
-        check_values(call, leaves, xs)
+        check_values(call, leaves, with_absent(leaves, xs))
     array = plan.fwd(*xs)
     node = None
     if gp is not None:

@@ -81,6 +81,7 @@ def _moves(v: Any, eqn: Any) -> bool:
         hasattr(v, "val")
         and np.issubdtype(v.aval.dtype, np.inexact)
         and eqn.primitive.name != "pow"
+        and not v.aval.shape
         and v.val not in _STAY
     )
 

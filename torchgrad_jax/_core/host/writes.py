@@ -19,6 +19,8 @@ import numpy as np
 from . import choice, indexing
 from .inline import HALF, Step
 
+Bind = Callable[[Any, list[Any]], Any]
+
 
 class _Memory:
     """Stands for the array that is written to while the steps are looked through."""
@@ -31,10 +33,11 @@ class _No(Exception):
     """The kernel does something else."""
 
 
-def in_place(closed: Any) -> tuple[Any, Step] | None:
+def in_place(closed: Any, bind: Bind) -> tuple[Any, Step] | None:
     """What a kernel puts where, for its arguments but the first, as a jaxpr, and what puts it into memory.
 
-    It is None where the kernel does more with its first argument than to put a few elements into it.
+    It is None where the kernel does more with its first argument than to put a few elements into it. `bind` evaluates
+    a step.
     """
     jaxpr = closed.jaxpr
     if closed.effects or not jaxpr.invars or len(jaxpr.outvars) != 1:
@@ -43,7 +46,7 @@ def in_place(closed: Any) -> tuple[Any, Step] | None:
     found: list[Any] = []
 
     def before(*xs: Any) -> list[Any]:
-        (out,) = _follow(jaxpr, closed.consts, [_Memory(first.shape, False), *xs], found)
+        (out,) = _follow(jaxpr, closed.consts, [_Memory(first.shape, False), *xs], found, bind)
         if not (out.__class__ is _Memory and out.written and out.shape == first.shape):
             raise _No
         return list(found[0][1])
@@ -56,7 +59,7 @@ def in_place(closed: Any) -> tuple[Any, Step] | None:
     return put and (steps, put)
 
 
-def _follow(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], found: list[Any]) -> list[Any]:
+def _follow(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], found: list[Any], bind: Bind) -> list[Any]:
     """Run the steps without the array that is written to, and note the step that writes."""
     env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args)))
 
@@ -65,28 +68,29 @@ def _follow(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], found: list[
 
     for eqn in jaxpr.eqns:
         ins = [read(v) for v in eqn.invars]
-        if not any(x.__class__ is _Memory for x in ins):
-            outs = eqn.primitive.bind(*ins, **eqn.params)
-            outs = outs if eqn.primitive.multiple_results else [outs]
+        inner = eqn.params.get(choice.INNER.get(eqn.primitive.name, ""))
+        if inner is not None:
+            outs = _follow(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), ins, found, bind)
+        elif any(x.__class__ is _Memory for x in ins):
+            outs = [_with_memory(eqn, ins, found)]
         else:
-            outs = _with_memory(eqn, ins, found)
+            outs = bind(eqn, ins)
+            outs = outs if eqn.primitive.multiple_results else [outs]
         env.update(zip(eqn.outvars, outs))
     return [read(v) for v in jaxpr.outvars]
 
 
-def _with_memory(eqn: Any, ins: list[Any], found: list[Any]) -> list[Any]:
-    inner = eqn.params.get(choice.INNER.get(eqn.primitive.name, ""))
-    if inner is not None:
-        return _follow(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), ins, found)
+def _with_memory(eqn: Any, ins: list[Any], found: list[Any]) -> _Memory:
+    """What a step gives that takes the array, which may be looked at in another shape, and written to once."""
     memory, *others = ins
     if memory.__class__ is not _Memory or any(x.__class__ is _Memory for x in others):
         raise _No
     if eqn.primitive.name == "reshape" and eqn.params.get("dimensions") is None:
-        return [_Memory(eqn.outvars[0].aval.shape, memory.written)]
+        return _Memory(eqn.outvars[0].aval.shape, memory.written)
     if eqn.primitive.name not in ("scatter", "scatter-add") or memory.written:
         raise _No
     found[:] = [(eqn, others)]
-    return [_Memory(memory.shape, True)]
+    return _Memory(memory.shape, True)
 
 
 def _putting(eqn: Any, dtype: np.dtype) -> Step | None:

@@ -22,6 +22,7 @@ from ..._core.host import choice, code as host, writes
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import KERNELS
 from .numbers_apart import apart
+from .steps import bind_equation
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
@@ -66,6 +67,38 @@ class CompiledOnce(Compiled):
         return jax.tree.unflatten(self._out_tree, self._shared(*leaves))
 
 
+_SIMPLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+"""Options with which XLA compiles a convolution in a third of the time, and it runs as long."""
+
+
+class OfConvolutions(Compiled):
+    """A compiled kernel with convolutions, of which XLA need not make more than it is told.
+
+    Inside of a trace it is the kernel itself, since options are those of a whole program.
+    """
+
+    __slots__ = ("_flat", "_out_tree")
+
+    def __init__(self, kernel: Any, owner: Owner | None, fn: Callable[..., Any], out_tree: Any) -> None:
+        super().__init__(kernel, None, owner)
+        self._out_tree = out_tree
+
+        def flat(*leaves: Any) -> list[Any]:
+            return jax.tree.leaves(fn(*leaves))
+
+        flat.__name__ = flat.__qualname__ = getattr(kernel, "__name__", "convolutions")
+        self._flat = jax.jit(flat, compiler_options=_SIMPLY)
+
+    def __call__(self, *args: Any) -> Any:
+        leaves = jax.tree.leaves(args)
+        if any(isinstance(x, jax.core.Tracer) for x in leaves):
+            return super().__call__(*args)
+        if not self._counted:
+            self._counted = True
+            KERNELS.compiled(None if self._owner is None else self._owner())
+        return jax.tree.unflatten(self._out_tree, self._flat(*leaves))
+
+
 def choose(
     kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
 ) -> Any:
@@ -84,9 +117,11 @@ def choose(
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
     found = host.program(closed, Compiled(kernel, None, owner), single, form=form)
+    tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
+    if found is None and choice.convolves(closed.jaxpr):
+        return OfConvolutions(kernel, owner, kernel.__wrapped__, tree)
     if found is not None or not numbers:
         return found or Compiled(kernel, settle, owner)
-    tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
     return CompiledOnce(kernel, settle, owner, closed, tree)
 
 
@@ -138,7 +173,9 @@ class Undecided:
     def _decided(self, args: Any) -> Any:
         traced = self.kernel.trace(*args)
         compiled = Compiled(self.kernel, self._settle, self._owner)
-        if self._numbers:
+        if choice.convolves(traced.jaxpr.jaxpr):
+            compiled = OfConvolutions(self.kernel, self._owner, jaxpr_as_fun(traced.jaxpr), traced.out_tree)
+        elif self._numbers:
             compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
         flat = _flat(compiled, traced.in_tree)
@@ -186,7 +223,7 @@ def putting(kernel: Any, closed: Any, owner: Owner) -> Putting | None:
     """A function whose jaxpr puts a few elements into a large first argument as a kernel that may do that in place."""
     if choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
         return None
-    parts = writes.in_place(closed)
+    parts = writes.in_place(closed, bind_equation)
     return parts and Putting(Compiled(kernel, None, owner), parts)
 
 

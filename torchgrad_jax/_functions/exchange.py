@@ -173,6 +173,8 @@ def from_file(
         device: only the CPU.
         pin_memory: accepted as in torch.
         requires_grad: whether the tensor is a leaf that records.
+
+    Differs from torch: a file that is made longer keeps its first byte.
     """
     dt = dtypes.get_default_dtype() if dtype is None else dtype_of("from_file", dtype)
     n = integer("from_file", "size", size or 0)

@@ -22,6 +22,7 @@ from .._engine.memory.concrete import concrete, is_traced
 from .._engine.memory.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
 from .._engine.memory.tensor import Tensor, wrap_array
 from .._engine.modes.belonging import tensor_of_jax
+from .._engine.overrides.looking import begin, foreign
 from .complex_views import imag, real
 from .convert import transfer
 from .fresh import from_host
@@ -294,7 +295,12 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         return _slice(self, 0, index, always=True)
     if self._x is not None and self._x.inner.__class__ in (dict, list, tuple):
         return self._x.inner[index]  # a row of blocks of a Jacobian, as JAX builds it
-    out, indices = parse(self, index)
+    try:
+        out, indices = parse(self, index)
+    except (IndexError, TypeError):
+        if foreign((index,)):
+            return begin(Tensor.__getitem__, (self, index), {})
+        raise
     if not indices:
         return ops.alias(out) if out is self else out
     return ops.index(out, tuple(expand_masks(out, indices)))
@@ -302,6 +308,15 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
+    try:
+        _set(self, index, value)
+    except (IndexError, TypeError):
+        if not foreign((index, value)):
+            raise
+        begin(Tensor.__setitem__, (self, index, value), {})
+
+
+def _set(self: Tensor, index: Any, value: Any) -> None:
     parsed = None
     if value.__class__ is not Tensor:
         if _fills_with(value, self):

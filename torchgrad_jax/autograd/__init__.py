@@ -7,10 +7,10 @@ from typing import Any, overload
 
 from .._core.errors import messages as errors, warn
 from .._core.state import MODES
-from .._engine.entry.overrides import public as overridable
 from .._engine.graph.record import zeros_for
 from .._engine.graph.saved import SavedTensor as SavedTensor
 from .._engine.memory.tensor import Tensor
+from .._engine.overrides.looking import public as overridable
 from . import (
     anomaly_mode as anomaly_mode,
     forward_ad as forward_ad,

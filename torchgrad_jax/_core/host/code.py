@@ -262,6 +262,8 @@ class _Maker:
             return self._bodies(eqn, ins)
         if (moved := self._counted_from_the_end(eqn, ins)) is not None:
             return [moved]
+        if (negated := self._sum_of_negatives(eqn, ins)) is not None:
+            return [negated]
         for v in (*eqn.invars, *eqn.outvars):
             _check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
@@ -328,6 +330,17 @@ class _Maker:
         self.count += 1
         self._add([out], f"{out} = {self._called(host_indexing.from_the_start(int(n.reshape(-1)[0])))}({at})", [at])
         self._stays_compact(out, self.forms.get(at, eqn.outvars[0].aval.shape), eqn.outvars[0].aval)
+        return out
+
+    def _sum_of_negatives(self, eqn: Any, ins: list[str]) -> str | None:
+        """Minus a sum if a step adds up what was negated: no bit of it differs, and there is less to negate."""
+        kind, negated = self.made.get(ins[0], ("", [])) if eqn.primitive.name == "reduce_sum" else ("", [])
+        if kind != "neg" or ins[0] in self.compact or negated[0] in self.compact:
+            return None
+        (total,) = self._step(eqn, negated)
+        out = f"v{self.count}"
+        self.count += 1
+        self._add([out], f"{out} = {self._called(np.negative)}({total})", [total])
         return out
 
     def _bodies(self, eqn: Any, ins: list[str]) -> list[str]:

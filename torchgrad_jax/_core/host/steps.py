@@ -85,7 +85,7 @@ def _split(params: Any, ins: Any, outs: Any) -> Step:
 def _pad(params: Any, ins: Any, outs: Any) -> Step | None:
     at, shape, dt = _place_in(params, ins), outs[0].shape, outs[0].dtype
     if at is None:
-        return None
+        return _cut_off(params, ins)
 
     def pad(x: Any, fill: Any) -> Any:
         out = np.empty(shape, dt)
@@ -94,6 +94,15 @@ def _pad(params: Any, ins: Any, outs: Any) -> Step | None:
         return out
 
     return pad
+
+
+def _cut_off(params: Any, ins: Any) -> Step | None:
+    """Padding by less than nothing, which takes off what stands at the edges."""
+    config = params["padding_config"]
+    if any(low > 0 or high > 0 or inner for low, high, inner in config):
+        return None
+    at = tuple([slice(-low, n + high) for n, (low, high, _) in zip(ins[0].shape, config)])
+    return lambda x, fill: x[at]
 
 
 def _pad_with(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
@@ -134,6 +143,26 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
         no = no.view(whole)
         out = (no ^ yes.view(whole)) & np.negative(which.astype(whole))  # each may have fewer elements than the result
         out ^= no
+        return out.view(dt)
+
+    return select
+
+
+def _select_with(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
+    """`_select` with zeros: the bits of the other operand, or none."""
+    whole = WHOLE.get(outs[0].dtype.itemsize)
+    if whole is None or len(ins) != 3 or ins[0].dtype != np.bool_ or outs[0].size < _MANY:
+        return None
+    zeros = [i for i in (1, 2) if known[i] is not None and not known[i].ravel().view(np.uint8).any()]
+    if not zeros:
+        return None
+    whole, dt, shape, of_no = np.dtype(whole), outs[0].dtype, outs[0].shape, zeros[0] == 2
+
+    def select(which: Any, no: Any, yes: Any) -> Any:
+        bits = which.astype(whole)
+        np.subtract(bits, 1, bits) if of_no else np.negative(bits, bits)
+        kept = (no if of_no else yes).view(whole)
+        out = np.bitwise_and(kept, bits, bits) if bits.shape == shape else kept & bits
         return out.view(dt)
 
     return select
@@ -371,7 +400,7 @@ def _table() -> dict[str, Primitive]:
     }
     arithmetic = {
         "stop_gradient": _always(SAME), "stop_cotangent": _always(SAME), "copy": _always(SAME),
-        "unsplit": _always(SAME), "select_n": _select,
+        "unsplit": _always(SAME),
         "real": _always(Inline("{0}.real")), "imag": _always(Inline("{0}.imag")), "conj": _always(np.conj),
         "add": _always(np.add), "add_any": _always(np.add), "sub": _always(np.subtract),
         "mul": _always(np.multiply), "divide": _floats_only(np.divide), "square": _always(_POWERS[2]),
@@ -411,6 +440,7 @@ def _table() -> dict[str, Primitive]:
         **{name: Primitive(make, 0) for name, make in looks.items()},
         **{name: Primitive(make) for name, make in moves.items()},
         "pad": Primitive(_pad, knowing=_pad_with),
+        "select_n": Primitive(_select, spreads=True, knowing=_select_with),
         "convert_element_type": Primitive(_convert, spreads=True),
         **{name: Primitive(make, spreads=True) for name, make in arithmetic.items()},
         **{n: Primitive(host_curves.of_floats(fn), spreads=True, cost=host_curves.cost) for n, fn in curves.items()},

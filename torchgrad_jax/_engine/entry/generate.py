@@ -179,11 +179,12 @@ def generate(
     operator: bool = False,
     spread: bool = True,
     where: str | None = None,
+    overridable: bool = True,
 ) -> Callable[..., Any]:
     """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method.
 
     With `spread`, a size that comes last may come as so many arguments, which methods allow. `where` is the
-    full name by which torch's overloads are known.
+    full name by which torch's overloads are known; what the engine alone calls is not `overridable`.
 
     Its code is written when it is first called: writing all of them would double the time of an import.
     """
@@ -193,7 +194,7 @@ def generate(
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = b.row.doc
     said = f"{b.row.namespace}_{name}" if b.row.namespace in PREFIXED else name
-    fn.binding, fn.form = b, RowForm(b, said, inplace, operator, spread, where)
+    fn.binding, fn.form = b, RowForm(b, said, inplace, operator, spread, where, overridable)
     return fn
 
 
@@ -203,15 +204,17 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
 
 def _first_call(fn: Any, args: Any, kwargs: Any) -> Any:
     """Give a function its code, in place, so that whoever holds it already has the fast one."""
-    name = fn.__name__
-    source, space = _source(fn.form, name)
-    # Named after this file, so that tracebacks can tell generated code from a user's.
-    exec(compile(source, f"{__file__}:{name}", "exec"), space)
-    made = space.pop(name)
-    for each in fn.__globals__.get("_twins", (fn,)):
-        each.__globals__.update(space)
-        each.__defaults__, each.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-        each.__code__ = made.__code__
+    written, form = fn.binding.written, fn.form
+    key = (form.said, form.inplace, form.operator, form.spread is None)
+    if key not in written:
+        source, space = _source(form, form.said)
+        # Named after this file, so that tracebacks can tell generated code from a user's.
+        exec(compile(source, f"{__file__}:{form.said}", "exec"), space)
+        written[key] = space.pop(form.said)
+    made = written[key]
+    fn.__globals__.update(made.__globals__)
+    fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    fn.__code__ = made.__code__
     return fn(*args, **kwargs)
 
 

@@ -25,6 +25,7 @@ from ..._core.state import (
     CUT,
     DUAL,
     FAKE,
+    FUNCTION_MODE,
     GRAD,
     IN_RUN,
     INFERENCE,
@@ -60,11 +61,11 @@ from .node import Node, Spare, new_node
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
 NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
-COMMON = GRAD | TRANSFORM | IN_RUN | DUAL | UNDER_JAX
-"""Modes in which calls on plain tensors take short ways; of the last two, what a tape of `vmap` can write down."""
+COMMON = GRAD | TRANSFORM | IN_RUN | DUAL | UNDER_JAX | FUNCTION_MODE
+"""Modes in which calls on plain tensors take short ways: in runs and at levels what a tape of `vmap` can write down."""
 
 
-PLAIN_MODES = GRAD | TRANSFORM | UNDER_JAX | INFERENCE | SAYS_GRAD | PACKING
+PLAIN_MODES = GRAD | TRANSFORM | UNDER_JAX | INFERENCE | SAYS_GRAD | PACKING | FUNCTION_MODE
 """Modes in which a call on plain tensors whose plan is known needs nothing else."""
 
 

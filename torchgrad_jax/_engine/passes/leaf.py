@@ -6,7 +6,7 @@ from typing import Any
 
 from ..._core.arrays import shapes
 from ..._core.arrays.meta import Meta, meta
-from ..._core.arrays.placement import MANY, place
+from ..._core.arrays.placement import MANY
 from ..._core.errors.warn import once
 from ..._core.state import DUAL, GRAD, MODES, UNDER_JAX
 from ..._ops.registry import Layout, TorchKernel
@@ -15,7 +15,7 @@ from ..graph.node import GRAD_LOCK, AccumulateGrad
 from ..graph.record import apply, no_grad
 from ..memory.escapes import before_gradients, hold_outside
 from ..memory.strided import check_writable, placement_of_tensor, read, write
-from ..memory.tensor import Tensor, born, check_counted, make, placement_of
+from ..memory.tensor import Tensor, born, check_counted, keep_placed, make
 from ..run import executors
 from ..run.trace import Call
 from ..surface import ops
@@ -139,8 +139,8 @@ def beside(leaf: Tensor, array: Any, m: Meta) -> Tensor:
     there = placement_of_tensor(leaf) if MANY and array.shape == leaf._m.shape else None
     if there is None:
         return make(array, m)
-    out = make(place(array, there), m)
-    placement_of(out._st)
+    out = make(array, m)
+    keep_placed(out._st, there)
     return out
 
 

@@ -195,16 +195,18 @@ class Kind(NamedTuple):
     takes: Callable[[Any], bool]
     reads: Callable[[Any], Any] = _same
     """None stands for a value that turned out not to be taken."""
+    classes: frozenset[type] = frozenset()
+    """What comes nearly always, and needs no second look."""
 
 
 KINDS: dict[str, Kind] = {
     "Tensor": Kind(_is_tensor),
     "Number": Kind(is_number, as_number),
-    "float": Kind(is_real, as_float),
+    "float": Kind(is_real, as_float, frozenset((float, int))),
     "complex": Kind(is_number, as_number),
-    "int": Kind(is_int, as_int),
-    "bool": Kind(_is_bool, bool),
-    "str": Kind(_is_text),
+    "int": Kind(is_int, as_int, frozenset((int,))),
+    "bool": Kind(_is_bool, bool, frozenset((bool,))),
+    "str": Kind(_is_text, classes=frozenset((str,))),
     "name": Kind(_is_text),
     "tuple of ints": Kind(_is_some, as_ints),
     "torch.dtype": Kind(_is_dtype, dtypes.to_dtype),

@@ -124,7 +124,8 @@ def _is_bool(value: Any) -> bool:
 
 
 def _is_dtype(value: Any) -> bool:
-    return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (bool, int, float, complex)
+    python = value is bool or value is int or value is float or value is complex  # NumPy's dtypes are equal to these
+    return python or isinstance(value, dtypes.dtype | dtypes.NamedDtype)
 
 
 # --- what a function gets ----------------------------------------------------------------------------
@@ -189,6 +190,10 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _as_dtype(value: Any) -> Any:
+    return None if isinstance(value, dtypes.NamedDtype) else dtypes.to_dtype(value)
+
+
 class Kind(NamedTuple):
     """A kind of parameters: what torch takes for it, as far as it looks before it reads it, and what a row gets."""
 
@@ -209,7 +214,7 @@ KINDS: dict[str, Kind] = {
     "str": Kind(_is_text, classes=frozenset((str,))),
     "name": Kind(_is_text),
     "tuple of ints": Kind(_is_some, as_ints),
-    "torch.dtype": Kind(_is_dtype, dtypes.to_dtype),
+    "torch.dtype": Kind(_is_dtype, _as_dtype),
     "torch.device": Kind(lambda v: isinstance(v, str | devices.device) or is_int(v)),
     "torch.layout": Kind(is_layout),
     "torch.Storage": Kind(_is_storage),

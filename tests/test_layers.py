@@ -142,7 +142,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.memory.shared_values": frozenset(),
     "_engine.run.steps": frozenset(),
     "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
-    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart"}),
+    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.steps"}),
     "_engine.run.any_size": frozenset({"_core", "_engine.run.steps"}),
     "_engine.run.templates": frozenset({"_core", "_engine.run.any_size", "_engine.run.steps"}),
     "_engine.run.trace": frozenset(

@@ -46,7 +46,7 @@ from ._engine.overrides.asking import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
 from ._engine.tensor import attributes as _attributes, copying as _copying, subclass as _subclass
-from ._engine.tensor.attributes import UntypedStorage as UntypedStorage, layout as layout
+from ._engine.tensor.attributes import UntypedStorage as StorageBase, UntypedStorage as UntypedStorage, layout as layout
 from ._functions import (
     complex_views as _complex_views,
     constructors as _constructors,

@@ -30,7 +30,15 @@ from .splitting import slice_along
 
 
 def _as_int(value: Any) -> int | None:
+    if value.__class__ is int:
+        return value
+    if value.__class__ in _PLAIN_INDICES:
+        return None
     return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_) else None
+
+
+_PLAIN_INDICES = frozenset((int, slice, type(None), type(Ellipsis), Tensor))
+"""What an index is nearly always, or what those are of which it is a tuple."""
 
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
@@ -59,6 +67,8 @@ def _dims_of_index(t: Tensor) -> int:
 
 def _width(value: Any) -> int:
     """How many dimensions of the source an index consumes."""
+    if value.__class__ is int or value.__class__ is slice:
+        return 1
     if value is None or value is Ellipsis or isinstance(value, bool | np.bool_):
         return 0
     if isinstance(value, Tensor) and _is_mask(value):
@@ -77,6 +87,10 @@ def _as_tensor(index: jax.Array) -> Any:
 
 def _wrap_tuple(index: Any) -> tuple[Any, ...]:
     """The indices as a tuple. A short list that holds more than numbers counts as a tuple, as in older NumPy."""
+    if index.__class__ is tuple and _PLAIN_INDICES.issuperset(map(type, index)):
+        return index
+    if index.__class__ in _PLAIN_INDICES:
+        return (index,)
     if isinstance(index, jax.Array):
         index = (index,)
     if isinstance(index, tuple):
@@ -96,8 +110,8 @@ _MANY = (Tensor, list, tuple, range, str, np.ndarray, jax.Array, slice, type(Non
 
 
 def _bound(value: Any) -> int | None:
-    if value is None:
-        return None
+    if value is None or value.__class__ is int:
+        return value
     if not isinstance(value, Tensor) and not hasattr(type(value), "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return value.__index__()
@@ -267,7 +281,7 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
                     f"{list(x._m.shape)} at index {at + k}"
                 )
         values = concrete(t, errors.BATCHED_MASK, "nonzero")
-        found = np.nonzero(np.atleast_1d(values) if not mask else values)
+        found = (values if mask else np.atleast_1d(values)).nonzero()
         out += [from_host(np.ascontiguousarray(f), x._m.device) for f in found]
         at += max(len(mask), 1)
     return out
@@ -340,6 +354,11 @@ def _fills_with(value: Any, self: Tensor) -> bool:
     return not (MODES.bits & GRAD and requires_grad_of(self))
 
 
+_PLAIN_FLOATS = (dtypes.float32, dtypes.float64)
+_SAFE = 1e30
+"""Smaller numbers are in the range of these dtypes."""
+
+
 def _assigned(value: Any, self: Tensor) -> Tensor:
     """The tensor that an assigned value is."""
     if isinstance(value, jax.Array):
@@ -349,6 +368,8 @@ def _assigned(value: Any, self: Tensor) -> Tensor:
     from .create import from_data, tensor
 
     dtype = self._m.dtype
+    if dtype in _PLAIN_FLOATS and value.__class__ in (float, int) and -_SAFE < value < _SAFE:  # as nearly always
+        return from_host(np.asarray(value, dtype.np), self._m.device)
     if not isinstance(value, int | float | complex | bool | np.generic):
         given = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {given} to a torch.{dtype.type_name}")

@@ -92,8 +92,11 @@ def backward(
     targets = () if inputs is None else _as_outputs(inputs)
     if inputs is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    outputs = _as_outputs(tensors)
-    given = make_grads(outputs, as_tuple(grad_tensors, len(outputs)), False)
+    if isinstance(tensors, Tensor) and isinstance(grad_tensors, Tensor) and grad_tensors._m is tensors._m:
+        outputs, given = (tensors,), (grad_tensors,)  # nothing to check, or to make
+    else:
+        outputs = _as_outputs(tensors)
+        given = make_grads(outputs, as_tuple(grad_tensors, len(outputs)), False)
     keep = create_graph if retain_graph is None else retain_graph
     run_backward(outputs, given, keep, create_graph, targets, True, True)
 

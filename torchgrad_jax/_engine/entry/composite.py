@@ -122,12 +122,16 @@ class Composed(Form):
 
     def public(self) -> Any:
         """The function that users call."""
-        fn, fitting, form = self.fn, self.fitting, self
+        fn, fitting, alias, form = self.fn, self.fitting, self.alias, self
 
         @functools.wraps(fn)
         def public(*args: Any, **kwargs: Any) -> Any:
             kinds = (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else (*map(type, args),)
             lists = fitting.get(kinds, None)
+            if lists is None and kwargs and alias.keys() & kwargs:
+                own = {alias.get(k, k): v for k, v in kwargs.items()}
+                if len(own) == len(kwargs) and (*map(type, args), *own, *map(type, own.values())) in fitting:
+                    return public(*args, **own)
             if lists is None or (lists and foreign((*args, *kwargs.values()))) or MODES.bits & OBSERVED:
                 return enter(public, args, kwargs)
             try:

@@ -45,7 +45,7 @@ def inplace_operator(name: str) -> str:
 
 def on_tensor(fn: Any, name: str) -> Any:
     """A function for Tensor, which is not the one of a module: torch.add and Tensor.add are two things to override."""
-    form = getattr(fn, "form", None)
+    form: Any = getattr(fn, "form", None)
     if isinstance(form, Composed):
         return renamed(form.under(fn, f"Tensor.{name}"), name)
     if getattr(fn, "__globals__", {}).get("_me") is not fn:  # written by hand

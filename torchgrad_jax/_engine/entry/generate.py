@@ -11,7 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.arrays import placement, shapes
-from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, PACKING, TRANSFORM, UNDER_JAX, WRITE_LOCK, next_sequence_nr
+from ..._core.state import (
+    DUAL,
+    FUNCTION_MODE,
+    GRAD,
+    IN_RUN,
+    INFERENCE,
+    MODES,
+    PACKING,
+    TRANSFORM,
+    UNDER_JAX,
+    WRITE_LOCK,
+    next_sequence_nr,
+)
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.history import edge_of, requires_grad_of
@@ -112,7 +124,7 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None{aliased} or (_mode and ({anyr})) or _many:
+    if {me}._al is not None{aliased} or (_mode & 1 and ({anyr})) or _many:
         try: return _apply_inplace(_call, {leaves})
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
     _write = _call.inplace or _inplace_call(_call)
@@ -321,7 +333,8 @@ def _unrolled_write(b: Binding, space: dict[str, Any], fallback: str, operator: 
     tensors = _required(b)
     others = [p for p in b.dynamic if p not in tensors]
     space.update({f"_default_{p.name}": p.default for p in others})
-    given = " or ".join(["_mode > 1", *[f"{p.name} is not _default_{p.name}" for p in others]])
+    rare = f"(_mode > 1 and _mode & {~(GRAD | FUNCTION_MODE)})"
+    given = " or ".join([rare, *[f"{p.name} is not _default_{p.name}" for p in others]])
     lines = [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, True)]]
     lines += _call_lines(b, space, fallback)
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]

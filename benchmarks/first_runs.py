@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         for number, _ in runs:
             if not math.isclose(number, wanted, rel_tol=_AS_FAR):
                 raise SystemExit(f"{name} gives {number}, and under PyTorch {wanted}")
-        rows.append((name, theirs, *[seconds for _, seconds in runs]))
+        rows.append((name, [theirs, *[seconds for _, seconds in runs]]))
     print(_table(rows))
     return 0
 
@@ -58,11 +58,11 @@ def run(module: str, name: str, cache: str) -> tuple[float, float]:
     return float(printed), used.ru_utime + used.ru_stime
 
 
-def _table(rows: list[tuple[str, float, float, float]]) -> str:
+def _table(rows: list[tuple[str, list[float]]]) -> str:
     lines = ["| program | torch, CPU s | first run | second run |", "| --- | --- | --- | --- |"]
-    for name, theirs, first, second in rows:
+    for name, (theirs, first, second) in rows:
         lines.append(f"| {name} | {theirs:.1f} | {first / theirs:.1f}x | {second / theirs:.1f}x |")
-    means = [math.exp(sum(math.log(r[i] / r[1]) for r in rows) / len(rows)) for i in (2, 3)]
+    means = [math.exp(sum(math.log(times[i] / times[0]) for _, times in rows) / len(rows)) for i in (1, 2)]
     lines.append(f"| geometric mean | | {means[0]:.2f}x | {means[1]:.2f}x |")
     return "\n".join(lines)
 

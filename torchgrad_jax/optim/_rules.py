@@ -23,11 +23,11 @@ from .._core.host import choice
 from .._core.jax import abstract
 from .._core.jax.caches import KERNELS
 from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX
-from .._engine.entry.overrides import overridden
 from .._engine.graph.record import PLAIN
 from .._engine.memory.derivative_stops import stopped, unrecorded
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, make, wrap_beside
+from .._engine.overrides.asking import overridden
 from .._engine.run import executors
 from ._cells import Cell, NotElementwise, Row
 from ._scalars import advance, alike, store, take

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .inline import WHOLE, Reshape, Step
+from .inline import WHOLE, Inline, Reshape, Step
 
 
 def summed(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -104,6 +104,9 @@ def reduced(fn: Any, kinds: str) -> Callable[..., Step | None]:
         axes, dt = params["axes"], ins[0].dtype
         if dt.kind not in kinds:
             return None
+        if dt.kind == "b" and not outs[0].shape and ins[0].size <= _SUMMED:
+            asked = "b'\\1' in" if fn is np.logical_or else "b'\\0' not in"
+            return Inline(f"truth[{asked} {{0}}.tobytes()]", fresh=True)
         return lambda x: np.asarray(fn.reduce(x, axes, dtype=dt), dt)
 
     return make
@@ -128,7 +131,8 @@ def place_of(fn: Any) -> Callable[..., Step | None]:
         if ins[0].dtype.kind == "c" or not ins[0].size or len(params["axes"]) != 1:
             return None
         (axis,), dt = params["axes"], outs[0].dtype
-        return lambda x: np.asarray(fn(x, axis), dt)
+        place = f"{{0}}.{fn.__name__}({axis})"
+        return Inline(place if dt == np.int64 else f"asarray({place}, {dt.name})", fresh=True)
 
     return make
 
@@ -139,7 +143,8 @@ def running(fn: Any) -> Callable[..., Step | None]:
         if dt.kind not in "iuf":
             return None
         if params["reverse"]:
-            return lambda x: np.flip(fn.accumulate(np.flip(x, axis), axis, dtype=dt), axis)
+            back = (*(slice(None),) * axis, slice(None, None, -1))
+            return lambda x: fn.accumulate(x[back], axis, dtype=dt)[back]
         return lambda x: fn.accumulate(x, axis, dtype=dt)
 
     return make

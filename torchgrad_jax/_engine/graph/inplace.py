@@ -14,7 +14,7 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.state import DUAL, FAKE, GRAD, MODES, OBSERVED, WRITE_LOCK
+from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, MODES, OBSERVED, WRITE_LOCK
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory import owned
 from ..memory.derivative_stops import under_jax
@@ -38,6 +38,7 @@ from .record import (
     plain_leaves,
     plain_node,
     run_plan,
+    with_absent,
 )
 
 
@@ -166,7 +167,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
 
 def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
     """`apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    if mode > GRAD or MODES.transforms:
+    if mode & ~(GRAD | FUNCTION_MODE) or MODES.transforms:
         return None
     with WRITE_LOCK:
         return _write_plain(call, leaves)
@@ -198,7 +199,7 @@ def _write_result(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Te
         return None
     gp = _gradient_of_write(call, plan, mask, leaves)
     if call.check is not None:
-        check_values(call, leaves, xs)
+        check_values(call, leaves, with_absent(leaves, xs))
     array = plan.fwd(*xs)
     node = None if gp is None else _node_of_write(gp, _keep_old_self(gp, leaves, xs[0]))
     write(me, array)
@@ -222,7 +223,7 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Tensor | No
         return None
     shown = [jax.ShapeDtypeStruct(me._m.shape, me._m.dtype.np), *xs]  # checks look at the elements of the others
     if call.check is not None:
-        check_values(call, leaves, shown)
+        check_values(call, leaves, with_absent(leaves, shown))
     plan.fwd.check(shown)
     memory = owned.memory_of(me._st)
     if memory is None:
@@ -239,9 +240,10 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Tensor | No
 def _gradient_of_write(call: Call, plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan | None:
     """The gradient that a write to the first leaf is recorded with, if it is, and torch's refusals."""
     me = leaves[0]
-    if MODES.bits and (mask or me._al is not None) and call.row.grad is not Grad.NO:
+    recorded = MODES.bits & GRAD
+    if recorded and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
-    recording = MODES.bits and mask and plan.any_diff
+    recording = recorded and mask and plan.any_diff
     return (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
 
 

@@ -61,6 +61,7 @@ from ._functions.symbolic import (
     SymInt as SymInt,
 )
 from ._functions.typed_storage import TypedStorage as TypedStorage
+from ._library.keys import Tag as Tag
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,

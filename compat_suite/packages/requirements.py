@@ -98,6 +98,7 @@ VERSIONS = {
     "torchtune": "0.6.1",
     "trl": "1.16.0",
     "ultralytics": "8.4.190",
+    "torchao": "0.10.0",
     "torchvision": "0.29.2",
     "transformers": "5.23.0",
     "vector-quantize-pytorch": "1.32.0",

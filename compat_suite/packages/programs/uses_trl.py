@@ -50,7 +50,7 @@ def options(folder):
         "report_to": [],
         "use_cpu": True,
         "save_strategy": "no",
-        "disable_tqdm": True,
+        "disable_tqdm": False,
         "seed": 1,
         "bf16": False,
         "gradient_checkpointing": False,

@@ -45,7 +45,7 @@ from ._engine.entry.overrides import (
 )
 from ._engine.memory.tensor import Tensor as Tensor
 from ._engine.tensor import attributes as _attributes, copying as _copying, subclass as _subclass
-from ._engine.tensor.attributes import UntypedStorage as StorageBase, UntypedStorage as UntypedStorage, layout as layout
+from ._engine.tensor.attributes import UntypedStorage as UntypedStorage, layout as layout
 from ._functions import (
     complex_views as _complex_views,
     constructors as _constructors,
@@ -180,6 +180,7 @@ _backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
 _install_methods()
 _absent.install()
 globals().update(_names())
+StorageBase = UntypedStorage
 __all__ = sorted(n for n in globals() if not n.startswith("_"))
 
 

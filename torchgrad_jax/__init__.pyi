@@ -47,9 +47,11 @@ OutOfMemoryError: Any
 ShortStorage: Any
 ShortTensor: Any
 Storage: Any
+StorageBase: Any
 SymBool: Any
 SymFloat: Any
 SymInt: Any
+Tag: Any
 TypedStorage: Any
 UntypedStorage: Any
 from . import _C as _C
@@ -849,6 +851,9 @@ def frobenius_norm(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _b
 
 def from_dlpack(ext_tensor: Any, *, device: _device | str | _int | _Sharding | None = None, copy: Any = None) -> Tensor:
     """A tensor from an object with `__dlpack__`, or from a capsule."""
+
+def from_file(filename: Any, shared: _bool | None = None, size: _int | None = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+    """A 1-dim CPU tensor on the memory of a file."""
 
 def from_numpy(ndarray: Any) -> Tensor:
     """A CPU tensor on the memory of a NumPy array."""

@@ -17,8 +17,8 @@ def _functional() -> Any:
 
 
 _WITH_CODE: dict[str, Kernel] = {
-    "all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor": lambda x, op, group: (
-        _functional().all_reduce(x, op, group)
+    "all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor": lambda x, op, group: _functional().all_reduce(
+        x, op, group
     ),
     "all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor": lambda x, size, group: (
         _functional().all_gather_single(x, 0, group)
@@ -29,8 +29,8 @@ _WITH_CODE: dict[str, Kernel] = {
     "all_to_all_single(Tensor input, int[] output_split_sizes, int[] input_split_sizes, str group_name) -> Tensor": (
         lambda x, coming, going, group: _functional().all_to_all_single(x, coming, going, group)
     ),
-    "broadcast(Tensor input, int src, str group_name) -> Tensor": lambda x, src, group: (
-        _functional().broadcast(x, src, group)
+    "broadcast(Tensor input, int src, str group_name) -> Tensor": lambda x, src, group: _functional().broadcast(
+        x, src, group
     ),
     "wait_tensor(Tensor tensor) -> Tensor": lambda x: x.view_as(x),
 }

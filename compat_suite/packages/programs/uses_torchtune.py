@@ -1,4 +1,4 @@
-"""Fine-tuning by torchtune: steps on all parameters and on those of LoRA, merged afterwards, and writing, of a tiny random Llama."""
+"""Fine-tuning by torchtune of a tiny random Llama: all parameters, and LoRA's, merged afterwards; writing."""
 
 import os
 import tempfile

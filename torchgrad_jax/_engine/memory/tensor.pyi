@@ -42,6 +42,17 @@ def _put_in_place(st: Any, value: Any) -> None:
 class PlacedStorage(Storage):
     array: Any
 
+def _without_padding(st: Any) -> Any: ...
+def _put_with_padding(st: Any, value: Any) -> None: ...
+class PaddedStorage(PlacedStorage):
+    array: Any
+
+def kept_array(st: Storage) -> Any:
+    """The array of a storage as the devices have it, filled up where its parts are unequal."""
+def keep_placed(st: Storage, there: Any) -> None:
+    """Have a storage keep its parts where a sharding says, also what is written to it later."""
+def of_kept(kept: Any, m: Meta, there: Any) -> Tensor:
+    """A tensor around an array as `kept_array` gives it."""
 def placement_of(st: Storage) -> Any:
     """The sharding of a storage on several devices, which it has from now on; None for any other."""
 def placed(array: Any, m: Meta) -> Tensor:

@@ -19,6 +19,7 @@ call with a traced value, with an array that was put on a device, or under `jax_
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
@@ -91,10 +92,18 @@ class _Maker:
         self.views: dict[str, tuple[str, tuple[int, ...]]] = {}
         """By name, what a value is in another shape, and what shape that has."""
         self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
+        self.constants: dict[Any, str] = {}
+        """Names of these by what they are, so that steps of equal ones are the same step."""
         self.known: dict[str, Any] = {}
         """The values of names that are the same in each call."""
         self.compact: dict[str, Any] = {}
         """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
+        self.forms: dict[str, Any] = {}
+        """The shapes that these have."""
+        self.warns = False
+        """Whether NumPy may warn of a value."""
+        self.fresh: set[str] = set()
+        """Names of values in new memory, or of numbers."""
         self.spread: dict[str, str] = {}
         """By name, values that were spread."""
         self.count = 0
@@ -124,12 +133,22 @@ class _Maker:
             looks += [f"    except Unsure: return xla({all_args})"]
         lines += looks
         spread = [*map(self._spread, self.outs)]
-        outs = [f"own({name})" for name in spread]
+        outs = [self._owned(name, v.aval) for name, v in zip(spread, self.closed.jaxpr.outvars)]
         result = outs[0] if single else "[" + ", ".join(outs) + "]"
         inner = [*self._text(spread), f"return {result}"]
-        lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
-        lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
+        body = ["    try:", *[f"        {line}" for line in inner], f"    except unfit: return xla({all_args})"]
+        if self.warns:
+            lines += ["    for token in quietly:", *[f"    {line}" for line in body], "        finally: loudly(token)"]
+        else:
+            lines += body
         return self._made(lines)
+
+    def _owned(self, name: str, aval: Any) -> str:
+        """A result as an array of its own."""
+        if name not in self.fresh:
+            return f"own({name})"
+        # A ufunc's result has the order of its operands, and is a number where it has no dimensions.
+        return f"({name} if {name}.flags.carray else own({name}))" if aval.shape else f"asarray({name})"
 
     def with_form(self, form: Step, derived: Step, single: bool) -> Any:
         """A function that calls `form`, and `derived` for values that the form does not take."""
@@ -187,19 +206,21 @@ class _Maker:
             return name
         out = f"n{name}"
         self.numbers[out] = name
-        self._add([out], f"{out} = number({name}, {v.aval.dtype.name})", [name])
+        self.warns = True
+        self._add([out], f"{out} = asarray({name}, {v.aval.dtype.name})", [name])
         return out
 
     def _number_as(self, dt: Any, name: str) -> str:
         out = f"v{self.count}"
         self.count += 1
-        self._add([out], f"{out} = number({self.numbers[name]}, {dt.name})", [])
+        self._add([out], f"{out} = asarray({self.numbers[name]}, {dt.name})", [])
         return out
 
     def _constant(self, value: np.ndarray) -> str:
         if value.size > self.room.largest:
             raise _No
-        name = f"c{len(self.known)}"
+        key = (value.dtype, value.shape, value.tobytes()) if value.size <= _FEW else len(self.known)
+        name = self.constants.setdefault(key, f"c{len(self.known)}")
         self.known[name] = self.space[name] = value
         return name
 
@@ -241,6 +262,8 @@ class _Maker:
             return self._bodies(eqn, ins)
         if (moved := self._counted_from_the_end(eqn, ins)) is not None:
             return [moved]
+        if (negated := self._sum_of_negatives(eqn, ins)) is not None:
+            return [negated]
         for v in (*eqn.invars, *eqn.outvars):
             _check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
@@ -259,23 +282,32 @@ class _Maker:
             raise _No
         if primitive.knowing is not None:
             fn = primitive.knowing(eqn.params, *avals, [self.known.get(n) for n in ins]) or fn
+        self.warns = self.warns or not host_steps.is_silent(eqn)
         if isinstance(fn, inline.Reshape):
             return [self._reshaped(self._spread(ins[0]), eqn.invars[0].aval.shape, fn.shape)]
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
         self.made[outs[0]] = eqn.primitive.name, ins
+        forms: list[Any] = [v.aval.shape for v in eqn.invars]
         if primitive.spreads:
-            aval = eqn.outvars[0].aval
-            if not any(n not in self.compact and v.aval.shape == aval.shape for n, v in zip(ins, eqn.invars)):
-                self.compact[outs[0]] = aval
+            forms = [self.forms.get(n, form) for n, form in zip(ins, forms)]
+            self._stays_compact(outs[0], np.broadcast_shapes(*forms), eqn.outvars[0].aval)
         else:
             ins = [self._spread(n) for n in ins]
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
+        if isinstance(fn, np.ufunc) or (isinstance(fn, inline.Inline) and fn.fresh):
+            self.fresh.add(target)
         if isinstance(fn, inline.Inline):
-            self._add(outs, f"{target} = {fn.text.format(*ins)}", ins)
+            counts = [math.prod(form) for form in (*forms, eqn.outvars[0].aval.shape)]
+            self._add(outs, fn.line(target, ins, counts), ins)
             return outs
         self._add(outs, f"{target} = {self._called(fn)}({', '.join(ins)})", ins)
         return outs
+
+    def _stays_compact(self, name: str, form: tuple[int, ...], aval: Any) -> None:
+        """Remember a value that has fewer elements yet than it is to have."""
+        if form != aval.shape:
+            self.compact[name], self.forms[name] = aval, form
 
     def _add(self, outs: Sequence[str], text: str, ins: Sequence[str]) -> None:
         self.lines.append(_Line((*outs,), text, (*ins,)))
@@ -297,12 +329,23 @@ class _Maker:
         out = f"v{self.count}"
         self.count += 1
         self._add([out], f"{out} = {self._called(host_indexing.from_the_start(int(n.reshape(-1)[0])))}({at})", [at])
-        if at in self.compact:
-            self.compact[out] = eqn.outvars[0].aval
+        self._stays_compact(out, self.forms.get(at, eqn.outvars[0].aval.shape), eqn.outvars[0].aval)
+        return out
+
+    def _sum_of_negatives(self, eqn: Any, ins: list[str]) -> str | None:
+        """Minus a sum if a step adds up what was negated: no bit of it differs, and there is less to negate."""
+        kind, negated = self.made.get(ins[0], ("", [])) if eqn.primitive.name == "reduce_sum" else ("", [])
+        if kind != "neg" or ins[0] in self.compact or negated[0] in self.compact:
+            return None
+        (total,) = self._step(eqn, negated)
+        out = f"v{self.count}"
+        self.count += 1
+        self._add([out], f"{out} = {self._called(np.negative)}({total})", [total])
         return out
 
     def _bodies(self, eqn: Any, ins: list[str]) -> list[str]:
         """A loop with a known number of rounds, or a choice of what to do."""
+        self.warns = True
         for v in eqn.outvars:
             _check(v.aval)
         if not self.room.touch(eqn):
@@ -336,9 +379,9 @@ class _Maker:
         for d, n in zip(dims, inner.shape):
             form[d] = n
         whole = tuple(form) == aval.shape
-        out = self._reshaped(of, inner.shape, tuple(form) if inner.ndim or whole else (), fresh=not whole)
-        if not whole:
-            self.compact[out] = aval
+        shape = tuple(form) if inner.size != 1 or whole else ()  # a ufunc begins at once if it need not look at shapes
+        out = self._reshaped(of, inner.shape, shape, fresh=not whole)
+        self._stays_compact(out, shape, aval)
         return out
 
     def _reshaped(self, name: str, old: tuple[int, ...], new: tuple[int, ...], fresh: bool = False) -> str:
@@ -362,6 +405,7 @@ class _Maker:
             out = self.spread[name] = f"v{self.count}"
             self.count += 1
             self._add([out], f"{out} = {self._called(host_steps.filling(aval))}({name})", [name])
+            self.fresh.add(out)
         return out
 
 
@@ -441,13 +485,6 @@ def _own(x: Any) -> np.ndarray:
     return np.array(x, order="C")
 
 
-def _number(x: Any, dt: Any) -> Any:
-    try:
-        return np.asarray(x, dt)
-    except (OverflowError, TypeError):
-        raise Unsure from None
-
-
 def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy's without its warnings."""
 
@@ -494,8 +531,8 @@ _COMMON: dict[str, Any] = {
     "ndarray": np.ndarray,
     **inline.NAMES,
     "own": _own,
-    "number": _number,
     "Unsure": Unsure,
+    "unfit": (Unsure, OverflowError),
     "untaken": (Unsure, IndexError, OverflowError),
     "numbers": frozenset((bool, int, float, complex)),
     "quietly": _QUIETLY,

@@ -24,6 +24,7 @@ from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
 from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
 from ..run import executors
+from . import owned
 from .derivative_stops import unrecorded
 from .escapes import before_write
 from .tensor import CREATED_DEFAULT, Alias, Tensor, placement_of
@@ -491,6 +492,11 @@ def read_stored(t: Tensor) -> Any:
     if is_direct(t):
         return st.array
     stamp = st.stamp  # it is read before the array, as another thread may write in between
+    if st.__class__ is owned.OwnedStorage:
+        array = owned.read_part(st, t._m, al.offset, al.conj, al.neg)
+        if array is not None:
+            al.array, al.stamp = array, stamp
+            return array
     array = _seldom_read(st.meta, t._m, al.conj, al.neg).call(st.array, al.offset)
     if MANY and (there := _placement_of_view(t)) is not None:
         array = place(array, uneven.even(there, t._m.shape))
@@ -516,10 +522,12 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
             placement_of(st)
         if mode & UNDER_JAX:
             before_write(t, array)
-        held, whole = run.uses.array_to_write(t), is_direct(t)
-        new = array if whole else _written(t, held, array)
-        follows_jax = not mode & GRAD and (run.jax_derives or mode & CUT)
-        st.array = unrecorded(held, new) if follows_jax else new
+        whole, follows_jax = is_direct(t), not mode & GRAD and (run.jax_derives or mode & CUT)
+        alone = not (whole or follows_jax or mode & UNDER_JAX) and run.at_once
+        if not alone or not owned.write_part(st, t._m, al.offset, al.conj, al.neg, array):
+            held = run.uses.array_to_write(t)
+            new = array if whole else _written(t, held, array)
+            st.array = unrecorded(held, new) if follows_jax else new
         st.stamp += 1
         if not (whole or follows_jax or t._m.overlaps) and run.at_once:
             al.array, al.stamp = array, st.stamp

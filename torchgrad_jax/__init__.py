@@ -46,7 +46,7 @@ from ._engine.overrides.asking import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
 from ._engine.tensor import attributes as _attributes, copying as _copying, subclass as _subclass
-from ._engine.tensor.attributes import UntypedStorage as StorageBase, UntypedStorage as UntypedStorage, layout as layout
+from ._engine.tensor.attributes import UntypedStorage as UntypedStorage, layout as layout
 from ._functions import (
     complex_views as _complex_views,
     constructors as _constructors,
@@ -62,6 +62,7 @@ from ._functions.symbolic import (
     SymInt as SymInt,
 )
 from ._functions.typed_storage import TypedStorage as TypedStorage
+from ._library.keys import Tag as Tag
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
@@ -175,6 +176,7 @@ _backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
 _install_methods()
 _absent.install()
 globals().update(_names())
+StorageBase = UntypedStorage
 __all__ = sorted(n for n in globals() if not n.startswith("_"))
 
 

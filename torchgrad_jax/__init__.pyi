@@ -51,6 +51,7 @@ StorageBase: Any
 SymBool: Any
 SymFloat: Any
 SymInt: Any
+Tag: Any
 TypedStorage: Any
 UntypedStorage: Any
 from . import _C as _C

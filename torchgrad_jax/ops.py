@@ -254,6 +254,8 @@ def _custom_namespace(name: str) -> _CustomNamespace:
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("_c10d_functional", "c10d_functional"):
+        _define("collectives")
     # Tools ask every module for names of their own.
     own = name.startswith(("_", "pytest")) or name in ("loaded_libraries", "import_module")
     if own and name not in OPERATORS:

@@ -98,6 +98,7 @@ VERSIONS = {
     "torchtune": "0.6.1",
     "trl": "1.16.0",
     "ultralytics": "8.4.190",
+    "torchao": "0.10.0",
     "torchvision": "0.29.2",
     "transformers": "5.23.0",
     "vector-quantize-pytorch": "1.32.0",
@@ -111,8 +112,8 @@ _HUB = (
     "packaging typer typing_extensions rich click shellingham regex hf-xet"
 )
 _ARROW = (
-    "datasets pyarrow pandas dill multiprocess xxhash python-dateutil six pytz tzdata requests urllib3 charset-normalizer "
-    "aiohttp aiosignal attrs frozenlist multidict yarl propcache aiohappyeyeballs"
+    "datasets pyarrow pandas dill multiprocess xxhash python-dateutil six pytz tzdata requests urllib3 "
+    "charset-normalizer aiohttp aiosignal attrs frozenlist multidict yarl propcache aiohappyeyeballs"
 )
 _METRICS = "lightning-utilities"
 _PLOTS = "matplotlib contourpy cycler kiwisolver pyparsing python-dateutil six fonttools pillow tqdm"
@@ -198,7 +199,9 @@ REQUIREMENTS = {
         "charset-normalizer idna certifi fsspec jinja2 markupsafe pyparsing psutil",
     ),
     "torchaudio": need("torchaudio"),
-    "torchrl": need("torchrl tensordict", "gymnasium farama-notifications cloudpickle pyvers orjson importlib_metadata"),
+    "torchrl": need(
+        "torchrl tensordict", "gymnasium farama-notifications cloudpickle pyvers orjson importlib_metadata"
+    ),
     "torchtune": need(
         "torchtune",
         f"torchao omegaconf antlr4-python3-runtime sentencepiece tiktoken blobfile lxml pycryptodomex kagglesdk regex "

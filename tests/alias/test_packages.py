@@ -115,7 +115,7 @@ def patterns_of_file_names(m):
 
 @PROGRAMS
 def tensors_on_files(m):
-    """What is written to a tensor on a file gets there if they share memory, and what is written to the file into it."""
+    """What is written to a tensor on a file gets there if they share memory."""
     seen = []
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/numbers"
@@ -131,7 +131,9 @@ def tensors_on_files(m):
         storage = m.UntypedStorage.from_file(path, shared=True, nbytes=8)
         storage[0] = 77
         seen.append(("bytes", (x.tolist(), storage.filename == path, storage.nbytes(), own.untyped_storage().filename)))
-        seen.append(("longer", (m.from_file(path, shared=True, size=6, dtype=m.int32)[1:].tolist(), Path(path).stat().st_size)))
+        seen.append(
+            ("longer", (m.from_file(path, shared=True, size=6, dtype=m.int32)[1:].tolist(), Path(path).stat().st_size))
+        )
         seen.append(("nothing", m.from_file(path, dtype=m.int32)))
         seen.append(("too short", str(attempt(lambda: m.from_file(path, size=7, dtype=m.int32))).replace(folder, "")))
         seen.append(("missing", str(attempt(lambda: m.from_file(path + "x", size=7))).replace(folder, "")))

@@ -23,7 +23,7 @@ from .._engine.tensor.attributes import layout as layout
 from .._engine.tensor.dual import forward_grad as _forward_grad
 from .._engine.tensor.subclass import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from .._functions.random import Generator as Generator
-from .._library.keys import DispatchKey as DispatchKey, DispatchKeySet as DispatchKeySet
+from .._library.keys import DispatchKey as DispatchKey, DispatchKeySet as DispatchKeySet, Tag as Tag
 from .._library.operator import (
     get_autograd_fallback_mode as _get_autograd_fallback_mode,
     set_autograd_fallback_mode as _set_autograd_fallback_mode,

@@ -182,7 +182,9 @@ def from_file(
     if dev.type != "cpu":
         raise NotImplementedError(f"from_file() maps files into the memory of the CPU, not of {dev}")
     if n < 0:
-        raise RuntimeError(f"unable to mmap {n * dt.itemsize} bytes from file <{filename}>: Cannot allocate memory (12)")
+        raise RuntimeError(
+            f"unable to mmap {n * dt.itemsize} bytes from file <{filename}>: Cannot allocate memory (12)"
+        )
     if requires_grad and dt.category < dtypes.FLOATING:
         raise RuntimeError(NO_GRAD_DTYPE)
     t = from_numpy_array(mapped(filename, shared, n * dt.itemsize).view(dt.np))

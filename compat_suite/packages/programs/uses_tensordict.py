@@ -26,7 +26,9 @@ with tempfile.TemporaryDirectory() as folder:
     numbers = MemoryMappedTensor.from_tensor(torch.arange(6.0), filename=f"{folder}/numbers")
     numbers[2] = 9
     same = MemoryMappedTensor.from_filename(f"{folder}/numbers", dtype=torch.float32, shape=torch.Size([6]))
-    print("on disk", torch.equal(again["a"], td["a"]), type(again["a"]).__name__, same.tolist(), (same + 1).sum().item())
+    print(
+        "on disk", torch.equal(again["a"], td["a"]), type(again["a"]).__name__, same.tolist(), (same + 1).sum().item()
+    )
 sizes = []
 
 
@@ -37,7 +39,9 @@ def one(d, x):
 
 print("vmap", torch.vmap(one)(td, torch.arange(3.0))["sum"].shape, sizes)
 pairs = torch.stack([td, td], 1)
-print("vmap", torch.vmap(lambda d: d, 1, 1)(pairs).batch_size, torch.vmap(torch.vmap(lambda d: d + 1))(pairs).batch_size)
+print(
+    "vmap", torch.vmap(lambda d: d, 1, 1)(pairs).batch_size, torch.vmap(torch.vmap(lambda d: d + 1))(pairs).batch_size
+)
 line = torch.nn.Linear(4, 2)
 several = TensorDictParams(torch.stack([TensorDict.from_module(line) for _ in range(3)]).clone())
 

@@ -1,18 +1,18 @@
 """Sound of torchaudio: spectrograms, effects, three small models with their losses."""
 
+import importlib
 import sys
 import types
 
 import torch
 
 try:
-    import torchaudio
+    importlib.import_module("torchaudio")
 except OSError:  # its library is for CUDA
     for name in [n for n in sys.modules if n.startswith("torchaudio")]:
         del sys.modules[name]
     missing = {"_IS_TORCHAUDIO_EXT_AVAILABLE": False, "_IS_ALIGN_AVAILABLE": False, "fail_if_no_align": lambda f: f}
     sys.modules["torchaudio._extension"] = types.SimpleNamespace(**missing)  # type: ignore[assignment]
-    import torchaudio
 from torchaudio import functional as F, models, transforms as T
 
 torch.manual_seed(0)
@@ -43,7 +43,11 @@ for name, fn in {
     said(name, fn(sound.clamp(-0.9, 0.9)))
 mel = T.MelSpectrogram(rate, n_fft=256, n_mels=20)(sound.detach())
 masked = T.TimeMasking(10)(T.FrequencyMasking(5)(mel))
-print("masked", f"{masked.double().sum().item():.4e}", f"{T.GriffinLim(256, n_iter=2, rand_init=False)(mel.new_ones(2, 129, 10)).abs().sum().item():.4f}")
+print(
+    "masked",
+    f"{masked.double().sum().item():.4e}",
+    f"{T.GriffinLim(256, n_iter=2, rand_init=False)(mel.new_ones(2, 129, 10)).abs().sum().item():.4f}",
+)
 log = torch.randn(20, 2, 5).log_softmax(2).transpose(0, 1).contiguous().requires_grad_()
 targets = torch.tensor([[1, 2, 3], [2, 4, 1]])
 speech = models.Conformer(20, 2, 16, 1, 5)

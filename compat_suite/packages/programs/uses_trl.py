@@ -14,7 +14,10 @@ from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, Re
 
 disable_caching()
 fingerprint.Hasher.hash = classmethod(lambda cls, value: "0")  # types of some versions of pyarrow can't be pickled
-WORDS = ["[PAD]", "[UNK]", "[EOS]", *"the a cat dog bird sat ran flew on over mat hill and then it slept well badly".split()]
+WORDS = [
+    *("[PAD]", "[UNK]", "[EOS]", "the", "a", "cat", "dog", "bird", "sat", "ran", "flew", "on", "over", "mat", "hill"),
+    *("and", "then", "it", "slept", "well", "badly"),
+]
 raw = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="[UNK]"))
 raw.pre_tokenizer = pre_tokenizers.Whitespace()
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="[PAD]", unk_token="[UNK]", eos_token="[EOS]")
@@ -50,7 +53,7 @@ def options(folder):
         "report_to": [],
         "use_cpu": True,
         "save_strategy": "no",
-        "disable_tqdm": True,
+        "disable_tqdm": False,
         "seed": 1,
         "bf16": False,
         "gradient_checkpointing": False,

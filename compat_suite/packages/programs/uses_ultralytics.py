@@ -73,7 +73,9 @@ print("parameters", f"{sum(p.detach().double().abs().sum().item() for p in net.p
 trained = YOLO(f"{folder}/run/weights/last.pt")
 found = trained.val(data=f"{folder}/data.yaml", imgsz=64, batch=2, workers=0, device="cpu", plots=False, verbose=False)
 print("validated", [f"{v:.3f}" for v in found.results_dict.values()])
-boxes = trained.predict(f"{folder}/images/val/0.png", imgsz=64, conf=0.001, max_det=5, device="cpu", verbose=False)[0].boxes
+boxes = trained.predict(f"{folder}/images/val/0.png", imgsz=64, conf=0.001, max_det=5, device="cpu", verbose=False)[
+    0
+].boxes
 print("predicted", tuple(boxes.xyxy.shape), [f"{v:.2f}" for v in boxes.conf.tolist()])
 raw = trained.model.float().eval()(torch.full((1, 3, 64, 64), 0.5))
 print("raw", f"{raw[0].double().abs().sum().item():.3e}")

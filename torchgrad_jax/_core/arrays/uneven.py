@@ -1,7 +1,7 @@
 """Arrays whose dimensions the devices of a mesh do not divide.
 
-For example, three rows over two devices are kept as four: `[[a, b], [c, 0]]`. JAX splits arrays into equal parts only, so
-the parts of `torch.chunk` are filled up to the length of the longest. Nobody but a storage sees what was filled in.
+For example, three rows over two devices are kept as four: `[[a, b], [c, 0]]`. JAX has equal parts only, so
+those of `torch.chunk` are filled up to the length of the longest. Nobody but a storage sees what was filled in.
 """
 
 from __future__ import annotations

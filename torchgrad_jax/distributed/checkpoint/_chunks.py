@@ -26,7 +26,7 @@ Box = ChunkStorageMetadata
 
 
 def _shards(tensor: Tensor) -> dict[tuple[int, ...], np.ndarray] | None:
-    """The parts on this process's devices by where they begin; None for a tensor that is whole on each of its devices."""
+    """The parts on this process's devices by where they begin; None for a tensor that is whole on each of them."""
     if tensor.is_meta:
         return None
     there = placement_of_tensor(tensor)

@@ -160,7 +160,7 @@ def _pins(traced: TracedProgram, args: Sequence[Tensor]) -> dict[int, Any]:
 
 
 def _even_placement(st: Any) -> Any:
-    """Where a program leaves what is to be written to a storage, which splits it further where its parts are unequal."""
+    """Where a program leaves what is to be written to a storage; that splits it further where its parts are unequal."""
     return uneven.even(placement_of(st), st.meta.shape)
 
 

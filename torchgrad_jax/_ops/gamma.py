@@ -158,6 +158,8 @@ def _i1_jvp(primals: Any, tangents: Any) -> Any:
 sigmoid = unary("sigmoid", _sigmoid, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))
 erf_ = unary("erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
 erfc = unary("erfc", refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
+
+
 def _erf_inv(x: Array) -> Array:
     """The inverse of `erf`, as exact as float32 is: XLA's is off by up to 50 units in the last place near 1."""
     y = lax.erf_inv(x)

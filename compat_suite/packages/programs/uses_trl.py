@@ -10,6 +10,7 @@ import torch
 from datasets import Dataset, disable_caching, fingerprint
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, PreTrainedTokenizerFast
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 
 disable_caching()
@@ -60,7 +61,10 @@ def options(folder):
     }
 
 
-def said(name, trainer):
+def trained(name, trainer):
+    for printing in (PrinterCallback, ProgressCallback):  # which print times
+        trainer.remove_callback(printing)
+    trainer.train()
     for row in trainer.state.log_history:
         kept = {k: v for k, v in row.items() if k in ("loss", "grad_norm", "reward", "rewards/margins", "entropy")}
         if kept:
@@ -79,24 +83,21 @@ with tempfile.TemporaryDirectory() as folder:
         train_dataset=Dataset.from_dict({"text": texts}),
         processing_class=tokenizer,
     )
-    sft.train()
-    said("SFT", sft)
+    trained("SFT", sft)
     dpo = DPOTrainer(
         model=model(),
         args=DPOConfig(**options(folder), max_length=16),
         train_dataset=Dataset.from_list(pairs),
         processing_class=tokenizer,
     )
-    dpo.train()
-    said("DPO", dpo)
+    trained("DPO", dpo)
     reward = RewardTrainer(
         model=model(LlamaForSequenceClassification, num_labels=1),
         args=RewardConfig(**options(folder), max_length=16),
         train_dataset=Dataset.from_list(pairs),
         processing_class=tokenizer,
     )
-    reward.train()
-    said("reward", reward)
+    trained("reward", reward)
     grpo = GRPOTrainer(
         model=model(),
         reward_funcs=lambda completions, **_: [float(len(c.split())) for c in completions],
@@ -104,5 +105,4 @@ with tempfile.TemporaryDirectory() as folder:
         train_dataset=Dataset.from_dict({"prompt": texts}),
         processing_class=tokenizer,
     )
-    grpo.train()
-    said("GRPO", grpo)
+    trained("GRPO", grpo)

@@ -88,10 +88,9 @@ LIKE_TORCH: dict[str, str] = {
 OWN: dict[str, str] = {
     "line._unflatten(0, (2, 4), ('a', 'b'))": "DeviceMesh((a=2, b=4), 'cpu', stride=(4, 1))",
     "distribute_tensor(x, line, [Shard(0)]).full_tensor().tolist() == x.tolist()": "True",
-    "distribute_tensor(x, line, [Shard(1)])": "ValueError: dimension 1 of a tensor of shape [8, 2] cannot be "
-    "split into 8 "
-    "equal parts, as placements (Shard(dim=1),) on DeviceMesh((8,), 'cpu', stride=(1,)) ask for; pad it, or leave it "
-    "whole with Replicate()",
+    "distribute_tensor(x, line, [Shard(1)]).full_tensor().tolist() == x.tolist()": "True",
+    "distribute_tensor(x, line, [Shard(1)]).placements": "(Shard(dim=1),)",
+    "distribute_tensor(x[:6], line, [Shard(0)]).add_(1).sum().item()": "78.0",
     "distribute_tensor(x, line, [Partial()])": "RuntimeError: Trying to distribute tensor with unsupported "
     "placements P(sum) "
     "on device mesh dimension 0: XLA reduces where it computes, and keeps no summands",

@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import models, new_sizes, operators
+from . import changing_sizes, models, new_sizes, operators
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -112,6 +112,6 @@ def render(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    parts = {"operators": operators.main, "new_sizes": new_sizes.main, "models": models.main}
+    parts = {"operators": operators.main, "new_sizes": new_sizes.main, "changing_sizes": changing_sizes.main, "models": models.main}
     part = parts.get(sys.argv[1]) if sys.argv[1:] else None
     sys.exit(main() if part is None else part(sys.argv[2:]))

@@ -82,7 +82,12 @@ def _compared(plan: trace.Plan, template: Template, formula: formulas.Formula | 
     holds, steps = entry
     for sizes in _other_sizes(template):
         if holds(sizes):
-            yield sizes, _difference(steps.at(sizes), _by_shape(plan, template, formula, sizes))
+            try:
+                theirs = _by_shape(plan, template, formula, sizes)
+            except Exception as error:
+                yield sizes, f"a trace by shape raises {type(error).__name__}: {error}"
+            else:
+                yield sizes, _difference(steps.at(sizes), theirs)
 
 
 def _other_sizes(template: Template) -> Iterator[tuple[int, ...]]:

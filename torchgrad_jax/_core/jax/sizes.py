@@ -16,6 +16,7 @@ A size in a `set` or a `dict` beside numbers is found by its hash, and no guard 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -103,6 +104,12 @@ class Sizes:
         truth = d.hint == 0 if op == "==" else d.hint < 0
         self.guards[op, d.terms] = truth
         return truth
+
+    def require(self, shape: Sequence[Any], other: Sequence[Any]) -> None:
+        """Two shapes have as many elements, or the trace holds for nothing."""
+        with self.trace():
+            if math.prod(shape) != math.prod(other):
+                raise NotGeneral(f"the shapes {shape} and {other}")
 
     def equal(self) -> dict[int, int]:
         """Which symbols have to be equal to an earlier one, by the answers so far."""

@@ -5,7 +5,8 @@
 
 All shapes and all parameters with symbols in them are one compiled function of the sizes, so that `at` evaluates
 nothing but that. A step that gives one number made of sizes alone (the `n` that a mean divides by) is such a number
-afterwards, as it is in a trace of given shapes.
+afterwards, as it is in a trace of given shapes. Jaxprs among parameters, such as the body of a loop, are steps of
+their own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..._core.host.choice import INNER
 from ..._core.host.code import silently
 from ..._core.host.steps import STEPS
 from ..._core.jax.sizes import NotGeneral, Size, Sizes
-from .steps import Const, Equation, Literal, Steps, Var
+from .steps import Closed, Const, Equation, Literal, Steps, Var
 
 _NUMBERS = frozenset((int, bool, float, complex, str, type(None)))
 _PLAIN = (*_NUMBERS, np.dtype, type, enum.Enum, np.generic)
@@ -39,8 +40,6 @@ class AnySize:
         if steps.effects:
             raise NotGeneral("it has effects")
         self.steps = steps
-        self.exact = True
-        """Whether JAX differentiates these steps as it does the function that they come from."""
         texts = _Texts(sizes)
         kinds: dict[Any, int] = {}
         self._kinds = [kinds.setdefault(texts.aval(aval), len(kinds)) for aval in steps.avals]
@@ -51,16 +50,18 @@ class AnySize:
         """Of each step its parameters without sizes, the number of those with sizes or None, the steps inside."""
         text = f"lambda s: (({''.join(k[0] + ',' for k in kinds)}), ({''.join(m + ',' for m in moving)}))"
         self._numbers = eval(text, texts.space)
+        self.exact = texts.exact and not any(eqn.primitive.name in INNER for eqn, _, _ in steps.steps)
+        """Whether JAX differentiates these steps as it does the function that they come from."""
         self._folds = frozenset(self._folded())
 
     def _step(self, sizes: Sizes, texts: _Texts, eqn: Any, moving: list[str]) -> tuple[Any, int | None, Any]:
+        if eqn.primitive.name == "reshape":  # whose numbers of elements JAX compares for shapes of numbers alone
+            sizes.require(eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape)
         inner = INNER.get(eqn.primitive.name)
         params = eqn.params
         steps = None
         if inner is not None:
-            closed = params[inner]
-            steps = AnySize(sizes, Steps(closed if hasattr(closed, "consts") else _closed(closed)))
-            self.exact = False
+            steps = AnySize(sizes, Steps(_closed(params[inner])))
             params = {}
         if eqn.primitive.name == "from_sizes":
             params = {"sizes": params["sizes"]}
@@ -114,12 +115,48 @@ class AnySize:
         return steps.closed(range(steps.n_in), steps.out, frozenset(), steps.steps)
 
 
+class _Body:
+    """A jaxpr among the parameters of a step; all that it calls is a part of it."""
+
+    def __init__(self, sizes: Sizes, jaxpr: Any) -> None:
+        self._like, steps = jaxpr, Steps(_closed(jaxpr), whole=True)
+        if any(r.__class__ is Const and np.shape(r.value) for _, refs, _ in steps.steps for r in refs):
+            raise NotGeneral("a loop has arrays of its own")
+        self._steps = AnySize(sizes, steps)
+        self.exact = self._steps.exact and not steps.lost_rules
+
+    def __call__(self, numbers: Sequence[int]) -> Any:
+        """The same for these sizes."""
+        from jax.extend.core import ClosedJaxpr, Literal, Var, new_jaxpr_eqn
+
+        steps = self._steps.closed(numbers).jaxpr
+        names: dict[Any, Any] = {}
+
+        def named(values: Sequence[Any]) -> list[Any]:
+            return [
+                Literal(np.asarray(v.val, v.aval.dtype), v.aval)
+                if hasattr(v, "val")
+                else names.get(v) or names.setdefault(v, Var(v.aval))
+                for v in values
+            ]
+
+        ins = named(steps.invars)
+        eqns = [
+            new_jaxpr_eqn(named(e.invars), named(e.outvars), e.primitive, e.params, frozenset()) for e in steps.eqns
+        ]
+        like = getattr(self._like, "jaxpr", self._like)
+        made = like.replace(constvars=[], invars=ins, outvars=named(steps.outvars), eqns=eqns)
+        return made if like is self._like else ClosedJaxpr(made, ())
+
+
 class _Texts:
     """Parameters as expressions in `s`; what is no number goes by a name."""
 
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
         self.space: dict[str, Any] = {}
+        self.exact = True
+        """Whether no jaxpr among the parameters has lost a rule for its derivative."""
 
     def aval(self, aval: Any) -> tuple[str, Any, bool]:
         """What tells one kind of value from others."""
@@ -149,6 +186,10 @@ class _Texts:
             return None
         if _of_numbers(getattr(x, "jaxpr", x)):
             return None
+        if hasattr(getattr(x, "jaxpr", x), "eqns"):
+            body = _Body(self._sizes, x)
+            self.exact &= body.exact
+            return f"{self._name(body)}(s)"
         raise NotGeneral(f"a parameter of {x.__class__}")
 
     def _name(self, x: Any) -> str:
@@ -169,9 +210,7 @@ def _of_numbers(jaxpr: Any) -> bool:
 
 
 def _closed(jaxpr: Any) -> Any:
-    from jax.extend.core import ClosedJaxpr
-
-    return ClosedJaxpr(jaxpr, ())
+    return jaxpr if hasattr(jaxpr, "consts") else Closed(jaxpr)
 
 
 def _can_fold(eqn: Any) -> bool:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..._core.host.choice import INNER
+
 _INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
 
 
@@ -86,9 +88,13 @@ Step = tuple[Any, list[Any], list[int]]
 
 
 class Steps:
-    """A jaxpr with nested calls inlined: `steps` of (equation, argument refs, result ids)."""
+    """A jaxpr with nested calls inlined: `steps` of (equation, argument refs, result ids).
 
-    def __init__(self, closed: Any) -> None:
+    With `whole`, calls are inlined as well that have a rule of their own for derivatives, which is lost.
+    """
+
+    def __init__(self, closed: Any, whole: bool = False) -> None:
+        self._whole, self.lost_rules = whole, False
         self.steps: list[Step] = []
         self.avals: list[Any] = []
         """Of each value, by its number."""
@@ -113,8 +119,9 @@ class Steps:
 
         for eqn in jaxpr.eqns:
             refs = [ref(v) for v in eqn.invars]
-            if eqn.primitive.name in _INLINED:
-                sub = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
+            if eqn.primitive.name in _INLINED or (self._whole and eqn.primitive.name in INNER):
+                self.lost_rules |= eqn.primitive.name not in _INLINED
+                sub = eqn.params.get("jaxpr") or eqn.params[INNER.get(eqn.primitive.name, "call_jaxpr")]
                 inner = getattr(sub, "jaxpr", sub)
                 outs = self._inline(inner, [Const(c) for c in getattr(sub, "consts", ())], refs)
             elif (undone := self._undone(eqn, refs)) is not None:

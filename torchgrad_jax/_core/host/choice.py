@@ -118,11 +118,13 @@ def room(jaxpr: Any, limit: float, more: float = 1.0) -> Room:
 
 def touched(eqn: Any) -> list[int]:
     """The numbers of elements that a step reads or writes, one for each array."""
+    return [v.aval.size for v in touching(eqn)]
+
+
+def touching(eqn: Any) -> list[Any]:
+    """The arrays of which a step reads or writes all elements."""
     name = eqn.primitive.name
-    if name in _LOOKS:
-        return []
-    arrays = (*eqn.invars[name in _PICKS :], *eqn.outvars)
-    return [v.aval.size for v in arrays]
+    return [] if name in _LOOKS else [*eqn.invars[name in _PICKS :], *eqn.outvars]
 
 
 def all_steps(jaxpr: Any) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -50,6 +51,7 @@ class Sizes:
         self.decided: dict[tuple[Any, tuple[Any, ...]], Any] = {}
         """By function and sizes, what `decided` gave, which is a guard as well."""
         self._known: dict[Terms, Size] = {}
+        self._lock = threading.RLock()
         self._texts: dict[Size, str] = {}
         self._numbers: dict[Any, int] = {}
         self.tracing = 0
@@ -73,12 +75,24 @@ class Sizes:
 
     @contextmanager
     def trace(self) -> Iterator[None]:
-        """Inside, sizes answer whether they are equal to a number."""
-        self.tracing += 1
-        try:
-            yield
-        finally:
-            self.tracing -= 1
+        """Inside, sizes answer whether they are equal to a number; one thread at a time."""
+        with self._lock:
+            self.tracing += 1
+            try:
+                yield
+            finally:
+                self.tracing -= 1
+
+    @contextmanager
+    def deciding(self) -> Iterator[Callable[[], Callable[[Sequence[int]], bool]]]:
+        """Inside, answers are kept apart from those before; gives `check` of these alone."""
+        with self.trace():
+            before = self.guards, self.decided
+            self.guards, self.decided = {}, {}
+            try:
+                yield self.check
+            finally:
+                self.guards, self.decided = before
 
     def quotient(self, a: Any, b: Any) -> Any:
         """``a // b`` as a factor of its own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -24,6 +24,28 @@ from .numbers_apart import apart
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
+
+
+class Jitted:
+    """A function under `jax.jit`, which is asked for when somebody calls it: most kernels are NumPy's."""
+
+    __slots__ = ("__weakref__", "_fn", "_made")
+
+    def __init__(self, fn: Any) -> None:
+        self._fn, self._made = fn, None
+
+    @property
+    def made(self) -> Any:
+        """The compiled function."""
+        if self._made is None:
+            self._made = jax.jit(self._fn)
+        return self._made
+
+    def __call__(self, *args: Any) -> Any:
+        return self.made(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.made, name)
 
 
 class Compiled:
@@ -65,14 +87,29 @@ class CompiledOnce(Compiled):
         return jax.tree.unflatten(self._out_tree, self._shared(*leaves))
 
 
+class Whole(NamedTuple):
+    """A closed jaxpr, of which all is computed."""
+
+    jaxpr: Any
+    single: bool
+
+    def in_numpy(self, kernel: Any, form: Any = None) -> Any:
+        """NumPy code for it, or None where XLA has to do it."""
+        return host.program(self.jaxpr, kernel, self.single, form=form)
+
+    def closed(self) -> Any:
+        """The jaxpr."""
+        return self.jaxpr
+
+
 def choose(
-    kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
+    kernel: Any, steps: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
 ) -> Any:
-    """What to call for a compiled function of tensors on `device`, whose jaxpr is known.
+    """What to call for a compiled function of tensors on `device`, whose steps are known.
 
     Args:
         kernel: the function.
-        closed: its jaxpr.
+        steps: its steps: `Whole`, or the `Part` of a template.
         single: whether it gives one result, and not a list of results.
         device: where its tensors are.
         settle: is given `kernel` when that is what to call from now on.
@@ -82,9 +119,10 @@ def choose(
     """
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
-    found = host.program(closed, Compiled(kernel, None, owner), single, form=form)
+    found = steps.in_numpy(Compiled(kernel, None, owner), form)
     if found is not None or not numbers:
         return found or Compiled(kernel, settle, owner)
+    closed = steps.closed()
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
     return CompiledOnce(kernel, settle, owner, closed, tree)
 

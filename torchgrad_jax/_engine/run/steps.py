@@ -14,28 +14,32 @@ _INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
 
 
 class Const:
-    __slots__ = ("value",)
+    __slots__ = ("id", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, id: int | None = None) -> None:
         self.value = value
+        self.id = id
+        """Of a number that is made of sizes: its number among the values of a template."""
 
 
 class Var:
     """A value of a step, known by its identity; `aval` says what JAX knows of it."""
 
-    __slots__ = ("aval",)
+    __slots__ = ("aval", "id")
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: Any, id: int | None = None) -> None:
         self.aval = aval
+        self.id = id
+        """Its number among the values of the steps."""
 
 
 class Literal:
     """A value of a step that is the same in each call."""
 
-    __slots__ = ("aval", "val")
+    __slots__ = ("aval", "id", "val")
 
-    def __init__(self, aval: Any, val: Any) -> None:
-        self.aval, self.val = aval, val
+    def __init__(self, aval: Any, val: Any, id: int | None = None) -> None:
+        self.aval, self.val, self.id = aval, val, id
 
 
 class Equation(NamedTuple):
@@ -46,6 +50,8 @@ class Equation(NamedTuple):
     invars: list[Any]
     outvars: list[Any]
     effects: Any = ()
+    at: int | None = None
+    """Which step of a template it is."""
 
 
 class Jaxpr(NamedTuple):
@@ -76,10 +82,8 @@ class Closed(NamedTuple):
         """Evaluate the steps."""
         env: dict[Any, Any] = dict(zip(self.jaxpr.invars, args))
         for eqn in self.jaxpr.eqns:
-            ins = values_of(eqn.invars, env)
-            inner = next((p for p in eqn.params.values() if p.__class__ is Closed), None)
-            outs = bind_equation(eqn, ins) if inner is None else inner.run(*ins)
-            env.update(zip(eqn.outvars, outs if inner is not None or eqn.primitive.multiple_results else [outs]))
+            outs = bind_equation(eqn, values_of(eqn.invars, env))
+            env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
         return values_of(self.jaxpr.outvars, env)
 
 
@@ -171,17 +175,17 @@ class Steps:
 
         def name(r: Any, v: Any = None) -> Any:
             if isinstance(r, Const):
-                return Literal(_aval_of(r.value) if v is None else v.aval, r.value)
+                return Literal(_aval_of(r.value) if v is None else v.aval, r.value, r.id)
             if r not in names:
-                names[r] = Var(self.avals[r])
+                names[r] = Var(self.avals[r], r)
             return names[r]
 
         invars = [name(r) for r in given]
         kept = []
         for eqn, refs, outs in steps:
             ins = [name(r, v) for r, v in zip(refs, eqn.invars)]
-            made = [Var(self.avals[o]) if o in cuts and o in names else name(o) for o in outs]
-            kept.append(Equation(eqn.primitive, eqn.params, ins, made, eqn.effects))
+            made = [Var(self.avals[o], o) if o in cuts and o in names else name(o) for o in outs]
+            kept.append(Equation(eqn.primitive, eqn.params, ins, made, eqn.effects, getattr(eqn, "at", None)))
         return Closed(Jaxpr(kept, invars, [name(r) for r in wanted], self.effects))
 
     def flows(self, wanted: Sequence[Any], cuts: frozenset[int]) -> set[int]:

@@ -159,9 +159,7 @@ class Maker:
         """NumPy code for the body of a loop, which returns a list of results. The caller has checked the arguments."""
         outs = [self._spread(name) for name in self.outs]
         lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self._text(outs)]]
-        text = "\n".join([*lines, f"    return [{', '.join(outs)}]"])
-        exec(compile(text, f"{__file__}:kernel", "exec"), self.space)
-        return self.space["body"]
+        return self._made([*lines, f"    return [{', '.join(outs)}]"])
 
     def _text(self, results: Sequence[str]) -> list[str]:
         """The lines that these results depend on."""
@@ -252,6 +250,12 @@ class Maker:
     def _value(self, name: str) -> Any:
         """What a name stands for, be it spread or not, if that is the same in each call."""
         return self.known.get(name)
+
+    def _loop(self, eqn: Any) -> str:
+        """The name of a function that does a loop."""
+        inner = eqn.params["jaxpr"]
+        body = Maker(inner, None, choice.room(inner.jaxpr, choice.OF_ROUND)).body()
+        return self._called(host_steps.loop(eqn.params, body, [v.aval for v in eqn.outvars]))
 
     def _from_the_start(self, n: str) -> str | None:
         """The name of a function that counts places from the start, of an array with a number of elements."""
@@ -360,16 +364,15 @@ class Maker:
         if not self.room.touch(eqn):
             raise No
         if eqn.primitive.name == "scan":
-            inner = eqn.params["jaxpr"]
-            body = Maker(inner, None, choice.room(inner.jaxpr, choice.OF_ROUND))
-            made = host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars])
+            called = self._loop(eqn)
         elif eqn.primitive.name == "cond":
-            made = host_steps.chosen([Maker(b, None, self.room).body() for b in choice.branches_of(eqn)])
+            called = self._called(
+                host_steps.chosen([Maker(b, None, self.room).body() for b in choice.branches_of(eqn)])
+            )
         else:
             raise No
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
-        called = self._called(made)
         ins = [*map(self._spread, ins)]
         self._add(outs, f"[{', '.join(outs)}] = {called}({', '.join(ins)})", ins)
         return outs
@@ -418,8 +421,10 @@ class Maker:
 
 
 def made_of(code: Any, space: dict[str, Any]) -> Any:
-    """The function `kernel` of code, with these names."""
+    """The function of code, `kernel` or the `body` of a loop, with these names."""
     exec(code, space)
+    if "body" in space:
+        return space["body"]
     made, xla = space["kernel"], space["xla"]
     made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
     if "derived" in space:

@@ -50,7 +50,7 @@ class Changed(Exception):
 
 Entry = Callable[[Any, dict[str, Any]], None]
 """Is given the sizes and the names of the code, and adds to these."""
-_NESTED = frozenset(("scan", "while", "cond", "custom_linear_solve"))
+_NESTED = frozenset(("while", "cond", "custom_linear_solve"))
 
 
 class Program:
@@ -64,19 +64,15 @@ class Program:
     """
 
     def __init__(self, source: Any, closed: Any, single: bool, form: bool) -> None:
-        names = {e.primitive.name for e in closed.jaxpr.eqns}
-        if closed.effects or not names.isdisjoint(_NESTED) or not names.isdisjoint(choice.EXCEPTIONS):
-            raise code.No
         self._more = choice.OF_FORM if form else 1.0
+        self._loops = any(e.primitive.name == "scan" for e in closed.jaxpr.eqns)
         with source.sizes.deciding() as holds:
             maker = _Maker(source, closed)
-            self._code = maker.function(single)
-            self._space, self._entries, self._work = maker.space, maker.all_entries(), maker.work
+            self._main = _Text(maker, maker.function(single))
             few = len(maker.args) <= code.FEW
             self._formed = maker.with_form(None, None, single) if form and few else None
             self.holds = holds()
         """Whether the code holds for some sizes."""
-        self._given = [v.id for v in closed.jaxpr.outvars if not hasattr(v, "val")]
 
     def at(self, now: Any, kernel: Any, form: Any) -> Any:
         """The function for these sizes, or None where XLA has to do it; `Changed` where the code is another one.
@@ -86,27 +82,36 @@ class Program:
             kernel: the compiled function, for calls that NumPy can't do.
             form: the code that was written by hand, or None.
         """
-        room = choice.room(_NOTHING, choice.LIMIT, self._more)
-        if max([now.elements(v) for v in self._given], default=0) > room.largest:
+        try:
+            made = self._main.at(now, choice.room_for(self._loops, 0.0, choice.LIMIT * self._more), kernel)
+        except code.No:
             return None
-        for work in self._work:
-            touched, price = work(now)
-            if touched > room.largest or not room.spend(price):
-                return None
-        space = {**self._space, "xla": kernel}
-        for entry in self._entries:
-            entry(now, space)
-        made = code.made_of(self._code, space)
         if form is None or self._formed is None:
             return made
         return code.made_of(self._formed, {**code.COMMON, "xla": kernel, "form": form, "derived": made})
 
 
-class _Nothing(NamedTuple):
-    eqns: tuple[Any, ...] = ()
+class _Text:
+    """Code, and what its names stand for."""
 
+    def __init__(self, maker: _Maker, text: Any) -> None:
+        self._code, self._space, self._entries, self._work = text, maker.space, maker.all_entries(), maker.work
+        self._given = [v.id for v in maker.closed.jaxpr.outvars if not hasattr(v, "val")]
 
-_NOTHING = _Nothing()
+    def at(self, now: Any, room: choice.Room, kernel: Any) -> Any:
+        """The function for these sizes; `No` where it would be too much for NumPy."""
+        if max([now.elements(v) for v in self._given], default=0) > room.largest:
+            raise code.No
+        for work in self._work:
+            touched, price = work(now)
+            if touched > room.largest or not room.spend(price):
+                raise code.No
+            if room.loops and price > choice.ALONE:
+                raise Changed
+        space = {**self._space, "xla": kernel}
+        for entry in self._entries:
+            entry(now, space)
+        return code.made_of(self._code, space)
 
 
 class _Maker(code.Maker):
@@ -121,6 +126,9 @@ class _Maker(code.Maker):
         """Names that stand for the same in each call, which depends on sizes."""
         self._tuples: dict[str, str] = {}
         """By the text of a tuple of sizes, its name."""
+        names = {e.primitive.name for e in closed.jaxpr.eqns}
+        if closed.effects or not names.isdisjoint(_NESTED) or not names.isdisjoint(choice.EXCEPTIONS):
+            raise code.No
         super().__init__(closed, None, choice.Room(math.inf, math.inf, False))
 
     def all_entries(self) -> list[Entry]:
@@ -237,6 +245,26 @@ class _Maker(code.Maker):
         if fn is None:
             raise code.No
         return fn
+
+    def _loop(self, eqn: Any) -> str:
+        source = self._source.bodies.get((eqn.at, "jaxpr"))
+        closed = source and source.closed(source.sizes.hints[: source.sizes.n])
+        if closed is None or any(e.primitive.name == "scan" for e in closed.jaxpr.eqns):
+            raise code.No
+        maker, name = _Maker(source, closed), self._name("f")
+        body = _Text(maker, maker.body())
+
+        def work(now: Any) -> tuple[int, float]:
+            touched = max([now.elements(v.id) for v in (*eqn.invars, *eqn.outvars) if v.id is not None], default=0)
+            return touched, -choice.ROUND * now.params(eqn.at)["length"]
+
+        def entry(now: Any, space: dict[str, Any]) -> None:
+            made = body.at(source.now(now.given), choice.room_for(False, 0.0, choice.OF_ROUND), None)
+            space[name] = host_steps.loop(now.params(eqn.at), made, [now.aval(v.id) for v in eqn.outvars])
+
+        self.work.insert(0, work)
+        self.entries.append(entry)
+        return name
 
     def _expression(self, eqn: Any, fn: Any, ins: Sequence[str], known: Sequence[Any]) -> str:
         if fn.__class__ is np.ufunc or self._fixed(eqn):

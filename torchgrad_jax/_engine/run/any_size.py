@@ -53,6 +53,13 @@ class AnySize:
         moving: list[str] = []
         self.params = [self._step(sizes, texts, eqn, moving) for eqn, _, _ in steps.steps]
         """Of each step its parameters without sizes, and the number of those with sizes or None."""
+        self.bodies = {
+            (i, name): body.steps
+            for i, (eqn, _, _) in enumerate(steps.steps)
+            for name, value in eqn.params.items()
+            if (body := texts.bodies.get(id(value))) is not None
+        }
+        """The jaxprs among parameters: by the step and the name of the parameter, their steps."""
         text = f"lambda s: (({''.join(k[0] + ',' for k in kinds)}), ({''.join(m + ',' for m in moving)}))"
         self._numbers = eval(text, texts.space)
         self.exact = texts.exact and not steps.lost_rules
@@ -96,7 +103,7 @@ class AnySize:
 
     def at(self, numbers: Sequence[int]) -> Steps:
         """The steps for these sizes."""
-        now = AtSizes(self, numbers)
+        now = self.now(numbers)
         kinds = [jax.core.ShapedArray(shape, *more) for shape, more in zip(now.shapes, self.dtypes)]
         out = object.__new__(Steps)
         out.avals, out.n_in, out.effects = [kinds[k] for k in self.kinds], self.steps.n_in, self.steps.effects
@@ -128,7 +135,7 @@ class AnySize:
             kernel: the compiled function.
             form: the same, written by hand, or None.
         """
-        now, found = AtSizes(self, numbers), self._programs.setdefault(key, [])
+        now, found = self.now(numbers), self._programs.setdefault(key, [])
         with suppress(Changed, Unsure):
             for program in found:
                 if program.holds(numbers):
@@ -145,6 +152,10 @@ class AnySize:
         if len(found) >= MOST:
             self._without.add(key)
         return made
+
+    def now(self, numbers: Sequence[int]) -> AtSizes:
+        """What these sizes make of shapes, parameters and numbers."""
+        return AtSizes(self, numbers)
 
     def closed(self, numbers: Sequence[int]) -> Any:
         """The steps for these sizes as a function of their arguments."""
@@ -194,14 +205,14 @@ class _Body:
         self._like, steps = jaxpr, Steps(_closed(jaxpr), whole=True)
         if any(r.__class__ is Const and np.shape(r.value) for _, refs, _ in steps.steps for r in refs):
             raise NotGeneral("a loop has arrays of its own")
-        self._steps = AnySize(sizes, steps)
-        self.exact = self._steps.exact and not steps.lost_rules
+        self.steps = AnySize(sizes, steps)
+        self.exact = self.steps.exact
 
     def __call__(self, numbers: Sequence[int]) -> Any:
         """The same for these sizes."""
         from jax.extend.core import ClosedJaxpr, Literal, Var, new_jaxpr_eqn
 
-        steps = self._steps.closed(numbers).jaxpr
+        steps = self.steps.closed(numbers).jaxpr
         names: dict[Any, Any] = {}
 
         def named(values: Sequence[Any]) -> list[Any]:
@@ -227,6 +238,7 @@ class _Texts:
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
         self.space: dict[str, Any] = {}
+        self.bodies: dict[int, _Body] = {}
         self.exact = True
         """Whether no jaxpr among the parameters has lost a rule for its derivative."""
 
@@ -259,7 +271,7 @@ class _Texts:
         if _of_numbers(getattr(x, "jaxpr", x)):
             return None
         if hasattr(getattr(x, "jaxpr", x), "eqns"):
-            body = _Body(self._sizes, x)
+            body = self.bodies[id(x)] = _Body(self._sizes, x)
             self.exact &= body.exact
             return f"{self._name(body)}(s)"
         raise NotGeneral(f"a parameter of {x.__class__}")

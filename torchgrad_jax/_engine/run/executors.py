@@ -269,24 +269,24 @@ def _is_here(x: Any) -> bool:
 def fits(store: Meta, m: Meta, touched: int) -> bool:
     """Whether NumPy can read or write a view, by which it touches so many elements.
 
-    The storage is in the order of memory and of the view's dtype.
+    The storage has no gaps, and the view's dtype. One that is not row by row is rearranged first.
     """
     return (
         choice.EXECUTOR != "xla"
-        and touched <= choice.LARGEST
-        and store.contiguous
+        and (touched if store.contiguous else max(touched, store.numel)) <= choice.LARGEST
+        and store.dense
         and store.dtype is m.dtype
         and store.device.type == "cpu"
         and m.numel > 0
     )
 
 
-def reading(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
+def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
     """The view `m` of an array at an offset; a few elements of many are copied, since a view would keep all of them."""
-    steps = tuple([s * m.dtype.itemsize for s in m.strides])
+    steps, order = _steps(m), _order(store)
 
     def read(array: np.ndarray, offset: int) -> np.ndarray:
-        x = _window(array, m, steps, offset)
+        x = _window(array if order is None else array.transpose(order), m, steps, offset)
         x = x.copy() if array.size > choice.LARGEST else x
         x = x.conj() if conj else x
         return -x if neg else x
@@ -294,17 +294,27 @@ def reading(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.nd
     return read
 
 
-def writing(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
+def writing(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
     """An array whose view `m` at an offset is replaced."""
-    steps = tuple([s * m.dtype.itemsize for s in m.strides])
+    steps, order = _steps(m), _order(store)
 
     def write(array: np.ndarray, offset: int, value: np.ndarray) -> np.ndarray:
-        out = np.array(array, order="C")
+        out = np.array(array if order is None else array.transpose(order), order="C")
         value = value.conj() if conj else value
         _window(out, m, steps, offset)[...] = -value if neg else value
-        return out
+        return out if order is None else np.ascontiguousarray(out.transpose(np.argsort(order)))
 
     return write
+
+
+def _steps(m: Meta) -> tuple[int, ...]:
+    """Strides in bytes."""
+    return tuple([s * m.dtype.itemsize for s in m.strides])
+
+
+def _order(store: Meta) -> tuple[int, ...] | None:
+    """The dimensions of a storage as they are in memory; None where they are row by row."""
+    return None if store.contiguous else tuple(sorted(range(store.ndim), key=lambda d: (-store.strides[d], d)))
 
 
 def _window(array: np.ndarray, m: Meta, steps: tuple[int, ...], offset: int) -> np.ndarray:

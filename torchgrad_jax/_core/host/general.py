@@ -247,9 +247,11 @@ class _Maker(code.Maker):
         return fn
 
     def _loop(self, eqn: Any) -> str:
-        source = self._source.bodies.get((eqn.at, "jaxpr"))
-        closed = source and source.closed(source.sizes.hints[: source.sizes.n])
-        if closed is None or any(e.primitive.name == "scan" for e in closed.jaxpr.eqns):
+        if eqn.at not in self._source.bodies:
+            raise code.No
+        source = self._source.bodies[eqn.at]["jaxpr"].steps
+        closed = source.closed(source.sizes.hints[: source.sizes.n])
+        if any(e.primitive.name == "scan" for e in closed.jaxpr.eqns):
             raise code.No
         maker, name = _Maker(source, closed), self._name("f")
         body = _Text(maker, maker.body())

@@ -53,13 +53,11 @@ class AnySize:
         moving: list[str] = []
         self.params = [self._step(sizes, texts, eqn, moving) for eqn, _, _ in steps.steps]
         """Of each step its parameters without sizes, and the number of those with sizes or None."""
-        self.bodies = {
-            (i, name): body.steps
-            for i, (eqn, _, _) in enumerate(steps.steps)
-            for name, value in eqn.params.items()
-            if (body := texts.bodies.get(id(value))) is not None
-        }
-        """The jaxprs among parameters: by the step and the name of the parameter, their steps."""
+        self.bodies: dict[int, dict[str, _Body]] = {}
+        """By step, the jaxprs among its parameters that sizes are in."""
+        for i, (eqn, _, _) in enumerate(steps.steps):
+            if found := {k: texts.bodies[id(v)] for k, v in eqn.params.items() if id(v) in texts.bodies}:
+                self.bodies[i] = found
         text = f"lambda s: (({''.join(k[0] + ',' for k in kinds)}), ({''.join(m + ',' for m in moving)}))"
         self._numbers = eval(text, texts.space)
         self.exact = texts.exact and not steps.lost_rules
@@ -80,7 +78,7 @@ class AnySize:
         params = eqn.params
         if eqn.primitive.name == "from_sizes":
             params = {"sizes": params["sizes"]}
-        found = {name: texts.text(value) for name, value in params.items()}
+        found = {name: None if texts.is_body(value) else texts.text(value) for name, value in params.items()}
         given = ", ".join([f"{name!r}: {text}" for name, text in found.items() if text is not None])
         if given:
             moving.append(f"{{{given}}}")
@@ -120,7 +118,7 @@ class AnySize:
                 for r, c, v in zip(refs, values, eqn.invars)
             ]
             refs = [r if c is None else c for r, c in zip(refs, values)]
-            made = Equation(eqn.primitive, now.params(i), ins, [names[o] for o in outs], (), i)
+            made = Equation(eqn.primitive, now.whole_params(i), ins, [names[o] for o in outs], (), i)
             out.steps.append((made, refs, outs))
         out.out = [known.get(r, r) for r in self.steps.out]
         return out
@@ -198,6 +196,12 @@ class AtSizes:
         return fixed if at is None else {**fixed, **self._moving[at]}
 
 
+    def whole_params(self, step: int) -> dict[str, Any]:
+        """The same, with the jaxprs among them."""
+        params, bodies = self.params(step), self._of.bodies.get(step)
+        return params if bodies is None else {**params, **{name: body(self.given) for name, body in bodies.items()}}
+
+
 class _Body:
     """A jaxpr among the parameters of a step; all that it calls is a part of it."""
 
@@ -270,11 +274,18 @@ class _Texts:
             return None
         if _of_numbers(getattr(x, "jaxpr", x)):
             return None
-        if hasattr(getattr(x, "jaxpr", x), "eqns"):
-            body = self.bodies[id(x)] = _Body(self._sizes, x)
-            self.exact &= body.exact
-            return f"{self._name(body)}(s)"
+        if self.is_body(x):
+            return f"{self._name(self.bodies[id(x)])}(s)"
         raise NotGeneral(f"a parameter of {x.__class__}")
+
+    def is_body(self, x: Any) -> bool:
+        """Whether this is a jaxpr with sizes in it, which is then among `bodies`."""
+        if not hasattr(getattr(x, "jaxpr", x), "eqns") or _of_numbers(getattr(x, "jaxpr", x)):
+            return False
+        if id(x) not in self.bodies:
+            self.bodies[id(x)] = body = _Body(self._sizes, x)
+            self.exact &= body.exact
+        return True
 
     def _name(self, x: Any) -> str:
         name = f"k{len(self.space)}"

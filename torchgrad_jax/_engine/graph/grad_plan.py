@@ -189,22 +189,23 @@ class GradPlan:
                 return self.fn(cts, args[n:], wanted)
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            kernel = self._kernel(executors.Jitted(run), present, wanted)
+            kernel = self._kernel(run, present, wanted)
             self.vjps[present, wanted] = kernel
         return kernel
 
-    def _kernel(self, kernel: Any, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
-        """What runs a compiled function of cotangents and saved values: NumPy, if it can."""
+    def _kernel(self, fn: Callable[..., Any], present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
+        """What runs a function of cotangents and saved values: NumPy, if it can."""
         settle = functools.partial(self.vjps.__setitem__, (present, wanted))
         device, numbers, me = self.plan.device, self.plan.call.has_numbers, weakref.ref(self.plan)
         steps = self._steps(present, wanted) if device.type == "cpu" else None
+        kernel = executors.jitted(fn, steps)
         if steps is not None:
             found = executors.choose(kernel, steps, False, device, settle, me, numbers, None)
             if wanted is None and all(present):
                 self._in_numpy = not isinstance(found, executors.Compiled)
             return found
-        kernel = executors.choose_later(kernel, device, settle, me, numbers=numbers)
-        return abstract.described(kernel) if device.type == "meta" else kernel
+        later = executors.choose_later(kernel, device, settle, me, numbers=numbers)
+        return abstract.described(later) if device.type == "meta" else later
 
     def _steps(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
         """The steps of the wanted gradients, as a function of cotangents and saved values, if there is one."""

@@ -20,6 +20,7 @@ from ..._core.arrays.out_of_memory import guarded
 from ..._core.host import choice, code as host
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.private import ArrayImpl
 from .numbers_apart import apart
 
 Settle: TypeAlias = Callable[[Any], None]
@@ -27,12 +28,19 @@ Owner: TypeAlias = Callable[[], Any]
 
 
 class Jitted:
-    """A function under `jax.jit`, which is asked for when somebody calls it: most kernels are NumPy's."""
+    """A function under `jax.jit`, which is asked for when somebody calls it: most kernels are NumPy's.
 
-    __slots__ = ("__weakref__", "_fn", "_made")
+    Args:
+        fn: the function.
+        alone: the same without rules for derivatives, which is sooner traced. It runs where all arguments have values.
+    """
 
-    def __init__(self, fn: Any) -> None:
-        self._fn, self._made = fn, None
+    __slots__ = ("__weakref__", "_alone", "_fn", "_made", "_made_alone")
+
+    def __init__(self, fn: Callable[..., Any], alone: Callable[..., Any] | None = None) -> None:
+        self._fn, self._alone = fn, alone
+        self._made: Any = None
+        self._made_alone: Any = None
 
     @property
     def made(self) -> Any:
@@ -41,11 +49,41 @@ class Jitted:
             self._made = jax.jit(self._fn)
         return self._made
 
+    @property
+    def alone(self) -> Any:
+        """What runs where all arguments have values."""
+        if self._alone is None:
+            return self.made
+        if self._made_alone is None:
+            self._made_alone = jax.jit(self._alone)
+        return self._made_alone
+
+    @property
+    def settled(self) -> Any:
+        """What to call from now on."""
+        return self.made if self._alone is None else self
+
     def __call__(self, *args: Any) -> Any:
-        return self.made(*args)
+        return (self.alone if _VALUES.issuperset(map(type, args)) else self.made)(*args)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.made, name)
+
+
+_VALUES = frozenset((np.ndarray, ArrayImpl, bool, int, float, complex))
+
+
+def jitted(fn: Callable[..., Any], steps: Any) -> Jitted:
+    """A kernel whose steps may be known, as the `Part` of a template."""
+    if steps is None or steps.by_shape:
+        return Jitted(fn)
+
+    def run(*args: Any) -> Any:
+        out = steps.closed().run(*args)
+        return out[0] if steps.single else out
+
+    run.__name__ = run.__qualname__ = fn.__name__
+    return Jitted(run) if steps.exact else Jitted(fn, run)
 
 
 class Compiled:
@@ -61,7 +99,7 @@ class Compiled:
             self._counted = True
             KERNELS.compiled(None if self._owner is None else self._owner())
             if self._settle is not None:
-                self._settle(self.kernel)
+                self._settle(getattr(self.kernel, "settled", self.kernel))
         return self.kernel(*args)
 
     def check(self, xs: Any) -> None:
@@ -92,6 +130,7 @@ class Whole(NamedTuple):
 
     jaxpr: Any
     single: bool
+    by_shape = True
 
     def in_numpy(self, kernel: Any, form: Any = None) -> Any:
         """NumPy code for it, or None where XLA has to do it."""
@@ -173,7 +212,7 @@ class Undecided:
         """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
 
     def _decided(self, args: Any) -> Any:
-        traced = self.kernel.trace(*args)
+        traced = getattr(self.kernel, "alone", self.kernel).trace(*args)
         compiled = Compiled(self.kernel, self._settle, self._owner)
         if self._numbers:
             compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)

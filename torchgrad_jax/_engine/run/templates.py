@@ -172,6 +172,17 @@ class Part(NamedTuple):
     numbers: tuple[int, ...]
     closed: Callable[[], Any]
     """Gives them as a function of arrays."""
+    by_shape = False
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one result, and not a list."""
+        return self.key[0]
+
+    @property
+    def exact(self) -> bool:
+        """Whether JAX differentiates them as it does the function that they come from."""
+        return self.steps.exact
 
     def in_numpy(self, kernel: Any, form: Any = None) -> Any:
         """NumPy code for them, or None where XLA has to do it."""

@@ -345,7 +345,7 @@ class Plan:
     def _compiled(self, fn: Callable[..., Any], steps: Any = None, form: Any = None) -> Callable[..., Any]:
         """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its steps are known."""
         me = weakref.ref(self)
-        settle, kernel = functools.partial(_settle, me), executors.Jitted(fn)
+        settle, kernel = functools.partial(_settle, me), executors.jitted(fn, steps)
         if steps is None:
             return executors.choose_later(kernel, self.device, settle, me)
         numbers = self.call.has_numbers

@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
 .PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
-        site oracle ecosystem bench accelerator conformance fuzz stubs docs hooks matrix dist dist-test clean
+        site oracle ecosystem bench accelerator conformance faults fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -112,6 +112,9 @@ conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests
 
 matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own
 	.ci/matrix
+
+faults: $(VENV)/.installed-test ## plant several hundred mistakes, one at a time: which ones do the tests find?
+	$(PY) -m tests.faults --jobs $(JOBS)
 
 fuzz: $(VENV)/.installed-oracle $(VENV)/.installed-test ## compare N random programs with torch
 	$(PY) -m compat_suite fuzz $(N)

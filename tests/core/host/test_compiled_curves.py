@@ -91,14 +91,17 @@ def test_half_types_are_computed_in_float32(name):
         np.testing.assert_array_equal(np.asarray(jax.jit(fn)(x)), np.asarray(wide))
 
 
+ARITHMETIC = {"constant", "broadcast_in_dim", "add", "subtract", "multiply", "divide", "sqrt", "compare", "select"}
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan", "asin", "acos", "atan", "atan2", "rsqrt"])
 def test_no_program_for_a_cpu_calls_the_c_library(name):
-    """What XLA is given for many numbers has nothing of what it is given for a few, which is the curve itself."""
+    """What XLA is given for a few numbers is the curve itself, or JAX's form of it: for many it is neither."""
     fn = CURVES[name][0]
 
     def steps(n: int) -> set[str]:
         text = jax.jit(fn).lower(*[np.ones(n, np.float32)] * (2 if name == "atan2" else 1)).as_text()
-        return set(re.findall(r"(?:stablehlo|chlo)\.[a-z0-9_]+", text))
+        return set(re.findall(r"(?:stablehlo|chlo)\.([a-z0-9_]+)", text)) - ARITHMETIC
 
     few, many = steps(8), steps(compiled_curves.FROM)
     assert few

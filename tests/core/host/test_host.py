@@ -149,6 +149,7 @@ CASES = {
     "scatter": binary(lambda x, y: (x.at[PLACES[:2, 0]].set(y[:2]), x.at[FAR].set(y[:1], mode="drop")), REAL),
     "scatter-add": binary(lambda x, y: x.at[PLACES[:, 0], 1:3].add(y[:3, :2]), NUMERIC),
     "log2": unary(lambda x: jnp.log2(jnp.abs(x))),
+    "call_hi_primitive": unary(jnp.frexp),
     "one_minus_square": unary(lambda x: jax.jvp(jnp.tanh, (x,), (x,))[1]),
     "conv_general_dilated": (
         lambda x, y: lax.conv(_within(x)[None], _within(y).reshape(2, 8, 2), (1,), "SAME"), FLOATS,

@@ -40,7 +40,8 @@ NUMPY_NAMES: dict[str, str] = {
     "axis1": "dim1",
 }
 """NumPy's names of parameters, which torch knows as well."""
-_HEAP_TYPE = 1 << 9
+_OF_PYTHON, _IMMUTABLE = 1 << 9, 1 << 8
+"""Bits of a class that was made while the program ran, and of such a one that was made in C."""
 _NAMED_TYPES = {
     dtypes.dtype: "torch.dtype",
     devices.device: "torch.device",
@@ -51,7 +52,7 @@ _NAMED_TYPES = {
 
 
 def type_name(value: Any) -> str:
-    """How torch's messages name the type of an argument: with its module where it is a static type of C."""
+    """How torch's messages name the type of an argument: with its module where it is written in C."""
     kind = type(value)
     if isinstance(value, jax.Array):
         return errors.class_name(value)
@@ -60,7 +61,7 @@ def type_name(value: Any) -> str:
             return name
     if is_layout(value):
         return "torch.layout"
-    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
+    if kind.__flags__ & (_OF_PYTHON | _IMMUTABLE) == _OF_PYTHON or kind.__module__ == "builtins":
         return kind.__name__
     return f"{kind.__module__}.{kind.__name__}"
 

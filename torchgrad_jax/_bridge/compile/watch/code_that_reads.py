@@ -172,21 +172,20 @@ class Code:
         writes: set[str] = set()
         matches = identity = self.catches = self.compares = False
         before = loaded = -1
-        attribute = ""  # that was loaded last, and is called if a NULL is beside it
+        last = ""  # the name that was loaded last: of a value, unless it is called or looked into as a module is
         for op, arg in instructions(code):
-            if attribute and op != _NULL_AFTER:
-                values.add(attribute)
-            attribute = ""
+            if last and op != _NULL_AFTER and not (before == _LOAD_GLOBAL and _looks_into(code, op, arg)):
+                values.add(last)
+            last = ""
             if op == _LOAD_GLOBAL:
                 name = code.co_names[arg >> 1]
                 of_globals.add(name)
-                if not arg & 1:
-                    values.add(name)
+                last = "" if arg & 1 else name
             elif op == _LOAD_ATTR:
                 name = code.co_names[arg >> 1 if _METHODS_ARE_ATTRIBUTES else arg]
                 attributes.add(name)
                 if not (_METHODS_ARE_ATTRIBUTES and arg & 1) and not (before == _LOAD_GLOBAL and loaded & 1):
-                    attribute = name
+                    last = name
             elif op in _OF_ATTRIBUTES:
                 attributes.add(code.co_names[arg])
                 if op in _WRITES:
@@ -241,6 +240,17 @@ class Code:
         """Whether it may ask of what class an object is."""
         self.reads_form = not _FORM.isdisjoint(named)
         self.reads_requires_grad = "requires_grad" in attributes
+
+
+def _looks_into(code: types.CodeType, op: int, arg: int) -> bool:
+    """Whether an instruction looks up a name in an object: `time.time` does, `f.__call__` is `f` in another form."""
+    if op == _LOAD_ATTR:
+        name = code.co_names[arg >> 1 if _METHODS_ARE_ATTRIBUTES else arg]
+    elif op == _LOAD_METHOD:
+        name = code.co_names[arg]
+    else:
+        return False
+    return not name.startswith("__")
 
 
 def _handles_absence(name: str) -> bool:

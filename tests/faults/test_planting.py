@@ -1,0 +1,58 @@
+"""Planted faults: what is drawn, what is planted, and where a copy says that a line is reached."""
+
+import pytest
+
+from .draw import faults_of
+from .listed import Fault, read, write
+from .survey import watched
+
+SOURCE = '''\
+"""Text."""
+
+
+class Counter:
+    def add(self, n):
+        if n < 0:
+            raise ValueError("below zero")
+        elif n == 0:
+            return
+        for i in range(n):
+            self.total += i
+
+
+def add(n):
+    return 1 if n < 0 else n
+'''
+
+
+def test_a_fault_is_one_line_of_its_function():
+    fault = Fault("x.py", "Counter.add", "if n < 0:", "if n <= 0:")
+    assert fault.planted(SOURCE) == SOURCE.replace("if n < 0:", "if n <= 0:")
+    assert Fault("x.py", "add", "if n < 0:", "if n <= 0:").planted(SOURCE) is None
+    assert Fault("x.py", "Counter.add", "if n < 0:", "if n <= 0:", nth=2).planted(SOURCE) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "before"), [("elif n == 0:", "if n < 0:"), ("return", "return"), ("self.total += i", "self.total += i")]
+)
+def test_the_statement_around_a_line_says_first_that_it_is_reached(line, before):
+    fault = Fault("x.py", "Counter.add", line, "pass")
+    lines = [text.strip() for text in watched(SOURCE, [fault]).splitlines()]
+    said = lines.index(f'_reached("{fault.name}")')
+    assert lines[said + 1] == before
+    compile("\n".join(watched(SOURCE, [fault]).splitlines()), "x", "exec")
+
+
+def test_what_may_be_drawn(tmp_path):
+    (tmp_path / "x.py").write_text(SOURCE)
+    drawn = {(kind, f.function, f.line, f.wrong) for kind, f in faults_of(tmp_path / "x.py", tmp_path)}
+    assert ("turned", "Counter.add", "if n < 0:", "if n <= 0:") in drawn
+    assert ("dropped", "Counter.add", "self.total += i", "pass") in drawn
+    assert ("branch", "add", "return 1 if n < 0 else n", "return 1 if False else n") in drawn
+    assert ("number", "add", "return 1 if n < 0 else n", "return 2 if n < 0 else n") in drawn
+
+
+def test_a_list_is_read_as_it_was_written(tmp_path):
+    faults = [Fault("a.py", "f", "x = 1", "x = 2", nth=2, found=True), Fault("a.py", "", "y == 1", "y != 1", nth=3)]
+    write(tmp_path / "list", faults)
+    assert sorted(read(tmp_path / "list"), key=lambda f: f.nth) == faults

@@ -269,7 +269,8 @@ class _Maker(code.Maker):
         return name
 
     def _expression(self, eqn: Any, fn: Any, ins: Sequence[str], known: Sequence[Any]) -> str:
-        if fn.__class__ is np.ufunc or self._fixed(eqn):
+        elementwise = host_steps.STEPS[eqn.primitive.name].spreads and fn.__class__ is np.ufunc
+        if elementwise or self._fixed(eqn):
             return super()._expression(eqn, fn, ins, known)
         again = self._again(eqn, known)
         if isinstance(fn, inline.Inline):

@@ -1,6 +1,6 @@
 """``python -m benchmarks changing_sizes``: training steps whose shapes keep changing, beside torch.
 
-Sentences of other lengths, experts that get another number of rows each time, graphs of other sizes, a cache that grows.
+Sentences of other lengths, experts that get other numbers of rows, graphs of other sizes, a cache that grows.
 Each program has a first step, then steps with shapes that it never met, then the same steps once more.
 """
 
@@ -62,7 +62,10 @@ def packed_lstm(t: Any) -> Step:
 def experts(t: Any) -> Step:
     """A mixture of experts: each row goes to two of four experts, whose numbers of rows differ in each step."""
     rs = np.random.RandomState(0)
-    gate, net = t.nn.Linear(16, 4), [t.nn.Sequential(t.nn.Linear(16, 32), t.nn.GELU(), t.nn.Linear(32, 16)) for _ in "1234"]
+    gate, net = (
+        t.nn.Linear(16, 4),
+        [t.nn.Sequential(t.nn.Linear(16, 32), t.nn.GELU(), t.nn.Linear(32, 16)) for _ in "1234"],
+    )
     sgd = t.optim.SGD([p for m in (gate, *net) for p in m.parameters()], lr=0.1)
     rows = [t.tensor(rs.standard_normal((48 + 3 * k, 16)).astype(np.float32)) for k in range(STEPS)]
 
@@ -193,7 +196,10 @@ def main(arguments: list[str]) -> int:
 
 def table(found: dict[str, Sequence[Measured]]) -> str:
     """What all took, as markdown."""
-    lines = ["| program | first step, ms | new shapes, ms | times torch | later, ms | times torch |", "| --- |" + " --- |" * 5]
+    lines = [
+        "| program | first step, ms | new shapes, ms | times torch | later, ms | times torch |",
+        "| --- |" + " --- |" * 5,
+    ]
     for name, (ours, theirs) in found.items():
         lines.append(
             f"| {name} | {ours.first:.0f} | {ours.new:.1f} | {ours.new / theirs.new:.1f} | {ours.later:.2f} "

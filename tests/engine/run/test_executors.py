@@ -58,7 +58,7 @@ def test_views_of_storages_in_any_order_compile_nothing(order):
     x = tg.arange(24.0).reshape(2, 3, 4)
     inverse = [order.index(d) for d in range(3)]
     stored = x.permute(order).clone(memory_format=tg.contiguous_format).permute(inverse).clone()
-    assert stored.stride() == stored.clone().stride() and not stored.is_contiguous()
+    assert not stored.is_contiguous()
     view = stored[:, 1:, ::2]
     kernel = strided._seldom_read(stored._st.meta, view._m, False, False)
     np.testing.assert_array_equal(view.numpy(), x[:, 1:, ::2].numpy())

@@ -136,7 +136,7 @@ class Maker:
         lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
         return self._made(lines)
 
-    def with_form(self, form: Step, derived: Step, single: bool) -> Any:
+    def with_form(self, form: Step | None, derived: Step | None, single: bool) -> Any:
         """A function that calls `form`, and `derived` for values that the form does not take."""
         self.space = {**COMMON, "xla": self.space["xla"], "form": form, "derived": derived}
         all_args = ", ".join(self.args)

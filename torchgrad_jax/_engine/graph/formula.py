@@ -70,7 +70,9 @@ class Formula:
         self._slices: dict[Any, Any] = {} if general is None else general.slices
         n, out = len(plan.outs), self.form.out if general is None else general.out
         self.out_refs, self.grad_refs = out[:n], out[n:]
-        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= self.form.n_in)
+        self.cuts: frozenset[int] = frozenset(
+            r for r in self.out_refs if not isinstance(r, Const) and r >= self.form.n_in
+        )
         self._exact: Formula | None = self if general is None or general.exact else None
 
     @property

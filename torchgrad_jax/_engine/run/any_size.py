@@ -64,7 +64,7 @@ class AnySize:
         """Whether JAX differentiates these steps as it does the function that they come from."""
         self.folds = dict.fromkeys(self._folded())
         folded = {outs[0]: Const(None, outs[0]) for i, (_, _, outs) in enumerate(steps.steps) if i in self.folds}
-        self.out = [folded.get(r, r) if r.__class__ is int else r for r in steps.out]
+        self.out: list[Any] = [folded.get(r, r) if r.__class__ is int else r for r in steps.out]
         """The results; numbers that are made of sizes are constants without a value."""
         self.slices: dict[Any, Any] = {}
         """What parts of the steps need and read."""
@@ -194,7 +194,6 @@ class AtSizes:
         """The parameters of a step."""
         fixed, at = self._of.params[step]
         return fixed if at is None else {**fixed, **self._moving[at]}
-
 
     def whole_params(self, step: int) -> dict[str, Any]:
         """The same, with the jaxprs among them."""

@@ -272,8 +272,10 @@ class Plan:
         else:
             jaxpr, outs = self._traced(fn)
             steps, passed = executors.Whole(jaxpr, self.single), templates.passed_on(jaxpr.jaxpr)
-        passes = self.single and passed is not None
-        self.fwd = _forwarding(passed) if passes else self._compiled(self.fn, steps, self._form(casts))
+        if self.single and passed is not None:
+            self.fwd = _forwarding(passed)
+        else:
+            self.fwd = self._compiled(self.fn, steps, self._form(casts))
         unreal = self.device.type == "meta"
         if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)

@@ -189,6 +189,14 @@ class _Maker(code.Maker):
         self.entries.append(lambda now, space: space.__setitem__(name, host_steps.filling(now.aval(v.id))))
         return name
 
+    def _spread(self, name: str) -> str:
+        v, number = self.compact.get(name), self._value(name)
+        if v is None or number is None or number.shape or name in self.spread:
+            return super()._spread(name)
+        out = self.spread[name] = self._name("k")  # it is filled once, and not in each call
+        self.entries.append(lambda now, space: space.__setitem__(out, host_steps.filling(now.aval(v.id))(number)))
+        return out
+
     def _from_the_start(self, n: str) -> str | None:
         root = self._root(n)
         if root not in self._varying:

@@ -38,6 +38,19 @@ _LARGEST = 1 << 19
 """Elements of an argument up to which numbers are compared."""
 
 
+BY_SHAPE = {
+    "bucketize": "a search takes as many rounds as its length has bits",
+    "searchsorted": "a search takes as many rounds as its length has bits",
+    "histogram_of_points": "it counts in an array whose size is computed in Python",
+    "linalg_cholesky_ex": "JAX makes an array of the number of rows",
+    "linalg_ldl_factor_ex": "a loop over rows has a number of rows as its value",
+    "linalg_ldl_solve": "a loop over rows has a number of rows as its value",
+    "slice_scatter": "it asks NumPy for places",
+    "embedding_bag": "bags that begin at offsets are counted in Python",
+}
+"""The rows without templates, of which some calls are traced by their shape, and why."""
+
+
 @dataclass(frozen=True)
 class Counts:
     """What was compared."""
@@ -70,6 +83,8 @@ def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
                 if said:
                     what = "gradients of " if grad else ""
                     found.append(f"{what}{plan.call.name} of {plan.keys} for the sizes {sizes}: {said}")
+    by_shape = {p.call.row.name for p in plans if p.found is None and not p.call.in_place} - {*BY_SHAPE}
+    found += [f"{name} is traced by its shape, and is not among the rows of BY_SHAPE" for name in sorted(by_shape)]
     with_template = [g for g in grads if g.plan.found is not None and _entry(g, g.plan.found.template) is not None]
     return found, Counts(len(plans), sum(p.found is not None for p in plans), len(grads), len(with_template), compared)
 

@@ -154,6 +154,7 @@ class Binding:
                 edges=call.edges,
                 statics=call.statics,
                 geometry=call.geometry,
+                forms=call.forms,
             )
         return call.inplace or call
 
